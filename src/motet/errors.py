@@ -1,0 +1,71 @@
+"""What motet raises: every message names the query and the place, says what was expected, and suggests."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from motet.model.span import Span
+
+
+class MotetError(Exception):
+    """Any problem that a user can act on."""
+
+
+class DataError(MotetError):
+    """The event data cannot be read or does not have the shape asked for."""
+
+
+class RunError(MotetError):
+    """A run that started could not finish."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One problem of a workload: what is wrong, where, and what to do."""
+
+    message: str
+    span: Span | None = None
+    query: str | None = None
+    hint: str | None = None
+    warning: bool = False
+
+    def render(self, text: str, origin: str) -> str:
+        """The message with its place and, where the source is known, the line and a caret."""
+        kind = "warning" if self.warning else "error"
+        inside = f" (query {self.query})" if self.query else ""
+        place = f"{origin}:{self.span.line}:{self.span.column}: " if self.span else f"{origin}: "
+        lines = [f"{place}{kind}: {self.message}{inside}"]
+        if self.span and text:
+            source = text.splitlines()[self.span.line - 1] if self.span.line <= len(text.splitlines()) else ""
+            width = max(1, min(self.span.end - self.span.start, len(source) - self.span.column + 1))
+            gutter = f"{self.span.line:>5} | "
+            shown = source.expandtabs(1)
+            lines += [gutter + shown, " " * (len(gutter) + self.span.column - 1) + "^" * width]
+        if self.hint:
+            lines.append(f"      = {self.hint}")
+        return "\n".join(lines)
+
+
+class QueryError(MotetError):
+    """The query text is wrong: all of its problems at once."""
+
+    def __init__(self, diagnostics: Iterable[Diagnostic], text: str = "", origin: str = "<text>") -> None:
+        self.diagnostics = tuple(diagnostics)
+        self.text = text
+        self.origin = origin
+        super().__init__("\n".join(d.render(text, origin) for d in self.diagnostics))
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str | None:
+    """A hint that names the known word nearest to a misspelt one, or lists a few where none is near."""
+    choices = sorted(set(known))
+    lowered = {choice.lower(): choice for choice in choices}
+    close = difflib.get_close_matches(word.lower(), lowered, n=1, cutoff=0.6)
+    if close:
+        return f"did you mean {lowered[close[0]]!r}?"
+    if choices:
+        shown = ", ".join(choices[:8]) + (", ..." if len(choices) > 8 else "")
+        return f"known here: {shown}"
+    return None

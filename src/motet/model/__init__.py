@@ -1,0 +1,1 @@
+"""The model of a workload: frozen, comparable values that every other layer reads."""

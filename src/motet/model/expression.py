@@ -1,0 +1,181 @@
+"""Expressions: the conditions of a WHERE clause, of an event definition, and what RETURN computes from a match."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from motet.model.span import Span, span_field
+
+
+class At(StrEnum):
+    """Which of the events bound to a variable an attribute speaks of."""
+
+    EACH = "each"
+    NEXT = "next"
+    FIRST = "first"
+    LAST = "last"
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A constant; None is SQL's NULL."""
+
+    value: int | float | str | bool | dt.datetime | None
+    span: Span | None = span_field()
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """`variable.name`; `NEXT(variable).name` and the like by `at`. In an EVENT definition `variable` is empty."""
+
+    variable: str
+    name: str
+    at: At = At.EACH
+    span: Span | None = span_field()
+
+
+@dataclass(frozen=True, slots=True)
+class KleeneAggregate:
+    """An aggregate over the events one match binds to a variable: `AVG(b.price)`, `COUNT(b)` (name is None)."""
+
+    function: str  # COUNT, SUM, AVG, MIN, MAX
+    variable: str
+    name: str | None
+    span: Span | None = span_field()
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    operator: str  # + - * / %
+    left: Expression
+    right: Expression
+    span: Span | None = span_field()
+
+
+@dataclass(frozen=True, slots=True)
+class Negative:
+    operand: Expression
+    span: Span | None = span_field()
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    operator: str  # = != < <= > >=
+    left: Expression
+    right: Expression
+    span: Span | None = span_field()
+
+
+@dataclass(frozen=True, slots=True)
+class Logical:
+    operator: str  # AND OR
+    operands: tuple[Expression, ...]
+    span: Span | None = span_field()
+
+
+@dataclass(frozen=True, slots=True)
+class Inverse:
+    """Logical NOT."""
+
+    operand: Expression
+    span: Span | None = span_field()
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull:
+    operand: Expression
+    negated: bool = False
+    span: Span | None = span_field()
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """`operand IN (options)`."""
+
+    operand: Expression
+    options: tuple[Literal, ...]
+    negated: bool = False
+    span: Span | None = span_field()
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    """SQL LIKE: `%` any run of characters, `_` any one."""
+
+    operand: Expression
+    pattern: str
+    negated: bool = False
+    span: Span | None = span_field()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A scalar function: see `FUNCTIONS`."""
+
+    function: str
+    arguments: tuple[Expression, ...]
+    span: Span | None = span_field()
+
+
+Expression = (
+    Literal
+    | Attribute
+    | KleeneAggregate
+    | Arithmetic
+    | Negative
+    | Comparison
+    | Logical
+    | Inverse
+    | IsNull
+    | Membership
+    | Like
+    | Call
+)
+
+# name -> fewest and most arguments
+FUNCTIONS: dict[str, tuple[int, int]] = {
+    "ABS": (1, 1),
+    "FLOOR": (1, 1),
+    "CEIL": (1, 1),
+    "SQRT": (1, 1),
+    "LOWER": (1, 1),
+    "UPPER": (1, 1),
+    "LENGTH": (1, 1),
+    "COALESCE": (1, 16),
+}
+
+# What a comparison says when its sides change places.
+FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+def operands(expression: Expression) -> tuple[Expression, ...]:
+    """The expressions directly below one."""
+    match expression:
+        case Literal() | Attribute() | KleeneAggregate():
+            return ()
+        case Arithmetic(_, left, right) | Comparison(_, left, right):
+            return (left, right)
+        case Negative(operand) | Inverse(operand) | IsNull(operand) | Membership(operand) | Like(operand):
+            return (operand,)
+        case Logical(_, parts) | Call(_, parts):
+            return parts
+
+
+def walk(expression: Expression) -> Iterator[Expression]:
+    """An expression and all below it, parents first."""
+    yield expression
+    for operand in operands(expression):
+        yield from walk(operand)
+
+
+def attributes(expression: Expression) -> list[Attribute]:
+    """Every attribute an expression reads, in the order written."""
+    return [node for node in walk(expression) if isinstance(node, Attribute)]
+
+
+def variables(expression: Expression) -> frozenset[str]:
+    """Every variable an expression speaks of."""
+    return frozenset(node.variable for node in walk(expression) if isinstance(node, Attribute | KleeneAggregate))

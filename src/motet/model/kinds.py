@@ -1,0 +1,213 @@
+"""The kinds of values that expressions have, and what is wrong where kinds do not fit together."""
+
+from __future__ import annotations
+
+import datetime as dt
+import typing
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from motet.model.expression import (
+    FUNCTIONS,
+    Arithmetic,
+    Attribute,
+    Call,
+    Comparison,
+    Expression,
+    Inverse,
+    IsNull,
+    KleeneAggregate,
+    Like,
+    Literal,
+    Logical,
+    Membership,
+    Negative,
+    operands,
+)
+from motet.model.query import Aggregate
+
+Kind = typing.Literal["integer", "number", "text", "boolean", "time", "other"]
+
+# Aggregates over the events of one match; VAR and STDDEV exist over all matches only.
+KLEENE_FUNCTIONS = ("COUNT", "SUM", "AVG", "MIN", "MAX")
+
+NUMERIC: frozenset[str | None] = frozenset({"integer", "number"})
+_ORDERED: frozenset[str | None] = NUMERIC | {"text", "time"}
+_PHRASES = {
+    "integer": "a number",
+    "number": "a number",
+    "text": "a text",
+    "boolean": "true or false",
+    "time": "a timestamp",
+    "other": "a value of another kind",
+}
+_TEXT_FUNCTIONS = ("LOWER", "UPPER", "LENGTH")
+_SUMMING = ("SUM", "AVG", "VAR", "STDDEV")
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """A place in an expression where a value of the wrong kind stands."""
+
+    node: Expression
+    message: str
+    hint: str | None = None
+    warning: bool = False
+
+
+def kind_of(expression: Expression, columns: Mapping[str, str] | None = None) -> Kind | None:
+    """The kind of value an expression has; None where that is not known (NULL, or no columns given)."""
+    match expression:
+        case Literal(value):
+            return _literal_kind(value)
+        case Attribute(_, name):
+            return _column_kind(name, columns)
+        case KleeneAggregate(function, _, name):
+            return aggregate_kind(function, name, columns)
+        case Arithmetic(operator, left, right):
+            whole = operator != "/" and {kind_of(left, columns), kind_of(right, columns)} == {"integer"}
+            return "integer" if whole else "number"
+        case Negative(operand):
+            return "integer" if kind_of(operand, columns) == "integer" else "number"
+        case Comparison() | Logical() | Inverse() | IsNull() | Membership() | Like():
+            return "boolean"
+        case Call(function, arguments):
+            return _call_kind(function, [kind_of(argument, columns) for argument in arguments])
+
+
+def aggregate_kind(function: str, name: str | None, columns: Mapping[str, str] | None = None) -> Kind | None:
+    """The kind of an aggregate of an attribute."""
+    match function:
+        case "COUNT":
+            return "integer"
+        case "MIN" | "MAX":
+            return None if name is None else _column_kind(name, columns)
+        case _:
+            return "number"
+
+
+def aggregate_misfit(item: Aggregate | KleeneAggregate, columns: Mapping[str, str] | None) -> str | None:
+    """What is wrong with the kind of the attribute that an aggregate is over."""
+    kind = None if item.name is None else _column_kind(item.name, columns)
+    if kind is None or item.function == "COUNT":
+        return None
+    if item.function in _SUMMING and kind not in NUMERIC:
+        return f"{item.function} needs numbers, and '{item.name}' is {_PHRASES[kind]}"
+    if kind not in _ORDERED:
+        return f"{item.function} needs values with an order, and '{item.name}' is {_PHRASES[kind]}"
+    return None
+
+
+def misfits(expression: Expression, columns: Mapping[str, str] | None = None) -> Iterator[Misfit]:
+    """Everything in an expression that does not fit the kinds of its operands, innermost first."""
+    for operand in operands(expression):
+        yield from misfits(operand, columns)
+    match expression:
+        case Comparison(operator, left, right):
+            yield from _comparison_misfits(expression, operator, left, right, columns)
+        case Membership(operand, options):
+            for option in options:
+                yield from _pair_misfits(option, operand, option, columns)
+        case Arithmetic(_, left, right):
+            yield from _expect(NUMERIC, "arithmetic needs numbers", (left, right), columns)
+        case Negative(operand):
+            yield from _expect(NUMERIC, "arithmetic needs numbers", (operand,), columns)
+        case Logical(operator, parts):
+            yield from _expect({"boolean"}, f"{operator} joins conditions", parts, columns)
+        case Inverse(operand):
+            yield from _expect({"boolean"}, "NOT takes a condition", (operand,), columns)
+        case Like(operand):
+            yield from _expect({"text"}, "LIKE compares texts", (operand,), columns)
+        case KleeneAggregate():
+            message = aggregate_misfit(expression, columns)
+            if message is not None:
+                yield Misfit(expression, message)
+        case Call():
+            yield from _call_misfits(expression, columns)
+
+
+def _literal_kind(value: object) -> Kind | None:
+    match value:
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "number"
+        case str():
+            return "text"
+        case dt.datetime():
+            return "time"
+    return None
+
+
+def _column_kind(name: str, columns: Mapping[str, str] | None) -> Kind | None:
+    kind = None if columns is None else columns.get(name)
+    return typing.cast("Kind | None", kind)
+
+
+def _call_kind(function: str, arguments: list[Kind | None]) -> Kind | None:
+    match function:
+        case "FLOOR" | "CEIL" | "LENGTH":
+            return "integer"
+        case "SQRT":
+            return "number"
+        case "LOWER" | "UPPER":
+            return "text"
+        case "ABS":
+            return "integer" if arguments == ["integer"] else "number"
+    known = {kind for kind in arguments if kind is not None}
+    if known == {"integer", "number"}:
+        return "number"
+    return known.pop() if len(known) == 1 and None not in arguments else None
+
+
+def _expect(
+    wanted: typing.Collection[str | None], rule: str, parts: tuple[Expression, ...], columns: Mapping[str, str] | None
+) -> Iterator[Misfit]:
+    for part in parts:
+        kind = kind_of(part, columns)
+        if kind is not None and kind not in wanted:
+            yield Misfit(part, f"{rule}, and this is {_PHRASES[kind]}")
+
+
+def _comparison_misfits(
+    whole: Comparison, operator: str, left: Expression, right: Expression, columns: Mapping[str, str] | None
+) -> Iterator[Misfit]:
+    if any(side == Literal(None) for side in (left, right)):
+        hint = "write IS NOT NULL" if operator == "!=" else "write IS NULL"
+        yield Misfit(whole, "a comparison with NULL never holds", hint, warning=True)
+    yield from _pair_misfits(whole, left, right, columns)
+
+
+def _pair_misfits(
+    place: Expression,
+    left: Expression,
+    right: Expression,
+    columns: Mapping[str, str] | None,
+    verb: str = "cannot be compared with",
+) -> Iterator[Misfit]:
+    """Two values that meet must be of one kind; whole numbers and others are."""
+    kinds = (kind_of(left, columns), kind_of(right, columns))
+    if None in kinds or "other" in kinds or kinds[0] == kinds[1] or set(kinds) <= NUMERIC:
+        return
+    first, second = (_PHRASES[kind] for kind in kinds if kind is not None)
+    hint = "write TIMESTAMP '...'" if set(kinds) == {"time", "text"} else None
+    yield Misfit(place, f"{first} {verb} {second}", hint)
+
+
+def _call_misfits(call: Call, columns: Mapping[str, str] | None) -> Iterator[Misfit]:
+    if call.function not in FUNCTIONS:
+        yield Misfit(call, f"unknown function '{call.function}'", f"known here: {', '.join(FUNCTIONS)}")
+        return
+    fewest, most = FUNCTIONS[call.function]
+    if not fewest <= len(call.arguments) <= most:
+        wanted = f"{fewest} argument{'s' if fewest > 1 else ''}" if fewest == most else f"{fewest} to {most} arguments"
+        yield Misfit(call, f"{call.function} takes {wanted}, not {len(call.arguments)}")
+    elif call.function == "COALESCE":
+        for argument in call.arguments[1:]:
+            yield from _pair_misfits(argument, call.arguments[0], argument, columns, "cannot be replaced by")
+    elif call.function in _TEXT_FUNCTIONS:
+        yield from _expect({"text"}, f"{call.function} takes a text", call.arguments, columns)
+    else:
+        yield from _expect(NUMERIC, f"{call.function} takes a number", call.arguments, columns)

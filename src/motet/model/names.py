@@ -1,0 +1,82 @@
+"""What the names in a query stand for: a variable, or a type that serves as one where it is written once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from motet.model.expression import (
+    Arithmetic,
+    Attribute,
+    Call,
+    Comparison,
+    Expression,
+    Inverse,
+    IsNull,
+    KleeneAggregate,
+    Like,
+    Literal,
+    Logical,
+    Membership,
+    Negative,
+)
+from motet.model.pattern import Event, Pattern, children
+from motet.model.query import Computed, Query, ReturnItem, Variable
+
+
+def written(pattern: Pattern) -> list[Event]:
+    """Every event of a pattern in the order written, those under NOT and NEG included."""
+    if isinstance(pattern, Event):
+        return [pattern]
+    return [event for part in children(pattern) for event in written(part)]
+
+
+def named(pattern: Pattern, name: str) -> list[Event]:
+    """The events that a name stands for: the one with that variable, else all of that type.
+
+    A condition may use a name only where this is one event; an aggregate of RETURN speaks of all of them.
+    """
+    all_events = written(pattern)
+    with_variable = [event for event in all_events if event.variable == name]
+    return with_variable or [event for event in all_events if event.type == name]
+
+
+def with_variables(query: Query) -> Query:
+    """The query with each event called by its variable, where conditions and RETURN call it by its type.
+
+    Columns of the result keep the names they were asked for by.
+    """
+    names = {}
+    for event in written(query.pattern):
+        if event.variable is not None and named(query.pattern, event.type) == [event]:
+            names[event.type] = event.variable
+    if not names:
+        return query
+    conditions = tuple(renamed(condition, names) for condition in query.conditions)
+    return replace(query, conditions=conditions, returns=tuple(_renamed_item(item, names) for item in query.returns))
+
+
+def _renamed_item(item: ReturnItem, names: Mapping[str, str]) -> ReturnItem:
+    match item:
+        case Variable(name, alias) if name in names:
+            return replace(item, name=names[name], alias=alias or name)
+        case Computed(expression):
+            return replace(item, expression=renamed(expression, names))
+    return item
+
+
+def renamed(expression: Expression, names: Mapping[str, str]) -> Expression:
+    """An expression whose variables are called by their new names."""
+    match expression:
+        case Literal():
+            return expression
+        case Attribute(variable) | KleeneAggregate(_, variable):
+            return replace(expression, variable=names.get(variable, variable))
+        case Arithmetic(_, left, right) | Comparison(_, left, right):
+            return replace(expression, left=renamed(left, names), right=renamed(right, names))
+        case Negative(operand) | Inverse(operand) | IsNull(operand) | Membership(operand) | Like(operand):
+            return replace(expression, operand=renamed(operand, names))
+        case Logical(_, operands):
+            return replace(expression, operands=tuple(renamed(operand, names) for operand in operands))
+        case Call(_, arguments):
+            return replace(expression, arguments=tuple(renamed(argument, names) for argument in arguments))

@@ -1,0 +1,105 @@
+"""Patterns: what a query looks for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from motet.model.span import Span, span_field
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event of a type, bound to a variable where one is named."""
+
+    type: str
+    variable: str | None = None
+    span: Span | None = span_field()
+
+    @property
+    def name(self) -> str:
+        """What conditions and aggregates call this position: its variable, else its type."""
+        return self.variable or self.type
+
+
+@dataclass(frozen=True, slots=True)
+class Seq:
+    """All parts, one strictly after the other. A part may be a `Not` or a `Neg`."""
+
+    parts: tuple[Pattern, ...]
+    span: Span | None = span_field()
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """All parts in any order, ties allowed, no event used twice. A part may be a `Neg`."""
+
+    parts: tuple[Pattern, ...]
+    span: Span | None = span_field()
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """Any one of the parts."""
+
+    parts: tuple[Pattern, ...]
+    span: Span | None = span_field()
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """`low` to `high` matches of the part, one strictly after the other; no limit where `high` is None."""
+
+    part: Pattern
+    low: int
+    high: int | None
+    span: Span | None = span_field()
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """No event of this kind in the gap of a SEQ where it stands."""
+
+    event: Event
+    span: Span | None = span_field()
+
+
+@dataclass(frozen=True, slots=True)
+class Neg:
+    """No event of this kind anywhere in the window of the match."""
+
+    event: Event
+    span: Span | None = span_field()
+
+
+Pattern = Event | Seq | And | Or | Repeat | Not | Neg
+
+
+def children(pattern: Pattern) -> tuple[Pattern, ...]:
+    """The parts directly below a pattern, in the order they are written."""
+    match pattern:
+        case Event():
+            return ()
+        case Seq(parts) | And(parts) | Or(parts):
+            return parts
+        case Repeat(part):
+            return (part,)
+        case Not(event) | Neg(event):
+            return (event,)
+
+
+def events(pattern: Pattern) -> list[Event]:
+    """Every event that a match binds, in the order written; those under NOT and NEG are left out."""
+    match pattern:
+        case Event():
+            return [pattern]
+        case Not() | Neg():
+            return []
+    return [event for part in children(pattern) for event in events(part)]
+
+
+def absences(pattern: Pattern) -> list[Not | Neg]:
+    """Every NOT and NEG of a pattern, in the order written."""
+    match pattern:
+        case Not() | Neg():
+            return [pattern]
+    return [absence for part in children(pattern) for absence in absences(part)]

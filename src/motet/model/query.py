@@ -1,0 +1,141 @@
+"""Queries and workloads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from motet.model.expression import Expression
+from motet.model.pattern import Pattern
+from motet.model.span import Span, span_field
+from motet.model.window import Window
+
+
+class Policy(StrEnum):
+    """Which events may be passed over between two bound ones."""
+
+    SKIP_TILL_ANY = "SKIP TILL ANY"
+    SKIP_TILL_NEXT = "SKIP TILL NEXT"
+    CONTIGUOUS = "CONTIGUOUS"
+
+
+# COUNT(*), COUNT(E), COUNT(E.attr) and the rest over E.attr.
+AGGREGATE_FUNCTIONS = ("COUNT", "SUM", "AVG", "MIN", "MAX", "VAR", "STDDEV")
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """An aggregate over all matches: `COUNT(*)` has no variable, `COUNT(E)` no name."""
+
+    function: str
+    variable: str | None = None
+    name: str | None = None
+    alias: str | None = None
+    span: Span | None = span_field()
+
+    @property
+    def label(self) -> str:
+        """The name of its column in the result."""
+        if self.alias is not None:
+            return self.alias
+        if self.variable is None:
+            return f"{self.function}(*)"
+        return f"{self.function}({self.variable}{'' if self.name is None else '.' + self.name})"
+
+
+@dataclass(frozen=True, slots=True)
+class AllVariables:
+    """`RETURN *`: every variable of each match."""
+
+    span: Span | None = span_field()
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """`RETURN a`: one variable of each match."""
+
+    name: str
+    alias: str | None = None
+    span: Span | None = span_field()
+
+    @property
+    def label(self) -> str:
+        return self.alias or self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """`RETURN b.price - a.price AS gain`: an expression over each match. `text` is its source where unnamed."""
+
+    expression: Expression
+    alias: str
+    span: Span | None = span_field()
+
+    @property
+    def label(self) -> str:
+        return self.alias
+
+
+@dataclass(frozen=True, slots=True)
+class GroupKey:
+    """A GROUP BY attribute repeated in RETURN; results carry all of them anyway."""
+
+    name: str
+    span: Span | None = span_field()
+
+
+ReturnItem = Aggregate | AllVariables | Variable | Computed | GroupKey
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One pattern query. `conditions` is a conjunction; `equivalence` holds the attributes of `[attr]`."""
+
+    name: str
+    pattern: Pattern
+    returns: tuple[ReturnItem, ...]
+    conditions: tuple[Expression, ...] = ()
+    equivalence: tuple[str, ...] = ()
+    group_by: tuple[str, ...] = ()
+    window: Window | None = None
+    policy: Policy = Policy.SKIP_TILL_ANY
+    span: Span | None = span_field()
+
+    @property
+    def aggregates(self) -> tuple[Aggregate, ...]:
+        return tuple(item for item in self.returns if isinstance(item, Aggregate))
+
+    @property
+    def is_aggregate(self) -> bool:
+        """Whether RETURN asks for values over matches rather than for the matches."""
+        return all(isinstance(item, Aggregate | GroupKey) for item in self.returns)
+
+    @property
+    def partition(self) -> tuple[str, ...]:
+        """The attributes on which all bound events agree, each once, GROUP BY first."""
+        return tuple(dict.fromkeys((*self.group_by, *self.equivalence)))
+
+
+@dataclass(frozen=True, slots=True)
+class EventDefinition:
+    """`EVENT name AS condition`: a type made of the rows that satisfy a condition over bare columns."""
+
+    name: str
+    condition: Expression
+    span: Span | None = span_field()
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """The queries of a file, with the event types it defines. `text` and `origin` serve messages only."""
+
+    queries: tuple[Query, ...]
+    definitions: tuple[EventDefinition, ...] = ()
+    text: str = field(default="", compare=False, repr=False)
+    origin: str = field(default="<text>", compare=False, repr=False)
+
+    def __getitem__(self, name: str) -> Query:
+        for query in self.queries:
+            if query.name == name:
+                return query
+        raise KeyError(name)
