@@ -1,0 +1,257 @@
+"""Turns syntax trees of conditions and returned values into expressions of the model."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+
+from lark import Token, Tree
+
+from motet.errors import did_you_mean
+from motet.language.syntax import Wrong, refuse_depth, span_of
+from motet.model.expression import (
+    FUNCTIONS,
+    Arithmetic,
+    At,
+    Attribute,
+    Call,
+    Comparison,
+    Expression,
+    Inverse,
+    IsNull,
+    KleeneAggregate,
+    Like,
+    Literal,
+    Logical,
+    Membership,
+    Negative,
+    operands,
+)
+from motet.model.kinds import KLEENE_FUNCTIONS
+from motet.model.query import AGGREGATE_FUNCTIONS
+from motet.model.span import Span
+
+_SELECTORS = {"NEXT": At.NEXT, "FIRST": At.FIRST, "LAST": At.LAST}
+_COMPARATORS = {"EQ": "=", "NE": "!=", "LT": "<", "LE": "<=", "GT": ">", "GE": ">="}
+
+
+def conjuncts(expression: Expression) -> Iterator[Expression]:
+    """The conditions that a conjunction is made of."""
+    match expression:
+        case Logical("AND", parts):
+            for part in parts:
+                yield from conjuncts(part)
+        case _:
+            yield expression
+
+
+def read_expression(tree: Tree[Token], bare: bool = False) -> Expression:
+    """The expression of a tree. Where `bare`, names are columns of the one row an EVENT definition looks at."""
+    return refuse_depth(_Reader(bare).read(tree), operands, span_of(tree))
+
+
+def is_aggregate(tree: Tree[Token]) -> bool:
+    """Whether a tree is a call of an aggregate function, as RETURN has them."""
+    return tree.data in ("call", "call_all") and str(tree.children[0]).upper() in AGGREGATE_FUNCTIONS
+
+
+def read_aggregate(tree: Tree[Token]) -> tuple[str, str | None, str | None]:
+    """The function, variable and attribute of an aggregate call."""
+    function = str(tree.children[0]).upper()
+    if tree.data == "call_all":
+        if function != "COUNT":
+            raise _misplaced_star(tree, span_of(tree))
+        return function, None, None
+    return function, *_aggregated(tree, function)
+
+
+def _aggregated(tree: Tree[Token], function: str) -> tuple[str, str | None]:
+    """The variable and attribute inside the brackets of an aggregate."""
+    match _subtrees(tree):
+        case [Tree(data="name", children=[variable])]:
+            return str(variable), None
+        case [Tree(data="attribute", children=[variable, _, name])]:
+            return str(variable), str(name)
+    example = "COUNT(*), COUNT(E) or COUNT(E.attribute)" if function == "COUNT" else f"{function}(E.attribute)"
+    raise Wrong(f"{function} takes one attribute of one variable", span_of(tree), f"as in {example}")
+
+
+class _Reader:
+    """Reads trees into expressions; knows whether a bare name is a column."""
+
+    def __init__(self, bare: bool) -> None:
+        self.bare = bare
+
+    def read(self, tree: Tree[Token]) -> Expression:
+        span = span_of(tree)
+        below = _subtrees(tree)
+        match tree.data:
+            case "parenthesis":
+                return self.read(below[0])
+            case "disjunction" | "conjunction":
+                operator = "OR" if tree.data == "disjunction" else "AND"
+                return Logical(operator, tuple(self.read(part) for part in below), span=span)
+            case "inverse":
+                return Inverse(self.read(below[0]), span=span)
+            case "comparisons":
+                return self._comparisons(below, span)
+            case "is_null" | "is_not_null":
+                return IsNull(self.read(below[0]), tree.data == "is_not_null", span=span)
+            case "in_options" | "not_in_options":
+                options = tuple(_option(option) for option in _subtrees(below[1]))
+                return Membership(self.read(below[0]), options, tree.data == "not_in_options", span=span)
+            case "like" | "not_like":
+                return Like(self.read(below[0]), str(tree.children[-1]), tree.data == "not_like", span=span)
+            case "in_range" | "not_in_range":
+                inside = self._range(below, span)
+                return inside if tree.data == "in_range" else Inverse(inside, span=span)
+            case "arithmetic":
+                return Arithmetic(str(tree.children[1]), self.read(below[0]), self.read(below[1]), span=span)
+            case "negative":
+                return self._negative(below[0], span)
+            case "literal" | "typed_literal":
+                return _literal(tree)
+            case "name":
+                return self._column(str(tree.children[0]), span)
+            case "attribute":
+                return self._attribute(str(tree.children[0]), str(tree.children[2]), At.EACH, span)
+            case "call_attribute":
+                return self._selected(below[0], str(tree.children[-1]), span)
+            case "call":
+                return self._call(tree, span)
+            case "call_all":
+                raise _misplaced_star(tree, span)
+            case _:
+                raise Wrong(
+                    "[attribute] stands on its own, joined to other conditions by AND",
+                    span,
+                    "compare the attributes instead, as in a.vehicle = b.vehicle",
+                )
+
+    def _comparisons(self, below: list[Tree[Token]], span: Span) -> Expression:
+        """One comparison, or a chain `a = b = c` as the conjunction it stands for."""
+        signs = below[1::2]
+        operators = [_COMPARATORS[_token(sign).type] for sign in signs]
+        if len(operators) > 1 and "!=" in operators:
+            raise Wrong(
+                "'!=' cannot be part of a chain of comparisons", span_of(signs[operators.index("!=")]), "use AND"
+            )
+        sides = [self.read(side) for side in below[::2]]
+        links = zip(operators, sides, sides[1:], strict=False)
+        comparisons = tuple(Comparison(operator, left, right, span=span) for operator, left, right in links)
+        return comparisons[0] if len(comparisons) == 1 else Logical("AND", comparisons, span=span)
+
+    def _range(self, below: list[Tree[Token]], span: Span) -> Expression:
+        operand, low, high = (self.read(part) for part in below)
+        limits = (Comparison(">=", operand, low, span=span), Comparison("<=", operand, high, span=span))
+        return Logical("AND", limits, span=span)
+
+    def _negative(self, tree: Tree[Token], span: Span) -> Expression:
+        operand = self.read(tree)
+        match operand:
+            case Literal(int() | float() as value) if tree.data == "literal" and not isinstance(value, bool):
+                return Literal(-value, span=span)
+        return Negative(operand, span=span)
+
+    def _column(self, name: str, span: Span) -> Expression:
+        if not self.bare:
+            raise Wrong(
+                f"'{name}' does not say which event it is about", span, f"write the variable first, as in E.{name}"
+            )
+        return Attribute("", name, span=span)
+
+    def _attribute(self, variable: str, name: str, at: At, span: Span) -> Attribute:
+        if self.bare:
+            raise Wrong("a definition looks at one row: columns have no variable", span, f"write '{name}' alone")
+        return Attribute(variable, name, at, span=span)
+
+    def _selected(self, call: Tree[Token], name: str, span: Span) -> Expression:
+        """`NEXT(T).speed` and the like."""
+        function = str(call.children[0]).upper()
+        match _subtrees(call):
+            case [Tree(data="name", children=[variable])] if function in _SELECTORS:
+                return self._attribute(str(variable), name, _SELECTORS[function], span)
+        hint = "as in NEXT(b).price, FIRST(b).price or LAST(b).price"
+        raise Wrong(f"{function}(...) has no attribute '{name}'", span_of(call), hint)
+
+    def _call(self, tree: Tree[Token], span: Span) -> Expression:
+        word = tree.children[0]
+        assert isinstance(word, Token)
+        function = word.upper()
+        if function in _SELECTORS:
+            variable, name = _aggregated(tree, function)
+            if name is None:
+                raise Wrong(f"{function}({variable}) needs an attribute", span, f"as in {function}({variable}).price")
+            return self._attribute(variable, name, _SELECTORS[function], span)
+        if function in KLEENE_FUNCTIONS and not self.bare:
+            variable, name = _aggregated(tree, function)
+            return KleeneAggregate(function, variable, name, span=span)
+        if function in AGGREGATE_FUNCTIONS:
+            raise Wrong(
+                f"{function} cannot be used here", span_of(word), "it is an aggregate over all matches, for RETURN"
+            )
+        if function not in FUNCTIONS:
+            raise _unknown_function(word)
+        return Call(function, tuple(self.read(argument) for argument in _subtrees(tree)), span=span)
+
+
+def _unknown_function(word: Token) -> Wrong:
+    known = [*FUNCTIONS, *AGGREGATE_FUNCTIONS, *_SELECTORS]
+    return Wrong(f"unknown function '{word}'", span_of(word), did_you_mean(word, known))
+
+
+def _misplaced_star(tree: Tree[Token], span: Span) -> Wrong:
+    word = _token(tree)
+    match word.upper():
+        case "COUNT":
+            hint = "COUNT(b) counts the events of a match"
+            return Wrong("COUNT(*) counts matches: it stands alone in RETURN", span, hint)
+        case function if function in (*FUNCTIONS, *AGGREGATE_FUNCTIONS, *_SELECTORS):
+            return Wrong(f"{function}(*) means nothing", span, f"name an attribute: {function}(E.attribute)")
+    return _unknown_function(word)
+
+
+def _option(tree: Tree[Token]) -> Literal:
+    if tree.data == "negative_option":
+        return Literal(-_number(_token(tree, 1)), span=span_of(tree))
+    return _literal(_subtrees(tree)[0])
+
+
+def _literal(tree: Tree[Token]) -> Literal:
+    span = span_of(tree)
+    if tree.data == "typed_literal":
+        return Literal(_timestamp(_token(tree), str(tree.children[1]), span), span=span)
+    token = _token(tree)
+    match token.type:
+        case "NUMBER":
+            return Literal(_number(token), span=span)
+        case "STRING":
+            return Literal(str(token), span=span)
+        case "NULL":
+            return Literal(None, span=span)
+        case _:
+            return Literal(token.type == "TRUE", span=span)
+
+
+def _number(token: Token) -> int | float:
+    return int(token) if token.isdecimal() else float(token)
+
+
+def _timestamp(word: Token, text: str, span: Span) -> dt.datetime:
+    if word.upper() not in ("TIMESTAMP", "DATE"):
+        hint = did_you_mean(word, ["TIMESTAMP", "AND", "OR", "LIKE"])
+        raise Wrong(f"unexpected text after '{word}'", span, hint)
+    try:
+        return dt.datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise Wrong(f"'{text}' is no timestamp", span, "as in TIMESTAMP '2024-05-01 12:30:00'") from None
+
+
+def _token(tree: Tree[Token], place: int = 0) -> Token:
+    token = tree.children[place]
+    assert isinstance(token, Token)
+    return token
+
+
+def _subtrees(tree: Tree[Token]) -> list[Tree[Token]]:
+    return [child for child in tree.children if isinstance(child, Tree)]

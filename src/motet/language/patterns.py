@@ -1,0 +1,135 @@
+"""Turns the syntax tree of a PATTERN clause into a pattern of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from lark import Token, Tree
+
+from motet.language.syntax import Wrong, nearest, refuse_depth, span_of
+from motet.language.tokens import PATTERN_OPERATORS
+from motet.model.pattern import And, Event, Neg, Not, Or, Pattern, Repeat, Seq, children
+from motet.model.span import Span
+
+# Spellings of an operator -> how it is built from its parts; the papers' CONJ, DISJ and KL among them.
+_OPERATIONS: dict[str, Callable[[tuple[Pattern, ...], Span], Pattern]] = {
+    "SEQ": lambda parts, span: Seq(parts, span=span),
+    "AND": lambda parts, span: And(parts, span=span),
+    "CONJ": lambda parts, span: And(parts, span=span),
+    "OR": lambda parts, span: Or(parts, span=span),
+    "DISJ": lambda parts, span: Or(parts, span=span),
+    "KL": lambda parts, span: Repeat(_sequence(parts, span), 1, None, span=span),
+    "NEG": lambda parts, span: Neg(_only_event(parts, "NEG", span), span=span),
+}
+# The sign that may stand between operands in place of a comma.
+_SIGNS = {"AND": "AMP", "CONJ": "AMP", "OR": "BAR", "DISJ": "BAR"}
+
+
+def read_pattern(tree: Tree[Token]) -> Pattern:
+    """The pattern of a whole clause: a bare comma list is a SEQ."""
+    operands = _subtrees(tree)[0]
+    return refuse_depth(_sequence(_parts(operands, "SEQ"), span_of(operands)), children, span_of(operands))
+
+
+def _element(tree: Tree[Token]) -> Pattern:
+    match tree.data:
+        case "negation":
+            span = span_of(tree)
+            return Not(_only_event((_element(_subtrees(tree)[0]),), "NOT", span), span=span)
+        case _:
+            primary, *suffixes = _subtrees(tree)
+            pattern = _primary(primary)
+            for suffix in suffixes:
+                pattern = _suffixed(pattern, suffix)
+            return pattern
+
+
+def _primary(tree: Tree[Token]) -> Pattern:
+    span = span_of(tree)
+    match tree.data:
+        case "event":
+            return Event(str(tree.children[0]), span=span)
+        case "group":
+            return _sequence(_parts(_subtrees(tree)[0], "SEQ"), span)
+        case _:
+            word = tree.children[0]
+            assert isinstance(word, Token)
+            operation = _OPERATIONS.get(word.upper())
+            if operation is None:
+                meant = nearest(word, PATTERN_OPERATORS, 0.6)
+                hint = f"did you mean '{meant}'?" if meant else f"known operators: {', '.join(PATTERN_OPERATORS)}"
+                raise Wrong(f"unknown pattern operator '{word}'", span_of(word), hint)
+            return operation(_parts(_subtrees(tree)[0], word.upper()), span)
+
+
+def _parts(operands: Tree[Token], operator: str) -> tuple[Pattern, ...]:
+    """The operands of an operator, after a look at what stands between them."""
+    for sign in operands.children:
+        if isinstance(sign, Token) and sign.type not in ("COMMA", _SIGNS.get(operator)):
+            spelling = "AND(A, B)" if sign.type == "AMP" else "OR(A, B)"
+            raise Wrong(f"'{sign}' cannot stand between parts of {operator}", span_of(sign), f"write {spelling}")
+    return tuple(_element(operand) for operand in _subtrees(operands))
+
+
+def _suffixed(pattern: Pattern, suffix: Tree[Token]) -> Pattern:
+    if suffix.data == "variable":
+        return _with_variable(pattern, suffix)
+    numbers = [_whole(token) for token in suffix.children if isinstance(token, Token) and token.type == "NUMBER"]
+    start, end = pattern.span, span_of(suffix)
+    span = end if start is None else Span(start.start, end.end, start.line, start.column)
+    low: int
+    high: int | None
+    match suffix.data:
+        case "plus":
+            low, high = 1, None
+        case "star":
+            low, high = 0, None
+        case "optional":
+            low, high = 0, 1
+        case "exactly":
+            low, high = numbers[0], numbers[0]
+        case "at_least":
+            low, high = numbers[0], None
+        case "at_most":
+            low, high = 0, numbers[0]
+        case _:
+            low, high = numbers[0], numbers[1]
+    return Repeat(pattern, low, high, span=span)
+
+
+def _with_variable(pattern: Pattern, suffix: Tree[Token]) -> Pattern:
+    """Names the event of `A a`, `A AS a`, or `A+ a`."""
+    name = suffix.children[-1]
+    assert isinstance(name, Token)
+    match pattern:
+        case Event(type, None):
+            return Event(type, str(name), span=pattern.span)
+        case Event(_, variable):
+            raise Wrong(
+                f"unexpected '{name}': this event is already called '{variable}'", span_of(name), "expected ','"
+            )
+        case Repeat(part, low, high):
+            return Repeat(_with_variable(part, suffix), low, high, span=pattern.span)
+    raise Wrong(f"unexpected '{name}': only an event can have a variable", span_of(name), "expected ','")
+
+
+def _sequence(parts: tuple[Pattern, ...], span: Span) -> Pattern:
+    return parts[0] if len(parts) == 1 else Seq(parts, span=span)
+
+
+def _only_event(parts: Sequence[Pattern], operator: str, span: Span) -> Event:
+    match parts:
+        case [Event() as event]:
+            return event
+    hint = "to forbid several types write one NOT after the other: NOT A, NOT B" if operator == "NOT" else None
+    raise Wrong(f"{operator} takes one event type", span, hint)
+
+
+def _whole(token: Token) -> int:
+    if not token.isdecimal():
+        raise Wrong(f"a repetition takes whole numbers, not '{token}'", span_of(token))
+    return int(token)
+
+
+def _subtrees(tree: Tree[Token]) -> list[Tree[Token]]:
+    return [child for child in tree.children if isinstance(child, Tree)]

@@ -1,0 +1,239 @@
+"""Writes workloads, queries, patterns and expressions as canonical text, which parses back to an equal model."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Iterable
+
+from motet.language.tokens import RESERVED
+from motet.model.expression import (
+    Arithmetic,
+    At,
+    Attribute,
+    Call,
+    Comparison,
+    Expression,
+    Inverse,
+    IsNull,
+    KleeneAggregate,
+    Like,
+    Literal,
+    Logical,
+    Membership,
+    Negative,
+)
+from motet.model.pattern import And, Event, Neg, Not, Or, Pattern, Repeat, Seq
+from motet.model.query import (
+    Aggregate,
+    AllVariables,
+    Computed,
+    EventDefinition,
+    GroupKey,
+    Policy,
+    Query,
+    ReturnItem,
+    Variable,
+    Workload,
+)
+from motet.model.window import UNITS, CountWindow, TimeWindow, Window
+
+_PLAIN_NAME = re.compile(r"[^\W\d]\w*")
+_PRINTED_UNITS = ("day", "h", "min", "s", "ms", "us")
+_ESCAPED = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+# How tightly each kind of expression binds; an operand that binds less than its place asks for is put in brackets.
+_OR, _AND, _NOT, _PREDICATE, _SUM, _PRODUCT, _UNARY, _ATOM = range(8)
+
+
+def to_text(node: Workload | Query | EventDefinition) -> str:
+    """Canonical text of a workload, a query or an event definition."""
+    match node:
+        case Workload(queries, definitions):
+            return "\n".join([*map(to_text, definitions), *map(to_text, queries)])
+        case EventDefinition(name, condition):
+            return f"EVENT {name_text(name)} AS {expression_text(condition)}\n"
+        case Query():
+            return "\n".join([f"QUERY {name_text(node.name)}", *_clauses(node)]) + "\n"
+
+
+def _clauses(query: Query) -> Iterable[str]:
+    yield f"RETURN {', '.join(map(_item_text, query.returns))}"
+    yield f"PATTERN {pattern_text(query.pattern)}"
+    conditions = [_bound(condition, _NOT) for condition in query.conditions]
+    if query.equivalence:
+        conditions.insert(0, f"[{_names(query.equivalence)}]")
+    if conditions:
+        yield f"WHERE {' AND '.join(conditions)}"
+    if query.group_by:
+        yield f"GROUP BY {_names(query.group_by)}"
+    if query.window is not None:
+        yield window_text(query.window)
+    if query.policy is not Policy.SKIP_TILL_ANY:
+        yield str(query.policy)
+
+
+def name_text(name: str) -> str:
+    """A name as it stands in text: in double quotes where it is not a plain word or could be read as a keyword."""
+    if _PLAIN_NAME.fullmatch(name) and name.lower() not in RESERVED:
+        return name
+    if not name or "\n" in name:
+        raise ValueError(f"the name {name!r} cannot be written in text: it is empty or holds a line break")
+    doubled = name.replace('"', '""')
+    return f'"{doubled}"'
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(map(name_text, names))
+
+
+def pattern_text(pattern: Pattern) -> str:
+    """Canonical text of a pattern."""
+    match pattern:
+        case Event(kind, variable):
+            return name_text(kind) if variable is None else f"{name_text(kind)} {name_text(variable)}"
+        case Seq(parts) | And(parts) | Or(parts):
+            return f"{type(pattern).__name__.upper()}({', '.join(map(pattern_text, parts))})"
+        case Repeat(part, low, high):
+            inner = pattern_text(part)
+            return f"{f'({inner})' if isinstance(part, Not) else inner}{_repetition(low, high)}"
+        case Not(event):
+            return f"NOT {pattern_text(event)}"
+        case Neg(event):
+            return f"NEG({pattern_text(event)})"
+
+
+def _repetition(low: int, high: int | None) -> str:
+    match low, high:
+        case 1, None:
+            return "+"
+        case 0, None:
+            return "*"
+        case 0, 1:
+            return "?"
+        case _, None:
+            return f"{{{low},}}"
+    return f"{{{low}}}" if low == high else f"{{{low},{high}}}"
+
+
+def window_text(window: Window) -> str:
+    """The WITHIN clause of a window, with its SLIDE."""
+    match window:
+        case CountWindow(size):
+            return f"WITHIN {size} EVENTS"
+        case TimeWindow(size, slide, ticks):
+            within = f"WITHIN {_length(size, ticks)}"
+            return within if slide is None else f"{within} SLIDE {_length(slide, ticks)}"
+
+
+def _length(amount: int, ticks: bool) -> str:
+    if ticks:
+        return str(amount)
+    unit = next(unit for unit in _PRINTED_UNITS if amount % UNITS[unit] == 0)
+    return f"{amount // UNITS[unit]} {unit}"
+
+
+def _item_text(item: ReturnItem) -> str:
+    match item:
+        case AllVariables():
+            return "*"
+        case GroupKey(name):
+            return name_text(name)
+        case Variable(name, alias):
+            return _with_alias(name_text(name), alias)
+        case Aggregate(function, variable, name, alias):
+            argument = "*" if variable is None else _path(variable, name)
+            return _with_alias(f"{function}({argument})", alias)
+        case Computed(expression, alias):
+            text = expression_text(expression)
+            # In brackets an aggregate is over the events of each match, not over all matches.
+            shown = f"({text})" if isinstance(expression, KleeneAggregate) else text
+            return _with_alias(shown, None if alias == text else alias)
+
+
+def _with_alias(text: str, alias: str | None) -> str:
+    return text if alias is None else f"{text} AS {name_text(alias)}"
+
+
+def _path(variable: str, name: str | None) -> str:
+    return name_text(variable) if name is None else f"{name_text(variable)}.{name_text(name)}"
+
+
+def expression_text(expression: Expression) -> str:
+    """Canonical text of an expression, with no more brackets than it needs."""
+    return _bound(expression, _OR)
+
+
+def _bound(expression: Expression, least: int) -> str:
+    """The text of an operand in a place that asks for a binding of at least `least`."""
+    binding, text = _written(expression)
+    return text if binding >= least else f"({text})"
+
+
+def _written(expression: Expression) -> tuple[int, str]:
+    """The text of an expression and how tightly it binds."""
+    match expression:
+        case Literal(value):
+            return _ATOM, _literal_text(value)
+        case Attribute("", name):
+            return _ATOM, name_text(name)
+        case Attribute(variable, name, At.EACH):
+            return _ATOM, _path(variable, name)
+        case Attribute(variable, name, at):
+            return _ATOM, f"{at.upper()}({name_text(variable)}).{name_text(name)}"
+        case KleeneAggregate(function, variable, name):
+            return _ATOM, f"{function}({_path(variable, name)})"
+        case Call(function, arguments):
+            return _ATOM, f"{function}({', '.join(map(expression_text, arguments))})"
+        case Negative(operand):
+            # -5 is a literal and -- a comment, so what is negated keeps brackets.
+            bracketed = isinstance(operand, Literal | Negative)
+            return _UNARY, f"-({expression_text(operand)})" if bracketed else f"-{_bound(operand, _UNARY)}"
+        case Arithmetic(operator, left, right):
+            binding = _SUM if operator in "+-" else _PRODUCT
+            return binding, f"{_bound(left, binding)} {operator} {_bound(right, binding + 1)}"
+        case Comparison(operator, left, right):
+            return _PREDICATE, f"{_bound(left, _SUM)} {operator} {_bound(right, _SUM)}"
+        case IsNull(operand, negated):
+            return _PREDICATE, f"{_bound(operand, _SUM)} IS {'NOT ' if negated else ''}NULL"
+        case Membership(operand, options, negated):
+            shown = ", ".join(_literal_text(option.value) for option in options)
+            return _PREDICATE, f"{_bound(operand, _SUM)} {'NOT ' if negated else ''}IN ({shown})"
+        case Like(operand, pattern, negated):
+            return _PREDICATE, f"{_bound(operand, _SUM)} {'NOT ' if negated else ''}LIKE {_literal_text(pattern)}"
+        case Inverse(operand):
+            return _NOT, f"NOT {_bound(operand, _ATOM)}"
+        case Logical(operator, operands):
+            binding = _OR if operator == "OR" else _AND
+            return binding, f" {operator} ".join(_bound(operand, binding + 1) for operand in operands)
+
+
+def _literal_text(value: int | float | str | bool | dt.datetime | None) -> str:
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return "TRUE" if value else "FALSE"
+        case str():
+            return _string_text(value)
+        case dt.datetime():
+            return f"TIMESTAMP '{value.isoformat(sep=' ')}'"
+        case float():
+            return repr(value).replace("inf", "1e999")  # the one spelling of infinity that reads as a number
+        case int():
+            return str(value)
+
+
+def _string_text(text: str) -> str:
+    """A text in single quotes; in the escaped form E'...' where it holds characters that end or hide in a line."""
+    if all(character.isprintable() for character in text):
+        return "'" + text.replace("'", "''") + "'"
+    return "E'" + "".join(_escaped(character) for character in text) + "'"
+
+
+def _escaped(character: str) -> str:
+    if character in _ESCAPED:
+        return _ESCAPED[character]
+    if character.isprintable() or ord(character) > 0xFFFF:
+        return character
+    return f"\\u{ord(character):04x}"
