@@ -1,0 +1,257 @@
+"""Scalar expressions over bound events, in SQL's three-valued logic (None is NULL)."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+
+from motet.errors import RunError
+from motet.model.expression import (
+    Arithmetic,
+    At,
+    Attribute,
+    Call,
+    Comparison,
+    Expression,
+    Inverse,
+    IsNull,
+    KleeneAggregate,
+    Like,
+    Literal,
+    Logical,
+    Membership,
+    Negative,
+)
+from motet.reference.aggregates import aggregate
+
+SMALLEST, LARGEST = -(2**63), 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """One event of the input: its time in microseconds, its row as given, its values as conditions see them."""
+
+    index: int
+    time: int
+    row: Mapping[str, Any] = field(compare=False)
+    values: Mapping[str, Any] = field(compare=False)
+    types: frozenset[str] = field(compare=False, default=frozenset())
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What an expression sees: all events bound to each name, and the event (and the next one) it speaks of now."""
+
+    bound: Mapping[str, Sequence[Occurrence]]
+    current: Mapping[str, Occurrence] = field(default_factory=dict)
+    following: Mapping[str, Occurrence] = field(default_factory=dict)
+
+
+def plain(value: Any) -> Any:
+    """A value as expressions see it: NaN is null, a zoned time is UTC, a date its midnight, a decimal a float."""
+    match value:
+        case float() if math.isnan(value):
+            return None
+        case dt.datetime() if value.tzinfo is not None:
+            return value.astimezone(dt.UTC).replace(tzinfo=None)
+        case dt.datetime():
+            return value
+        case dt.date():
+            return dt.datetime(value.year, value.month, value.day)
+        case Decimal():
+            return plain(float(value))
+        case _:
+            return value
+
+
+def value_of(expression: Expression, scope: Scope) -> Any:
+    """The value of an expression; None where it is null."""
+    match expression:
+        case Literal(value):
+            return plain(value)
+        case Attribute():
+            return attribute(expression, scope)
+        case KleeneAggregate(function, variable, name):
+            events = scope.bound[variable]
+            if name is None:
+                return len(events)
+            return aggregate(function, [event.values.get(name) for event in events])
+        case Arithmetic(operator, left, right):
+            return calculate(operator, value_of(left, scope), value_of(right, scope))
+        case Negative(operand):
+            return calculate("-", 0, value_of(operand, scope))
+        case Comparison(operator, left, right):
+            return compare(operator, value_of(left, scope), value_of(right, scope))
+        case Logical("AND", parts):
+            return conjunction([value_of(part, scope) for part in parts])
+        case Logical(_, parts):
+            return negation(conjunction([negation(value_of(part, scope)) for part in parts]))
+        case Inverse(operand):
+            return negation(value_of(operand, scope))
+        case IsNull(operand, negated):
+            return (value_of(operand, scope) is None) != negated
+        case Membership(operand, options, negated):
+            inside = member(value_of(operand, scope), [plain(option.value) for option in options])
+            return negation(inside) if negated else inside
+        case Like(operand, pattern, negated):
+            alike = like(value_of(operand, scope), pattern)
+            return negation(alike) if negated else alike
+        case Call(function, arguments):
+            return call(function, [value_of(argument, scope) for argument in arguments])
+
+
+def attribute(node: Attribute, scope: Scope) -> Any:
+    """An attribute of the event that `node.at` picks; null where the match binds none."""
+    event = picked(node, scope)
+    return None if event is None else event.values.get(node.name)
+
+
+def picked(node: Attribute, scope: Scope) -> Occurrence | None:
+    match node.at:
+        case At.EACH:
+            return scope.current.get(node.variable)
+        case At.NEXT:
+            return scope.following.get(node.variable)
+        case At.FIRST:
+            return next(iter(scope.bound[node.variable]), None)
+        case At.LAST:
+            return next(reversed(scope.bound[node.variable]), None)
+
+
+def kind(value: Any) -> str:
+    """What a value is compared with: numbers with numbers, texts with texts."""
+    match value:
+        case bool():
+            return "truth value"
+        case int() | float():
+            return "number"
+        case str():
+            return "text"
+        case _:
+            return type(value).__name__
+
+
+def compare(operator: str, left: Any, right: Any) -> bool | None:
+    if left is None or right is None:
+        return None
+    if kind(left) != kind(right):
+        raise RunError(f"a {kind(left)} cannot be compared with a {kind(right)}: {left!r} {operator} {right!r}")
+    match operator:
+        case "=":
+            return bool(left == right)
+        case "!=":
+            return bool(left != right)
+        case "<":
+            return bool(left < right)
+        case "<=":
+            return bool(left <= right)
+        case ">":
+            return bool(left > right)
+        case ">=":
+            return bool(left >= right)
+    raise RunError(f"unknown comparison {operator!r}")
+
+
+def conjunction(values: Sequence[Any]) -> bool | None:
+    """AND: false beats null, null beats true."""
+    if any(value is not None and not isinstance(value, bool) for value in values):
+        raise RunError(f"AND, OR and NOT take truth values, not {values!r}")
+    if False in values:
+        return False
+    return None if None in values else True
+
+
+def negation(value: Any) -> bool | None:
+    if value is not None and not isinstance(value, bool):
+        raise RunError(f"AND, OR and NOT take truth values, not {value!r}")
+    return None if value is None else not value
+
+
+def member(value: Any, options: Sequence[Any]) -> bool | None:
+    """IN is an OR of equalities, so a null option leaves the answer open."""
+    return negation(conjunction([negation(compare("=", value, option)) for option in options]))
+
+
+def like(value: Any, pattern: str) -> bool | None:
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise RunError(f"LIKE takes a text, not {value!r}")
+    return like_pattern(pattern).fullmatch(value) is not None
+
+
+@lru_cache(maxsize=256)
+def like_pattern(pattern: str) -> re.Pattern[str]:
+    wild = {"%": ".*", "_": "."}
+    return re.compile("".join(wild.get(letter, re.escape(letter)) for letter in pattern), re.DOTALL)
+
+
+def calculate(operator: str, left: Any, right: Any) -> int | float | None:
+    """Arithmetic: exact on whole numbers, an error where one leaves 64 bits, floating otherwise."""
+    if left is None or right is None:
+        return None
+    if kind(left) != "number" or kind(right) != "number":
+        raise RunError(f"arithmetic takes numbers: {left!r} {operator} {right!r}")
+    match operator:
+        case "+":
+            return whole(left + right)
+        case "-":
+            return whole(left - right)
+        case "*":
+            return whole(left * right)
+        case "/":
+            return None if right == 0 else whole(float(left) / float(right))
+        case "%":
+            return None if right == 0 else whole(remainder(left, right))
+    raise RunError(f"unknown operator {operator!r}")
+
+
+def whole(value: int | float) -> int | float | None:
+    """A result in range: an overflow of whole numbers is an error, a floating NaN is null."""
+    if isinstance(value, int) and not SMALLEST <= value <= LARGEST:
+        raise RunError(f"a whole number left the range of 64 bits: {value}")
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def remainder(left: int | float, right: int | float) -> int | float:
+    """The remainder with the sign of the dividend."""
+    if isinstance(left, int) and isinstance(right, int):
+        return (abs(left) % abs(right)) * (1 if left >= 0 else -1)
+    return math.fmod(left, right) if math.isfinite(left) else math.nan
+
+
+def call(function: str, arguments: Sequence[Any]) -> Any:
+    """A scalar function; null in, null out, save for COALESCE."""
+    if function == "COALESCE":
+        return next((argument for argument in arguments if argument is not None), None)
+    (argument,) = arguments
+    if argument is None:
+        return None
+    if function in ("LOWER", "UPPER", "LENGTH"):
+        if not isinstance(argument, str):
+            raise RunError(f"{function} takes a text, not {argument!r}")
+        return {"LOWER": str.lower, "UPPER": str.upper, "LENGTH": len}[function](argument)
+    if kind(argument) != "number":
+        raise RunError(f"{function} takes a number, not {argument!r}")
+    match function:
+        case "ABS":
+            return whole(abs(argument))
+        case "SQRT":
+            return math.sqrt(argument) if argument >= 0 else None
+        case "FLOOR":
+            return whole(rounded(argument, math.floor))
+        case "CEIL":
+            return whole(rounded(argument, math.ceil))
+    raise RunError(f"unknown function {function!r}")
+
+
+def rounded(value: int | float, towards: Any) -> int:
+    if not math.isfinite(value):
+        raise RunError(f"a whole number left the range of 64 bits: {value}")
+    return int(towards(value))

@@ -1,0 +1,218 @@
+"""The oracle over Arrow tables: `--engine oracle`."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from motet.errors import DataError, did_you_mean
+from motet.model.expression import (
+    Arithmetic,
+    Attribute,
+    Call,
+    Expression,
+    KleeneAggregate,
+    Literal,
+    Negative,
+)
+from motet.model.query import Aggregate, AllVariables, Computed, GroupKey, Query, Variable, Workload
+from motet.reference.matches import DEFAULT_LIMIT
+from motet.reference.positions import most_bound, write_out
+from motet.reference.results import named_positions
+from motet.reference.run import EPOCH, Result, evaluate
+
+# The length in microseconds of a whole-number time's unit.
+TICKS: dict[str, int | Fraction] = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": Fraction(1, 1_000)}
+
+WINDOW_COLUMNS = ("window_start", "window_end", "time")
+MATCH_COLUMNS = ("start", "end")
+
+
+def run_table(
+    workload: Workload,
+    table: pa.Table,
+    *,
+    time: str = "time",
+    type: str = "type",
+    time_unit: str = "s",
+    counts: str = "exact",
+    limit: int = DEFAULT_LIMIT,
+) -> pa.Table:
+    """The result table of a workload over events in any order."""
+    events = simplify(table)
+    for column in (time, type):
+        if column not in events.column_names:
+            hint = did_you_mean(column, events.column_names)
+            raise DataError(f"the events have no column {column!r}" + (f" ({hint})" if hint else ""))
+    tick = TICKS[time_unit]
+    result = evaluate(workload, events.to_pylist(), time=time, type=type, tick=tick, counts=counts, limit=limit)
+    return to_table(result, workload, events.schema, time, tick, counts)
+
+
+def simplify(table: pa.Table) -> pa.Table:
+    """A table that plain Python can hold: no dictionaries, and times of microseconds, rounded down."""
+
+    def column(values: pa.ChunkedArray) -> pa.ChunkedArray:
+        if pa.types.is_dictionary(values.type):
+            values = values.cast(values.type.value_type)
+        if pa.types.is_timestamp(values.type) and values.type.unit != "us":
+            if values.type.unit == "ns":
+                values = pc.floor_temporal(values, 1, "microsecond")
+            values = values.cast(pa.timestamp("us", values.type.tz))
+        return values
+
+    return pa.table({name: column(table.column(name)) for name in table.column_names})
+
+
+def to_table(
+    result: Result, workload: Workload, columns: pa.Schema, time: str, tick: int | Fraction, counts: str
+) -> pa.Table:
+    """The rows of a result as a flat table."""
+    schema = result_schema(workload, columns, time, counts)
+    rows = [flat_row(row, schema, tick) for row in result.rows]
+    return pa.Table.from_pylist(rows, schema=schema)
+
+
+def result_schema(workload: Workload, columns: pa.Schema, time: str, counts: str) -> pa.Schema:
+    """The columns of a workload's result: times, GROUP BY attributes, aggregate labels, then what matches show."""
+    clock = columns.field(time).type
+    when = pa.timestamp("us", clock.tz) if pa.types.is_timestamp(clock) else pa.timestamp("us")
+    when = pa.int64() if pa.types.is_integer(clock) else when
+    fields: dict[str, pa.DataType] = {"query": pa.string()}
+    aggregate = [query for query in workload.queries if query.is_aggregate]
+    detect = [query for query in workload.queries if not query.is_aggregate]
+    fields |= dict.fromkeys(WINDOW_COLUMNS, when) if aggregate or not detect else {}
+    fields |= dict.fromkeys(MATCH_COLUMNS, when) if detect else {}
+    for query in workload.queries:
+        fields |= {name: column_type(columns, name) for name in query.group_by}
+    for query in aggregate:
+        for item in query.aggregates:
+            merge_type(fields, item.label, aggregate_type(item, columns, counts))
+    for query in detect:
+        for label, found in match_types(query, columns):
+            merge_type(fields, label, found)
+    return pa.schema(fields)
+
+
+def merge_type(fields: dict[str, pa.DataType], label: str, found: pa.DataType) -> None:
+    """Adds a column; one label in several queries takes the wider of their types."""
+    known = fields.setdefault(label, found)
+    if known == found:
+        return
+    if found == pa.list_(known):
+        fields[label] = found
+    elif pa.types.is_integer(known) and pa.types.is_floating(found):
+        fields[label] = pa.float64()
+    elif known != pa.list_(found) and not (pa.types.is_floating(known) and pa.types.is_integer(found)):
+        raise DataError(f"the result column {label!r} would hold both {known} and {found}: give one of them an alias")
+
+
+def column_type(columns: pa.Schema, name: str) -> pa.DataType:
+    """The type of an event column; nulls where the events do not have it."""
+    return columns.field(name).type if name in columns.names else pa.null()
+
+
+def aggregate_type(item: Aggregate, columns: pa.Schema, counts: str) -> pa.DataType:
+    match item.function:
+        case "COUNT":
+            return pa.float64() if counts == "double" else pa.int64()
+        case "MIN" | "MAX":
+            assert item.name is not None
+            return column_type(columns, item.name)
+        case _:
+            return pa.float64()
+
+
+def match_types(query: Query, columns: pa.Schema) -> Iterable[tuple[str, pa.DataType]]:
+    """The columns of a match query and their types."""
+    written = write_out(query.pattern)
+    event = pa.struct(list(columns))
+
+    def shown(positions: frozenset[int]) -> pa.DataType:
+        return pa.list_(event) if most_bound(written.tree, positions) > 1 else event
+
+    for item in query.returns:
+        match item:
+            case AllVariables():
+                for name in dict.fromkeys(event.name for event in written.events):
+                    yield name, shown(named_positions(written, name))
+            case Variable(name):
+                yield item.label, shown(written.positions(name))
+            case Computed(expression):
+                yield item.label, value_type(expression, columns)
+            case Aggregate() | GroupKey():
+                pass
+
+
+def value_type(expression: Expression, columns: pa.Schema) -> pa.DataType:
+    """The type of what an expression computes."""
+    match expression:
+        case Literal(value):
+            return pa.scalar(value).type
+        case Attribute(_, name):
+            return column_type(columns, name)
+        case KleeneAggregate(function, variable, name):
+            return aggregate_type(Aggregate(function, variable, name), columns, "exact")
+        case Arithmetic("/"):
+            return pa.float64()
+        case Arithmetic(_, left, right):
+            return wider(value_type(left, columns), value_type(right, columns))
+        case Negative(operand):
+            return wider(value_type(operand, columns), pa.int64())
+        case Call("SQRT"):
+            return pa.float64()
+        case Call("FLOOR" | "CEIL" | "LENGTH"):
+            return pa.int64()
+        case Call("ABS", (operand,)):
+            return wider(value_type(operand, columns), pa.int64())
+        case Call("COALESCE", arguments):
+            return coalesced([value_type(argument, columns) for argument in arguments])
+        case Call():
+            return pa.string()
+        case _:
+            return pa.bool_()
+
+
+def wider(left: pa.DataType, right: pa.DataType) -> pa.DataType:
+    """The type of arithmetic on two numbers."""
+    both_whole = all(pa.types.is_integer(side) or pa.types.is_null(side) for side in (left, right))
+    return pa.int64() if both_whole else pa.float64()
+
+
+def coalesced(types: list[pa.DataType]) -> pa.DataType:
+    known = [found for found in types if not pa.types.is_null(found)]
+    if len(set(known)) <= 1:
+        return known[0] if known else pa.null()
+    return wider(known[0], known[1])
+
+
+def flat_row(row: Mapping[str, Any], schema: pa.Schema, tick: int | Fraction) -> dict[str, Any]:
+    """A result row with one entry for each column it fills."""
+    found = {"query": row["query"], **row["group"], **row.get("values", {}), **row.get("match", {})}
+    for name in (*WINDOW_COLUMNS, *MATCH_COLUMNS):
+        if name in row:
+            found[name] = clock_value(row[name], schema.field(name).type, tick)
+    return {name: fitted(value, schema.field(name).type) for name, value in found.items()}
+
+
+def fitted(value: Any, wanted: pa.DataType) -> Any:
+    """A value in the shape of its column: another query may have made it a list or a double."""
+    if pa.types.is_list(wanted) and not isinstance(value, list):
+        return [] if value is None else [value]
+    return float(value) if pa.types.is_float64(wanted) and isinstance(value, int) else value
+
+
+def clock_value(microseconds: int, wanted: pa.DataType, tick: int | Fraction) -> int | dt.datetime:
+    """A time as it came in."""
+    if not pa.types.is_integer(wanted):
+        zone = dt.UTC if wanted.tz is not None else None
+        return EPOCH.replace(tzinfo=zone) + dt.timedelta(microseconds=microseconds)
+    value = Fraction(microseconds) / tick
+    if value.denominator != 1:
+        raise DataError(f"a result at {microseconds} us is no whole number of the time column's units")
+    return int(value)

@@ -1,0 +1,75 @@
+"""Windows: which spans they hold, and where the gaps of a match's open NOTs and NEGs begin and end."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from motet.errors import Diagnostic, QueryError
+from motet.model.query import Query
+from motet.model.window import CountWindow, TimeWindow, Window
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """The window of one match, as times strictly between which something must not happen."""
+
+    leading_after: int  # a leading NOT: between this and the first event
+    trailing_before: int  # a trailing NOT: between the last event and this
+    never_after: int  # NEG: between these two
+    never_before: int
+
+
+def in_microseconds(query: Query, tick: int | Fraction) -> Window | None:
+    """The window of a query with its time in microseconds; `tick` is the length of a whole-number time's unit."""
+    match query.window:
+        case TimeWindow(size, slide, True):
+            scaled = [None if part is None else part * Fraction(tick) for part in (size, slide)]
+            if any(part is not None and part.denominator != 1 for part in scaled):
+                message = "a window must be a whole number of microseconds"
+                raise QueryError([Diagnostic(message, query.window.span, query.name)])
+            return TimeWindow(int(scaled[0] or 0), None if scaled[1] is None else int(scaled[1]))
+        case window:
+            return window
+
+
+def fits(window: Window | None, times: Sequence[int], first: int, last: int) -> bool:
+    """Whether a match with these first and last times lies in a window; `times` are those of its partition, sorted."""
+    match window:
+        case None:
+            return True
+        case CountWindow(size):
+            return events_between(times, first, last) <= size
+        case TimeWindow(size, None):
+            return last - first < size
+        case TimeWindow(size, slide):
+            assert slide is not None
+            return last < first // slide * slide + size  # the last window that holds `first`
+
+
+def events_between(times: Sequence[int], first: int, last: int) -> int:
+    """How many events of a partition lie between two times, both included."""
+    return bisect_right(times, last) - bisect_left(times, first)
+
+
+def window_starts(size: int, slide: int, first: int, last: int) -> list[int]:
+    """The starts of all windows `[start, start + size)` that hold a match."""
+    earliest = (last - size) // slide + 1
+    return [number * slide for number in range(earliest, first // slide + 1)]
+
+
+def extents(window: Window | None, times: Sequence[int], first: int, last: int) -> list[Extent]:
+    """The windows that hold a match with these first and last times."""
+    match window:
+        case TimeWindow(size, None):
+            # The window opens with the first event, but a leading NOT looks back from the last.
+            return [Extent(last - size, first + size, first - 1, first + size)]
+        case TimeWindow(size, slide):
+            assert slide is not None
+            starts = window_starts(size, slide, first, last)
+            return [Extent(start - 1, start + size, start - 1, start + size) for start in starts]
+        case CountWindow() | None:
+            # All of the input; a count window has neither open NOTs nor NEGs to look at it.
+            return [Extent(times[0] - 1, times[-1] + 1, times[0] - 1, times[-1] + 1)]
