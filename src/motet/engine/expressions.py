@@ -1,0 +1,288 @@
+"""Evaluates expressions over Arrow columns: one call per operator for all rows, in SQL's three-valued logic."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from motet.errors import DataError
+from motet.model.expression import (
+    Arithmetic,
+    Attribute,
+    Call,
+    Comparison,
+    Expression,
+    Inverse,
+    IsNull,
+    KleeneAggregate,
+    Like,
+    Literal,
+    Logical,
+    Membership,
+    Negative,
+    attributes,
+)
+
+Columns = Callable[[Attribute], "pa.Array | pa.ChunkedArray"]
+# A value is a column, or a scalar that stands for a column of equal values until one is needed.
+Value = Any
+
+_COMPARISONS = {
+    "=": pc.equal,
+    "!=": pc.not_equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+}
+_CHECKED = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked}
+_FLOATING = {"+": pc.add, "-": pc.subtract, "*": pc.multiply}
+_TIME = pa.timestamp("us")
+_TRUTH = pa.bool_()
+# What a value may be: every other Arrow type is turned into one of these when it is read.
+_KINDS = {
+    pa.int64(): "a number",
+    pa.float64(): "a number",
+    pa.string(): "a text",
+    _TRUTH: "a truth value",
+    _TIME: "a time",
+}
+
+
+def evaluate(expression: Expression, columns: Columns, length: int | None = None) -> pa.Array:
+    """The value of an expression for each row; `length` is needed only where the expression reads no column."""
+    value = _evaluate(expression, columns)
+    if isinstance(value, pa.Scalar):
+        if length is None:
+            raise ValueError("a constant expression has as many values as there are rows: say how many")
+        return pa.repeat(value, length)
+    return value.combine_chunks() if isinstance(value, pa.ChunkedArray) else value
+
+
+def holds(expression: Expression, columns: Columns, length: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Whether a condition holds for each row: one that is null does not."""
+    value = _truth(_evaluate(expression, columns), expression)
+    if isinstance(value, pa.Scalar):
+        return np.full(length, bool(value.as_py()))
+    return np.asarray(pc.fill_null(value, False).to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+def _evaluate(expression: Expression, columns: Columns) -> Value:
+    def below(operand: Expression) -> Value:
+        return _evaluate(operand, columns)
+
+    match expression:
+        case Literal(value):
+            return _constant(value)
+        case Attribute():
+            return _normalised(columns(expression), expression)
+        case Negative(operand):
+            return _negative(_number(below(operand), expression), expression)
+        case Arithmetic(operator, left, right):
+            return _arithmetic(
+                operator, _number(below(left), expression), _number(below(right), expression), expression
+            )
+        case Comparison(operator, left, right):
+            return _COMPARISONS[operator](*_alike([below(left), below(right)], expression))
+        case Logical(operator, parts):
+            combine = pc.and_kleene if operator == "AND" else pc.or_kleene
+            return reduce(combine, [_truth(below(part), expression) for part in parts])
+        case Inverse(operand):
+            return pc.invert(_truth(below(operand), expression))
+        case IsNull(operand, negated):
+            return pc.is_valid(below(operand)) if negated else pc.is_null(below(operand))
+        case Membership(operand, options, negated):
+            found = _member(below(operand), options, expression)
+            return pc.invert(found) if negated else found
+        case Like(operand, pattern, negated):
+            found = pc.match_substring_regex(_text(below(operand), expression), _like_to_regex(pattern))
+            return pc.invert(found) if negated else found
+        case Call(function, arguments):
+            return _call(function, [below(argument) for argument in arguments], expression)
+        case KleeneAggregate():
+            raise TypeError("an aggregate over the events of a match has no value for a single row")
+
+
+def _constant(value: float | str | bool | dt.datetime | None) -> pa.Scalar:
+    match value:
+        case dt.datetime():
+            instant = value.astimezone(dt.UTC).replace(tzinfo=None) if value.tzinfo else value
+            return pa.scalar(instant, _TIME)
+        case int() if not -(2**63) <= value < 2**63:
+            raise DataError(f"the whole number {value} does not fit in 64 bits")
+        case float() if np.isnan(value):
+            return pa.scalar(None)
+    return pa.scalar(value)
+
+
+def _normalised(column: Value, attribute: Attribute) -> Value:
+    """A column in one of the few types that expressions compute with."""
+    kind = column.type
+    if kind in _KINDS or pa.types.is_null(kind):
+        return column
+    if pa.types.is_dictionary(kind):
+        return _normalised(column.cast(kind.value_type), attribute)
+    if pa.types.is_integer(kind):
+        return _whole(column, attribute)
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return column.cast(pa.float64())
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return column.cast(pa.string())
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        return column.cast(_TIME, safe=False)
+    raise DataError(f"{_name(attribute)} is of type {kind}, which conditions cannot compute with{_place(attribute)}")
+
+
+def _number(value: Value, within: Expression) -> Value:
+    return _of_kind(value, "a number", pa.int64(), within)
+
+
+def _text(value: Value, within: Expression) -> Value:
+    return _of_kind(value, "a text", pa.string(), within)
+
+
+def _truth(value: Value, within: Expression) -> Value:
+    return _of_kind(value, "a truth value", _TRUTH, within)
+
+
+def _of_kind(value: Value, kind: str, null_type: pa.DataType, within: Expression) -> Value:
+    """The value if it is of the kind an operator takes; an untyped null becomes one of that kind."""
+    if pa.types.is_null(value.type):
+        return value.cast(null_type)
+    if _KINDS[value.type] != kind:
+        raise DataError(f"expected {kind}, found {_KINDS[value.type]} in {_subject(within)}{_place(within)}")
+    return value
+
+
+def _alike(values: list[Value], within: Expression, untyped: pa.DataType = _TRUTH) -> list[Value]:
+    """The values in one common type (`untyped` if all are null): whole numbers beside floating ones become floating."""
+    types = {value.type for value in values if not pa.types.is_null(value.type)}
+    kinds = sorted({_KINDS[kind] for kind in types})
+    if len(kinds) > 1:
+        raise DataError(f"{kinds[0]} cannot be compared with {kinds[1]} in {_subject(within)}{_place(within)}")
+    common = pa.float64() if len(types) > 1 else next(iter(types), untyped)
+    return [value if value.type == common else value.cast(common, safe=False) for value in values]
+
+
+def _arithmetic(operator: str, left: Value, right: Value, within: Expression) -> Value:
+    if operator in ("/", "%"):
+        right = pc.if_else(pc.equal(right, 0), pa.scalar(None, right.type), right)
+    if operator == "/":
+        return _null_where_nan(pc.divide(left.cast(pa.float64(), safe=False), right.cast(pa.float64(), safe=False)))
+    if pa.types.is_integer(left.type) and pa.types.is_integer(right.type):
+        return _whole_remainder(left, right) if operator == "%" else _checked(operator, left, right, within)
+    left, right = _alike([left, right], within)
+    return _null_where_nan(_floating_remainder(left, right) if operator == "%" else _FLOATING[operator](left, right))
+
+
+def _checked(operator: str, left: Value, right: Value, within: Expression) -> Value:
+    try:
+        return _CHECKED[operator](left, right)
+    except pa.ArrowInvalid as error:
+        raise _overflow(f"`{operator}` of {_subject(within)}", within) from error
+
+
+def _negative(value: Value, within: Expression) -> Value:
+    try:
+        return pc.negate_checked(value)
+    except pa.ArrowInvalid as error:
+        raise _overflow(f"`-` of {_subject(within)}", within) from error
+
+
+def _whole_remainder(left: Value, right: Value) -> Value:
+    # x % -1 is x % 1, and the least whole number cannot be divided by -1.
+    right = pc.if_else(pc.equal(right, -1), 1, right)
+    return pc.subtract(left, pc.multiply(pc.divide(left, right), right))
+
+
+def _floating_remainder(left: Value, right: Value) -> Value:
+    if isinstance(left, pa.Scalar) and isinstance(right, pa.Scalar):
+        return _floating_remainder(pa.array([left.as_py()], left.type), right)[0]
+    with np.errstate(invalid="ignore"):
+        return pa.array(np.fmod(_with_nan(left), _with_nan(right)), pa.float64(), from_pandas=True)
+
+
+def _with_nan(value: Value) -> Any:
+    """Floating values as numpy has them, null as NaN."""
+    if isinstance(value, pa.Scalar):
+        return np.nan if value.as_py() is None else value.as_py()
+    return value.to_numpy() if isinstance(value, pa.ChunkedArray) else value.to_numpy(zero_copy_only=False)
+
+
+def _null_where_nan(value: Value) -> Value:
+    return pc.if_else(pc.is_nan(value), pa.scalar(None, pa.float64()), value)
+
+
+def _member(value: Value, options: tuple[Literal, ...], within: Expression) -> Value:
+    """SQL's IN: true where found, null where the operand is null or a null among the options could be it."""
+    value, *alternatives = _alike([value, *(_constant(option.value) for option in options)], within)
+    known = pa.array([option.as_py() for option in alternatives if option.is_valid], value.type)
+    # A value_set with the null would find null operands; taking it out leaves them not found.
+    found = pc.is_in(value, value_set=known)
+    if len(known) < len(alternatives):
+        found = pc.if_else(found, True, pa.scalar(None, _TRUTH))
+    return pc.if_else(pc.is_valid(value), found, pa.scalar(None, _TRUTH))
+
+
+def _like_to_regex(pattern: str) -> str:
+    wildcards = {"%": ".*", "_": "."}
+    return "(?s)^" + "".join(wildcards.get(character, re.escape(character)) for character in pattern) + "$"
+
+
+def _call(function: str, arguments: list[Value], within: Expression) -> Value:
+    first = arguments[0]
+    match function:
+        case "ABS":
+            try:
+                return pc.abs_checked(_number(first, within))
+            except pa.ArrowInvalid as error:
+                raise _overflow(f"ABS of {_subject(within)}", within) from error
+        case "FLOOR" | "CEIL":
+            number = _number(first, within)
+            if pa.types.is_integer(number.type):
+                return number
+            return _whole(pc.floor(number) if function == "FLOOR" else pc.ceil(number), within)
+        case "SQRT":
+            return _null_where_nan(pc.sqrt(_number(first, within).cast(pa.float64(), safe=False)))
+        case "LOWER":
+            return pc.utf8_lower(_text(first, within))
+        case "UPPER":
+            return pc.utf8_upper(_text(first, within))
+        case "LENGTH":
+            return pc.utf8_length(_text(first, within)).cast(pa.int64())
+        case "COALESCE":
+            return pc.coalesce(*_alike(arguments, within, untyped=pa.null()))
+    raise TypeError(f"no function {function}")
+
+
+def _whole(value: Value, within: Expression) -> Value:
+    try:
+        return value.cast(pa.int64())
+    except pa.ArrowInvalid as error:
+        raise _overflow(_subject(within), within) from error
+
+
+def _overflow(what: str, within: Expression) -> DataError:
+    return DataError(f"{what} does not fit in a whole number of 64 bits{_place(within)}")
+
+
+def _subject(expression: Expression) -> str:
+    """The attributes that an expression reads, as a message calls it."""
+    names = dict.fromkeys(_name(attribute) for attribute in attributes(expression))
+    return ", ".join(names) or "a constant"
+
+
+def _name(attribute: Attribute) -> str:
+    return f"{attribute.variable}.{attribute.name}" if attribute.variable else attribute.name
+
+
+def _place(expression: Expression) -> str:
+    span = expression.span
+    return f" (line {span.line}, column {span.column})" if span else ""

@@ -1,0 +1,220 @@
+"""A workload compiled for the aggregate engine: branches by partition, units within them, and the shape of results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import pyarrow as pa
+
+from motet.engine.schema import EventSchema, is_text
+from motet.errors import Diagnostic, QueryError
+from motet.model.expression import Expression, attributes
+from motet.model.query import Workload
+from motet.model.validate import problems
+from motet.plan.compiled import CompiledQuery, compile_query
+from motet.plan.units import Strategy, Unit, plan_units
+from motet.template.symbols import Symbol
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to run. `windows`: 'panes' or 'stacks' force that strategy wherever it is possible."""
+
+    counts: str = "exact"
+    windows: str = "auto"
+
+
+@dataclass(frozen=True)
+class Branch:
+    """The queries that agree on their partition attributes; their events are ordered once for all."""
+
+    partition: tuple[str, ...]
+    units: tuple[Unit, ...]
+    columns: tuple[str, ...]
+    types: frozenset[str] | None
+    halo: int | None
+    ranked: bool
+
+    @property
+    def queries(self) -> tuple[CompiledQuery, ...]:
+        return tuple(compiled for unit in self.units for compiled in unit.queries)
+
+    @property
+    def needs_combine(self) -> bool:
+        return any(compiled.combined for compiled in self.queries)
+
+    @cached_property
+    def symbols(self) -> tuple[Symbol, ...]:
+        return tuple(dict.fromkeys(symbol for unit in self.units for symbol in sorted(unit.merged.symbols, key=repr)))
+
+
+@dataclass(frozen=True)
+class Program:
+    """A compiled workload. `warnings` are problems that do not stop it."""
+
+    workload: Workload
+    schema: EventSchema
+    options: Options
+    branches: tuple[Branch, ...]
+    warnings: tuple[Diagnostic, ...] = field(default=(), compare=False)
+
+    @property
+    def definitions(self) -> dict[str, Expression]:
+        return {definition.name: definition.condition for definition in self.workload.definitions}
+
+    @cached_property
+    def queries(self) -> dict[int, CompiledQuery]:
+        """Compiled queries by their place in the workload."""
+        found = {compiled.number: compiled for branch in self.branches for compiled in branch.queries}
+        return dict(sorted(found.items()))
+
+    @cached_property
+    def partition(self) -> tuple[str, ...]:
+        """Every attribute that any query partitions by."""
+        return tuple(dict.fromkeys(name for branch in self.branches for name in branch.partition))
+
+    @cached_property
+    def groups(self) -> tuple[str, ...]:
+        """Every attribute that any query groups by: columns of the result."""
+        return tuple(dict.fromkeys(name for compiled in self.queries.values() for name in compiled.query.group_by))
+
+    @cached_property
+    def shape(self) -> tuple[int, int, int]:
+        """The largest number of channels of each kind."""
+        shapes = [compiled.channels.shape for compiled in self.queries.values()] or [(0, 0, 0)]
+        return max(s[0] for s in shapes), max(s[1] for s in shapes), max(s[2] for s in shapes)
+
+    @cached_property
+    def result_schema(self) -> pa.Schema:
+        time = self.schema.result_time_type
+        fields = [pa.field("query", pa.string())]
+        fields += [pa.field(name, time) for name in ("window_start", "window_end", "time")]
+        fields += [pa.field(name, plain_type(self.schema.columns.field(name).type)) for name in self.groups]
+        for compiled in self.queries.values():
+            for output in compiled.outputs:
+                if output.label not in {f.name for f in fields}:
+                    fields.append(pa.field(output.label, self._output_type(output.function, output.column)))
+        return pa.schema(fields)
+
+    def _output_type(self, function: str, column: str | None) -> pa.DataType:
+        if function == "COUNT":
+            return pa.int64() if self.options.counts == "exact" else pa.float64()
+        if function in ("MIN", "MAX") and column is not None:
+            return plain_type(self.schema.columns.field(column).type)
+        return pa.float64()
+
+    @cached_property
+    def partial_schema(self) -> pa.Schema:
+        """Totals on their way to being combined: see `motet.engine.partials`."""
+        ni, nf, nm = self.shape
+        fields = [pa.field("query", pa.int32())]
+        fields += [
+            pa.field(f"k{at}", plain_type(self.schema.columns.field(name).type)) for at, name in enumerate(self.partition)
+        ]
+        fields += [pa.field("start", pa.int64()), pa.field("end", pa.int64()), pa.field("seq", pa.int64())]
+        fields += [pa.field("done", pa.bool_())]
+        fields += [pa.field("n", pa.int64()), pa.field("nm", pa.float64()), pa.field("ne", pa.int32())]
+        for at in range(ni):
+            fields += [pa.field(f"i{at}", pa.int64()), pa.field(f"im{at}", pa.float64()), pa.field(f"ie{at}", pa.int32())]
+        for at in range(nf):
+            fields += [pa.field(f"f{at}", pa.float64()), pa.field(f"fe{at}", pa.int32())]
+        fields += [pa.field(f"m{at}", pa.int64()) for at in range(nm)]
+        fields += [pa.field(f"s{at}", pa.string()) for at in range(nm) if self.texts]
+        return pa.schema(fields)
+
+    @cached_property
+    def texts(self) -> frozenset[str]:
+        """The text columns of which some query takes a minimum or maximum."""
+        extremes = [channel.column for c in self.queries.values() for channel in c.channels.extremes]
+        return frozenset(name for name in extremes if name and is_text(self.schema.columns.field(name).type))
+
+    @cached_property
+    def merge_keys(self) -> tuple[str, ...]:
+        """Partial rows that may have to be combined agree on these columns.
+
+        Groups are left out where a query groups by less than another: such rows differ in attributes it does not have.
+        """
+        common = [
+            f"k{at}"
+            for at, name in enumerate(self.partition)
+            if all(name in compiled.query.group_by for compiled in self.queries.values())
+        ]
+        swept = any(compiled.span.continuous and compiled.combined for compiled in self.queries.values())
+        return ("query", *common) if swept else ("query", *common, "end")
+
+
+def plain_type(data_type: pa.DataType) -> pa.DataType:
+    """A column's type as results carry it: dictionaries decoded, decimals as doubles."""
+    if pa.types.is_dictionary(data_type):
+        return plain_type(data_type.value_type)
+    if pa.types.is_decimal(data_type) or pa.types.is_floating(data_type):
+        return pa.float64()
+    if pa.types.is_large_string(data_type) or pa.types.is_string_view(data_type):
+        return pa.string()
+    return data_type
+
+
+def compile_workload(
+    workload: Workload,
+    schema: EventSchema,
+    options: Options = Options(),  # noqa: B008
+    types: Sequence[str] | None = None,
+) -> Program:
+    """Check a workload against the data's columns (and types, where known) and plan it. Raises `QueryError`."""
+    found = problems(workload, schema.kinds(), types, time=schema.time, type=schema.type)
+    compiled = [compile_query(number, workload, schema.tick) for number in range(len(workload.queries))]
+    errors = [problem for problem in found if not problem.warning]
+    errors += [outcome for outcome in compiled if isinstance(outcome, Diagnostic)]
+    if errors:
+        raise QueryError(errors, workload.text, workload.origin)
+    groups: dict[tuple[str, ...], list[CompiledQuery]] = {}
+    for outcome in compiled:
+        assert isinstance(outcome, CompiledQuery)
+        groups.setdefault(outcome.partition, []).append(outcome)
+    definitions = {definition.name: definition.condition for definition in workload.definitions}
+    branches = tuple(
+        _branch(partition, queries, schema, definitions, options) for partition, queries in groups.items()
+    )
+    return Program(workload, schema, options, branches, tuple(problem for problem in found if problem.warning))
+
+
+def _branch(
+    partition: tuple[str, ...],
+    queries: list[CompiledQuery],
+    schema: EventSchema,
+    definitions: Mapping[str, Expression],
+    options: Options,
+) -> Branch:
+    units = plan_units(queries, options.windows)
+    symbols = {symbol for unit in units for symbol in unit.merged.symbols}
+    ranked = any(compiled.span.ranked for compiled in queries)
+    defined = {symbol.type for symbol in symbols if symbol.type in definitions}
+    conditions = [definitions[name] for name in defined]
+    conditions += [condition for symbol in symbols for condition in symbol.conditions]
+    conditions += [side for compiled in queries for a in compiled.adjacent for side in (a.before, a.after)]
+    read = {attribute.name for condition in conditions for attribute in attributes(condition)}
+    read |= {column for unit in units for column in unit.merged.valid}
+    read |= {column for unit in units for column, _ in (*unit.merged.value, *unit.merged.place)}
+    columns = dict.fromkeys((schema.time, schema.type, *partition, *sorted(read)))
+    return Branch(
+        partition=partition,
+        units=units,
+        columns=tuple(columns),
+        types=None if ranked or defined else frozenset(symbol.type for symbol in symbols),
+        halo=_halo(queries),
+        ranked=ranked,
+    )
+
+
+def _halo(queries: Sequence[CompiledQuery]) -> int | None:
+    """How long before a moment events still matter after it; None where for ever."""
+    if any(compiled.span.ranked or compiled.span.within == 0 for compiled in queries):
+        return None
+    return max(compiled.span.within for compiled in queries)
+
+
+def has_trends(branch: Branch) -> bool:
+    """Whether a branch has queries with adjacent conditions."""
+    return any(unit.strategy is Strategy.TRENDS for unit in branch.units)

@@ -1,0 +1,166 @@
+"""Runs a query with adjacent conditions: its conditions as codes of equal order, then the kernel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from motet.engine.encode import Encoded, unit_events
+from motet.engine.expressions import evaluate
+from motet.engine.partials import partials_of
+from motet.errors import RunError
+from motet.kernels.slots import PANES, STARTS, WINDOWS
+from motet.kernels.tables import Events, Machine
+from motet.kernels.trends import (
+    EQUAL,
+    GREATER,
+    GREATER_EQUAL,
+    LESS,
+    LESS_EQUAL,
+    SCAN,
+    UNEQUAL,
+    Edges,
+    live_events,
+    run_trends,
+)
+from motet.model.expression import Expression
+from motet.plan.compiled import CompiledQuery
+from motet.plan.machine import machine_for, queries_table
+from motet.template.conditions import Adjacent
+
+if TYPE_CHECKING:
+    from motet.engine.program import Program
+    from motet.plan.units import Unit
+
+OPERATORS = {"<": LESS, "<=": LESS_EQUAL, ">": GREATER, ">=": GREATER_EQUAL, "=": EQUAL, "!=": UNEQUAL}
+MEMORY_LIMIT = 4 << 30
+
+
+def run_trend(program: Program, unit: Unit, encoded: Encoded, bounds: tuple[int, int]) -> list[pa.Table]:
+    """Results of a unit of one query whose conditions speak of neighbours."""
+    merged = unit.merged
+    compiled = unit.queries[0]
+    events, at = unit_events(encoded, unit)
+    if not len(events.time):
+        return []
+    machine = machine_for(merged, encoded.classes)
+    queries = queries_table(merged)
+    rows = np.arange(len(encoded.time)) if at is None else at
+    edges = _edges(compiled, encoded, rows, machine)
+    mode = STARTS if compiled.span.continuous else WINDOWS if compiled.span.within else PANES
+    live, tied = live_events(events, compiled.span.within)
+    stored = len(set(edges.source.tolist()))
+    room = 2 * (live + tied) * max(stored, 1) + tied * len(machine.fold)
+    _check_memory(compiled, events, mode, unit.width, room, len(edges.source))
+    tables = []
+    for extended in (False, True):
+        found, overflowed = run_trends(
+            events,
+            machine,
+            queries,
+            edges,
+            mode,
+            unit.width,
+            room,
+            tied,
+            compiled.channels.shape,
+            extended,
+            compiled.span.ranked,
+            *bounds,
+        )
+        tables.append(partials_of(program, found, unit.queries, encoded, extended))
+        if not overflowed.any():
+            break
+        events, edges = _only_keys(events, edges, overflowed)
+    return tables
+
+
+def _only_keys(events: Events, edges: Edges, keys: NDArray[np.bool_]) -> tuple[Events, Edges]:
+    """The events of some keys, with what conditions say of them."""
+    counts = np.diff(events.offsets)
+    kept = np.repeat(keys, counts)
+    offsets = np.concatenate(([0], np.cumsum(np.where(keys, counts, 0)))).astype(np.int64)
+    some = Events(
+        offsets,
+        events.time[kept],
+        events.enter[kept],
+        events.leave[kept],
+        events.klass[kept],
+        events.valid[:, kept],
+        events.value[:, kept],
+        events.place[:, kept],
+    )
+    return some, edges._replace(before=edges.before[:, kept], after=edges.after[:, kept])
+
+
+def _edges(compiled: CompiledQuery, encoded: Encoded, rows: NDArray[np.int64], machine: Machine) -> Edges:
+    """The conditions on each transition of the machine."""
+    at = _positions_of_nodes(compiled)
+    node_edges: dict[tuple[int, int], list[Adjacent]] = {}
+    for step in compiled.automaton.transitions:
+        found = [a for a in compiled.adjacent if (a.source, a.target) == (at.get(step.source), step.position)]
+        if found:
+            node_edges[step.source, step.target] = found
+    numbers = {edge: number for number, edge in enumerate(node_edges)}
+    steps = zip(machine.steps.source.tolist(), machine.steps.target.tolist(), strict=True)
+    conditions = [a for found in node_edges.values() for a in found]
+    codes = [_codes(encoded, rows, a.before, a.after) for a in conditions]
+    size = len(rows)
+    return Edges(
+        of_step=np.array([numbers.get(step, -1) for step in steps], np.int32),
+        source=np.array([source for source, _ in node_edges], np.int32),
+        kind=np.array(
+            [OPERATORS[found[0].operator] if len(found) == 1 else SCAN for found in node_edges.values()], np.int32
+        ),
+        offsets=np.concatenate(([0], np.cumsum([len(found) for found in node_edges.values()]))).astype(np.int64),
+        operator=np.array([OPERATORS[a.operator] for a in conditions], np.int32),
+        before=np.array([before for before, _ in codes], np.int64).reshape(len(codes), size),
+        after=np.array([after for _, after in codes], np.int64).reshape(len(codes), size),
+    )
+
+
+def _positions_of_nodes(compiled: CompiledQuery) -> dict[int, int]:
+    """The position last bound in each settled node."""
+    automaton = compiled.automaton
+    at = {automaton.fold[step.target]: step.position for step in automaton.transitions}
+    while True:
+        more = {m.target: at[m.source] for m in automaton.moves if m.source in at and m.target >= 0 and m.target not in at}
+        if not more:
+            return at
+        at |= more
+
+
+def _codes(
+    encoded: Encoded, rows: NDArray[np.int64], before: Expression, after: Expression
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Both sides of a comparison as codes of equal order, -1 for null."""
+    taken = pa.array(rows)
+    sides = [evaluate(side, lambda attribute: encoded.column(attribute.name).take(taken)) for side in (before, after)]
+    kinds = {side.type for side in sides}
+    if len(kinds) > 1:
+        sides = [side.cast(pa.float64()) for side in sides]
+    both = pa.concat_arrays([side.combine_chunks() if isinstance(side, pa.ChunkedArray) else side for side in sides])
+    encoded_both = both.dictionary_encode()
+    ascending = np.argsort(encoded_both.dictionary.to_numpy(zero_copy_only=False), kind="stable")
+    rank = np.empty(len(ascending), np.int64)
+    rank[ascending] = np.arange(len(ascending))
+    indices = encoded_both.indices
+    missing = indices.is_null().to_numpy(zero_copy_only=False)
+    known = indices.fill_null(0).to_numpy(zero_copy_only=False)
+    codes = np.where(missing, -1, rank[known] if len(rank) else -1).astype(np.int64)
+    return codes[: len(rows)], codes[len(rows) :]
+
+
+def _check_memory(compiled: CompiledQuery, events: Events, mode: int, width: int, room: int, edges: int) -> None:
+    """Refuse a query whose totals per event and start would not fit, before trying."""
+    slots = 2 * (compiled.span.within // width + 2) if width else 1 if mode == PANES else room
+    rows = room * (1 + 3 * edges)
+    needed = rows * slots * 8 * (1 + sum(compiled.channels.shape))
+    if needed > MEMORY_LIMIT:
+        raise RunError(
+            f"query {compiled.query.name}: its adjacent condition over {room // 2:,} events in a window needs about "
+            f"{needed / 2**30:.0f} GiB; use a shorter window, a longer SLIDE, or partition by an attribute"
+        )

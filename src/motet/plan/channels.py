@@ -1,0 +1,83 @@
+"""Channels: the totals an aggregate needs beside the count of matches, and how its value comes out of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from motet.model.query import Aggregate, Query
+from motet.template.positions import Positions
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """Events bound to `positions` add something to each match: one (no column), one per value, the value, its square, or its rank.
+
+    `kind` is 'count', 'sum', 'square', 'min' or 'max'.
+    """
+
+    kind: str
+    positions: frozenset[int]
+    column: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Channels:
+    """The channels of a query by the table they live in, each in one fixed order."""
+
+    counts: tuple[Channel, ...]
+    sums: tuple[Channel, ...]
+    extremes: tuple[Channel, ...]
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return len(self.counts), len(self.sums), len(self.extremes)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One result column: the function and the channels (by index in their table) its value comes from."""
+
+    label: str
+    function: str
+    column: str | None
+    count: int = -1
+    total: int = -1
+    square: int = -1
+    extreme: int = -1
+
+
+def channels_of(query: Query, positions: Positions) -> tuple[Channels, tuple[Output, ...]]:
+    """The channels a query's aggregates need, without repetition, and its outputs."""
+    tables = _Tables([], [], [])
+    outputs = tuple(_output(item, positions, tables) for item in query.aggregates)
+    return Channels(tuple(tables.counts), tuple(tables.sums), tuple(tables.extremes)), outputs
+
+
+@dataclass(slots=True)
+class _Tables:
+    counts: list[Channel]
+    sums: list[Channel]
+    extremes: list[Channel]
+
+
+def _place(table: list[Channel], channel: Channel) -> int:
+    if channel not in table:
+        table.append(channel)
+    return table.index(channel)
+
+
+def _output(item: Aggregate, positions: Positions, tables: _Tables) -> Output:
+    if item.variable is None:
+        return Output(item.label, "COUNT", None)
+    bound = frozenset(positions.of_name(item.variable))
+    if item.function in ("MIN", "MAX"):
+        extreme = _place(tables.extremes, Channel(item.function.lower(), bound, item.name))
+        return Output(item.label, item.function, item.name, extreme=extreme)
+    count = _place(tables.counts, Channel("count", bound, item.name))
+    if item.function == "COUNT":
+        return Output(item.label, "COUNT", item.name, count=count)
+    total = _place(tables.sums, Channel("sum", bound, item.name))
+    if item.function in ("SUM", "AVG"):
+        return Output(item.label, item.function, item.name, count=count, total=total)
+    square = _place(tables.sums, Channel("square", bound, item.name))
+    return Output(item.label, item.function, item.name, count=count, total=total, square=square)

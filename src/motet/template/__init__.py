@@ -1,0 +1,1 @@
+"""From patterns to automata: symbols, positions, conditions by kind, and the counting automaton of a query."""

@@ -1,0 +1,216 @@
+"""Sorts a query's conditions by kind: local ones join symbols, adjacent ones guard transitions, the rest need whole matches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from motet.model.expression import (
+    FLIPPED,
+    At,
+    Attribute,
+    Comparison,
+    Expression,
+    KleeneAggregate,
+    attributes,
+    variables,
+    walk,
+)
+from motet.model.pattern import absences, events
+from motet.model.query import Query
+from motet.template.positions import Block, Line, Positions
+
+
+@dataclass(frozen=True, slots=True)
+class Adjacent:
+    """`before operator after` must hold on the transition from one position to the next; both sides over bare events."""
+
+    source: int
+    target: int
+    operator: str
+    before: Expression
+    after: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """A query's conditions: local ones by variable, adjacent ones by transition, and those that need the match itself."""
+
+    local: dict[str, list[Expression]]
+    everywhere: list[Expression]
+    adjacent: list[Adjacent]
+    on_matches: list[Expression]
+
+
+def sort_conditions(query: Query, positions: Positions) -> Conditions:
+    """Put each condition of a query where it can be tested earliest."""
+    sorted_ = Conditions({}, [], [], [])
+    for condition in query.conditions:
+        if any(isinstance(node, KleeneAggregate) for node in walk(condition)):
+            sorted_.on_matches.append(condition)
+        elif not variables(condition):
+            sorted_.everywhere.append(condition)
+        elif _is_local(condition):
+            sorted_.local.setdefault(next(iter(variables(condition))), []).append(condition)
+        else:
+            adjacent = _adjacent(condition, query, positions)
+            if adjacent is None:
+                sorted_.on_matches.append(condition)
+            else:
+                sorted_.adjacent.extend(adjacent)
+    return sorted_
+
+
+def equivalence_of(query: Query) -> tuple[tuple[str, ...], tuple[Expression, ...]]:
+    """`[attr]` written out as `a.x = b.x = c.x` over all variables: the attributes found, and the other conditions.
+
+    Events under NOT and NEG would have to agree too, so a pattern with either keeps its conditions as written.
+    """
+    bound = [event.name for event in events(query.pattern)]
+    if absences(query.pattern) or len(set(bound)) != len(bound) or len(bound) < 2:
+        return (), query.conditions
+    linked: dict[str, list[Comparison]] = {}
+    for condition in query.conditions:
+        match condition:
+            case Comparison("=", Attribute(one, x, At.EACH), Attribute(other, y, At.EACH)) if x == y and one != other:
+                linked.setdefault(x, []).append(condition)
+    found = tuple(attr for attr, links in linked.items() if _connects(links, set(bound)))
+    dropped = {condition for attr in found for condition in linked[attr]}
+    return found, tuple(condition for condition in query.conditions if condition not in dropped)
+
+
+def _connects(links: list[Comparison], names: set[str]) -> bool:
+    """Whether equalities tie all the names together."""
+    reached = {next(iter(names))}
+    while True:
+        more = {name for link in links if variables(link) & reached for name in variables(link)} - reached
+        if not more:
+            return reached == names
+        reached |= more
+
+
+def _is_local(condition: Expression) -> bool:
+    return len(variables(condition)) == 1 and all(attribute.at is At.EACH for attribute in attributes(condition))
+
+
+def _adjacent(condition: Expression, query: Query, positions: Positions) -> list[Adjacent] | None:
+    """The transitions a condition guards; None where it is not a comparison of two events that are always neighbours."""
+    if not isinstance(condition, Comparison):
+        return None
+    sides = _sides(condition)
+    if sides is None:
+        return None
+    operator, (one, before), (other, after) = sides
+    if any(name not in {event.name for event in positions.events} for name in (one, other)):
+        return None
+    followers = _followers(positions.line)
+    item_of = {item: n for n, item in enumerate(positions.items) if n in followers and isinstance(item, int)}
+    ones, others = positions.of_name(one), positions.of_name(other)
+    if any(position not in item_of for position in (*ones, *others)):
+        return None  # inside an AND nobody's neighbour is certain
+    steps = (
+        _between_rounds(followers, [item_of[p] for p in ones])
+        if one == other
+        else _between_variables(followers, [item_of[p] for p in ones], [item_of[p] for p in others])
+    )
+    if steps is None:
+        return None
+    position_of = {number: position for position, number in item_of.items()}
+    return [
+        Adjacent(position_of[p], position_of[q], FLIPPED[operator], after, before)
+        if flipped
+        else Adjacent(position_of[p], position_of[q], operator, before, after)
+        for p, q, flipped in steps
+    ]
+
+
+def _sides(condition: Comparison) -> tuple[str, tuple[str, Expression], tuple[str, Expression]] | None:
+    """The operator and, for each side, the one event it reads; for NEXT, the earlier event's side first."""
+    left, right = attributes(condition.left), attributes(condition.right)
+    if len({(a.variable, a.at) for a in left}) != 1 or len({(a.variable, a.at) for a in right}) != 1:
+        return None
+    ats = (left[0].at, right[0].at)
+    names = (left[0].variable, right[0].variable)
+    if ats == (At.EACH, At.NEXT) and names[0] == names[1] or ats == (At.EACH, At.EACH):
+        return condition.operator, (names[0], condition.left), (names[1], condition.right)
+    if ats == (At.NEXT, At.EACH) and names[0] == names[1]:
+        return FLIPPED[condition.operator], (names[1], condition.right), (names[0], condition.left)
+    return None
+
+
+def _between_rounds(followers: dict[int, set[int]], own: list[int]) -> list[tuple[int, int, bool]] | None:
+    """NEXT: the steps from a variable to itself; None where something else can be bound between two of its events."""
+    for p in own:
+        for q in followers[p] - set(own):
+            if _reachable(followers, q) & set(own):
+                return None
+    return [(p, q, False) for p in own for q in followers[p] if q in own]
+
+
+def _between_variables(
+    followers: dict[int, set[int]], ones: list[int], others: list[int]
+) -> list[tuple[int, int, bool]] | None:
+    """The step from one variable to the other, and whether it goes against the order written."""
+    if len(ones) != 1 or len(others) != 1:
+        return None
+    (p,), (q,) = ones, others
+    if p in _reachable(followers, p) or q in _reachable(followers, q):
+        return None
+    flipped = p in _reachable(followers, q)
+    if flipped:
+        p, q = q, p
+    if q not in _reachable(followers, p):
+        return []  # no match binds both
+    if any(q in _reachable(followers, middle) for middle in followers[p] - {q}):
+        return None
+    return [(p, q, flipped)]
+
+
+def _followers(line: Line) -> dict[int, set[int]]:
+    """Which positions may directly follow which; without AND blocks, items are positions."""
+    followers: dict[int, set[int]] = {p: set() for p in (*line.first, *line.last)}
+    for p, q in line.follow:
+        followers.setdefault(p, set()).add(q)
+        followers.setdefault(q, set())
+    return followers
+
+
+def _reachable(followers: dict[int, set[int]], start: int) -> set[int]:
+    """The positions that can come after one, itself only where it repeats."""
+    reached: set[int] = set()
+    pending = list(followers[start])
+    while pending:
+        position = pending.pop()
+        if position not in reached:
+            reached.add(position)
+            pending.extend(followers[position])
+    return reached
+
+
+def repeated_names(positions: Positions) -> set[str]:
+    """The variables that one match may bind more than once."""
+    names = [event.name for event in positions.events]
+    return {name for name in names if names.count(name) > 1} | _looping(positions, positions.line)
+
+
+def _looping(positions: Positions, line: Line) -> set[str]:
+    followers = _followers(line)
+    found: set[str] = set()
+    for item in followers:
+        inner = positions.items[item]
+        if item in _reachable(followers, item):
+            found |= _names_below(positions, inner)
+        elif isinstance(inner, Block):
+            for operand in inner.operands:
+                found |= _looping(positions, operand)
+    return found
+
+
+def _names_below(positions: Positions, item: int | Block) -> set[str]:
+    if isinstance(item, int):
+        return {positions.events[item].name}
+    return {
+        name
+        for operand in item.operands
+        for inner in _followers(operand)
+        for name in _names_below(positions, positions.items[inner])
+    }

@@ -1,0 +1,49 @@
+"""Symbols: an event type together with the local conditions its events must meet, equal up to renaming of variables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from motet.model.expression import (
+    Arithmetic,
+    Attribute,
+    Call,
+    Comparison,
+    Expression,
+    Inverse,
+    IsNull,
+    Like,
+    Logical,
+    Membership,
+    Negative,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A type and its local conditions over bare columns, in one canonical order."""
+
+    type: str
+    conditions: tuple[Expression, ...] = ()
+
+
+def make_symbol(type_name: str, conditions: list[Expression]) -> Symbol:
+    """The symbol of a position; conditions written in another order or with other variables give the same one."""
+    bare = {without_variable(condition) for condition in conditions}
+    return Symbol(type_name, tuple(sorted(bare, key=repr)))
+
+
+def without_variable(expression: Expression) -> Expression:
+    """The same expression over bare columns."""
+    match expression:
+        case Attribute(_, name):
+            return Attribute("", name)
+        case Arithmetic(_, left, right) | Comparison(_, left, right):
+            return replace(expression, left=without_variable(left), right=without_variable(right))
+        case Negative(operand) | Inverse(operand) | IsNull(operand) | Membership(operand) | Like(operand):
+            return replace(expression, operand=without_variable(operand))
+        case Logical(_, parts):
+            return replace(expression, operands=tuple(without_variable(part) for part in parts))
+        case Call(_, parts):
+            return replace(expression, arguments=tuple(without_variable(part) for part in parts))
+    return expression

@@ -1,0 +1,41 @@
+"""Settings that every test shares: how hard hypothesis looks, and how tests are spread over workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# No deadline: the first example of a kernel pays for its compilation.
+settings.register_profile(
+    "default", deadline=None, max_examples=100, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("nojit", settings.get_profile("default"), max_examples=15)
+settings.register_profile("thorough", settings.get_profile("default"), max_examples=2000)
+settings.load_profile("default")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep Spark's tests on one worker: they share a session, and two JVMs would fight for two cores."""
+    for item in items:
+        if item.get_closest_marker("spark"):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """The one session of all tests on Spark; commands and examples find it running."""
+    from motet.spark.session import local_session
+
+    session = local_session("local[2]", partitions=3)
+    yield session
+    session.stop()
+
+
+@pytest.fixture(autouse=True)
+def _session_for_spark(request: pytest.FixtureRequest) -> None:
+    if request.node.get_closest_marker("spark"):
+        request.getfixturevalue("spark")

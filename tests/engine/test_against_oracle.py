@@ -1,0 +1,54 @@
+"""Every strategy of the aggregate engine gives the oracle's results on random workloads and streams."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, note
+
+from motet.engine import EventSchema, Options, compile_workload
+from motet.engine.local import run_batches, run_table
+from motet.errors import Diagnostic
+from motet.language.printer import to_text
+from motet.model.query import Workload
+from motet.plan.compiled import CompiledQuery, compile_query
+from motet.reference.tables import run_table as enumerate_table
+from motet.testing import assert_same_results, stream_table, streams, workloads
+
+Rows = list[dict[str, Any]]
+
+
+def taken(workload: Workload) -> Workload:
+    """The queries the aggregate engine takes: a continuous window with a leading NOT does not go with everything."""
+    compiled = [compile_query(number, workload, 1) for number in range(len(workload.queries))]
+    refused = [outcome.message for outcome in compiled if isinstance(outcome, Diagnostic)]
+    assert all("needs a sliding window" in message for message in refused), refused
+    kept = zip(workload.queries, compiled, strict=True)
+    return replace(workload, queries=tuple(query for query, outcome in kept if isinstance(outcome, CompiledQuery)))
+
+
+def engine_results(workload: Workload, table: pa.Table, **options: str) -> pa.Table:
+    program = compile_workload(workload, EventSchema(table.schema), Options(**options))
+    return run_table(program, table).table
+
+
+@pytest.mark.parametrize("windows", ["auto", "panes", "stacks"])
+@given(workload=workloads(min_queries=1, max_queries=4), rows=streams())
+def test_every_window_strategy_gives_the_results_of_plain_enumeration(
+    windows: str, workload: Workload, rows: Rows
+) -> None:
+    workload = taken(workload)
+    note(to_text(workload))
+    table = stream_table(rows)
+    assert_same_results(engine_results(workload, table, windows=windows), enumerate_table(workload, table))
+
+
+@given(workload=workloads(min_queries=20, max_queries=24), rows=streams())
+def test_twenty_queries_at_once_give_the_results_of_plain_enumeration(workload: Workload, rows: Rows) -> None:
+    workload = taken(workload)
+    note(to_text(workload))
+    table = stream_table(rows)
+    assert_same_results(engine_results(workload, table), enumerate_table(workload, table))
