@@ -9,15 +9,20 @@ from typing import Any
 
 import pyarrow as pa
 
-from motet.engine import EventSchema, Options, Program, compile_workload
+from motet.engine import OPTIMIZERS, EventSchema, Options, Program, compile_workload
+from motet.engine.encode import set_aside
 from motet.engine.local import Outcome, can_be_cut, columns_of, in_time_order, run_batches, run_table
-from motet.errors import DataError, Diagnostic, MotetError
+from motet.errors import DataError, Diagnostic, MotetError, QueryError
+from motet.explain.text import plan_text
 from motet.io.events import EventSource, open_events
-from motet.language import parse, read
+from motet.io.files import PARQUET
+from motet.language import read
 from motet.model.query import Query, Workload
+from motet.model.validate import problems
+from motet.statistics.model import Statistics
+from motet.statistics.profile import profile as profile_table
 
 ENGINES = ("local", "spark", "oracle")
-OPTIMIZERS = ("none", "prefix")
 
 Progress = Callable[[int], None]
 
@@ -31,11 +36,18 @@ class Settings:
     time_unit: str = "s"
     counts: str = "exact"
     windows: str = "auto"
+    optimizer: str = "auto"
 
     def options(self) -> Options:
-        if self.counts not in ("exact", "double"):
-            raise MotetError(f"counts is {self.counts!r}: use 'exact' or 'double'")
-        return Options(counts=self.counts, windows=self.windows)
+        _one_of("counts", self.counts, ("exact", "double"))
+        _one_of("windows", self.windows, ("auto", "panes", "stacks"))
+        _one_of("optimizer", self.optimizer, OPTIMIZERS)
+        return Options(counts=self.counts, windows=self.windows, optimizer=self.optimizer)
+
+
+def _one_of(what: str, given: str, known: Sequence[str]) -> None:
+    if given not in known:
+        raise MotetError(f"{what} is {given!r}: use one of {', '.join(known)}")
 
 
 def as_workload(workload: Workload | Query | Sequence[Query] | str | Path) -> Workload:
@@ -60,16 +72,18 @@ def run(
     engine: str | None = None,
     counts: str = "exact",
     windows: str = "auto",
+    optimizer: str = "auto",
     progress: Progress | None = None,
 ) -> Any:
-    """Run a workload over events: an Arrow table, a pandas or Spark DataFrame, or a path. The same kind comes out (Arrow for a path).
+    """Run a workload over events: an Arrow table, a pandas or Spark DataFrame, or a path. The same kind comes out
+    (Arrow for a path).
 
-    `engine` is 'local' (in process), 'spark' or 'oracle' (plain enumeration, for small data); by default Spark for a Spark DataFrame, else local.
+    `engine` is 'local' (in process), 'spark' or 'oracle' (plain enumeration, for small data); by default Spark for
+    a Spark DataFrame, else local.
     """
-    settings = Settings(time, type, time_unit, counts, windows)
+    settings = Settings(time, type, time_unit, counts, windows, optimizer)
     chosen = engine or ("spark" if is_spark(events) else "local")
-    if chosen not in ENGINES:
-        raise MotetError(f"there is no engine {chosen!r}: use one of {', '.join(ENGINES)}")
+    _one_of("engine", chosen, ENGINES)
     if chosen == "spark":
         return _run_on_spark(events, as_workload(workload), settings)
     if is_spark(events):
@@ -92,7 +106,13 @@ def execute(
     if engine == "oracle":
         from motet.reference.tables import run_table as enumerate_table
 
-        return enumerate_table(loaded, source.table(), settings.time, settings.type, settings.time_unit, settings.counts)
+        table = source.table()
+        schema = EventSchema(table.schema, settings.time, settings.type, settings.time_unit)
+        _check(loaded, schema, warn)
+        result = enumerate_table(
+            loaded, table, time=settings.time, type=settings.type, time_unit=settings.time_unit, counts=settings.counts
+        )
+        return Outcome(result, len(table), set_aside(table, schema), 0)  # enumeration ends long before 2**63 matches
     program = program_for(source, loaded, settings)
     for warning in program.warnings:
         if warn is not None:
@@ -105,6 +125,17 @@ def execute(
     columns = columns_of(program)
     ordered = can_be_cut(program) and in_time_order(source.batches([settings.time]), program)
     return run_batches(program, source.batches(columns), ordered, progress)
+
+
+def _check(workload: Workload, schema: EventSchema, warn: Callable[[Diagnostic], None] | None) -> None:
+    """Raise what is wrong with a workload over these columns; pass on what is only odd."""
+    found = problems(workload, schema.kinds(), time=schema.time, type=schema.type)
+    errors = [problem for problem in found if not problem.warning]
+    if errors:
+        raise QueryError(errors, workload.text, workload.origin)
+    for problem in found:
+        if warn is not None:
+            warn(problem)
 
 
 def program_for(source: Any, workload: Workload, settings: Settings) -> Program:
@@ -160,7 +191,71 @@ def is_spark(events: Any) -> bool:
 
 
 def _run_on_spark(events: Any, workload: Workload, settings: Settings) -> Any:
-    raise NotImplementedError
+    from motet.spark.batch import run as run_batch
+
+    if not is_spark(events):
+        from motet.spark.session import local_session
+
+        source = _source(events, settings)
+        session = local_session()
+        if isinstance(source, EventSource) and source.format == PARQUET:
+            events = session.read.parquet(*source.files)
+        else:
+            events = session.createDataFrame(source.table())
+    return run_batch(
+        events,
+        workload,
+        time=settings.time,
+        type=settings.type,
+        time_unit=settings.time_unit,
+        options=settings.options(),
+    ).result
 
 
-__all__ = ["Settings", "as_workload", "execute", "parse", "read", "run"]
+@dataclass(frozen=True)
+class Plan:
+    """A planned workload: text when printed."""
+
+    program: Program
+
+    def __str__(self) -> str:
+        return plan_text(self.program)
+
+
+def plan(
+    workload: Workload | Query | Sequence[Query] | str | Path,
+    events: Any,
+    *,
+    time: str = "time",
+    type: str = "type",
+    time_unit: str = "s",
+    windows: str = "auto",
+    optimizer: str = "auto",
+) -> Plan:
+    """How a workload would run over events: an Arrow table or schema, a pandas or Spark DataFrame, or a path.
+
+    `print` it to read it.
+    """
+    settings = Settings(time, type, time_unit, windows=windows, optimizer=optimizer)
+    if isinstance(events, pa.Schema):
+        schema = events
+    elif is_spark(events):
+        from motet.spark.tables import arrow_schema, as_events
+
+        schema = arrow_schema(as_events(events, time, type))
+    else:
+        schema = _source(events, settings).schema
+    program = compile_workload(as_workload(workload), EventSchema(schema, time, type, time_unit), settings.options())
+    return Plan(program)
+
+
+def profile(
+    events: Any, *, keys: Sequence[str] = (), time: str = "time", type: str = "type", time_unit: str = "s"
+) -> Statistics:
+    """Rates of event types, time span, ties and nulls of events of any kind, for each set of keys."""
+    if is_spark(events):
+        from motet.spark.profile import profile as profile_on_spark
+
+        return profile_on_spark(events, time, type, keys, time_unit)
+    settings = Settings(time, type, time_unit)
+    return profile_table(_source(events, settings).table(), time, type, keys, time_unit)

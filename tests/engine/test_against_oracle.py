@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from hypothesis import given, note
+from hypothesis import strategies as st
 
 from motet.engine import EventSchema, Options, compile_workload
 from motet.engine.local import run_batches, run_table
@@ -44,6 +45,26 @@ def test_every_window_strategy_gives_the_results_of_plain_enumeration(
     note(to_text(workload))
     table = stream_table(rows)
     assert_same_results(engine_results(workload, table, windows=windows), enumerate_table(workload, table))
+
+
+@given(workload=workloads(min_queries=2, max_queries=8), rows=streams())
+def test_sharing_prefixes_changes_no_result(workload: Workload, rows: Rows) -> None:
+    workload = taken(workload)
+    note(to_text(workload))
+    table = stream_table(rows)
+    alone = engine_results(workload, table, optimizer="none")
+    assert_same_results(engine_results(workload, table, optimizer="prefix"), alone)
+
+
+@given(workload=workloads(min_queries=1, max_queries=4), rows=streams(), chunk=st.integers(1, 6))
+def test_a_stream_run_in_chunks_gives_the_results_of_the_whole(workload: Workload, rows: Rows, chunk: int) -> None:
+    workload = taken(workload)
+    note(to_text(workload))
+    ordered = sorted(rows, key=lambda row: (row["time"] is None, row["time"]))
+    table = stream_table(ordered)
+    program = compile_workload(workload, EventSchema(table.schema))
+    batches = table.to_batches(max_chunksize=chunk)
+    assert_same_results(run_batches(program, batches, True, chunk_rows=chunk).table, run_table(program, table).table)
 
 
 @given(workload=workloads(min_queries=20, max_queries=24), rows=streams())

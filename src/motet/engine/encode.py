@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -45,9 +46,13 @@ class Encoded:
             self._columns[name] = read_column(self.table, name).take(pa.array(self.rows))
         return self._columns[name]
 
-    def places(self, name: str, kind: str) -> Ints:
-        """A column's values as whole numbers of the same order; a text's is its place among `words`."""
+    def wholes(self, name: str, kind: str) -> Any:
+        """Whether a column has a value, or its values as whole numbers of the same order; a text's is its place
+        among `words`.
+        """
         column = self.column(name)
+        if kind == "count":
+            return column.is_valid().to_numpy(zero_copy_only=False)
         if is_text(column.type):
             column, self.words[name] = ranked_words(column)
         return place_column(column, kind)
@@ -76,7 +81,7 @@ def microseconds(column: pa.Array, schema: EventSchema) -> pa.Array:
         if schema.is_whole:
             whole = column.cast(pa.int64())
             if schema.time_unit == "ns":
-                return pc.cast(pc.floor(pc.divide(whole.cast(pa.float64()), 1000.0)), pa.int64())
+                return pa.array(_numbers(whole) // 1000, mask=pc.is_null(whole).to_numpy(zero_copy_only=False))
             return pc.multiply_checked(whole, TICKS[schema.time_unit])
         return column.cast(pa.timestamp("us", tz=getattr(column.type, "tz", None)), safe=False).cast(pa.int64())
     except pa.ArrowInvalid as problem:
@@ -99,7 +104,8 @@ def encode(
 ) -> Encoded:
     """Bring a table into the engine's order and alphabet.
 
-    Rows without time, type or a partition value are left out, and, unless windows count events, so are those with no symbol.
+    Rows without time, type or a partition value are left out, and, unless windows count events, so are those with
+    no symbol.
     """
     time = microseconds(read_column(table, schema.time), schema)
     types = _codes(table.column(schema.type))
@@ -116,7 +122,7 @@ def encode(
         kept = kept & relevant[klass] if len(classes) else np.zeros(len(table), np.bool_)
     rows: Ints | None = None if kept.all() else np.flatnonzero(kept)
 
-    def picked(values: NDArray[np.generic]) -> NDArray[np.generic]:
+    def picked(values: Any) -> Any:
         return values if rows is None else values[rows]
 
     times = picked(_numbers(time)).astype(np.int64, copy=False)
@@ -152,14 +158,14 @@ def _codes(column: pa.ChunkedArray) -> pa.DictionaryArray:
     return encoded
 
 
-def _numbers(array: pa.Array) -> NDArray[np.generic]:
+def _numbers(array: pa.Array) -> Any:
     """Whole numbers as numpy, with 0 where there is none."""
     filled = pc.fill_null(array, 0) if array.null_count else array
     return filled.to_numpy(zero_copy_only=False)
 
 
 def _combined(
-    codes: list[NDArray[np.generic]], keys: list[pa.DictionaryArray], partition: Sequence[str], size: int
+    codes: list[Any], keys: list[pa.DictionaryArray], partition: Sequence[str], size: int
 ) -> tuple[NDArray[np.int32], dict[str, pa.Array], int]:
     """One code per combination of partition values that occurs, and the values of each code."""
     if not codes:
@@ -210,9 +216,7 @@ def _classes(
     meanings: list[tuple[int, frozenset[int]]] = [(number, frozenset()) for number in range(max(len(names), 1))]
     for number, condition in enumerate(conditions):
         code = code * 2 + holds(condition, column, len(table))
-        meanings = [
-            meaning for at, held in meanings for meaning in ((at, held), (at, held | {number}))
-        ]
+        meanings = [meaning for at, held in meanings for meaning in ((at, held), (at, held | {number}))]
         seen = np.bincount(code, minlength=len(meanings)) > 0 if len(code) else np.zeros(len(meanings), np.bool_)
         renumbered = np.cumsum(seen) - 1
         code = renumbered[code] if len(code) else code
@@ -232,13 +236,13 @@ def _classes(
     return code.astype(np.int32), classes
 
 
-def value_column(column: pa.Array, kind: str) -> NDArray[np.float64]:
+def value_column(column: pa.Array, kind: str) -> Any:
     """Values to sum, or their squares; 0 where there is none."""
     numbers = pc.fill_null(column.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)
     return numbers * numbers if kind == "square" else numbers
 
 
-def place_column(column: pa.Array, kind: str) -> Ints:
+def place_column(column: pa.Array, kind: str) -> Any:
     """Values as whole numbers of the same order (reversed for a maximum); `NOTHING` where there is none."""
     if pa.types.is_floating(column.type):
         bits = (pc.fill_null(column, 0.0).to_numpy(zero_copy_only=False).astype(np.float64) + 0.0).view(np.int64)
@@ -290,7 +294,9 @@ def _as_int64(column: pa.Array) -> pa.Array:
 
 
 def unit_events(encoded: Encoded, unit: Unit) -> tuple[Events, Ints | None]:
-    """The events that matter to a unit, with the attribute columns it reads, and their places among all (None: all of them)."""
+    """The events that matter to a unit, with the attribute columns it reads, and their places among all (None: all
+    of them).
+    """
     merged, first = unit.merged, unit.queries[0]
     ranked = first.span.ranked
     relevant = np.array([bool(found & merged.symbols) for found in encoded.classes], np.bool_)
@@ -298,18 +304,21 @@ def unit_events(encoded: Encoded, unit: Unit) -> tuple[Events, Ints | None]:
         relevant[:] = True  # any event may let a match expire
     klass = encoded.klass
     if ranked:
-        # An event whose own time holds more events than the window can be in no match: it gets the last class, which has no symbols.
-        klass = np.where(encoded.leave - encoded.enter < first.span.within, klass, len(encoded.classes) - 1).astype(np.int32)
+        # An event whose own time holds more events than the window can be in no match: it gets the last class, which
+        # has no symbols.
+        klass = np.where(encoded.leave - encoded.enter < first.span.within, klass, len(encoded.classes) - 1).astype(
+            np.int32
+        )
     kept = relevant[klass]
     everything = bool(kept.all())
     at = None if everything else np.flatnonzero(kept)
 
-    def picked(values: NDArray[np.generic]) -> NDArray[np.generic]:
+    def picked(values: Any) -> Any:
         return values if at is None else values[at]
 
-    def table(columns: list[NDArray[np.generic]], dtype: type[np.generic]) -> NDArray[np.generic]:
+    def table(columns: list[Any], dtype: type[np.generic]) -> Any:
         size = len(klass) if at is None else len(at)
-        return np.stack([picked(c) for c in columns]) if columns else np.zeros((0, size), dtype)
+        return np.stack([picked(c) for c in columns]).astype(dtype) if columns else np.zeros((0, size), dtype)
 
     offsets = encoded.offsets
     if at is not None:
@@ -317,12 +326,20 @@ def unit_events(encoded: Encoded, unit: Unit) -> tuple[Events, Ints | None]:
     time = picked(encoded.time)
     events = Events(
         offsets=offsets,
-        time=time,  # type: ignore[arg-type]
-        enter=picked(encoded.enter) if ranked else time,  # type: ignore[arg-type]
-        leave=picked(encoded.leave) if ranked else time,  # type: ignore[arg-type]
-        klass=picked(klass),  # type: ignore[arg-type]
-        valid=table([encoded.column(c).is_valid().to_numpy(zero_copy_only=False) for c in merged.valid], np.bool_),  # type: ignore[arg-type]
-        value=table([value_column(encoded.column(c), kind) for c, kind in merged.value], np.float64),  # type: ignore[arg-type]
-        place=table([encoded.places(c, kind) for c, kind in merged.place], np.int64),  # type: ignore[arg-type]
+        time=time,
+        enter=picked(encoded.enter) if ranked else time,
+        leave=picked(encoded.leave) if ranked else time,
+        klass=picked(klass),
+        whole=table([encoded.wholes(c, kind) for c, kind in merged.whole], np.int64),
+        real=table([value_column(encoded.column(c), kind) for c, kind in merged.real], np.float64),
     )
     return events, at
+
+
+def only_keys(events: Events, keys: NDArray[np.bool_]) -> tuple[Events, NDArray[np.bool_]]:
+    """The events of some keys, and which those are; the others stay as keys without events."""
+    counts = np.diff(events.offsets)
+    kept = np.repeat(keys, counts)
+    offsets = np.concatenate(([0], np.cumsum(np.where(keys, counts, 0)))).astype(np.int64)
+    columns: list[Any] = [column[..., kept] for column in events[1:]]
+    return Events(offsets, *columns), kept

@@ -1,4 +1,6 @@
-"""Runs a program in process over a stream of batches, in chunks where the data is in time order, so that memory stays bounded."""
+"""Runs a program in process over a stream of batches, in chunks where the data is in time order, so that memory
+stays bounded.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +90,8 @@ def run_batches(
 def _run_chunks(program: Program, tables: Iterable[pa.Table], limit: int | None) -> Iterator[list[pa.Table]]:
     """The partial results of each chunk, every branch's together; a chunk ends before the last time it holds.
 
-    The longest window before a cut is run again with the next chunk, so a chunk takes in at least as many new rows as it kept.
+    The longest window before a cut is run again with the next chunk, so a chunk takes in at least as many new rows
+    as it kept.
     """
     kept: pa.Table | None = None
     fresh: list[pa.Table] = []

@@ -1,8 +1,11 @@
-"""Partial results: totals of each query, key and window, on their way to being combined over partitions and finished."""
+"""Partial results: totals of each query, key and window, on their way to being combined over partitions and
+finished.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,35 +16,43 @@ from motet.engine.encode import Encoded, place_column, ranked_words, values_of_p
 from motet.engine.program import Program
 from motet.engine.schema import TICKS
 from motet.kernels.combine import sum_groups, sweep_groups
-from motet.kernels.tables import Rows
-from motet.kernels.totals import COUNT_OVER, COUNT_SURE, NOTHING, Totals
+from motet.kernels.tables import COMPLETES, END, KEY, QUERY, START
+from motet.kernels.totals import COUNT_OVER, COUNT_SURE, NOTHING, Layout, layout_of
 from motet.plan.channels import Output
 from motet.plan.compiled import CompiledQuery
 
+Ints = NDArray[np.int64]
+Reals = NDArray[np.float64]
 Words = dict[int, pa.Array]  # by extreme channel of text: the words its places refer to
 OVERFLOWS = b"motet.overflows"  # metadata of a finished table: how many counts exceeded 64 bits
 
 
 def partials_of(
-    program: Program, rows: Rows, queries: Sequence[CompiledQuery], encoded: Encoded, extended: bool
+    program: Program,
+    labels: Ints,
+    whole: Ints,
+    real: Reals,
+    layout: Layout,
+    queries: Sequence[CompiledQuery],
+    encoded: Encoded,
 ) -> pa.Table:
     """A kernel's rows as a table. `queries` are those of the unit."""
-    size = int(rows.size[0])
+    size = len(labels)
     keys = encoded.keys
     numbers = np.array([compiled.number for compiled in queries], np.int32)
-    of_key = pa.array(rows.key[:size])
-    columns: dict[str, pa.Array] = {"query": pa.array(numbers[rows.query[:size]])}
+    of_key = pa.array(labels[:, KEY])
+    columns: dict[str, pa.Array] = {"query": pa.array(numbers[labels[:, QUERY]])}
     for at, name in enumerate(program.partition):
         data_type = program.partial_schema.field(f"k{at}").type
         columns[f"k{at}"] = keys[name].take(of_key).cast(data_type) if name in keys else pa.nulls(size, data_type)
-    columns["start"] = pa.array(rows.start[:size])
-    columns["end"] = pa.array(rows.end[:size])
+    columns["start"] = pa.array(labels[:, START])
+    columns["end"] = pa.array(labels[:, END])
     columns["seq"] = pa.array(np.arange(size))
-    columns["done"] = pa.array(rows.done[:size])
-    columns |= _totals_columns(program, rows.totals, size, extended)
+    columns["done"] = pa.array(labels[:, COMPLETES] == 1)
+    columns |= _totals_columns(program, whole, real, layout, size)
     if program.texts:
         words = [_encoded_words(program, compiled, encoded) for compiled in queries]
-        columns |= _text_columns(program, queries, rows.query[:size], rows.totals.m[0, :size], words)
+        columns |= _text_columns(program, queries, labels[:, QUERY], columns, words)
     return pa.table(columns, schema=program.partial_schema)
 
 
@@ -53,71 +64,78 @@ def _encoded_words(program: Program, compiled: CompiledQuery, encoded: Encoded) 
 def _text_columns(
     program: Program,
     queries: Sequence[CompiledQuery],
-    query: NDArray[np.int32],
-    places: NDArray[np.int64],
+    query: Ints,
+    columns: Mapping[str, pa.Array],
     words: Sequence[Words],
 ) -> dict[str, pa.Array]:
     """Minima and maxima of text as text: places among the words at hand mean nothing elsewhere."""
-    columns = {}
+    found = {}
     for c in range(program.shape[2]):
+        places = columns[f"m{c}"].to_numpy()
         texts = pa.nulls(len(query), pa.string())
         for number, compiled in enumerate(queries):
             if c in words[number]:
-                found = words_of_places(places[:, c], compiled.channels.extremes[c].kind, words[number][c])
-                texts = pc.if_else(pa.array(query == number), found.cast(pa.string()), texts)
-        columns[f"s{c}"] = texts
-    return columns
+                own = query == number
+                read = words_of_places(
+                    np.where(own, places, NOTHING), compiled.channels.extremes[c].kind, words[number][c]
+                )
+                texts = pc.if_else(pa.array(own), read.cast(pa.string()), texts)
+        found[f"s{c}"] = texts
+    return found
 
 
-def _totals_columns(program: Program, t: Totals, size: int, extended: bool) -> dict[str, pa.Array]:
+def _totals_columns(program: Program, whole: Ints, real: Reals, layout: Layout, size: int) -> dict[str, pa.Array]:
+    """Totals as columns; those of channels that this layout lacks are empty."""
+    words = whole.reshape(size, layout.words)
+    reals = real.reshape(size, layout.words)
     ni, nf, nm = program.shape
-    zeros = np.zeros(size, np.int32)
     none = np.zeros(size, np.int64)
-    columns = {"n": pa.array(t.n[0, :size])}
-    columns["nm"] = pa.array(t.nm[0, :size] if extended else t.n[0, :size].astype(np.float64))
-    columns["ne"] = pa.array(t.ne[0, :size] if extended else zeros)
-    for c in range(ni):
-        has = c < t.i.shape[2]
-        whole = t.i[0, :size, c] if has else none
-        columns[f"i{c}"] = pa.array(whole)
-        columns[f"im{c}"] = pa.array(t.im[0, :size, c] if has and extended else whole.astype(np.float64))
-        columns[f"ie{c}"] = pa.array(t.ie[0, :size, c] if has and extended else zeros)
+    columns = {}
+    for c in range(1 + ni):
+        has = c <= layout.ni
+        at = layout.x + 2 * c
+        name = "n" if c == 0 else f"i{c - 1}"
+        shadow, exponent = ("nm", "ne") if c == 0 else (f"im{c - 1}", f"ie{c - 1}")
+        count = words[:, c] if has else none
+        columns[name] = pa.array(count)
+        extended = has and layout.extended
+        if layout.counts and c == 0:
+            columns[shadow] = pa.array(reals[:, 0])
+        else:
+            columns[shadow] = pa.array(reals[:, at] if extended else count.astype(np.float64))
+        columns[exponent] = pa.array((words[:, at + 1] if extended else none).astype(np.int32))
     for c in range(nf):
-        has = c < t.f.shape[2]
-        columns[f"f{c}"] = pa.array(t.f[0, :size, c] if has else none.astype(np.float64))
-        columns[f"fe{c}"] = pa.array(t.fe[0, :size, c] if has and extended else zeros)
+        has = c < layout.nf
+        exponent_at = layout.x + 2 + 2 * layout.ni + c
+        columns[f"f{c}"] = pa.array(reals[:, 1 + layout.ni + layout.nm + c] if has else none.astype(np.float64))
+        columns[f"fe{c}"] = pa.array((words[:, exponent_at] if has and layout.extended else none).astype(np.int32))
     for c in range(nm):
-        columns[f"m{c}"] = pa.array(t.m[0, :size, c] if c < t.m.shape[2] else np.full(size, NOTHING))
+        columns[f"m{c}"] = pa.array(words[:, 1 + layout.ni + c] if c < layout.nm else np.full(size, NOTHING))
     return columns
 
 
-def _totals_of(program: Program, compiled: CompiledQuery, table: pa.Table) -> tuple[Totals, Words]:
+def _totals_of(program: Program, compiled: CompiledQuery, table: pa.Table) -> tuple[Ints, Layout, Words]:
     """The totals of one query's partials, always extended, and the words that its places of text refer to."""
-    ni, nf, nm = program.shape
-    size = len(table)
     words: Words = {}
     for c, channel in enumerate(compiled.channels.extremes):
         if channel.column in program.texts:
             column, words[c] = ranked_words(_array(table, f"s{c}"))
             places = pa.array(place_column(column, channel.kind))
             table = table.set_column(table.column_names.index(f"m{c}"), f"m{c}", places)
-
-    def stacked(prefix: str, count: int, dtype: type[np.generic]) -> NDArray[np.generic]:
-        columns = [_numpy(table, f"{prefix}{c}") for c in range(count)]
-        return np.stack(columns, axis=1)[None].astype(dtype) if columns else np.zeros((1, size, 0), dtype)
-
-    totals = Totals(
-        _numpy(table, "n")[None].astype(np.int64),
-        stacked("i", ni, np.int64),  # type: ignore[arg-type]
-        stacked("f", nf, np.float64),  # type: ignore[arg-type]
-        stacked("m", nm, np.int64),  # type: ignore[arg-type]
-        _numpy(table, "nm")[None].astype(np.float64),
-        _numpy(table, "ne")[None].astype(np.int32),
-        stacked("im", ni, np.float64),  # type: ignore[arg-type]
-        stacked("ie", ni, np.int32),  # type: ignore[arg-type]
-        stacked("fe", nf, np.int32),  # type: ignore[arg-type]
-    )
-    return totals, words
+    ni, nf, nm = program.shape
+    layout = layout_of(ni, nf, nm, True)
+    totals = np.empty((len(table), layout.words), np.int64)
+    reals = totals.view(np.float64)
+    whole = ["n", *(f"i{c}" for c in range(ni)), *(f"m{c}" for c in range(nm))]
+    for at, name in enumerate(whole):
+        totals[:, at] = _numpy(table, name)
+    for c in range(nf):
+        reals[:, len(whole) + c] = _numpy(table, f"f{c}")
+        totals[:, layout.x + 2 + 2 * ni + c] = _numpy(table, f"fe{c}")
+    for c, (shadow, exponent) in enumerate([("nm", "ne"), *((f"im{c}", f"ie{c}") for c in range(ni))]):
+        reals[:, layout.x + 2 * c] = _numpy(table, shadow)
+        totals[:, layout.x + 2 * c + 1] = _numpy(table, exponent)
+    return totals.ravel(), layout, words
 
 
 def _array(table: pa.Table, name: str) -> pa.Array:
@@ -125,7 +143,7 @@ def _array(table: pa.Table, name: str) -> pa.Array:
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
-def _numpy(table: pa.Table, name: str) -> NDArray[np.generic]:
+def _numpy(table: pa.Table, name: str) -> Any:
     return table.column(name).to_numpy()
 
 
@@ -179,9 +197,9 @@ def _summed(program: Program, compiled: CompiledQuery, table: pa.Table) -> pa.Ta
     if not len(new) or new[0] != 0:
         new = np.concatenate(([0], new))
     offsets = np.concatenate((new, [len(order)])).astype(np.int64)
-    totals, words = _totals_of(program, compiled, table)
-    summed = sum_groups(order.astype(np.int64), offsets, totals)
-    return _with_totals(program, compiled, table.take(pa.array(order[new])), summed, words)
+    totals, layout, words = _totals_of(program, compiled, table)
+    summed = sum_groups(order.astype(np.int64), offsets, totals, layout)
+    return _with_totals(program, compiled, table.take(pa.array(order[new])), summed, layout, words)
 
 
 def _swept(program: Program, compiled: CompiledQuery, table: pa.Table) -> pa.Table:
@@ -198,19 +216,19 @@ def _swept(program: Program, compiled: CompiledQuery, table: pa.Table) -> pa.Tab
     local = (inverse.ravel() - first[group]).astype(np.int64)
     parts = np.bincount(pair[0]).astype(np.int64)[group[order[new]]]
     done = _numpy(table, "done").astype(np.bool_)
-    totals, words = _totals_of(program, compiled, table)
-    shown, swept = sweep_groups(order, offsets, local, parts, end, done, totals)
-    return _with_totals(program, compiled, table.take(pa.array(shown)), swept, words)
+    totals, layout, words = _totals_of(program, compiled, table)
+    shown, swept = sweep_groups(order, offsets, local, parts, end, done, totals, layout)
+    return _with_totals(program, compiled, table.take(pa.array(shown)), swept, layout, words)
 
 
 def _with_totals(
-    program: Program, compiled: CompiledQuery, labels: pa.Table, totals: Totals, words: Words
+    program: Program, compiled: CompiledQuery, labels: pa.Table, totals: Ints, layout: Layout, words: Words
 ) -> pa.Table:
     size = len(labels)
     columns = {name: labels.column(name) for name in labels.column_names}
-    columns |= _totals_columns(program, totals, size, True)
+    columns |= _totals_columns(program, totals, totals.view(np.float64), layout, size)
     if program.texts:
-        columns |= _text_columns(program, [compiled], np.zeros(size, np.int32), totals.m[0, :size], [words])
+        columns |= _text_columns(program, [compiled], np.zeros(size, np.int64), columns, [words])
     return pa.table(columns, schema=program.partial_schema)
 
 
@@ -235,10 +253,9 @@ def _finished(program: Program, compiled: CompiledQuery, table: pa.Table) -> tup
     columns |= _times(program, compiled, table)
     for name in compiled.query.group_by:
         columns[name] = table.column(f"k{program.partition.index(name)}")
-    totals, words = _totals_of(program, compiled, table)
     overflows = 0
     for output in compiled.outputs:
-        values, over = _value(program, output, totals, words)
+        values, over = _value(program, output, table)
         columns[output.label] = values
         overflows += over
     arrays = [
@@ -263,21 +280,20 @@ def _times(program: Program, compiled: CompiledQuery, table: pa.Table) -> dict[s
     return {"window_start": given_back("start"), "window_end": given_back("end")}
 
 
-def _value(program: Program, output: Output, t: Totals, words: Words) -> tuple[pa.Array, int]:
+def _value(program: Program, output: Output, table: pa.Table) -> tuple[pa.Array | pa.ChunkedArray, int]:
     """The values of one result column, and how many counts overflowed."""
     if output.extreme >= 0:
         assert output.column is not None
-        if output.extreme in words:
-            return words_of_places(t.m[0, :, output.extreme], output.function.lower(), words[output.extreme]), 0
+        if output.column in program.texts:
+            return table.column(f"s{output.extreme}"), 0
         data_type = program.schema.columns.field(output.column).type
-        return values_of_places(t.m[0, :, output.extreme], output.function.lower(), data_type), 0
+        return values_of_places(_numpy(table, f"m{output.extreme}"), output.function.lower(), data_type), 0
     if output.count < 0:
-        return _count(program, t.n[0], t.nm[0], t.ne[0])
-    c = output.count
+        return _count(program, _numpy(table, "n"), _numpy(table, "nm"), _numpy(table, "ne"))
+    count, exponent = _numpy(table, f"im{output.count}"), _numpy(table, f"ie{output.count}")
     if output.function == "COUNT":
-        return _count(program, t.i[0, :, c], t.im[0, :, c], t.ie[0, :, c])
-    count, exponent = t.im[0, :, c], t.ie[0, :, c]
-    total, shift = t.f[0, :, output.total], t.fe[0, :, output.total]
+        return _count(program, _numpy(table, f"i{output.count}"), count, exponent)
+    total, shift = _numpy(table, f"f{output.total}"), _numpy(table, f"fe{output.total}")
     none = count == 0
     with np.errstate(all="ignore"):
         if output.function == "SUM":
@@ -285,7 +301,8 @@ def _value(program: Program, output: Output, t: Totals, words: Words) -> tuple[p
         mean = _ldexp(total / count, shift - exponent)
         if output.function == "AVG":
             return pa.array(mean, mask=none), 0
-        square = _ldexp(t.f[0, :, output.square] / count, t.fe[0, :, output.square] - exponent)
+        squares, square_shift = _numpy(table, f"f{output.square}"), _numpy(table, f"fe{output.square}")
+        square = _ldexp(squares / count, square_shift - exponent)
         several = (exponent > 0) | (count >= 2)
         correction = np.where(exponent > 0, 1.0, count / np.where(count > 1, count - 1, 1))
         variance = np.maximum(square - mean * mean, 0.0) * correction
@@ -311,5 +328,3 @@ def _count(
 def overflows_of(result: pa.Table) -> int:
     """How many counts of a finished table exceeded 64 bits."""
     return int((result.schema.metadata or {}).get(OVERFLOWS, b"0"))
-
-

@@ -14,16 +14,25 @@ from motet.model.expression import Expression, attributes
 from motet.model.query import Workload
 from motet.model.validate import problems
 from motet.plan.compiled import CompiledQuery, compile_query
-from motet.plan.units import Strategy, Unit, plan_units
+from motet.plan.units import Unit, plan_units
 from motet.template.symbols import Symbol
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to run. `windows`: 'panes' or 'stacks' force that strategy wherever it is possible."""
+    """How to run.
+
+    `counts`: 'double' where counts may exceed 64 bits. `windows`: 'panes' or 'stacks' force that strategy wherever
+    it is possible. `optimizer`: 'none' runs every query alone, 'prefix' computes equal prefixes once; 'auto'
+    chooses.
+    """
 
     counts: str = "exact"
     windows: str = "auto"
+    optimizer: str = "auto"
+
+
+OPTIMIZERS = ("auto", "prefix", "none")
 
 
 @dataclass(frozen=True)
@@ -111,13 +120,18 @@ class Program:
         ni, nf, nm = self.shape
         fields = [pa.field("query", pa.int32())]
         fields += [
-            pa.field(f"k{at}", plain_type(self.schema.columns.field(name).type)) for at, name in enumerate(self.partition)
+            pa.field(f"k{at}", plain_type(self.schema.columns.field(name).type))
+            for at, name in enumerate(self.partition)
         ]
         fields += [pa.field("start", pa.int64()), pa.field("end", pa.int64()), pa.field("seq", pa.int64())]
         fields += [pa.field("done", pa.bool_())]
         fields += [pa.field("n", pa.int64()), pa.field("nm", pa.float64()), pa.field("ne", pa.int32())]
         for at in range(ni):
-            fields += [pa.field(f"i{at}", pa.int64()), pa.field(f"im{at}", pa.float64()), pa.field(f"ie{at}", pa.int32())]
+            fields += [
+                pa.field(f"i{at}", pa.int64()),
+                pa.field(f"im{at}", pa.float64()),
+                pa.field(f"ie{at}", pa.int32()),
+            ]
         for at in range(nf):
             fields += [pa.field(f"f{at}", pa.float64()), pa.field(f"fe{at}", pa.int32())]
         fields += [pa.field(f"m{at}", pa.int64()) for at in range(nm)]
@@ -174,9 +188,7 @@ def compile_workload(
         assert isinstance(outcome, CompiledQuery)
         groups.setdefault(outcome.partition, []).append(outcome)
     definitions = {definition.name: definition.condition for definition in workload.definitions}
-    branches = tuple(
-        _branch(partition, queries, schema, definitions, options) for partition, queries in groups.items()
-    )
+    branches = tuple(_branch(partition, queries, schema, definitions, options) for partition, queries in groups.items())
     return Program(workload, schema, options, branches, tuple(problem for problem in found if problem.warning))
 
 
@@ -187,7 +199,7 @@ def _branch(
     definitions: Mapping[str, Expression],
     options: Options,
 ) -> Branch:
-    units = plan_units(queries, options.windows)
+    units = plan_units(queries, options.windows, share=options.optimizer != "none")
     symbols = {symbol for unit in units for symbol in unit.merged.symbols}
     ranked = any(compiled.span.ranked for compiled in queries)
     defined = {symbol.type for symbol in symbols if symbol.type in definitions}
@@ -195,8 +207,7 @@ def _branch(
     conditions += [condition for symbol in symbols for condition in symbol.conditions]
     conditions += [side for compiled in queries for a in compiled.adjacent for side in (a.before, a.after)]
     read = {attribute.name for condition in conditions for attribute in attributes(condition)}
-    read |= {column for unit in units for column in unit.merged.valid}
-    read |= {column for unit in units for column, _ in (*unit.merged.value, *unit.merged.place)}
+    read |= {column for unit in units for column, _ in (*unit.merged.whole, *unit.merged.real)}
     columns = dict.fromkeys((schema.time, schema.type, *partition, *sorted(read)))
     return Branch(
         partition=partition,
@@ -213,8 +224,3 @@ def _halo(queries: Sequence[CompiledQuery]) -> int | None:
     if any(compiled.span.ranked or compiled.span.within == 0 for compiled in queries):
         return None
     return max(compiled.span.within for compiled in queries)
-
-
-def has_trends(branch: Branch) -> bool:
-    """Whether a branch has queries with adjacent conditions."""
-    return any(unit.strategy is Strategy.TRENDS for unit in branch.units)

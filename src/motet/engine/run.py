@@ -6,13 +6,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from motet.engine.encode import Encoded, encode, unit_events
+from motet.engine.encode import Encoded, encode, only_keys, unit_events
 from motet.engine.partials import merge_within, partials_of
 from motet.engine.program import Branch, Program
 from motet.engine.trends import run_trend
 from motet.kernels.slots import PANES, STARTS, WINDOWS, run_slots
 from motet.kernels.stacks import run_stacks
-from motet.kernels.tables import FOREVER, LONG_AGO, Events, Rows
+from motet.kernels.tables import FOREVER, LONG_AGO, Events
+from motet.kernels.totals import Layout, layouts_of
 from motet.plan.machine import machine_for, queries_table
 from motet.plan.units import Strategy, Unit
 
@@ -22,7 +23,9 @@ SLOT_MODES = {Strategy.PANES: PANES, Strategy.WINDOWS: WINDOWS, Strategy.STARTS:
 def run_branch(
     program: Program, branch_index: int, events: pa.Table, emit_from: int | None = None, emit_to: int | None = None
 ) -> pa.Table:
-    """Partial results over rows in any order; with bounds, only those whose time or window end lies in [emit_from, emit_to)."""
+    """Partial results over rows in any order; with bounds, only those whose time or window end lies in [emit_from,
+    emit_to).
+    """
     branch = program.branches[branch_index]
     encoded = encode(events, program.schema, branch.partition, branch.symbols, program.definitions, branch.ranked)
     bounds = (
@@ -45,40 +48,24 @@ def _run_unit(
     events, _ = unit_events(encoded, unit)
     if not len(events.time):
         return []
-    rows, overflowed = _kernel(unit, encoded, events, bounds, False)
-    tables = [partials_of(program, rows, unit.queries, encoded, False)]
-    if overflowed.any():
-        rows, _ = _kernel(unit, encoded, _only_keys(events, overflowed), bounds, True)
-        tables.append(partials_of(program, rows, unit.queries, encoded, True))
+    tables = []
+    for layout in layouts_of(*unit.queries[0].channels.shape, rarely_large=unit.strategy is Strategy.STACKS):
+        labels, whole, real, overflowed = _kernel(unit, encoded, events, layout, bounds)
+        tables.append(partials_of(program, labels, whole, real, layout, unit.queries, encoded))
+        if not overflowed.any():
+            break
+        events = only_keys(events, overflowed)[0]
     return tables
 
 
 def _kernel(
-    unit: Unit, encoded: Encoded, events: Events, bounds: tuple[int, int], extended: bool
-) -> tuple[Rows, NDArray[np.bool_]]:
+    unit: Unit, encoded: Encoded, events: Events, layout: Layout, bounds: tuple[int, int]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray[np.bool_]]:
     machine = machine_for(unit.merged, encoded.classes)
     queries = queries_table(unit.merged)
-    channels = unit.queries[0].channels.shape
     ranked = unit.queries[0].span.ranked
     if unit.strategy is Strategy.STACKS:
         settled = np.array(unit.merged.settled, np.int32)
-        return run_stacks(events, machine, queries, settled, channels, extended, ranked, *bounds)
-    mode = SLOT_MODES[unit.strategy]
-    return run_slots(events, machine, queries, mode, unit.width, channels, extended, ranked, *bounds)
-
-
-def _only_keys(events: Events, keys: NDArray[np.bool_]) -> Events:
-    """The events of some keys; the others stay as keys without events."""
-    counts = np.diff(events.offsets)
-    kept = np.repeat(keys, counts)
-    offsets = np.concatenate(([0], np.cumsum(np.where(keys, counts, 0)))).astype(np.int64)
-    return Events(
-        offsets,
-        events.time[kept],
-        events.enter[kept],
-        events.leave[kept],
-        events.klass[kept],
-        events.valid[:, kept],
-        events.value[:, kept],
-        events.place[:, kept],
-    )
+        rows_before = np.array(unit.merged.rows_before, np.int32)
+        return run_stacks(events, machine, queries, settled, rows_before, layout, ranked, *bounds)
+    return run_slots(events, machine, queries, layout, SLOT_MODES[unit.strategy], unit.width, ranked, *bounds)

@@ -8,12 +8,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from motet.engine.encode import Encoded, unit_events
+from motet.engine.encode import Encoded, only_keys, unit_events
 from motet.engine.expressions import evaluate
 from motet.engine.partials import partials_of
 from motet.errors import RunError
 from motet.kernels.slots import PANES, STARTS, WINDOWS
-from motet.kernels.tables import Events, Machine
+from motet.kernels.tables import Events
+from motet.kernels.totals import layouts_of
 from motet.kernels.trends import (
     EQUAL,
     GREATER,
@@ -49,69 +50,40 @@ def run_trend(program: Program, unit: Unit, encoded: Encoded, bounds: tuple[int,
     machine = machine_for(merged, encoded.classes)
     queries = queries_table(merged)
     rows = np.arange(len(encoded.time)) if at is None else at
-    edges = _edges(compiled, encoded, rows, machine)
+    edges = _edges(compiled, encoded, rows)
     mode = STARTS if compiled.span.continuous else WINDOWS if compiled.span.within else PANES
     live, tied = live_events(events, compiled.span.within)
     stored = len(set(edges.source.tolist()))
     room = 2 * (live + tied) * max(stored, 1) + tied * len(machine.fold)
     _check_memory(compiled, events, mode, unit.width, room, len(edges.source))
     tables = []
-    for extended in (False, True):
-        found, overflowed = run_trends(
-            events,
-            machine,
-            queries,
-            edges,
-            mode,
-            unit.width,
-            room,
-            tied,
-            compiled.channels.shape,
-            extended,
-            compiled.span.ranked,
-            *bounds,
+    ranked = compiled.span.ranked
+    for layout in layouts_of(*compiled.channels.shape, rarely_large=False):
+        labels, whole, real, overflowed = run_trends(
+            events, machine, queries, edges, layout, mode, unit.width, room, tied, ranked, *bounds
         )
-        tables.append(partials_of(program, found, unit.queries, encoded, extended))
+        tables.append(partials_of(program, labels, whole, real, layout, unit.queries, encoded))
         if not overflowed.any():
             break
-        events, edges = _only_keys(events, edges, overflowed)
+        events, kept = only_keys(events, overflowed)
+        edges = edges._replace(before=edges.before[:, kept], after=edges.after[:, kept])
     return tables
 
 
-def _only_keys(events: Events, edges: Edges, keys: NDArray[np.bool_]) -> tuple[Events, Edges]:
-    """The events of some keys, with what conditions say of them."""
-    counts = np.diff(events.offsets)
-    kept = np.repeat(keys, counts)
-    offsets = np.concatenate(([0], np.cumsum(np.where(keys, counts, 0)))).astype(np.int64)
-    some = Events(
-        offsets,
-        events.time[kept],
-        events.enter[kept],
-        events.leave[kept],
-        events.klass[kept],
-        events.valid[:, kept],
-        events.value[:, kept],
-        events.place[:, kept],
-    )
-    return some, edges._replace(before=edges.before[:, kept], after=edges.after[:, kept])
-
-
-def _edges(compiled: CompiledQuery, encoded: Encoded, rows: NDArray[np.int64], machine: Machine) -> Edges:
-    """The conditions on each transition of the machine."""
+def _edges(compiled: CompiledQuery, encoded: Encoded, rows: NDArray[np.int64]) -> Edges:
+    """The transitions that are under conditions, over the events in these rows."""
     at = _positions_of_nodes(compiled)
     node_edges: dict[tuple[int, int], list[Adjacent]] = {}
     for step in compiled.automaton.transitions:
         found = [a for a in compiled.adjacent if (a.source, a.target) == (at.get(step.source), step.position)]
         if found:
             node_edges[step.source, step.target] = found
-    numbers = {edge: number for number, edge in enumerate(node_edges)}
-    steps = zip(machine.steps.source.tolist(), machine.steps.target.tolist(), strict=True)
     conditions = [a for found in node_edges.values() for a in found]
     codes = [_codes(encoded, rows, a.before, a.after) for a in conditions]
     size = len(rows)
     return Edges(
-        of_step=np.array([numbers.get(step, -1) for step in steps], np.int32),
         source=np.array([source for source, _ in node_edges], np.int32),
+        target=np.array([target for _, target in node_edges], np.int32),
         kind=np.array(
             [OPERATORS[found[0].operator] if len(found) == 1 else SCAN for found in node_edges.values()], np.int32
         ),
@@ -127,7 +99,9 @@ def _positions_of_nodes(compiled: CompiledQuery) -> dict[int, int]:
     automaton = compiled.automaton
     at = {automaton.fold[step.target]: step.position for step in automaton.transitions}
     while True:
-        more = {m.target: at[m.source] for m in automaton.moves if m.source in at and m.target >= 0 and m.target not in at}
+        more = {
+            m.target: at[m.source] for m in automaton.moves if m.source in at and m.target >= 0 and m.target not in at
+        }
         if not more:
             return at
         at |= more

@@ -12,7 +12,10 @@ from motet.kernels.jit import kernel
 def order_by_key(
     keys: NDArray[np.int32], time: NDArray[np.int64], count: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """A stable counting sort by key: the order, where each key begins in it, and which keys are not in time order. O(n + keys)."""
+    """A stable counting sort by key: the order, where each key begins in it, and which keys are not in time order.
+
+    O(n + keys).
+    """
     offsets = np.zeros(count + 1, np.int64)
     for e in range(keys.size):
         offsets[keys[e] + 1] += 1

@@ -6,27 +6,72 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motet.kernels.jit import kernel
+from motet.kernels.steps import (
+    Nodes,
+    count_alone,
+    negated,
+    note_due,
+    note_negs,
+    settle,
+    take_alone,
+    take_moves,
+    take_tied,
+)
 from motet.kernels.tables import (
+    BEGINS,
     FOREVER,
+    IS_DIRECT,
+    LABELS,
     LONG_AGO,
+    MOVES,
+    Code,
     Events,
+    Flags,
     Machine,
     Queries,
-    Rows,
-    add_to_row,
-    new_rows,
-    new_weights,
-    put_row,
-    reset_row,
-    row_holds_any,
-    weigh,
-    with_room,
+    Times,
+    all_divide,
+    fill,
+    grown,
+    marked,
+    move_down,
+    put_label,
+    step_width,
 )
-from motet.kernels.totals import Totals, Weights, carry, clear, holds_any, move_slot, new_totals, set_one
+from motet.kernels.tables import DONE as DONE_QUERIES
+from motet.kernels.totals import (
+    NOTHING,
+    Floats,
+    Layout,
+    Words,
+    add_total,
+    clear,
+    copy_totals,
+    holds_any,
+    new_totals,
+    set_one,
+    wider_totals,
+)
 
 PANES = 0  # a slot holds the matches that began in one pane; a window sums its panes
 WINDOWS = 1  # a slot holds the matches that began since one window opened
 STARTS = 2  # a slot holds the matches that began at one time
+
+Labels = NDArray[np.int64]
+
+# How a run over a key's events ended.
+DONE = 0
+NEEDS_ROOM = 1
+OVERFLOWED = 2
+
+# Where a run stands between calls. Slots lo..hi are open; slot 0 is number `base`.
+AT = 0  # the next event
+ROW = 1  # the next result row
+BASE = 2
+LO = 3
+HI = 4
+EMPTY = 5  # no slot was open yet
+STATE = 6
 
 
 @kernel
@@ -34,484 +79,534 @@ def run_slots(
     events: Events,
     machine: Machine,
     queries: Queries,
+    layout: Layout,
     mode: int,
     unit: int,
-    channels: tuple[int, int, int],
-    extended: bool,
     ranked: bool,
     emit_from: int,
     emit_to: int,
-) -> tuple[Rows, NDArray[np.bool_]]:
-    """Results of all queries over all keys, and which keys overflowed 64 bits (theirs are left out).
+) -> tuple[Labels, Words, Floats, Flags]:
+    """Results of all queries over all keys: labels and totals of each, and which keys overflowed 64 bits (theirs are
+    left out).
 
-    Each event costs O(transitions of its class * open slots * channels); each result O(accepting nodes * panes of a window).
-    `unit` is the width of a slot (0: one slot for everything); `ranked` says that windows count events.
+    Each event costs O(transitions of its class * open slots * channels); each result O(accepting nodes * panes of a
+    window). `unit` is the width of a slot (0: one slot for everything); `ranked` says that windows count events.
     """
-    ni, nf, nm = channels
     keys = events.offsets.size - 1
     nodes = machine.fold.size
-    widest = queries.within.max()
-    aligned = unit == 0 or bool((queries.within % unit == 0).all())
-    capacity = slot_capacity(events, machine, mode, unit, widest)
-    t = new_totals(nodes, capacity, ni, nf, nm, extended)
-    w = new_weights(ni, nf, nm)
-    plain = new_weights(ni, nf, nm)
-    rows = new_rows(1024, ni, nf, nm, extended)
+    count = queries.within.size
+    widest = queries.within[0]
+    for query in range(count):
+        widest = max(widest, queries.within[query])
+    slots = slot_capacity(events, machine.code, mode, unit, widest)
+    q, g = new_totals(nodes * slots, layout)
+    labels = np.empty((1024 + count, LABELS), np.int64)
+    out, out_g = new_totals(1024 + count, layout)
     overflowed = np.zeros(keys, np.bool_)
     touched = np.zeros(nodes, np.bool_)
-    fresh = np.empty(nodes + 1, np.int32)  # the fresh nodes in use, their number last
-    fresh[nodes] = 0
-    last_neg = np.full(machine.neg.size + 1, LONG_AGO, np.int64)
-    first_due = np.empty(queries.within.size, np.int64)
-    last_due = np.empty(queries.within.size, np.int64)
-    began = np.empty(capacity if mode == STARTS else 1, np.int64)
-
+    is_start = marked(machine.starts, nodes)
+    fresh = np.zeros(nodes + 1, np.int32)
+    last_neg = np.empty(queries.neg.size + 1, np.int64)
+    due = np.empty((2, count), np.int64)
+    began = np.empty(slots if mode == STARTS else 1, np.int64)
+    wi, wf = np.zeros(layout.ni + layout.nm, np.int64), np.zeros(layout.nf, np.float64)
+    zero, nought = nothing_weighs(layout), np.zeros(layout.nf, np.float64)
+    state = np.zeros(STATE, np.int64)
     for key in range(keys):
-        mark = rows.size[0]
-        bad = np.int64(0)
-        base, lo, hi = np.int64(0), np.int64(0), np.int64(-1)
-        empty = True
-        last_neg[:] = LONG_AGO
-        first_due[:] = 0
-        last_due[:] = -1
-        e = events.offsets[key]
-        end = events.offsets[key + 1]
-        while e < end and bad >= 0:
-            now = events.time[e]
-            after = e + 1
-            while after < end and events.time[after] == now:
-                after += 1
-
-            if mode == STARTS:
-                rows, lo, bad_rows = expire_starts(
-                    t, rows, queries, began, last_neg, key, lo, hi, events.leave[e], now, widest, ranked, emit_from, emit_to, extended
-                )
-                bad |= bad_rows
-                begins = False
-                for a in range(e, after):
-                    begins |= machine.begins[events.klass[a]]
-                if lo > hi and not begins:
-                    note_negs(events, machine, last_neg, e, after)
-                    e = after
-                    continue
-                if begins:
-                    if hi + 1 == capacity:
-                        shift(t, touched, lo, hi, extended)
-                        began[: hi - lo + 1] = began[lo : hi + 1]
-                        hi -= lo
-                        lo = np.int64(0)
-                    hi += 1
-                    began[hi] = events.enter[e]
-                    open_slots(t, machine, touched, hi, hi, extended)
-            else:
-                slot = now // unit if unit > 0 else np.int64(0)
-                if empty or slot > base + hi or not aligned:
-                    rows, bad_rows = close_windows(
-                        t, rows, queries, first_due, last_due, last_neg, key, base, hi, mode, unit, now, emit_from, emit_to, extended
-                    )
-                    bad |= bad_rows
-                if empty or slot > base + hi:
-                    oldest = (now - widest) // unit + 1 if unit > 0 else np.int64(0)
-                    base, lo, hi = advance(t, machine, touched, mode, empty, base, hi, oldest, slot, capacity, extended)
-                    empty = False
-            if lo <= hi:
-                only = machine.is_direct[events.klass[e]] and after == e + 1 and mode != STARTS
-                if only:
-                    bad |= apply_alone(t, machine, events, w, touched, e, lo, hi, mode, extended)
-                else:
-                    bad |= apply_tied(t, machine, events, w, plain, touched, fresh, e, after, lo, hi, mode, extended)
-                    if mode == STARTS:
-                        rows, bad_rows = report_completed(
-                            t, rows, machine, queries, events, began, key, e, after, lo, hi, plain, extended, emit_from, emit_to
-                        )
-                        bad |= bad_rows
-                    bad |= settle(t, machine, plain, touched, fresh, lo, hi, extended)
-                if mode != STARTS:
-                    note_due(machine, queries, events, first_due, last_due, e, after, now)
-            if mode == STARTS and lo <= hi:
-                for node in range(nodes):
-                    if machine.is_start[node]:
-                        clear(t, node, hi, hi, extended)
-            note_negs(events, machine, last_neg, e, after)
-            e = after
-
-        if bad >= 0:
-            if mode == STARTS:
-                rows, lo_after, bad = expire_starts(
-                    t, rows, queries, began, last_neg, key, lo, hi, FOREVER, FOREVER, widest, ranked, emit_from, emit_to, extended
-                )
-            else:
-                rows, bad = close_windows(
-                    t, rows, queries, first_due, last_due, last_neg, key, base, hi, mode, unit, FOREVER, emit_from, emit_to, extended
-                )
-        if bad < 0:
+        mark = state[ROW]
+        begin_key(state, events.offsets[key], due, last_neg)
+        status = NEEDS_ROOM
+        while status == NEEDS_ROOM:
+            status = _run_key(
+                state, key, events.offsets[key + 1], q, g, layout, slots, labels, out, out_g,
+                events.time, events.enter, events.leave, events.klass, events.whole, events.real,
+                machine.code, machine.fold, machine.starts, queries, touched, is_start, fresh, last_neg, due, began,
+                mode, unit, widest, ranked, emit_from, emit_to, wi, wf, zero, nought,
+            )  # fmt: skip
+            if status == NEEDS_ROOM:
+                labels = grown(labels)
+                out, out_g = wider_totals(out, out_g, layout)
+        if status == OVERFLOWED:
             fresh[-1] = 0
             overflowed[key] = True
-            rows.size[0] = mark
+            state[ROW] = mark
         for node in range(nodes):
             if touched[node]:
-                clear(t, node, 0, capacity - 1 if bad < 0 else max(hi, np.int64(0)), extended)
+                clear(q, g, layout, node * slots * layout.words, slots)
                 touched[node] = False
-    return rows, overflowed
+    return labels[: state[ROW]], out[: state[ROW] * layout.words], out_g[: state[ROW] * layout.words], overflowed
 
 
 @kernel
-def slot_capacity(events: Events, machine: Machine, mode: int, unit: int, widest: int) -> int:
+def begin_key(state: NDArray[np.int64], first: int, due: NDArray[np.int64], last_neg: Times) -> None:
+    """Make ready for the events of the next key."""
+    state[AT] = first
+    state[BASE] = 0
+    state[LO] = 0
+    state[HI] = -1
+    state[EMPTY] = 1
+    fill(last_neg, LONG_AGO)
+    fill(due[0], 0)
+    fill(due[1], -1)
+
+
+@kernel
+def _run_key(
+    state: NDArray[np.int64],
+    key: int,
+    end: int,
+    q: Words,
+    g: Floats,
+    layout: Layout,
+    slots: int,
+    labels: Labels,
+    out: Words,
+    out_g: Floats,
+    time: Times,
+    enter: Times,
+    leave: Times,
+    klass: NDArray[np.int32],
+    whole: Words,
+    real: Floats,
+    code: Code,
+    fold: Nodes,
+    starts: Nodes,
+    queries: Queries,
+    touched: Flags,
+    is_start: Flags,
+    fresh: Nodes,
+    last_neg: Times,
+    due: NDArray[np.int64],
+    began: Times,
+    mode: int,
+    unit: int,
+    widest: int,
+    ranked: bool,
+    emit_from: int,
+    emit_to: int,
+    wi: Words,
+    wf: Floats,
+    zero: Words,
+    nought: Floats,
+) -> int:
+    """Run on through one key's events until they end, counts overflow, or the room for results runs out (then call
+    again).
+    """
+    within, slide = queries.within, queries.slide
+    width = step_width(layout)
+    aligned = unit == 0 or all_divide(unit, within)
+    newest_only = mode != WINDOWS
+    negs = queries.neg.size
+    e = state[AT]
+    while True:
+        flush = e >= end
+        now = FOREVER if flush else time[e]
+        after = e + 1
+        while after < end and time[after] == now:
+            after += 1
+        state[AT] = e
+        if mode == STARTS:
+            status = make_starts_ready(
+                state, key, q, g, layout, slots, fold.size, labels, out, out_g, enter, leave, klass, code, starts,
+                queries, touched, last_neg, began, e, after, now, flush, widest, ranked, emit_from, emit_to,
+            )  # fmt: skip
+        elif flush or state[EMPTY] or not aligned or (unit > 0 and now // unit > state[BASE] + state[HI]):
+            status = make_windows_ready(
+                state, key, q, g, layout, slots, labels, out, out_g, starts, queries, touched, last_neg, due,
+                now, flush, mode, unit, widest, emit_from, emit_to,
+            )  # fmt: skip
+        else:
+            status = DONE
+        if status != DONE or flush:
+            return status
+
+        lo, hi = state[LO], state[HI]
+        if lo <= hi:
+            bad = np.int64(0)
+            block = code[klass[e]]
+            alone = after == e + 1 and code[block + IS_DIRECT] and mode != STARTS
+            if alone and layout.counts and code[block + MOVES] == 0:
+                count_alone(q, g, slots, code, block, touched, is_start, lo, hi, newest_only)
+            elif alone:
+                bad |= take_alone(
+                    q, g, layout, slots, code, block, touched, is_start, whole, real, e, lo, hi, newest_only, wi, wf
+                )
+            else:
+                bad |= take_tied(
+                    q, g, layout, slots, code, klass, touched, is_start, fold, fresh, whole, real,
+                    e, after, lo, hi, newest_only, wi, wf,
+                )  # fmt: skip
+                bad |= take_moves(
+                    q, g, layout, slots, code, klass, touched, fold, fresh, e, after, lo, hi, zero, nought
+                )
+                if mode == STARTS:
+                    bad |= report_completed(
+                        state, q, g, layout, slots, labels, out, out_g, queries, key, now, emit_from, emit_to
+                    )
+                bad |= settle(q, g, layout, slots, touched, fold, fresh, lo, hi, zero, nought)
+            if bad < 0:
+                return OVERFLOWED
+            if mode == STARTS:
+                for at in range(starts.size):
+                    clear(q, g, layout, (starts[at] * slots + hi) * layout.words, 1)
+            elif after > e + 1 or code[block + DONE_QUERIES] > 0:
+                note_due(code, klass, width, within, slide, due, e, after, now)
+        if negs > 0:
+            note_negs(code, klass, width, last_neg, e, after, now)
+        e = after
+
+
+@kernel
+def make_windows_ready(
+    state: NDArray[np.int64],
+    key: int,
+    q: Words,
+    g: Floats,
+    layout: Layout,
+    slots: int,
+    labels: Labels,
+    out: Words,
+    out_g: Floats,
+    starts: Nodes,
+    queries: Queries,
+    touched: Flags,
+    last_neg: Times,
+    due: NDArray[np.int64],
+    now: int,
+    flush: bool,
+    mode: int,
+    unit: int,
+    widest: int,
+    emit_from: int,
+    emit_to: int,
+) -> int:
+    """Report the windows that have ended by now and open the slots that have begun."""
+    newest = state[BASE] + state[HI]
+    slot = now // unit if unit > 0 else np.int64(0)
+    status = close_windows(
+        state, q, g, layout, slots, labels, out, out_g, queries, due, last_neg, key, mode, unit, now, emit_from, emit_to
+    )
+    if status == DONE and not flush and (state[EMPTY] or slot > newest):
+        oldest = (now - widest) // unit + 1 if unit > 0 else np.int64(0)
+        advance(state, q, g, layout, slots, starts, touched, mode, oldest, slot)
+    return status
+
+
+@kernel
+def make_starts_ready(
+    state: NDArray[np.int64],
+    key: int,
+    q: Words,
+    g: Floats,
+    layout: Layout,
+    slots: int,
+    rows: int,
+    labels: Labels,
+    out: Words,
+    out_g: Floats,
+    enter: Times,
+    leave: Times,
+    klass: NDArray[np.int32],
+    code: Code,
+    starts: Nodes,
+    queries: Queries,
+    touched: Flags,
+    last_neg: Times,
+    began: Times,
+    e: int,
+    after: int,
+    now: int,
+    flush: bool,
+    widest: int,
+    ranked: bool,
+    emit_from: int,
+    emit_to: int,
+) -> int:
+    """Let starts expire and, where a match may begin now, open a slot for it."""
+    leaving = FOREVER if flush else leave[e]
+    if state[LO] <= state[HI] and leaving - began[state[LO]] >= widest:
+        status = expire_starts(
+            state, q, g, layout, slots, rows, labels, out, out_g, queries, began, last_neg,
+            key, leaving, now, widest, ranked, emit_from, emit_to,
+        )  # fmt: skip
+        if status != DONE:
+            return status
+    if flush:
+        return DONE
+    if state[ROW] + queries.within.size > labels.shape[0]:
+        return NEEDS_ROOM
+    if begins_at(code, klass, e, after):
+        if state[HI] + 1 == slots:
+            shift(q, g, layout, slots, touched, state[LO], state[HI])
+            move_down(began, state[LO], state[HI])
+            state[HI] -= state[LO]
+            state[LO] = 0
+        state[HI] += 1
+        began[state[HI]] = enter[e]
+        open_slots(q, g, layout, slots, starts, touched, state[HI], state[HI])
+    return DONE
+
+
+@kernel
+def nothing_weighs(layout: Layout) -> Words:
+    """Whole weights of no event at all: what moves and folds carry with."""
+    weights = np.zeros(layout.ni + layout.nm, np.int64)
+    for c in range(layout.ni, weights.size):
+        weights[c] = NOTHING
+    return weights
+
+
+@kernel
+def slot_capacity(events: Events, code: Code, mode: int, unit: int, widest: int) -> int:
     """Slots to keep: twice those open at once, so that they rarely have to be shifted down."""
     if mode != STARTS:
         return 2 * (widest // unit + 2) if unit > 0 else 1
+    offsets, enter, leave, klass = events.offsets, events.enter, events.leave, events.klass
     most = np.int64(0)
-    for key in range(events.offsets.size - 1):
+    for key in range(offsets.size - 1):
         begun = np.int64(0)
-        oldest = events.offsets[key]
-        for e in range(events.offsets[key], events.offsets[key + 1]):
-            while events.leave[e] - events.enter[oldest] >= widest:
-                begun -= machine.begins[events.klass[oldest]]
+        oldest = offsets[key]
+        for e in range(offsets[key], offsets[key + 1]):
+            while leave[e] - enter[oldest] >= widest:
+                begun -= code[code[klass[oldest]] + BEGINS]
                 oldest += 1
-            begun += machine.begins[events.klass[e]]
+            begun += code[code[klass[e]] + BEGINS]
             most = max(most, begun)
     return 2 * (most + 1)
 
 
 @kernel
-def open_slots(t: Totals, machine: Machine, touched: NDArray[np.bool_], lo: int, hi: int, extended: bool) -> None:
-    """Let matches begin in slots lo..hi."""
-    for node in range(machine.is_start.size):
-        if machine.is_start[node]:
-            touched[node] = True
-            for s in range(lo, hi + 1):
-                set_one(t, node, s, extended)
-
-
-@kernel
-def advance(
-    t: Totals,
-    machine: Machine,
-    touched: NDArray[np.bool_],
-    mode: int,
-    empty: bool,
-    base: int,
-    hi: int,
-    oldest: int,
-    newest: int,
-    capacity: int,
-    extended: bool,
-) -> tuple[int, int, int]:
-    """Make `newest` the last slot and forget those before `oldest`: the new base, first and last slot."""
-    if empty or oldest > base + hi:
-        if not empty:
-            for node in range(touched.size):
-                if touched[node]:
-                    clear(t, node, 0, hi, extended)
-        base = oldest if mode == WINDOWS else newest
-        opened = np.int64(0)
-    else:
-        if mode == PANES:
-            for node in range(machine.is_start.size):
-                if machine.is_start[node]:
-                    clear(t, node, hi, hi, extended)
-        if newest - base >= capacity:
-            shift(t, touched, oldest - base, hi, extended)
-            hi -= oldest - base
-            base = oldest
-        opened = hi + 1
-    hi = newest - base
-    open_slots(t, machine, touched, hi if mode == PANES else opened, hi, extended)
-    return base, max(oldest - base, np.int64(0)), hi
-
-
-@kernel
-def shift(t: Totals, touched: NDArray[np.bool_], by: int, hi: int, extended: bool) -> None:
-    """Move slots by..hi down to the beginning."""
-    if by == 0:
-        return
-    for node in range(touched.size):
-        if touched[node]:
-            for s in range(by, hi + 1):
-                move_slot(t, node, s, t, node, s - by, extended)
-            clear(t, node, hi - by + 1, hi, extended)
-
-
-@kernel
-def apply_alone(
-    t: Totals,
-    machine: Machine,
-    events: Events,
-    w: Weights,
-    touched: NDArray[np.bool_],
-    e: int,
-    lo: int,
-    hi: int,
-    mode: int,
-    extended: bool,
-) -> int:
-    """A lone event's transitions, straight into settled nodes."""
-    steps = machine.direct
-    klass = events.klass[e]
-    bad = np.int64(0)
-    weighs = w.i.size + w.f.size + w.m.size > 0
-    for step in range(steps.offsets[klass], steps.offsets[klass + 1]):
-        if weighs:
-            weigh(w, steps, step, events, e)
-        source, target = steps.source[step], steps.target[step]
-        touched[target] = True
-        first = hi if mode == PANES and machine.is_start[source] else lo
-        bad |= carry(t, source, target, first, hi, w, extended)
-    for move in range(machine.move_offsets[klass], machine.move_offsets[klass + 1]):
-        clear(t, machine.move_source[move], lo, hi, extended)
-    return bad
-
-
-@kernel
-def apply_tied(
-    t: Totals,
-    machine: Machine,
-    events: Events,
-    w: Weights,
-    plain: Weights,
-    touched: NDArray[np.bool_],
-    fresh: NDArray[np.int32],
-    e: int,
-    after: int,
-    lo: int,
-    hi: int,
-    mode: int,
-    extended: bool,
-) -> int:
-    """All events of one time: totals go to fresh nodes, then what absences forbid is moved away."""
-    steps = machine.steps
-    bad = np.int64(0)
+def begins_at(code: Code, klass: NDArray[np.int32], e: int, after: int) -> bool:
+    """Whether any of the events of one time may begin a match."""
     for a in range(e, after):
-        klass = events.klass[a]
-        for step in range(steps.offsets[klass], steps.offsets[klass + 1]):
-            weigh(w, steps, step, events, a)
-            source, target = steps.source[step], steps.target[step]
-            touch(machine, touched, fresh, target)
-            first = hi if mode != WINDOWS and machine.is_start[source] else lo
-            bad |= carry(t, source, target, first, hi, w, extended)
-    for a in range(e, after):
-        klass = events.klass[a]
-        for move in range(machine.move_offsets[klass], machine.move_offsets[klass + 1]):
-            source, target = machine.move_source[move], machine.move_target[move]
-            if target >= 0:
-                touch(machine, touched, fresh, target)
-                bad |= carry(t, source, target, lo, hi, plain, extended)
-            else:
-                clear(t, source, lo, hi, extended)
-    return bad
-
-
-@kernel
-def touch(machine: Machine, touched: NDArray[np.bool_], fresh: NDArray[np.int32], node: int) -> None:
-    """Note that a node is in use."""
-    if not touched[node]:
-        touched[node] = True
-        if machine.fold[node] != node:
-            fresh[fresh[-1]] = node
-            fresh[-1] += 1
-
-
-@kernel
-def settle(
-    t: Totals,
-    machine: Machine,
-    plain: Weights,
-    touched: NDArray[np.bool_],
-    fresh: NDArray[np.int32],
-    lo: int,
-    hi: int,
-    extended: bool,
-) -> int:
-    """Fold fresh nodes into settled ones."""
-    bad = np.int64(0)
-    for at in range(fresh[-1]):
-        node = fresh[at]
-        settled = machine.fold[node]
-        touched[settled] = True
-        touched[node] = False
-        bad |= carry(t, node, settled, lo, hi, plain, extended)
-        clear(t, node, lo, hi, extended)
-    fresh[-1] = 0
-    return bad
-
-
-@kernel
-def note_due(
-    machine: Machine,
-    queries: Queries,
-    events: Events,
-    first_due: NDArray[np.int64],
-    last_due: NDArray[np.int64],
-    e: int,
-    after: int,
-    now: int,
-) -> None:
-    """Remember, for each query that may just have been completed, which windows have to report."""
-    for a in range(e, after):
-        klass = events.klass[a]
-        for at in range(machine.done_offsets[klass], machine.done_offsets[klass + 1]):
-            q = machine.done_query[at]
-            slide = queries.slide[q]
-            if slide == 0:
-                last_due[q] = 0
-                continue
-            oldest = (now - queries.within[q]) // slide + 1
-            if last_due[q] < first_due[q]:
-                first_due[q] = oldest
-            last_due[q] = now // slide
-
-
-@kernel
-def note_negs(events: Events, machine: Machine, last_neg: NDArray[np.int64], e: int, after: int) -> None:
-    for a in range(e, after):
-        klass = events.klass[a]
-        for at in range(machine.neg_offsets[klass], machine.neg_offsets[klass + 1]):
-            last_neg[machine.neg[at]] = events.time[a]
-
-
-@kernel
-def negated(queries: Queries, q: int, last_neg: NDArray[np.int64], since: int) -> bool:
-    for at in range(queries.neg_offsets[q], queries.neg_offsets[q + 1]):
-        if last_neg[queries.neg[at]] >= since:
+        if code[code[klass[a]] + BEGINS]:
             return True
     return False
 
 
 @kernel
+def open_slots(
+    q: Words, g: Floats, layout: Layout, slots: int, starts: Nodes, touched: Flags, lo: int, hi: int
+) -> None:
+    """Let matches begin in slots lo..hi."""
+    for at in range(starts.size):
+        touched[starts[at]] = True
+        for s in range(lo, hi + 1):
+            set_one(q, g, layout, (starts[at] * slots + s) * layout.words)
+
+
+@kernel
+def advance(
+    state: NDArray[np.int64],
+    q: Words,
+    g: Floats,
+    layout: Layout,
+    slots: int,
+    starts: Nodes,
+    touched: Flags,
+    mode: int,
+    oldest: int,
+    newest: int,
+) -> None:
+    """Make `newest` the last slot and forget those before `oldest`."""
+    base, hi = state[BASE], state[HI]
+    if state[EMPTY] or oldest > base + hi:
+        if not state[EMPTY]:
+            for node in range(touched.size):
+                if touched[node]:
+                    clear(q, g, layout, node * slots * layout.words, hi + 1)
+        base = oldest if mode == WINDOWS else newest
+        opened = np.int64(0)
+    else:
+        if mode == PANES:
+            for at in range(starts.size):
+                clear(q, g, layout, (starts[at] * slots + hi) * layout.words, 1)
+        if newest - base >= slots:
+            shift(q, g, layout, slots, touched, oldest - base, hi)
+            hi -= oldest - base
+            base = oldest
+        opened = hi + 1
+    hi = newest - base
+    open_slots(q, g, layout, slots, starts, touched, hi if mode == PANES else opened, hi)
+    state[BASE] = base
+    state[LO] = max(oldest - base, np.int64(0))
+    state[HI] = hi
+    state[EMPTY] = 0
+
+
+@kernel
+def shift(q: Words, g: Floats, layout: Layout, slots: int, touched: Flags, by: int, hi: int) -> None:
+    """Move slots by..hi down to the beginning."""
+    if by == 0:
+        return
+    words = layout.words
+    for node in range(touched.size):
+        if touched[node]:
+            first = node * slots * words
+            copy_totals(q, g, first + by * words, q, g, first, hi - by + 1, layout)
+            clear(q, g, layout, first + (hi - by + 1) * words, by)
+
+
+@kernel
 def close_windows(
-    t: Totals,
-    rows: Rows,
+    state: NDArray[np.int64],
+    q: Words,
+    g: Floats,
+    layout: Layout,
+    slots: int,
+    labels: Labels,
+    out: Words,
+    out_g: Floats,
     queries: Queries,
-    first_due: NDArray[np.int64],
-    last_due: NDArray[np.int64],
-    last_neg: NDArray[np.int64],
+    due: NDArray[np.int64],
+    last_neg: Times,
     key: int,
-    base: int,
-    hi: int,
     mode: int,
     unit: int,
     now: int,
     emit_from: int,
     emit_to: int,
-    extended: bool,
-) -> tuple[Rows, int]:
+) -> int:
     """Report every window that has ended by now and may hold a match."""
-    bad = np.int64(0)
-    for q in range(queries.within.size):
-        if first_due[q] > last_due[q]:
+    words = layout.words
+    base, hi = state[BASE], state[HI]
+    for query in range(queries.within.size):
+        if due[0, query] > due[1, query]:
             continue
-        slide, within = queries.slide[q], queries.within[q]
-        last = last_due[q]
-        if slide > 0:
-            last = min(last, (now - within) // slide)
+        step, within = queries.slide[query], queries.within[query]
+        last = due[1, query]
+        if step > 0:
+            last = min(last, (now - within) // step)
         elif now < FOREVER:
             continue
-        for k in range(first_due[q], last + 1):
-            start = k * slide
-            end = start + within if slide > 0 else FOREVER
-            if end < emit_from or end >= emit_to or negated(queries, q, last_neg, start if slide > 0 else LONG_AGO + 1):
+        for k in range(due[0, query], last + 1):
+            start = k * step
+            end = start + within if step > 0 else FOREVER
+            if end < emit_from or end >= emit_to:
                 continue
+            if negated(queries, query, last_neg, start if step > 0 else LONG_AGO + 1):
+                continue
+            row = state[ROW]
+            if row == labels.shape[0]:
+                due[0, query] = k
+                return NEEDS_ROOM
             low, high = np.int64(0), np.int64(0)
             if unit > 0:
                 low = start // unit - base
                 high = (end // unit - base - 1) if mode == PANES else low
-            rows = with_room(rows, 1, extended)
-            reset_row(rows, extended)
-            for at in range(queries.accept_offsets[q], queries.accept_offsets[q + 1]):
+            bad = np.int64(0)
+            clear(out, out_g, layout, row * words, 1)
+            for at in range(queries.accept_offsets[query], queries.accept_offsets[query + 1]):
                 for s in range(max(low, np.int64(0)), min(high, hi) + 1):
-                    bad |= add_to_row(t, queries.accept[at], s, rows, extended)
-            if row_holds_any(rows, extended):
-                put_row(rows, q, key, start, end, True)
-        first_due[q] = max(first_due[q], last + 1)
-    return rows, bad
+                    a = (queries.accept[at] * slots + s) * words
+                    bad |= add_total(q, g, a, out, out_g, row * words, layout)
+            if bad < 0:
+                return OVERFLOWED
+            if holds_any(out, out_g, layout, row * words):
+                put_label(labels, row, query, key, start, end, True)
+                state[ROW] = row + 1
+        due[0, query] = max(due[0, query], last + 1)
+    return DONE
 
 
 @kernel
 def expire_starts(
-    t: Totals,
-    rows: Rows,
+    state: NDArray[np.int64],
+    q: Words,
+    g: Floats,
+    layout: Layout,
+    slots: int,
+    rows: int,
+    labels: Labels,
+    out: Words,
+    out_g: Floats,
     queries: Queries,
-    began: NDArray[np.int64],
-    last_neg: NDArray[np.int64],
+    began: Times,
+    last_neg: Times,
     key: int,
-    lo: int,
-    hi: int,
-    leave: int,
+    leaving: int,
     now: int,
     widest: int,
     ranked: bool,
     emit_from: int,
     emit_to: int,
-    extended: bool,
-) -> tuple[Rows, int, int]:
+) -> int:
     """Let starts expire, reporting what is certain only then and, where asked, what is left."""
-    bad = np.int64(0)
-    while lo <= hi and leave - began[lo] >= widest:
+    words = layout.words
+    while state[LO] <= state[HI] and leaving - began[state[LO]] >= widest:
+        if state[ROW] + queries.within.size > labels.shape[0]:
+            return NEEDS_ROOM
+        lo = state[LO]
         when = now if ranked else began[lo] + widest
-        for q in range(queries.within.size):
-            if not (queries.at_close[q] or queries.expiries[q]):
+        bad = np.int64(0)
+        for query in range(queries.within.size):
+            at_close = queries.at_close[query]
+            if not (at_close or queries.expiries[query]):
                 continue
             lost = False
-            for at in range(queries.accept_offsets[q], queries.accept_offsets[q + 1]):
-                lost |= holds_any(t, queries.accept[at], lo, extended)
+            first, last = queries.accept_offsets[query], queries.accept_offsets[query + 1]
+            for at in range(first, last):
+                lost |= holds_any(q, g, layout, (queries.accept[at] * slots + lo) * words)
             if not lost or when < emit_from or when >= emit_to or when == FOREVER:
                 continue
-            rows = with_room(rows, 1, extended)
-            reset_row(rows, extended)
-            first, last = (lo, lo) if queries.at_close[q] else (lo + 1, hi)
-            for at in range(queries.accept_offsets[q], queries.accept_offsets[q + 1]):
-                for s in range(first, last + 1):
-                    bad |= add_to_row(t, queries.accept[at], s, rows, extended)
-            if queries.at_close[q]:
-                if not negated(queries, q, last_neg, began[lo]):
-                    put_row(rows, q, key, when, when, True)
-            else:
-                put_row(rows, q, key, when, when, False)
-        for node in range(t.n.shape[0]):
-            clear(t, node, lo, lo, extended)
-        lo += 1
-    return rows, lo, bad
+            row = state[ROW]
+            clear(out, out_g, layout, row * words, 1)
+            oldest, newest = (lo, lo) if at_close else (lo + 1, state[HI])
+            for at in range(first, last):
+                for s in range(oldest, newest + 1):
+                    bad |= add_total(q, g, (queries.accept[at] * slots + s) * words, out, out_g, row * words, layout)
+            if not at_close or not negated(queries, query, last_neg, began[lo]):
+                put_label(labels, row, query, key, when, when, at_close)
+                state[ROW] = row + 1
+        if bad < 0:
+            return OVERFLOWED
+        for row in range(rows):
+            clear(q, g, layout, (row * slots + lo) * words, 1)
+        state[LO] = lo + 1
+    return DONE
 
 
 @kernel
 def report_completed(
-    t: Totals,
-    rows: Rows,
-    machine: Machine,
+    state: NDArray[np.int64],
+    q: Words,
+    g: Floats,
+    layout: Layout,
+    slots: int,
+    labels: Labels,
+    out: Words,
+    out_g: Floats,
     queries: Queries,
-    events: Events,
-    began: NDArray[np.int64],
     key: int,
-    e: int,
-    after: int,
-    lo: int,
-    hi: int,
-    plain: Weights,
-    extended: bool,
+    now: int,
     emit_from: int,
     emit_to: int,
-) -> tuple[Rows, int]:
-    """Report each query for which a match completes at this time: all its matches whose start is alive."""
+) -> int:
+    """Report each query for which a match completes at this time: all its matches whose start is alive.
+
+    Negative: overflow.
+    """
     bad = np.int64(0)
-    now = events.time[e]
+    words = layout.words
+    lo, hi = state[LO], state[HI]
     if now < emit_from or now >= emit_to:
-        return rows, bad
-    for q in range(queries.within.size):
-        if queries.at_close[q]:
+        return bad
+    for query in range(queries.within.size):
+        if queries.at_close[query]:
             continue
         completed = False
-        for at in range(queries.fresh_offsets[q], queries.fresh_offsets[q + 1]):
+        for at in range(queries.fresh_offsets[query], queries.fresh_offsets[query + 1]):
             for s in range(lo, hi + 1):
-                completed |= holds_any(t, queries.fresh[at], s, extended)
+                completed |= holds_any(q, g, layout, (queries.fresh[at] * slots + s) * words)
         if not completed:
             continue
-        rows = with_room(rows, 1, extended)
-        reset_row(rows, extended)
-        for at in range(queries.accept_offsets[q], queries.accept_offsets[q + 1]):
-            for s in range(lo, hi + 1):
-                bad |= add_to_row(t, queries.accept[at], s, rows, extended)
-        for at in range(queries.fresh_offsets[q], queries.fresh_offsets[q + 1]):
-            for s in range(lo, hi + 1):
-                bad |= add_to_row(t, queries.fresh[at], s, rows, extended)
-        put_row(rows, q, key, now, now, True)
-    return rows, bad
+        to = state[ROW] * words
+        clear(out, out_g, layout, to, 1)
+        for s in range(lo, hi + 1):
+            for at in range(queries.accept_offsets[query], queries.accept_offsets[query + 1]):
+                bad |= add_total(q, g, (queries.accept[at] * slots + s) * words, out, out_g, to, layout)
+            for at in range(queries.fresh_offsets[query], queries.fresh_offsets[query + 1]):
+                bad |= add_total(q, g, (queries.fresh[at] * slots + s) * words, out, out_g, to, layout)
+        put_label(labels, state[ROW], query, key, now, now, True)
+        state[ROW] += 1
+    return bad

@@ -1,8 +1,9 @@
 """Two stacks: a sliding product of event matrices, the strategy whose cost does not grow with the window.
 
-The events of the window are split in two. The back keeps one product, each event being one column operation on it. When the front runs
-out, the back is swept from its end, each event being one row operation, and of each suffix product the start's row is kept: the front. The
-value of the window is the front's top row times the back.
+The events of the window are split in two. The back keeps one product, each event being one column operation on it.
+When the front runs out, the back is swept from its end, each event being one row operation, and of each suffix
+product the start's row is kept: the front. The value of the window is the front's top row times the back. Rows and
+columns of a product are the settled nodes.
 """
 
 from __future__ import annotations
@@ -11,24 +12,74 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motet.kernels.jit import kernel
-from motet.kernels.slots import WINDOWS, apply_alone, apply_tied, negated, note_due, note_negs, settle
+from motet.kernels.slots import DONE, NEEDS_ROOM, OVERFLOWED, Labels, nothing_weighs
+from motet.kernels.steps import (
+    Nodes,
+    count_alone,
+    negated,
+    note_due,
+    note_negs,
+    settle,
+    take_alone,
+    take_moves,
+    take_tied,
+)
 from motet.kernels.tables import (
+    BLOCK,
+    DIRECT,
     FOREVER,
+    IS_DIRECT,
+    LABELS,
     LONG_AGO,
+    MOVES,
+    STEPS,
+    Code,
     Events,
+    Flags,
     Machine,
     Queries,
-    Rows,
-    add_to_row,
-    new_rows,
-    new_weights,
-    put_row,
-    reset_row,
-    row_holds_any,
+    Times,
+    fill,
+    grown,
+    grown_words,
+    marked,
+    move_down,
+    moves_at,
+    put_label,
+    step_width,
+    steps_at,
     weigh,
-    with_room,
 )
-from motet.kernels.totals import Totals, Weights, add_product, carry, clear, copy, holds_any, move_slot, new_totals, set_one
+from motet.kernels.totals import (
+    COUNT_SURE,
+    SHADOW_LIMIT,
+    Floats,
+    Layout,
+    Words,
+    add_product,
+    add_total,
+    carry,
+    clear,
+    copy_totals,
+    holds_any,
+    new_totals,
+    set_one,
+    wider_totals,
+)
+
+NEEDS_FRONT = 3
+NEEDS_GROUPS = 4
+
+# Where a run stands between calls. Of the groups of events of one time, `groups[x]` being where group x begins,
+# lo..hi are in the window:
+# the front lo..middle, the back middle..hi. The front's first row is for group `base`.
+AT = 0  # the next event
+ROW = 1  # the next result row
+LO = 2
+MIDDLE = 3
+HI = 4
+BASE = 5
+STATE = 6
 
 
 @kernel
@@ -36,257 +87,564 @@ def run_stacks(
     events: Events,
     machine: Machine,
     queries: Queries,
-    settled: NDArray[np.int32],
-    channels: tuple[int, int, int],
-    extended: bool,
+    settled: Nodes,
+    rows_before: Nodes,
+    layout: Layout,
     ranked: bool,
     emit_from: int,
     emit_to: int,
-) -> tuple[Rows, NDArray[np.bool_]]:
-    """Results of one query over all keys, and which keys overflowed 64 bits (theirs are left out).
+) -> tuple[Labels, Words, Floats, Flags]:
+    """Results of one query over all keys: labels and totals of each, and which keys overflowed 64 bits (theirs are
+    left out).
 
-    `settled` lists the settled nodes, the start first. Each event costs O(transitions of its class * settled nodes * channels) amortised, each
+    `settled` lists the settled nodes, the start first; `rows_before[n]` is how many of the first of them hold all
+    that lead to node n. Each event costs O(transitions of its class * settled nodes * channels) amortised, each
     result O(settled nodes * accepting nodes), whatever the window holds. A slide of 0 means a continuous window.
     """
-    ni, nf, nm = channels
     keys = events.offsets.size - 1
     nodes = machine.fold.size
     rank = settled.size
-    top = rank - 1
-    within, slide = queries.within[0], queries.slide[0]
-    back = new_totals(nodes, rank, ni, nf, nm, extended)
-    suffix = new_totals(nodes, rank, ni, nf, nm, extended)
-    front = new_totals(64, rank, ni, nf, nm, extended)
-    w = new_weights(ni, nf, nm)
-    plain = new_weights(ni, nf, nm)
-    rows = new_rows(1024, ni, nf, nm, extended)
+    back, back_g = new_totals(nodes * rank, layout)
+    suffix, suffix_g = new_totals(nodes * rank, layout)
+    front, front_g = new_totals(64 * rank, layout)
+    labels = np.empty((1024, LABELS), np.int64)
+    out, out_g = new_totals(1024, layout)
+    groups = np.empty(1024, np.int64)
     overflowed = np.zeros(keys, np.bool_)
     touched = np.zeros(nodes, np.bool_)
+    is_start = np.zeros(nodes, np.bool_)
+    accepting = marked(queries.accept, nodes)
     fresh = np.zeros(nodes + 1, np.int32)
-    last_neg = np.full(machine.neg.size + 1, LONG_AGO, np.int64)
-    first_due = np.zeros(1, np.int64)
-    last_due = np.full(1, -1, np.int64)
-    accepting = np.zeros(nodes, np.bool_)
-    for at in range(queries.accept.size):
-        accepting[queries.accept[at]] = True
-    groups = np.empty(1024, np.int64)  # where each time of the key begins, those from `lo` on being in the window
-
+    last_neg = np.empty(queries.neg.size + 1, np.int64)
+    due = np.empty((2, 1), np.int64)
+    wi, wf = np.zeros(layout.ni + layout.nm, np.int64), np.zeros(layout.nf, np.float64)
+    zero, nought = nothing_weighs(layout), np.zeros(layout.nf, np.float64)
+    state = np.zeros(STATE, np.int64)
     for key in range(keys):
-        mark = rows.size[0]
-        bad = np.int64(0)
-        lo, middle, hi, base = 0, 0, 0, 0  # groups in the window: front lo..middle, back middle..hi; front[0] is group `base`
-        last_neg[:] = LONG_AGO
-        first_due[0], last_due[0] = 0, -1
-        _reset(back, settled, extended)
-        e = events.offsets[key]
-        end = events.offsets[key + 1]
-        while bad >= 0:
-            flush = e >= end
-            now = FOREVER if flush else events.time[e]
-            if flush and slide == 0 and not (queries.expiries[0] and not ranked):
-                break
-            after = e + 1
-            while after < end and events.time[after] == now:
-                after += 1
-
-            # Expire what no longer counts, reporting on the way.
-            if slide > 0:
-                last = min(last_due[0], (now - within) // slide)
-                for k in range(first_due[0], last + 1):
-                    opened = k * slide
-                    if opened + within < emit_from or opened + within >= emit_to:
-                        continue
-                    keep = lo
-                    while keep < hi and events.time[groups[keep]] < opened:
-                        keep += 1
-                    if keep > lo:
-                        if keep >= middle:
-                            front, flaw = _sweep(
-                                front, back, suffix, events, machine, settled, groups, keep, hi, end if flush else e, w, plain, extended
-                            )
-                            bad |= flaw
-                            middle, base = hi, keep
-                        lo = keep
-                    if negated(queries, 0, last_neg, opened):
-                        continue
-                    rows = with_room(rows, 1, extended)
-                    bad |= _value(front, back, queries, settled, rows, lo, middle, base, extended)
-                    if row_holds_any(rows, extended):
-                        put_row(rows, 0, key, opened, opened + within, True)
-                first_due[0] = max(first_due[0], last + 1)
-            else:
-                leave = FOREVER if flush else events.leave[e]
-                one_by_one = queries.expiries[0]
-                while lo < hi and leave - events.enter[groups[lo]] >= within:
-                    expiry = now if ranked else events.time[groups[lo]] + within
-                    keep = lo + 1
-                    if not one_by_one:
-                        while keep < hi and leave - events.enter[groups[keep]] >= within:
-                            keep += 1
-                    else:
-                        rows = with_room(rows, 1, extended)
-                        bad |= _value(front, back, queries, settled, rows, lo, middle, base, extended)
-                        one_by_one = row_holds_any(rows, extended)
-                    if keep >= middle:
-                        front, flaw = _sweep(
-                            front, back, suffix, events, machine, settled, groups, keep, hi, end if flush else e, w, plain, extended
-                        )
-                        bad |= flaw
-                        middle, base = hi, keep
-                    lo = keep
-                    if queries.expiries[0] and expiry >= emit_from and expiry < emit_to:
-                        # An expired absence may let matches count that did not before.
-                        rows = with_room(rows, 1, extended)
-                        bad |= _value(front, back, queries, settled, rows, lo, middle, base, extended)
-                        if one_by_one or row_holds_any(rows, extended):
-                            put_row(rows, 0, key, expiry, expiry, False)
-                    one_by_one = queries.expiries[0]
-            if flush:
-                break
-
-            # Take in the events of this time.
-            if lo == hi and hi > 0:
-                lo, middle, hi, base = 0, 0, 0, 0
-            if hi == groups.size:
-                if lo > hi // 2:
-                    groups[: hi - lo] = groups[lo:hi].copy()
-                    middle, hi, base = middle - lo, hi - lo, base - lo
-                    lo = 0
-                else:
-                    wider = np.empty(2 * groups.size, np.int64)
-                    wider[:hi] = groups[:hi]
-                    groups = wider
-            groups[hi] = e
-            hi += 1
-            completed = False
-            if after == e + 1 and machine.is_direct[events.klass[e]]:
-                if slide == 0:
-                    steps = machine.direct
-                    klass = events.klass[e]
-                    for step in range(steps.offsets[klass], steps.offsets[klass + 1]):
-                        if accepting[steps.target[step]]:
-                            completed |= _meets(front, back, steps.source[step], lo, middle, base, top, extended)
-                bad |= apply_alone(back, machine, events, w, touched, e, 0, top, WINDOWS, extended)
-            else:
-                bad |= apply_tied(back, machine, events, w, plain, touched, fresh, e, after, 0, top, WINDOWS, extended)
-                if slide == 0:
-                    for at in range(queries.fresh.size):
-                        completed |= _meets(front, back, queries.fresh[at], lo, middle, base, top, extended)
-                bad |= settle(back, machine, plain, touched, fresh, 0, top, extended)
-            if completed and now >= emit_from and now < emit_to:
-                rows = with_room(rows, 1, extended)
-                bad |= _value(front, back, queries, settled, rows, lo, middle, base, extended)
-                put_row(rows, 0, key, now, now, True)
-            if slide > 0:
-                note_due(machine, queries, events, first_due, last_due, e, after, now)
-                note_negs(events, machine, last_neg, e, after)
-            e = after
-        if bad < 0:
+        mark = state[ROW]
+        state[AT] = events.offsets[key]
+        for at in (LO, MIDDLE, HI, BASE):
+            state[at] = 0
+        fill(last_neg, LONG_AGO)
+        due[0, 0] = 0
+        due[1, 0] = -1
+        _reset(back, back_g, layout, settled)
+        status = NEEDS_ROOM
+        while status != DONE and status != OVERFLOWED:
+            status = _run_key(
+                state, key, events.offsets[key + 1], back, back_g, suffix, suffix_g,
+                front, front_g, labels, out, out_g, groups, layout, settled, rows_before,
+                events.time, events.enter, events.leave, events.klass, events.whole, events.real,
+                machine.code, machine.fold, queries, queries.accept, queries.fresh, accepting, touched, is_start, fresh,
+                last_neg, due, queries.within[0], queries.slide[0], queries.expiries[0], ranked, emit_from, emit_to,
+                wi, wf, zero, nought,
+            )  # fmt: skip
+            if status == NEEDS_ROOM:
+                labels = grown(labels)
+                out, out_g = wider_totals(out, out_g, layout)
+            elif status == NEEDS_FRONT:
+                front, front_g = new_totals(2 * (state[HI] - state[LO]) * rank, layout)
+            elif status == NEEDS_GROUPS:
+                groups = grown_words(groups)
+        if status == OVERFLOWED:
             overflowed[key] = True
-            rows.size[0] = mark
+            state[ROW] = mark
             fresh[-1] = 0
-    return rows, overflowed
+    return labels[: state[ROW]], out[: state[ROW] * layout.words], out_g[: state[ROW] * layout.words], overflowed
 
 
 @kernel
-def _reset(product: Totals, settled: NDArray[np.int32], extended: bool) -> None:
+def _run_key(
+    state: NDArray[np.int64],
+    key: int,
+    end: int,
+    back: Words,
+    back_g: Floats,
+    suffix: Words,
+    suffix_g: Floats,
+    front: Words,
+    front_g: Floats,
+    labels: Labels,
+    out: Words,
+    out_g: Floats,
+    groups: Times,
+    layout: Layout,
+    settled: Nodes,
+    rows_before: Nodes,
+    time: Times,
+    enter: Times,
+    leave: Times,
+    klass: NDArray[np.int32],
+    whole: Words,
+    real: Floats,
+    code: Code,
+    fold: Nodes,
+    queries: Queries,
+    accept: Nodes,
+    fresh_accept: Nodes,
+    accepting: Flags,
+    touched: Flags,
+    is_start: Flags,
+    fresh: Nodes,
+    last_neg: Times,
+    due: NDArray[np.int64],
+    within: int,
+    slide: int,
+    expiries: bool,
+    ranked: bool,
+    emit_from: int,
+    emit_to: int,
+    wi: Words,
+    wf: Floats,
+    zero: Words,
+    nought: Floats,
+) -> int:
+    """Run on through one key's events until they end, counts overflow, or some room runs out (then call again)."""
+    rank = settled.size
+    top = rank - 1
+    words = layout.words
+    width = step_width(layout)
+    simple = words == 1 and slide == 0 and not expiries
+    e = state[AT]
+    while True:
+        if simple:
+            state[AT] = e
+            bad = _count_on(
+                state, key, end, back, back_g, front, front_g, labels, out, out_g, groups, rank, time, enter, leave,
+                klass, code, accept, accepting, rows_before, within, emit_from, emit_to, layout.counts,
+            )  # fmt: skip
+            if bad < 0:
+                return OVERFLOWED
+            e = state[AT]
+        flush = e >= end
+        if flush and slide == 0 and (ranked or not expiries):
+            return DONE
+        state[AT] = e
+        now = FOREVER if flush else time[e]
+        after = e + 1
+        while after < end and time[after] == now:
+            after += 1
+        if state[ROW] + 2 > labels.shape[0]:
+            return NEEDS_ROOM
+
+        if slide > 0:
+            if due[0, 0] <= due[1, 0] and due[0, 0] * slide + within <= now:
+                status = _close_windows(
+                    state, key, e, end, back, back_g, suffix, suffix_g, front, front_g, labels, out, out_g, groups,
+                    layout, settled, time, klass, whole, real, code, fold, queries, accept, last_neg, due,
+                    within, slide, now, emit_from, emit_to, wi, wf, zero, nought,
+                )  # fmt: skip
+                if status != DONE:
+                    return status
+        else:
+            leaving = FOREVER if flush else leave[e]
+            while state[LO] < state[HI] and leaving - enter[groups[state[LO]]] >= within:
+                lo, hi, row = state[LO], state[HI], state[ROW]
+                if row + 2 > labels.shape[0]:
+                    return NEEDS_ROOM
+                bad = np.int64(0)
+                expiry = now if ranked else time[groups[lo]] + within
+                keep = lo + 1
+                held = False
+                if expiries:
+                    bad |= _value(state, front, front_g, back, back_g, accept, rank, out, out_g, layout)
+                    held = holds_any(out, out_g, layout, row * words)
+                else:
+                    while keep < hi and leaving - enter[groups[keep]] >= within:
+                        keep += 1
+                if keep >= state[MIDDLE]:
+                    if (hi - keep) * rank * words > front.size:
+                        return NEEDS_FRONT
+                    bad |= _sweep(
+                        front, front_g, back, back_g, suffix, suffix_g, layout, settled, code, klass, fold, whole,
+                        real, groups, keep, hi, min(e, end), wi, wf, zero, nought,
+                    )  # fmt: skip
+                    state[MIDDLE] = hi
+                    state[BASE] = keep
+                state[LO] = keep
+                if expiries and expiry >= emit_from and expiry < emit_to:
+                    # An expired absence may let matches count that did not before.
+                    bad |= _value(state, front, front_g, back, back_g, accept, rank, out, out_g, layout)
+                    if held or holds_any(out, out_g, layout, row * words):
+                        put_label(labels, row, 0, key, expiry, expiry, False)
+                        state[ROW] = row + 1
+                if bad < 0:
+                    return OVERFLOWED
+        if flush:
+            return DONE
+
+        if state[LO] == state[HI]:
+            for at in (LO, MIDDLE, HI, BASE):
+                state[at] = 0
+        if state[HI] == groups.size:
+            lo = state[LO]
+            if lo <= groups.size // 2:
+                return NEEDS_GROUPS
+            move_down(groups, lo, state[HI] - 1)
+            for at in (MIDDLE, HI, BASE, LO):
+                state[at] -= lo
+        groups[state[HI]] = e
+        state[HI] += 1
+
+        completed = False
+        bad = np.int64(0)
+        block = code[klass[e]]
+        if after == e + 1 and code[block + IS_DIRECT]:
+            if slide == 0:
+                step = block + BLOCK
+                for _ in range(code[block + DIRECT]):
+                    if accepting[code[step + 1]]:
+                        completed |= _meets(state, front, front_g, back, back_g, code[step], rank, layout)
+                    step += width
+            if layout.counts and code[block + MOVES] == 0:
+                count_alone(back, back_g, rank, code, block, touched, is_start, 0, top, False)
+            else:
+                bad |= take_alone(
+                    back, back_g, layout, rank, code, block, touched, is_start, whole, real, e, 0, top, False, wi, wf
+                )
+        else:
+            bad |= take_tied(
+                back, back_g, layout, rank, code, klass, touched, is_start, fold, fresh, whole, real,
+                e, after, 0, top, False, wi, wf,
+            )  # fmt: skip
+            bad |= take_moves(
+                back, back_g, layout, rank, code, klass, touched, fold, fresh, e, after, 0, top, zero, nought
+            )
+            if slide == 0:
+                for at in range(fresh_accept.size):
+                    completed |= _meets(state, front, front_g, back, back_g, fresh_accept[at], rank, layout)
+            bad |= settle(back, back_g, layout, rank, touched, fold, fresh, 0, top, zero, nought)
+        if completed and now >= emit_from and now < emit_to:
+            bad |= _value(state, front, front_g, back, back_g, accept, rank, out, out_g, layout)
+            put_label(labels, state[ROW], 0, key, now, now, True)
+            state[ROW] += 1
+        if bad < 0:
+            return OVERFLOWED
+        if slide > 0:
+            note_due(code, klass, width, queries.within, queries.slide, due, e, after, now)
+            note_negs(code, klass, width, last_neg, e, after, now)
+        e = after
+
+
+@kernel
+def _count_on(
+    state: NDArray[np.int64],
+    key: int,
+    end: int,
+    back: Words,
+    back_g: Floats,
+    front: Words,
+    front_g: Floats,
+    labels: Labels,
+    out: Words,
+    out_g: Floats,
+    groups: Times,
+    rank: int,
+    time: Times,
+    enter: Times,
+    leave: Times,
+    klass: NDArray[np.int32],
+    code: Code,
+    accept: Nodes,
+    accepting: Flags,
+    rows_before: Nodes,
+    within: int,
+    emit_from: int,
+    emit_to: int,
+    shadowed: bool,
+) -> int:
+    """Count on through lone events of plain steps in a continuous window, as far as neither a sweep nor more room is
+    needed.
+
+    This is what most events of most continuous queries come to, so it is written out; everything else stops it and
+    goes the general way.
+    """
+    lo, middle, hi, base, row = state[LO], state[MIDDLE], state[HI], state[BASE], state[ROW]
+    bad = np.int64(0)
+    e = state[AT]
+    while e < end:
+        now = time[e]
+        if e + 1 < end and time[e + 1] == now:
+            break
+        block = code[klass[e]]
+        if code[block + IS_DIRECT] == 0 or code[block + MOVES] > 0:
+            break
+        keep = lo
+        while keep < hi and leave[e] - enter[groups[keep]] >= within:
+            keep += 1
+        if keep > lo and keep >= middle:
+            break
+        lo = keep
+        if hi == groups.size or row == labels.shape[0]:
+            break
+        groups[hi] = e
+        hi += 1
+        completed = False
+        top = (lo - base) * rank
+        step = block + BLOCK
+        for _ in range(code[block + DIRECT]):
+            source, target = code[step] * rank, code[step + 1] * rank
+            rows = rows_before[code[step]]
+            if accepting[code[step + 1]]:
+                if lo >= middle:
+                    completed |= back_g[source] != 0.0 if shadowed else back[source] != 0
+                elif shadowed:
+                    for p in range(rows):
+                        completed |= back_g[source + p] != 0.0 and front_g[top + p] != 0.0
+                else:
+                    for p in range(rows):
+                        completed |= back[source + p] != 0 and front[top + p] != 0
+            for p in range(rows):
+                total = back[target + p] + back[source + p]
+                back[target + p] = total
+                bad |= total
+            if shadowed:
+                for p in range(rows):
+                    back_g[target + p] += back_g[source + p]
+            step += 2
+        if bad < 0 and not shadowed:
+            return bad
+        if completed and now >= emit_from and now < emit_to:
+            count = np.int64(0)
+            size = 0.0
+            for at in range(accept.size):
+                first = accept[at] * rank
+                if lo >= middle:
+                    count += back[first]
+                    size += back_g[first] if shadowed else float(back[first])
+                else:
+                    for p in range(rank):
+                        x, y = front[top + p], back[first + p]
+                        count += x * y
+                        if not shadowed:
+                            size += float(x) * float(y)
+                        elif front_g[top + p] != 0.0 and back_g[first + p] != 0.0:
+                            size += front_g[top + p] * back_g[first + p]
+            if not size < (SHADOW_LIMIT if shadowed else COUNT_SURE):
+                return -1
+            out[row] = count
+            if shadowed:
+                out_g[row] = size
+            put_label(labels, row, 0, key, now, now, True)
+            row += 1
+        e += 1
+    state[AT] = e
+    state[LO] = lo
+    state[HI] = hi
+    state[ROW] = row
+    return 0
+
+
+@kernel
+def _close_windows(
+    state: NDArray[np.int64],
+    key: int,
+    e: int,
+    end: int,
+    back: Words,
+    back_g: Floats,
+    suffix: Words,
+    suffix_g: Floats,
+    front: Words,
+    front_g: Floats,
+    labels: Labels,
+    out: Words,
+    out_g: Floats,
+    groups: Times,
+    layout: Layout,
+    settled: Nodes,
+    time: Times,
+    klass: NDArray[np.int32],
+    whole: Words,
+    real: Floats,
+    code: Code,
+    fold: Nodes,
+    queries: Queries,
+    accept: Nodes,
+    last_neg: Times,
+    due: NDArray[np.int64],
+    within: int,
+    slide: int,
+    now: int,
+    emit_from: int,
+    emit_to: int,
+    wi: Words,
+    wf: Floats,
+    zero: Words,
+    nought: Floats,
+) -> int:
+    """Report every window that has ended by now and may hold a match, letting what lies before it expire."""
+    rank = settled.size
+    words = layout.words
+    last = min(due[1, 0], (now - within) // slide)
+    for k in range(due[0, 0], last + 1):
+        opened = k * slide
+        due[0, 0] = k
+        if opened + within < emit_from or opened + within >= emit_to:
+            continue
+        row, hi = state[ROW], state[HI]
+        if row == labels.shape[0]:
+            return NEEDS_ROOM
+        keep = state[LO]
+        while keep < hi and time[groups[keep]] < opened:
+            keep += 1
+        bad = np.int64(0)
+        if keep > state[LO] and keep >= state[MIDDLE]:
+            if (hi - keep) * rank * words > front.size:
+                return NEEDS_FRONT
+            bad |= _sweep(
+                front, front_g, back, back_g, suffix, suffix_g, layout, settled, code, klass, fold, whole, real, groups,
+                keep, hi, min(e, end), wi, wf, zero, nought,
+            )  # fmt: skip
+            state[MIDDLE] = hi
+            state[BASE] = keep
+        state[LO] = keep
+        if not negated(queries, 0, last_neg, opened):
+            bad |= _value(state, front, front_g, back, back_g, accept, rank, out, out_g, layout)
+            if holds_any(out, out_g, layout, row * words):
+                put_label(labels, row, 0, key, opened, opened + within, True)
+                state[ROW] = row + 1
+        if bad < 0:
+            return OVERFLOWED
+    due[0, 0] = max(due[0, 0], last + 1)
+    return DONE
+
+
+@kernel
+def _reset(q: Words, g: Floats, layout: Layout, settled: Nodes) -> None:
     """Make a product the identity."""
-    for node in range(product.n.shape[0]):
-        clear(product, node, 0, settled.size - 1, extended)
+    clear(q, g, layout, 0, q.size // layout.words)
     for at in range(settled.size):
-        set_one(product, settled[at], at, extended)
+        set_one(q, g, layout, (settled[at] * settled.size + at) * layout.words)
 
 
 @kernel
-def _meets(front: Totals, back: Totals, node: int, lo: int, middle: int, base: int, top: int, extended: bool) -> bool:
+def _meets(
+    state: NDArray[np.int64],
+    front: Words,
+    front_g: Floats,
+    back: Words,
+    back_g: Floats,
+    node: int,
+    rank: int,
+    layout: Layout,
+) -> bool:
     """Whether any match begun in the window has reached a node of the back."""
-    if lo >= middle:
-        return holds_any(back, node, 0, extended)
-    for at in range(top + 1):
-        if holds_any(front, lo - base, at, extended) and holds_any(back, node, at, extended):
+    first = node * rank * layout.words
+    if state[LO] >= state[MIDDLE]:
+        return holds_any(back, back_g, layout, first)
+    at = (state[LO] - state[BASE]) * rank * layout.words
+    for p in range(0, rank * layout.words, layout.words):
+        if holds_any(front, front_g, layout, at + p) and holds_any(back, back_g, layout, first + p):
             return True
     return False
 
 
 @kernel
 def _value(
-    front: Totals,
-    back: Totals,
-    queries: Queries,
-    settled: NDArray[np.int32],
-    rows: Rows,
-    lo: int,
-    middle: int,
-    base: int,
-    extended: bool,
+    state: NDArray[np.int64],
+    front: Words,
+    front_g: Floats,
+    back: Words,
+    back_g: Floats,
+    accept: Nodes,
+    rank: int,
+    out: Words,
+    out_g: Floats,
+    layout: Layout,
 ) -> int:
-    """Put the value of the window into the next row: the front's top row times the back's accepting columns."""
-    reset_row(rows, extended)
+    """Put the value of the window into the next result row: the front's top row times the back's accepting columns."""
     bad = np.int64(0)
-    row = rows.size[0]
-    for at in range(queries.accept.size):
-        node = queries.accept[at]
-        if lo >= middle:
-            bad |= add_to_row(back, node, 0, rows, extended)
+    words = layout.words
+    to = state[ROW] * words
+    clear(out, out_g, layout, to, 1)
+    for at in range(accept.size):
+        first = accept[at] * rank * words
+        if state[LO] >= state[MIDDLE]:
+            bad |= add_total(back, back_g, first, out, out_g, to, layout)
         else:
-            for p in range(settled.size):
-                bad |= add_product(front, lo - base, p, back, node, p, rows.totals, row, extended)
+            top = (state[LO] - state[BASE]) * rank * words
+            for p in range(0, rank * words, words):
+                bad |= add_product(front, front_g, top + p, back, back_g, first + p, out, out_g, to, layout)
     return bad
 
 
 @kernel
 def _sweep(
-    front: Totals,
-    back: Totals,
-    suffix: Totals,
-    events: Events,
-    machine: Machine,
-    settled: NDArray[np.int32],
-    groups: NDArray[np.int64],
+    front: Words,
+    front_g: Floats,
+    back: Words,
+    back_g: Floats,
+    suffix: Words,
+    g: Floats,
+    layout: Layout,
+    settled: Nodes,
+    code: Code,
+    klass: NDArray[np.int32],
+    fold: Nodes,
+    whole: Words,
+    real: Floats,
+    groups: Times,
     lo: int,
     hi: int,
     end: int,
-    w: Weights,
-    plain: Weights,
-    extended: bool,
-) -> tuple[Totals, int]:
+    wi: Words,
+    wf: Floats,
+    zero: Words,
+    nought: Floats,
+) -> int:
     """Turn the groups lo..hi into the front, and empty the back. O(events * transitions * settled nodes)."""
-    top = settled.size - 1
+    rank = settled.size
+    size = rank * layout.words
     bad = np.int64(0)
-    if hi - lo > front.n.shape[0]:
-        front = new_totals(2 * (hi - lo), top + 1, w.i.size, w.f.size, w.m.size, extended)
-    _reset(suffix, settled, extended)
-    steps, direct = machine.steps, machine.direct
-    weighs = w.i.size + w.f.size + w.m.size > 0
+    _reset(suffix, g, layout, settled)
+    width = step_width(layout)
+    weighs = width > 2
     for group in range(hi - 1, lo - 1, -1):
         first = groups[group]
         after = groups[group + 1] if group + 1 < hi else end
-        klass = events.klass[first]
-        if after == first + 1 and machine.is_direct[klass]:
-            for move in range(machine.move_offsets[klass], machine.move_offsets[klass + 1]):
-                clear(suffix, machine.move_source[move], 0, top, extended)
-            for step in range(direct.offsets[klass + 1] - 1, direct.offsets[klass] - 1, -1):
+        block = code[klass[first]]
+        if after == first + 1 and code[block + IS_DIRECT]:
+            if code[block + MOVES] > 0:
+                move = moves_at(block, code, width)
+                for at in range(code[block + MOVES]):
+                    clear(suffix, g, layout, code[move + 2 * at] * size, rank)
+            for at in range(code[block + DIRECT] - 1, -1, -1):
+                step = block + BLOCK + at * width
+                if layout.words == 1:
+                    source, target = code[step] * rank, code[step + 1] * rank
+                    for p in range(rank):
+                        total = suffix[source + p] + suffix[target + p]
+                        suffix[source + p] = total
+                        bad |= total
+                    if layout.counts:
+                        bad = np.int64(0)
+                        for p in range(rank):
+                            g[source + p] += g[target + p]
+                    continue
                 if weighs:
-                    weigh(w, direct, step, events, first)
-                bad |= carry(suffix, direct.target[step], direct.source[step], 0, top, w, extended)
+                    weigh(wi, wf, layout, code, step, whole, real, first)
+                bad |= carry(suffix, g, layout, code[step + 1] * size, code[step] * size, rank, wi, wf)
         else:
-            for node in range(machine.fold.size):
-                if machine.fold[node] != node:
-                    copy(suffix, machine.fold[node], node, 0, top, extended)
+            for node in range(fold.size):
+                if fold[node] != node:
+                    copy_totals(suffix, g, fold[node] * size, suffix, g, node * size, rank, layout)
             for a in range(after - 1, first - 1, -1):
-                klass = events.klass[a]
-                for move in range(machine.move_offsets[klass + 1] - 1, machine.move_offsets[klass] - 1, -1):
-                    source, target = machine.move_source[move], machine.move_target[move]
+                block = code[klass[a]]
+                move = moves_at(block, code, width)
+                for at in range(code[block + MOVES] - 1, -1, -1):
+                    source, target = code[move + 2 * at], code[move + 2 * at + 1]
                     if target >= 0:
-                        bad |= carry(suffix, target, source, 0, top, plain, extended)
+                        bad |= carry(suffix, g, layout, target * size, source * size, rank, zero, nought)
                     else:
-                        clear(suffix, source, 0, top, extended)
+                        clear(suffix, g, layout, source * size, rank)
             for a in range(after - 1, first - 1, -1):
-                klass = events.klass[a]
-                for step in range(steps.offsets[klass + 1] - 1, steps.offsets[klass] - 1, -1):
-                    weigh(w, steps, step, events, a)
-                    bad |= carry(suffix, steps.target[step], steps.source[step], 0, top, w, extended)
-        for at in range(top + 1):
-            move_slot(suffix, 0, at, front, group - lo, at, extended)
-    _reset(back, settled, extended)
-    return front, bad
+                block = code[klass[a]]
+                steps = steps_at(block, code, width)
+                for at in range(code[block + STEPS] - 1, -1, -1):
+                    step = steps + at * width
+                    weigh(wi, wf, layout, code, step, whole, real, a)
+                    bad |= carry(suffix, g, layout, code[step + 1] * size, code[step] * size, rank, wi, wf)
+        copy_totals(suffix, g, 0, front, front_g, (group - lo) * size, rank, layout)
+    _reset(back, back_g, layout, settled)
+    return bad

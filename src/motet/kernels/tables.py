@@ -1,4 +1,4 @@
-"""The tables kernels read and write: events, the steps each class of events takes, queries, and result rows."""
+"""What kernels read: events, the code each class of events runs, queries; and the labels of result rows they write."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motet.kernels.jit import kernel
-from motet.kernels.totals import COUNT_SURE, Totals, Weights, extended_sum, move_slot, new_totals
+from motet.kernels.totals import NOTHING, Floats, Layout, Words
+
+Code = NDArray[np.int32]
+Times = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 ALWAYS = -2  # a weight of one, whatever the event
 NEVER = -1  # no weight
@@ -19,200 +23,162 @@ LONG_AGO = np.int64(-(2**62))  # earlier than any event
 class Events(NamedTuple):
     """Events of many keys, by key and then time. `enter` and `leave` are times, or ranks for windows that count events.
 
-    An event's class tells which symbols it has. Attribute columns: whether there is a value, the value (0 if not), and
-    its place in an order of 64-bit whole numbers.
+    An event's class tells which symbols it has. Attribute rows: `whole` for weights of counts (1 where there is a
+    value) and minima (its place in an order of whole numbers), `real` for weights of sums.
     """
 
-    offsets: NDArray[np.int64]
-    time: NDArray[np.int64]
-    enter: NDArray[np.int64]
-    leave: NDArray[np.int64]
+    offsets: Times
+    time: Times
+    enter: Times
+    leave: Times
     klass: NDArray[np.int32]
-    valid: NDArray[np.bool_]
-    value: NDArray[np.float64]
-    place: NDArray[np.int64]
-
-
-class Steps(NamedTuple):
-    """What the events of each class do, class c having rows offsets[c] to offsets[c + 1].
-
-    `source`, `target`: transitions, in the order they must be applied. `iw`, `fw`, `mw`: the attribute column that weighs each channel, or
-    ALWAYS, or NEVER.
-    """
-
-    offsets: NDArray[np.int64]
-    source: NDArray[np.int32]
-    target: NDArray[np.int32]
-    iw: NDArray[np.int32]
-    fw: NDArray[np.int32]
-    mw: NDArray[np.int32]
+    whole: NDArray[np.int64]
+    real: NDArray[np.float64]
 
 
 class Machine(NamedTuple):
-    """A merged automaton: `steps` go to fresh nodes; `direct` to settled ones, for classes where a lone event may take them at once.
+    """A merged automaton as code. `code[c]` is where the block of class c begins (see `BLOCK`).
 
-    A move adds a source's totals to its target, or clears the source where the target is -1.
+    `fold` maps each fresh node to its settled one, others to themselves.
     """
 
-    steps: Steps
-    direct: Steps
-    is_direct: NDArray[np.bool_]
-    move_offsets: NDArray[np.int64]
-    move_source: NDArray[np.int32]
-    move_target: NDArray[np.int32]
+    code: Code
     fold: NDArray[np.int32]
-    is_start: NDArray[np.bool_]
-    begins: NDArray[np.bool_]  # by class: may begin a match
-    done_offsets: NDArray[np.int64]  # by class: the queries it may complete
-    done_query: NDArray[np.int32]
-    neg_offsets: NDArray[np.int64]  # by class: the NEGs it belies
-    neg: NDArray[np.int32]
+    starts: NDArray[np.int32]
 
 
 class Queries(NamedTuple):
     """The queries of a machine, by number: windows, accepting nodes (and the fresh nodes that fold into them), NEGs."""
 
-    within: NDArray[np.int64]
-    slide: NDArray[np.int64]
-    accept_offsets: NDArray[np.int64]
+    within: Times
+    slide: Times
+    accept_offsets: Times
     accept: NDArray[np.int32]
-    fresh_offsets: NDArray[np.int64]
+    fresh_offsets: Times
     fresh: NDArray[np.int32]
-    neg_offsets: NDArray[np.int64]
+    neg_offsets: Times
     neg: NDArray[np.int32]
-    at_close: NDArray[np.bool_]  # reports when a start expires, not when a match completes
-    expiries: NDArray[np.bool_]  # reports also when matches expire (its partitions are combined later)
+    at_close: Flags  # reports when a start expires, not when a match completes
+    expiries: Flags  # reports also when matches expire (its partitions are combined later)
 
 
-class Rows(NamedTuple):
-    """Result rows, `size[0]` of them filled: totals in node 0, a slot each."""
-
-    size: NDArray[np.int64]
-    query: NDArray[np.int32]
-    key: NDArray[np.int32]
-    start: NDArray[np.int64]
-    end: NDArray[np.int64]
-    done: NDArray[np.bool_]
-    totals: Totals
-
-
-@kernel
-def new_rows(capacity: int, ni: int, nf: int, nm: int, extended: bool) -> Rows:
-    """Room for result rows."""
-    return Rows(
-        np.zeros(1, np.int64),
-        np.empty(capacity, np.int32),
-        np.empty(capacity, np.int32),
-        np.empty(capacity, np.int64),
-        np.empty(capacity, np.int64),
-        np.empty(capacity, np.bool_),
-        new_totals(1, capacity, ni, nf, nm, extended),
-    )
+# A class's block of code begins with these words, then come its lists, in the order of their lengths here:
+# - steps into settled nodes, for a lone event of a class that `IS_DIRECT`;
+# - steps into fresh nodes, in the order one event must take them;
+# - moves: source, and target or -1 for clearing the source;
+# - queries it may complete; NEGs it belies.
+# A step is source, target, and for each count, minimum and sum the attribute row that weighs it, or ALWAYS, or NEVER.
+IS_DIRECT = 0
+BEGINS = 1  # whether it may begin a match
+DIRECT = 2
+STEPS = 3
+MOVES = 4
+DONE = 5
+NEGS = 6
+BLOCK = 7
 
 
 @kernel
-def with_room(rows: Rows, more: int, extended: bool) -> Rows:
-    """The same rows with room for `more` further ones. Amortised O(1) per row."""
-    size = rows.size[0]
-    if size + more <= rows.query.size:
-        return rows
-    t = rows.totals
-    wider = new_rows(2 * rows.query.size + more, t.i.shape[2], t.f.shape[2], t.m.shape[2], extended)
-    wider.size[0] = size
-    wider.query[:size] = rows.query[:size]
-    wider.key[:size] = rows.key[:size]
-    wider.start[:size] = rows.start[:size]
-    wider.end[:size] = rows.end[:size]
-    wider.done[:size] = rows.done[:size]
-    for row in range(size):
-        move_slot(t, 0, row, wider.totals, 0, row, extended)
+def step_width(layout: Layout) -> int:
+    """Words of code to a step."""
+    return 2 + layout.ni + layout.nm + layout.nf
+
+
+@kernel
+def steps_at(block: int, code: Code, width: int) -> int:
+    """Where a block's steps into fresh nodes begin."""
+    return block + BLOCK + code[block + DIRECT] * width
+
+
+@kernel
+def moves_at(block: int, code: Code, width: int) -> int:
+    return steps_at(block, code, width) + code[block + STEPS] * width
+
+
+@kernel
+def done_at(block: int, code: Code, width: int) -> int:
+    return moves_at(block, code, width) + 2 * code[block + MOVES]
+
+
+@kernel
+def weigh(wi: Words, wf: Floats, layout: Layout, code: Code, step: int, whole: Words, real: Floats, e: int) -> None:
+    """Fill in what event e adds to each channel on a step."""
+    ni = layout.ni
+    for c in range(ni):
+        row = code[step + 2 + c]
+        wi[c] = 1 if row == ALWAYS else 0 if row == NEVER else whole[row, e]
+    for c in range(ni, ni + layout.nm):
+        row = code[step + 2 + c]
+        wi[c] = NOTHING if row == NEVER else whole[row, e]
+    for c in range(layout.nf):
+        row = code[step + 2 + ni + layout.nm + c]
+        wf[c] = 0.0 if row == NEVER else real[row, e]
+
+
+# Labels of a result row.
+QUERY = 0
+KEY = 1
+START = 2
+END = 3
+COMPLETES = 4  # 1: a result; 0: only a change, for combining
+LABELS = 5
+
+
+@kernel
+def grown(labels: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Labels with room for twice as many rows."""
+    wider = np.empty((2 * labels.shape[0], LABELS), np.int64)
+    for row in range(labels.shape[0]):
+        for at in range(LABELS):
+            wider[row, at] = labels[row, at]
     return wider
 
 
 @kernel
-def put_row(rows: Rows, query: int, key: int, start: int, end: int, done: bool) -> None:
-    """Fill in the next row's labels; its totals are there already."""
-    row = rows.size[0]
-    rows.query[row] = query
-    rows.key[row] = key
-    rows.start[row] = start
-    rows.end[row] = end
-    rows.done[row] = done
-    rows.size[0] = row + 1
+def grown_words(q: Words) -> Words:
+    """An array with room for twice as many words."""
+    wider = np.empty(2 * q.size, np.int64)
+    for at in range(q.size):
+        wider[at] = q[at]
+    return wider
 
 
 @kernel
-def reset_row(rows: Rows, extended: bool) -> None:
-    """Empty the totals of the next row."""
-    t = rows.totals
-    row = rows.size[0]
-    t.n[0, row] = 0
-    t.i[0, row, :] = 0
-    t.f[0, row, :] = 0.0
-    t.m[0, row, :] = 2**63 - 1
-    if extended:
-        t.nm[0, row] = 0.0
-        t.ne[0, row] = 0
-        t.im[0, row, :] = 0.0
-        t.ie[0, row, :] = 0
-        t.fe[0, row, :] = 0
+def fill(array: NDArray[np.int64], value: int) -> None:
+    for at in range(array.size):
+        array[at] = value
 
 
 @kernel
-def add_to_row(t: Totals, node: int, s: int, rows: Rows, extended: bool) -> int:
-    """Add one total to the next row; negative where a 64-bit count overflowed."""
-    into = rows.totals
-    row = rows.size[0]
-    if not extended:
-        if t.n[node, s] == 0:
-            return 0
-        if float(into.n[0, row]) + float(t.n[node, s]) >= 2 * COUNT_SURE:
-            return -1
-    into.n[0, row] += t.n[node, s]
-    bad = np.int64(0)
-    for c in range(t.i.shape[2]):
-        into.i[0, row, c] += t.i[node, s, c]
-        bad |= into.i[0, row, c]
-    for c in range(t.m.shape[2]):
-        into.m[0, row, c] = min(into.m[0, row, c], t.m[node, s, c])
-    if not extended:
-        for c in range(t.f.shape[2]):
-            into.f[0, row, c] += t.f[node, s, c]
-        return bad
-    into.nm[0, row], into.ne[0, row] = extended_sum(into.nm[0, row], into.ne[0, row], t.nm[node, s], t.ne[node, s])
-    for c in range(t.i.shape[2]):
-        m, e = extended_sum(into.im[0, row, c], into.ie[0, row, c], t.im[node, s, c], t.ie[node, s, c])
-        into.im[0, row, c], into.ie[0, row, c] = m, e
-    for c in range(t.f.shape[2]):
-        m, e = extended_sum(into.f[0, row, c], into.fe[0, row, c], t.f[node, s, c], t.fe[node, s, c])
-        into.f[0, row, c], into.fe[0, row, c] = m, e
-    return 0
+def marked(nodes: NDArray[np.int32], size: int) -> Flags:
+    """Which of so many nodes are among these."""
+    flags = np.zeros(size, np.bool_)
+    for at in range(nodes.size):
+        flags[nodes[at]] = True
+    return flags
 
 
 @kernel
-def row_holds_any(rows: Rows, extended: bool) -> bool:
-    """Whether the next row's totals count any match."""
-    row = rows.size[0]
-    if extended:
-        return bool(rows.totals.nm[0, row] != 0.0)
-    return bool(rows.totals.n[0, row] != 0)
+def all_divide(unit: int, sizes: Times) -> bool:
+    """Whether every size is a whole number of units."""
+    for at in range(sizes.size):
+        if sizes[at] % unit != 0:
+            return False
+    return True
 
 
 @kernel
-def weigh(w: Weights, steps: Steps, step: int, events: Events, e: int) -> None:
-    """Fill in what event e adds to each channel on a transition."""
-    for c in range(w.i.size):
-        column = steps.iw[step, c]
-        w.i[c] = 1 if column == ALWAYS else 0 if column == NEVER else np.int64(events.valid[column, e])
-    for c in range(w.f.size):
-        column = steps.fw[step, c]
-        w.f[c] = 0.0 if column == NEVER else events.value[column, e]
-    for c in range(w.m.size):
-        column = steps.mw[step, c]
-        w.m[c] = 2**63 - 1 if column == NEVER else events.place[column, e]
+def move_down(array: NDArray[np.int64], first: int, last: int) -> None:
+    """Move elements first..last to the beginning."""
+    for at in range(last - first + 1):
+        array[at] = array[first + at]
 
 
 @kernel
-def new_weights(ni: int, nf: int, nm: int) -> Weights:
-    """Weights of nothing: what moves and folds use."""
-    return Weights(np.zeros(ni, np.int64), np.zeros(nf, np.float64), np.full(nm, 2**63 - 1, np.int64))
+def put_label(labels: NDArray[np.int64], row: int, query: int, key: int, start: int, end: int, completes: bool) -> None:
+    """Fill in a row's labels; its totals are there already."""
+    labels[row, QUERY] = query
+    labels[row, KEY] = key
+    labels[row, START] = start
+    labels[row, END] = end
+    labels[row, COMPLETES] = completes

@@ -1,8 +1,13 @@
-"""Totals of partial matches: vectors of channels, and the linear steps every engine is made of.
+"""Totals of partial matches: small vectors of channels, and the linear steps every strategy is made of.
 
-A total is a count of partial matches (`n`), further counts (`i`), sums (`f`) and minima (`m`, maxima negated). Totals live in
-tables [node, slot(, channel)]; a slot is a pane, a window, a start, or a row of a product. Counts wrap at 64 bits. In *extended* tables each count
-has a floating shadow and each float an exponent, so that magnitudes beyond 64 bits, and beyond the largest double, stay known.
+A total is a run of 64-bit words: the count of partial matches, further counts, minima (maxima negated), sums.
+Totals lie in flat buffers, `slots` of them to a node; a slot is a pane, a window, a start, or a row of a product.
+Each buffer comes as two views of the same memory, `q` for whole numbers and `g` for floats. Counts wrap at 64 bits.
+*Extended* totals have further words: a floating shadow of each count and an exponent of each float, so that
+magnitudes beyond 64 bits, and beyond the largest double, stay known.
+
+Kernels take bare arrays rather than tuples of them, and loop rather than slice: either would cost reference
+counting at every step.
 """
 
 from __future__ import annotations
@@ -14,6 +19,9 @@ from numpy.typing import NDArray
 
 from motet.kernels.jit import kernel
 
+Words = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
 NOTHING = np.int64(2**63 - 1)  # the minimum over no values
 
 # An extended number is mantissa * RADIX**exponent. The product of two mantissas below RADIX stays within a double.
@@ -24,44 +32,66 @@ SHRINK = 2.0**-480
 COUNT_SURE = 2.0**62
 COUNT_OVER = 2.0**64
 
-
-class Totals(NamedTuple):
-    """Tables of totals; those whose name ends in m or e (mantissa, exponent) are empty unless extended."""
-
-    n: NDArray[np.int64]
-    i: NDArray[np.int64]
-    f: NDArray[np.float64]
-    m: NDArray[np.int64]
-    nm: NDArray[np.float64]
-    ne: NDArray[np.int32]
-    im: NDArray[np.float64]
-    ie: NDArray[np.int32]
-    fe: NDArray[np.int32]
+# A shadow without an exponent must stay below this; one that overflowed on the way is infinite, and sums and products
+# with it stay so.
+SHADOW_LIMIT = 1e300
 
 
-class Weights(NamedTuple):
-    """What one event adds to each channel of the matches it joins."""
+class Layout(NamedTuple):
+    """Where a total's words are: n, `ni` counts, `nm` minima, `nf` sums; extended, from word `x` on: the mantissa
+    and exponent
+    of n, those of each count, and the exponent of each sum."""
 
-    i: NDArray[np.int64]
-    f: NDArray[np.float64]
-    m: NDArray[np.int64]
+    words: int
+    ni: int
+    nm: int
+    nf: int
+    extended: bool
+    counts: bool
+    x: int
+
+
+def layout_of(ni: int, nf: int, nm: int, extended: bool = False, shadowed: bool = False) -> Layout:
+    """The layout of totals with these numbers of counts, sums and minima."""
+    x = 1 + ni + nm + nf
+    return Layout(x + (2 + 2 * ni + nf if extended else 0), ni, nm, nf, extended, shadowed, x)
+
+
+def layouts_of(ni: int, nf: int, nm: int, rarely_large: bool) -> list[Layout]:
+    """The layouts to try in turn until no count overflows: the cheapest first where large counts are rare."""
+    plain, extended = layout_of(ni, nf, nm), layout_of(ni, nf, nm, extended=True)
+    if plain.words > 1:
+        return [plain, extended]
+    shadowed = layout_of(0, 0, 0, shadowed=True)
+    return [plain, shadowed, extended] if rarely_large else [shadowed, extended]
 
 
 @kernel
-def new_totals(nodes: int, slots: int, ni: int, nf: int, nm: int, extended: bool) -> Totals:
-    """Empty totals. O(nodes * slots * channels)."""
-    x = 1 if extended else 0
-    return Totals(
-        np.zeros((nodes, slots), np.int64),
-        np.zeros((nodes, slots, ni), np.int64),
-        np.zeros((nodes, slots, nf), np.float64),
-        np.full((nodes, slots, nm), NOTHING, np.int64),
-        np.zeros((nodes * x, slots * x), np.float64),
-        np.zeros((nodes * x, slots * x), np.int32),
-        np.zeros((nodes * x, slots * x, ni), np.float64),
-        np.zeros((nodes * x, slots * x, ni), np.int32),
-        np.zeros((nodes * x, slots * x, nf), np.int32),
-    )
+def new_totals(count: int, layout: Layout) -> tuple[Words, Floats]:
+    """Room for totals, all empty. O(count * words)."""
+    q = np.empty(count * layout.words, np.int64)
+    g = np.empty(count, np.float64) if layout.counts else q.view(np.float64)
+    clear(q, g, layout, 0, count)
+    return q, g
+
+
+@kernel
+def wider_totals(q: Words, g: Floats, layout: Layout) -> tuple[Words, Floats]:
+    """The same totals with room for twice as many."""
+    count = q.size // layout.words
+    wider, wider_g = new_totals(2 * count, layout)
+    copy_totals(q, g, 0, wider, wider_g, 0, count, layout)
+    return wider, wider_g
+
+
+@kernel
+def copy_totals(q: Words, g: Floats, a: int, to_q: Words, to_g: Floats, b: int, count: int, layout: Layout) -> None:
+    """Copy `count` totals, to the same or another buffer; where they overlap, downwards only."""
+    for at in range(count * layout.words):
+        to_q[b + at] = q[a + at]
+    if layout.counts:
+        for at in range(count):
+            to_g[b + at] = g[a + at]
 
 
 @kernel
@@ -97,182 +127,208 @@ def extended_product(m1: float, e1: int, m2: float, e2: int) -> tuple[float, int
 
 
 @kernel
-def carry(t: Totals, source: int, target: int, lo: int, hi: int, w: Weights, extended: bool) -> int:
-    """Add the totals of one node, joined by an event of weights `w`, to another's, in slots lo..hi.
+def add_extended(q: Words, g: Floats, at: int, exponent_at: int, m: float, e: int) -> None:
+    """Add to the extended number whose mantissa and exponent are at these words."""
+    m, e = extended_sum(g[at], q[exponent_at], m, e)
+    g[at] = m
+    q[exponent_at] = e
 
-    Returns a negative number where a 64-bit count overflowed (never so when extended). O((hi - lo) * channels).
+
+@kernel
+def add_counts(q: Words, g: Floats, a: int, b: int, count: int) -> None:
+    """What `carry` is for counts alone: loops over consecutive words."""
+    for s in range(count):
+        q[b + s] += q[a + s]
+    for s in range(count):
+        g[b + s] += g[a + s]
+
+
+@kernel
+def carry(q: Words, g: Floats, layout: Layout, a: int, b: int, count: int, wi: Words, wf: Floats) -> int:
+    """Add `count` totals from word a on, joined by an event of weights wi (counts, then minima) and wf (sums), to
+    those from word b on.
+
+    Returns a negative number where a 64-bit count overflowed (never so when extended). O(count * words).
     """
-    if extended:
-        _carry_extended(t, source, target, lo, hi, w)
+    words = layout.words
+    if layout.counts:
+        add_counts(q, g, a, b, count)
         return 0
     bad = np.int64(0)
-    if w.i.size + w.f.size + w.m.size == 0:
-        for s in range(lo, hi + 1):
-            total = t.n[target, s] + t.n[source, s]
-            t.n[target, s] = total
-            bad |= total
-        return bad
-    for s in range(lo, hi + 1):
-        new = t.n[source, s]
+    if layout.extended:
+        for s in range(count):
+            _carry_extended(q, g, layout, a + s * words, b + s * words, wi, wf)
+        return 0
+    ni, nm = layout.ni, layout.nm
+    for s in range(count):
+        one, other = a + s * words, b + s * words
+        new = q[one]
         if new == 0:
             continue
-        total = t.n[target, s] + new
-        t.n[target, s] = total
+        total = q[other] + new
+        q[other] = total
         bad |= total
-        for c in range(w.i.size):
-            count = t.i[source, s, c] + w.i[c] * new
-            bad |= count
-            count += t.i[target, s, c]
-            t.i[target, s, c] = count
-            bad |= count
-        for c in range(w.f.size):
-            t.f[target, s, c] += t.f[source, s, c] + w.f[c] * new
-        for c in range(w.m.size):
-            least = min(t.m[source, s, c], w.m[c])
-            if least < t.m[target, s, c]:
-                t.m[target, s, c] = least
+        for c in range(1, 1 + ni):
+            more = q[one + c] + wi[c - 1] * new
+            bad |= more
+            more += q[other + c]
+            q[other + c] = more
+            bad |= more
+        for c in range(1 + ni, 1 + ni + nm):
+            q[other + c] = min(q[other + c], q[one + c], wi[c - 1])
+        for c in range(layout.nf):
+            at = 1 + ni + nm + c
+            g[other + at] += g[one + at] + wf[c] * new
     return bad
 
 
 @kernel
-def _carry_extended(t: Totals, source: int, target: int, lo: int, hi: int, w: Weights) -> None:
-    for s in range(lo, hi + 1):
-        nm, ne = t.nm[source, s], t.ne[source, s]
-        if nm == 0.0:
-            continue
-        new = t.n[source, s]
-        t.n[target, s] += new
-        t.nm[target, s], t.ne[target, s] = extended_sum(t.nm[target, s], t.ne[target, s], nm, ne)
-        for c in range(w.i.size):
-            t.i[target, s, c] += t.i[source, s, c] + w.i[c] * new
-            m, e = extended_sum(t.im[source, s, c], t.ie[source, s, c], w.i[c] * nm, ne)
-            t.im[target, s, c], t.ie[target, s, c] = extended_sum(t.im[target, s, c], t.ie[target, s, c], m, e)
-        for c in range(w.f.size):
-            m, e = extended_product(w.f[c], 0, nm, ne)
-            m, e = extended_sum(t.f[source, s, c], t.fe[source, s, c], m, e)
-            t.f[target, s, c], t.fe[target, s, c] = extended_sum(t.f[target, s, c], t.fe[target, s, c], m, e)
-        for c in range(w.m.size):
-            least = min(t.m[source, s, c], w.m[c])
-            if least < t.m[target, s, c]:
-                t.m[target, s, c] = least
+def _carry_extended(q: Words, g: Floats, layout: Layout, one: int, other: int, wi: Words, wf: Floats) -> None:
+    ni, nm, nf, x = layout.ni, layout.nm, layout.nf, layout.x
+    m, e = g[one + x], q[one + x + 1]
+    if m == 0.0:
+        return
+    new = q[one]
+    # Channels before the count: a node may be carried to itself.
+    for c in range(ni):
+        at, exponent = x + 2 + 2 * c, x + 3 + 2 * c
+        q[other + 1 + c] += q[one + 1 + c] + wi[c] * new
+        shadow = extended_sum(g[one + at], q[one + exponent], wi[c] * m, e)
+        add_extended(q, g, other + at, other + exponent, shadow[0], shadow[1])
+    for c in range(1 + ni, 1 + ni + nm):
+        q[other + c] = min(q[other + c], q[one + c], wi[c - 1])
+    for c in range(nf):
+        at, exponent = 1 + ni + nm + c, x + 2 + 2 * ni + c
+        product = extended_product(wf[c], 0, m, e)
+        total = extended_sum(g[one + at], q[one + exponent], product[0], product[1])
+        add_extended(q, g, other + at, other + exponent, total[0], total[1])
+    q[other] += new
+    add_extended(q, g, other + x, other + x + 1, m, e)
 
 
 @kernel
-def clear(t: Totals, node: int, lo: int, hi: int, extended: bool) -> None:
-    """Empty a node's totals in slots lo..hi."""
-    for s in range(lo, hi + 1):
-        t.n[node, s] = 0
-        for c in range(t.i.shape[2]):
-            t.i[node, s, c] = 0
-        for c in range(t.f.shape[2]):
-            t.f[node, s, c] = 0.0
-        for c in range(t.m.shape[2]):
-            t.m[node, s, c] = NOTHING
-        if extended:
-            t.nm[node, s] = 0.0
-            t.ne[node, s] = 0
-            for c in range(t.i.shape[2]):
-                t.im[node, s, c] = 0.0
-                t.ie[node, s, c] = 0
-            for c in range(t.f.shape[2]):
-                t.fe[node, s, c] = 0
+def clear(q: Words, g: Floats, layout: Layout, a: int, count: int) -> None:
+    """Empty `count` totals from word a on."""
+    for at in range(a, a + count * layout.words):
+        q[at] = 0
+    if layout.counts:
+        for at in range(a, a + count):
+            g[at] = 0.0
+    if layout.nm > 0:
+        for s in range(count):
+            for c in range(1 + layout.ni, 1 + layout.ni + layout.nm):
+                q[a + s * layout.words + c] = NOTHING
 
 
 @kernel
-def copy(t: Totals, source: int, target: int, lo: int, hi: int, extended: bool) -> None:
-    """Make a node's totals those of another, in slots lo..hi."""
-    for s in range(lo, hi + 1):
-        move_slot(t, source, s, t, target, s, extended)
-
-
-@kernel
-def move_slot(a: Totals, node: int, s: int, b: Totals, target: int, r: int, extended: bool) -> None:
-    """Write one total of a table into a place of another (or the same) table."""
-    b.n[target, r] = a.n[node, s]
-    for c in range(a.i.shape[2]):
-        b.i[target, r, c] = a.i[node, s, c]
-    for c in range(a.f.shape[2]):
-        b.f[target, r, c] = a.f[node, s, c]
-    for c in range(a.m.shape[2]):
-        b.m[target, r, c] = a.m[node, s, c]
-    if extended:
-        b.nm[target, r] = a.nm[node, s]
-        b.ne[target, r] = a.ne[node, s]
-        for c in range(a.i.shape[2]):
-            b.im[target, r, c] = a.im[node, s, c]
-            b.ie[target, r, c] = a.ie[node, s, c]
-        for c in range(a.f.shape[2]):
-            b.fe[target, r, c] = a.fe[node, s, c]
-
-
-@kernel
-def set_one(t: Totals, node: int, s: int, extended: bool) -> None:
+def set_one(q: Words, g: Floats, layout: Layout, a: int) -> None:
     """One empty match: what a start node holds."""
-    t.n[node, s] = 1
-    if extended:
-        t.nm[node, s] = 1.0
+    q[a] = 1
+    if layout.extended:
+        g[a + layout.x] = 1.0
+    elif layout.counts:
+        g[a] = 1.0
 
 
 @kernel
-def holds_any(t: Totals, node: int, s: int, extended: bool) -> bool:
+def holds_any(q: Words, g: Floats, layout: Layout, a: int) -> bool:
     """Whether a total counts any match; a wrapped count of zero does not deceive it."""
-    if extended:
-        return bool(t.nm[node, s] != 0.0)
-    return bool(t.n[node, s] != 0)
+    if layout.extended:
+        return bool(g[a + layout.x] != 0.0)
+    if layout.counts:
+        return bool(g[a] != 0.0)
+    return bool(q[a] != 0)
+
+
+@kernel
+def add_total(q: Words, g: Floats, a: int, into_q: Words, into_g: Floats, b: int, layout: Layout) -> int:
+    """Add one total to another, of another buffer; negative where a count left its bounds."""
+    if layout.counts:
+        into_q[b] += q[a]
+        into_g[b] += g[a]
+        return 0 if into_g[b] < SHADOW_LIMIT else -1
+    ni, nm, nf, x = layout.ni, layout.nm, layout.nf, layout.x
+    bad = np.int64(0)
+    for c in range(1 + ni):
+        into_q[b + c] += q[a + c]
+        bad |= into_q[b + c]
+    for c in range(1 + ni, 1 + ni + nm):
+        into_q[b + c] = min(into_q[b + c], q[a + c])
+    if not layout.extended:
+        for c in range(1 + ni + nm, x):
+            into_g[b + c] += g[a + c]
+        return bad
+    for c in range(1 + ni):
+        at = x + 2 * c
+        add_extended(into_q, into_g, b + at, b + at + 1, g[a + at], q[a + at + 1])
+    for c in range(nf):
+        at, exponent = 1 + ni + nm + c, x + 2 + 2 * ni + c
+        add_extended(into_q, into_g, b + at, b + exponent, g[a + at], q[a + exponent])
+    return 0
 
 
 @kernel
 def add_product(
-    a: Totals, p: int, s: int, b: Totals, q: int, r: int, into: Totals, row: int, extended: bool
+    q: Words, g: Floats, a: int, r: Words, h: Floats, b: int, into_q: Words, into_g: Floats, to: int, layout: Layout
 ) -> int:
-    """Add to `into[0, row]` the product of two totals: every match of one followed by every match of the other.
+    """Add to the total at word `to` the product of two others: every match of one followed by every match of the other.
 
     Returns a negative number where a 64-bit count overflowed (never so when extended).
     """
-    if extended:
-        _add_product_extended(a, p, s, b, q, r, into, row)
+    if layout.counts:
+        if g[a] != 0.0 and h[b] != 0.0:
+            into_q[to] += q[a] * r[b]
+            into_g[to] += g[a] * h[b]
+        return 0 if into_g[to] < SHADOW_LIMIT else -1
+    if layout.extended:
+        _add_product_extended(q, g, a, r, h, b, into_q, into_g, to, layout)
         return 0
-    x, y = a.n[p, s], b.n[q, r]
-    if x == 0 or y == 0:
+    one, other = q[a], r[b]
+    if one == 0 or other == 0:
         return 0
-    if float(x) * float(y) >= COUNT_SURE:
+    if float(one) * float(other) >= COUNT_SURE:
         return -1
-    total = into.n[0, row] + x * y
-    into.n[0, row] = total
+    total = into_q[to] + one * other
+    into_q[to] = total
     bad = total
-    for c in range(a.i.shape[2]):
-        u, v = a.i[p, s, c], b.i[q, r, c]
-        if float(x) * float(v) + float(u) * float(y) >= COUNT_SURE:
+    ni, nm = layout.ni, layout.nm
+    for c in range(1, 1 + ni):
+        u, v = q[a + c], r[b + c]
+        if float(one) * float(v) + float(u) * float(other) >= COUNT_SURE:
             return -1
-        count = into.i[0, row, c] + x * v + u * y
-        into.i[0, row, c] = count
-        bad |= count
-    for c in range(a.f.shape[2]):
-        into.f[0, row, c] += x * b.f[q, r, c] + a.f[p, s, c] * y
-    for c in range(a.m.shape[2]):
-        into.m[0, row, c] = min(into.m[0, row, c], a.m[p, s, c], b.m[q, r, c])
+        into_q[to + c] += one * v + u * other
+        bad |= into_q[to + c]
+    for c in range(1 + ni, 1 + ni + nm):
+        into_q[to + c] = min(into_q[to + c], q[a + c], r[b + c])
+    for c in range(1 + ni + nm, layout.x):
+        into_g[to + c] += one * h[b + c] + g[a + c] * other
     return bad
 
 
 @kernel
-def _add_product_extended(a: Totals, p: int, s: int, b: Totals, q: int, r: int, into: Totals, row: int) -> None:
-    xm, xe, ym, ye = a.nm[p, s], a.ne[p, s], b.nm[q, r], b.ne[q, r]
-    if xm == 0.0 or ym == 0.0:
+def _add_product_extended(
+    q: Words, g: Floats, a: int, r: Words, h: Floats, b: int, into_q: Words, into_g: Floats, to: int, layout: Layout
+) -> None:
+    ni, nm, nf, x = layout.ni, layout.nm, layout.nf, layout.x
+    m1, e1, m2, e2 = g[a + x], q[a + x + 1], h[b + x], r[b + x + 1]
+    if m1 == 0.0 or m2 == 0.0:
         return
-    x, y = a.n[p, s], b.n[q, r]
-    into.n[0, row] += x * y
-    m, e = extended_product(xm, xe, ym, ye)
-    into.nm[0, row], into.ne[0, row] = extended_sum(into.nm[0, row], into.ne[0, row], m, e)
-    for c in range(a.i.shape[2]):
-        into.i[0, row, c] += x * b.i[q, r, c] + a.i[p, s, c] * y
-        m, e = extended_product(xm, xe, b.im[q, r, c], b.ie[q, r, c])
-        into.im[0, row, c], into.ie[0, row, c] = extended_sum(into.im[0, row, c], into.ie[0, row, c], m, e)
-        m, e = extended_product(a.im[p, s, c], a.ie[p, s, c], ym, ye)
-        into.im[0, row, c], into.ie[0, row, c] = extended_sum(into.im[0, row, c], into.ie[0, row, c], m, e)
-    for c in range(a.f.shape[2]):
-        m, e = extended_product(xm, xe, b.f[q, r, c], b.fe[q, r, c])
-        into.f[0, row, c], into.fe[0, row, c] = extended_sum(into.f[0, row, c], into.fe[0, row, c], m, e)
-        m, e = extended_product(a.f[p, s, c], a.fe[p, s, c], ym, ye)
-        into.f[0, row, c], into.fe[0, row, c] = extended_sum(into.f[0, row, c], into.fe[0, row, c], m, e)
-    for c in range(a.m.shape[2]):
-        into.m[0, row, c] = min(into.m[0, row, c], a.m[p, s, c], b.m[q, r, c])
+    one, other = q[a], r[b]
+    into_q[to] += one * other
+    m, e = extended_product(m1, e1, m2, e2)
+    add_extended(into_q, into_g, to + x, to + x + 1, m, e)
+    for c in range(ni):
+        at = x + 2 + 2 * c
+        into_q[to + 1 + c] += one * r[b + 1 + c] + q[a + 1 + c] * other
+        m, e = extended_product(m1, e1, h[b + at], r[b + at + 1])
+        add_extended(into_q, into_g, to + at, to + at + 1, m, e)
+        m, e = extended_product(g[a + at], q[a + at + 1], m2, e2)
+        add_extended(into_q, into_g, to + at, to + at + 1, m, e)
+    for c in range(1 + ni, 1 + ni + nm):
+        into_q[to + c] = min(into_q[to + c], q[a + c], r[b + c])
+    for c in range(nf):
+        at, exponent = 1 + ni + nm + c, x + 2 + 2 * ni + c
+        m, e = extended_product(m1, e1, h[b + at], r[b + exponent])
+        add_extended(into_q, into_g, to + at, to + exponent, m, e)
+        m, e = extended_product(g[a + at], q[a + exponent], m2, e2)
+        add_extended(into_q, into_g, to + at, to + exponent, m, e)

@@ -1,7 +1,9 @@
 """Adjacent conditions: totals per event, in an order index, so that an inequality between neighbours costs O(log n).
 
-Beside the totals of its nodes, the engine keeps an *entry* for each event whose successors are under a condition: the totals of the matches that end in it.
-An inequality sums a prefix of a Fenwick tree over the entries' values, an equality reads one bucket, anything else scans the entries.
+Beside the totals of its nodes, the engine keeps an *entry* for each event whose successors are under a condition:
+the totals of the matches that end in it. An inequality sums a prefix of a Fenwick tree over the entries' values, an
+equality reads one bucket, anything else scans the entries. All of them are rows of one buffer: first the nodes,
+then pending joins, then entries, then the trees.
 """
 
 from __future__ import annotations
@@ -13,32 +15,48 @@ from numpy.typing import NDArray
 
 from motet.kernels.jit import kernel
 from motet.kernels.slots import (
+    AT,
+    BASE,
+    DONE,
+    EMPTY,
+    HI,
+    LO,
+    NEEDS_ROOM,
+    OVERFLOWED,
+    ROW,
     STARTS,
+    STATE,
     WINDOWS,
-    advance,
-    close_windows,
-    expire_starts,
-    note_due,
-    note_negs,
-    open_slots,
+    Labels,
+    begin_key,
+    make_starts_ready,
+    make_windows_ready,
+    nothing_weighs,
     report_completed,
-    settle,
-    shift,
     slot_capacity,
-    touch,
 )
+from motet.kernels.steps import note_due, note_negs, settle, take_moves, touch
 from motet.kernels.tables import (
     FOREVER,
-    LONG_AGO,
+    LABELS,
+    MOVES,
+    STEPS,
+    Code,
     Events,
+    Flags,
     Machine,
     Queries,
-    Rows,
-    new_rows,
-    new_weights,
+    Times,
+    all_divide,
+    fill,
+    grown,
+    marked,
+    moves_at,
+    step_width,
+    steps_at,
     weigh,
 )
-from motet.kernels.totals import Totals, Weights, carry, clear, move_slot, new_totals
+from motet.kernels.totals import Floats, Layout, Words, carry, clear, copy_totals, new_totals, wider_totals
 
 LESS = 0
 LESS_EQUAL = 1
@@ -48,16 +66,18 @@ EQUAL = 4
 UNEQUAL = 5
 SCAN = 6  # several conditions on one transition
 
+HORIZON = STATE  # a further word of a run's state: the event up to which values are indexed
+
 
 class Edges(NamedTuple):
-    """Transitions under conditions. `of_step`: the edge of each step of the machine, -1 for a plain one.
+    """Transitions under conditions, from node source[k] to node target[k].
 
-    Edge k leaves node source[k]; its conditions are operator[offsets[k]:offsets[k + 1]], condition c comparing before[c] of
+    Edge k's conditions are operator[offsets[k]:offsets[k + 1]], condition c comparing before[c] of
     the earlier event with after[c] of the later, as codes of equal order, -1 for null. `kind` is the operator, or SCAN.
     """
 
-    of_step: NDArray[np.int32]
     source: NDArray[np.int32]
+    target: NDArray[np.int32]
     kind: NDArray[np.int32]
     offsets: NDArray[np.int64]
     operator: NDArray[np.int32]
@@ -66,7 +86,7 @@ class Edges(NamedTuple):
 
 
 class Index(NamedTuple):
-    """The order index: per edge, the sorted values it covers; its tree lies in rows first_row[k] onward of the totals."""
+    """The order index: per edge, the sorted values it covers; its tree lies in rows first_row[k] onward."""
 
     values: NDArray[np.int64]
     size: NDArray[np.int64]
@@ -74,11 +94,52 @@ class Index(NamedTuple):
 
 
 class Store(NamedTuple):
-    """Entries 0 to count[0]: their events and nodes (-1: given up). Entry x has its totals in row first_row + x."""
+    """Entries 0 to count[0]: their events and nodes (-1: given up). Entry x has its totals in row first_row[0] + x."""
 
     count: NDArray[np.int64]
     event: NDArray[np.int64]
     node: NDArray[np.int32]
+    first_row: NDArray[np.int64]
+
+
+class Pending(NamedTuple):
+    """Joins of the current time: their events and the fresh nodes they reach; join x has its totals in the x-th row
+    after the nodes.
+    """
+
+    event: NDArray[np.int64]
+    node: NDArray[np.int32]
+
+
+class Buffer(NamedTuple):
+    """Rows of totals, `slots` to a row, and which rows are in use."""
+
+    q: Words
+    g: Floats
+    layout: Layout
+    slots: int
+    touched: Flags
+
+
+@kernel
+def add_row(t: Buffer, source: int, target: int, lo: int, hi: int, wi: Words, wf: Floats) -> int:
+    """Carry the totals of one row to another in slots lo..hi; negative where a 64-bit count overflowed."""
+    words = t.layout.words
+    t.touched[target] = True
+    a, b = (source * t.slots + lo) * words, (target * t.slots + lo) * words
+    return carry(t.q, t.g, t.layout, a, b, hi - lo + 1, wi, wf)
+
+
+@kernel
+def clear_row(t: Buffer, row: int) -> None:
+    clear(t.q, t.g, t.layout, row * t.slots * t.layout.words, t.slots)
+
+
+@kernel
+def copy_row(t: Buffer, source: int, target: int) -> None:
+    size = t.slots * t.layout.words
+    copy_totals(t.q, t.g, source * size, t.q, t.g, target * size, t.slots, t.layout)
+    t.touched[target] = True
 
 
 @kernel
@@ -106,228 +167,246 @@ def run_trends(
     machine: Machine,
     queries: Queries,
     edges: Edges,
+    layout: Layout,
     mode: int,
     unit: int,
     room: int,
     tied: int,
-    channels: tuple[int, int, int],
-    extended: bool,
     ranked: bool,
     emit_from: int,
     emit_to: int,
-) -> tuple[Rows, NDArray[np.bool_]]:
-    """Results of one query with adjacent conditions over all keys, and which keys overflowed 64 bits (theirs are left out).
+) -> tuple[Labels, Words, Floats, Flags]:
+    """Results of one query with adjacent conditions over all keys, and which keys overflowed 64 bits (theirs are
+    left out).
 
-    Each transition costs O(open slots * log of the events in a window) under one inequality, O(open slots) under one equality, O(open
-    slots * events in a window) otherwise. `room` is the number of entries to keep, `tied` the most events at one time.
+    Each transition costs O(open slots * log of the events in a window) under one inequality, O(open slots) under
+    one equality, O(open slots * events in a window) otherwise. `room` is the number of entries to keep, `tied` the
+    most events at one time.
     """
-    ni, nf, nm = channels
     keys = events.offsets.size - 1
     nodes = machine.fold.size
     widest = queries.within[0]
-    aligned = unit == 0 or bool((queries.within % unit == 0).all())
-    slots = slot_capacity(events, machine, mode, unit, widest)
-    pending_room = tied * nodes
-    spread = 2 * room + tied  # values an index covers
-    first_pending = nodes
-    first_entry = first_pending + pending_room
-    first_tree = first_entry + room
-    index = Index(
-        np.empty((edges.source.size, spread + room), np.int64),
-        np.zeros(edges.source.size, np.int64),
-        first_tree + np.arange(edges.source.size) * (spread + room + 1),
+    slots = slot_capacity(events, machine.code, mode, unit, widest)
+    first_entry = nodes + tied * nodes
+    spread = 2 * room + tied  # values an index may cover
+    trees = first_entry + room + np.arange(edges.source.size) * (spread + 1)
+    rows = first_entry + room + edges.source.size * (spread + 1)
+    q, g = new_totals(rows * slots, layout)
+    t = Buffer(q, g, layout, slots, np.zeros(rows, np.bool_))
+    index = Index(np.empty((edges.source.size, spread), np.int64), np.zeros(edges.source.size, np.int64), trees)
+    store = Store(
+        np.zeros(1, np.int64), np.empty(room, np.int64), np.empty(room, np.int32), np.full(1, first_entry, np.int64)
     )
-    total_rows = first_tree + edges.source.size * (spread + room + 1)
-    t = new_totals(total_rows, slots, ni, nf, nm, extended)
-    store = Store(np.zeros(1, np.int64), np.empty(room, np.int64), np.empty(room, np.int32))
-    stored = np.zeros(nodes, np.bool_)
-    for k in range(edges.source.size):
-        stored[edges.source[k]] = True
-    pending_event = np.empty(pending_room, np.int64)
-    pending_node = np.empty(pending_room, np.int32)
-    w = new_weights(ni, nf, nm)
-    plain = new_weights(ni, nf, nm)
-    rows = new_rows(1024, ni, nf, nm, extended)
+    pending = Pending(np.empty(tied * nodes, np.int64), np.empty(tied * nodes, np.int32))
+    labels = np.empty((1024, LABELS), np.int64)
+    out, out_g = new_totals(1024, layout)
     overflowed = np.zeros(keys, np.bool_)
-    touched = np.zeros(total_rows, np.bool_)
     fresh = np.zeros(nodes + 1, np.int32)
-    last_neg = np.full(machine.neg.size + 1, LONG_AGO, np.int64)
-    first_due = np.empty(1, np.int64)
-    last_due = np.empty(1, np.int64)
+    last_neg = np.empty(queries.neg.size + 1, np.int64)
+    due = np.empty((2, 1), np.int64)
     began = np.empty(slots if mode == STARTS else 1, np.int64)
-
+    state = np.zeros(STATE + 1, np.int64)
     for key in range(keys):
-        mark = rows.size[0]
-        bad = np.int64(0)
-        base, lo, hi = np.int64(0), np.int64(0), np.int64(-1)
-        empty = True
-        last_neg[:] = LONG_AGO
-        first_due[0], last_due[0] = 0, -1
+        mark = state[ROW]
+        begin_key(state, events.offsets[key], due, last_neg)
+        state[HORIZON] = events.offsets[key]
         store.count[0] = 0
-        e = events.offsets[key]
-        end = events.offsets[key + 1]
-        horizon = e
-        while e < end and bad >= 0:
-            now = events.time[e]
-            after = e + 1
-            while after < end and events.time[after] == now:
-                after += 1
-            if mode == STARTS:
-                rows, lo, flaw = expire_starts(
-                    t, rows, queries, began, last_neg, key, lo, hi, events.leave[e], now, widest, ranked, emit_from, emit_to, extended
-                )
-                bad |= flaw
-                begins = False
-                for a in range(e, after):
-                    begins |= machine.begins[events.klass[a]]
-                if begins:
-                    if hi + 1 == slots:
-                        shift(t, touched, lo, hi, extended)
-                        began[: hi - lo + 1] = began[lo : hi + 1]
-                        hi -= lo
-                        lo = np.int64(0)
-                    hi += 1
-                    began[hi] = events.enter[e]
-                    open_slots(t, machine, touched, hi, hi, extended)
-            else:
-                slot = now // unit if unit > 0 else np.int64(0)
-                if empty or slot > base + hi or not aligned:
-                    rows, flaw = close_windows(
-                        t, rows, queries, first_due, last_due, last_neg, key, base, hi, mode, unit, now, emit_from, emit_to, extended
-                    )
-                    bad |= flaw
-                if empty or slot > base + hi:
-                    oldest = (now - widest) // unit + 1 if unit > 0 else np.int64(0)
-                    base, lo, hi = advance(t, machine, touched, mode, empty, base, hi, oldest, slot, slots, extended)
-                    empty = False
-            if lo <= hi:
-                if after > horizon or store.count[0] + (after - e) * nodes > room:
-                    horizon = min(after + room, end)
-                    bad |= _rebuild(
-                        t, events, edges, index, store, touched, first_entry, e, horizon, widest, lo, hi, plain, extended
-                    )
-                pending = _join(
-                    t, events, machine, edges, index, store, touched, fresh, pending_event, pending_node,
-                    first_pending, first_entry, e, after, lo, hi, mode, w, plain, extended,
-                )  # fmt: skip
-                bad |= pending[1]
-                bad |= _move(t, events, machine, edges, index, store, touched, fresh, first_entry, e, after, lo, hi, plain, extended)
-                if mode == STARTS:
-                    rows, flaw = report_completed(
-                        t, rows, machine, queries, events, began, key, e, after, lo, hi, plain, extended, emit_from, emit_to
-                    )
-                    bad |= flaw
-                bad |= settle(t, machine, plain, touched, fresh, lo, hi, extended)
-                for x in range(pending[0]):
-                    row = first_pending + x
-                    node = machine.fold[pending_node[x]]
-                    if stored[node]:
-                        at = store.count[0]
-                        store.event[at] = pending_event[x]
-                        store.node[at] = node
-                        store.count[0] = at + 1
-                        touched[first_entry + at] = True
-                        for s in range(lo, hi + 1):
-                            move_slot(t, row, s, t, first_entry + at, s, extended)
-                        bad |= _insert(t, events, edges, index, touched, node, pending_event[x], first_entry + at, lo, hi, plain, extended)
-                    clear(t, row, 0, hi, extended)
-                if mode != STARTS:
-                    note_due(machine, queries, events, first_due, last_due, e, after, now)
-            if mode == STARTS and lo <= hi:
-                for node in range(nodes):
-                    if machine.is_start[node]:
-                        clear(t, node, hi, hi, extended)
-            note_negs(events, machine, last_neg, e, after)
-            e = after
-        if bad >= 0:
-            if mode == STARTS:
-                rows, lo, bad = expire_starts(
-                    t, rows, queries, began, last_neg, key, lo, hi, FOREVER, FOREVER, widest, ranked, emit_from, emit_to, extended
-                )
-            else:
-                rows, bad = close_windows(
-                    t, rows, queries, first_due, last_due, last_neg, key, base, hi, mode, unit, FOREVER, emit_from, emit_to, extended
-                )
-        if bad < 0:
+        fill(index.size, 0)
+        status = NEEDS_ROOM
+        while status == NEEDS_ROOM:
+            status = _run_key(
+                state, key, t, events, machine, queries, edges, index, store, pending, labels, out, out_g,
+                fresh, last_neg, due, began, mode, unit, room, ranked, emit_from, emit_to,
+            )  # fmt: skip
+            if status == NEEDS_ROOM:
+                labels = grown(labels)
+                out, out_g = wider_totals(out, out_g, layout)
+        if status == OVERFLOWED:
             fresh[-1] = 0
             overflowed[key] = True
-            rows.size[0] = mark
-        for row in range(total_rows):
-            if touched[row]:
-                clear(t, row, 0, slots - 1, extended)
-                touched[row] = False
-    return rows, overflowed
+            state[ROW] = mark
+        for row in range(rows):
+            if t.touched[row]:
+                clear_row(t, row)
+                t.touched[row] = False
+    return labels[: state[ROW]], out[: state[ROW] * layout.words], out_g[: state[ROW] * layout.words], overflowed
+
+
+@kernel
+def _run_key(
+    state: NDArray[np.int64],
+    key: int,
+    t: Buffer,
+    events: Events,
+    machine: Machine,
+    queries: Queries,
+    edges: Edges,
+    index: Index,
+    store: Store,
+    pending: Pending,
+    labels: Labels,
+    out: Words,
+    out_g: Floats,
+    fresh: NDArray[np.int32],
+    last_neg: Times,
+    due: NDArray[np.int64],
+    began: Times,
+    mode: int,
+    unit: int,
+    room: int,
+    ranked: bool,
+    emit_from: int,
+    emit_to: int,
+) -> int:
+    """Run on through one key's events until they end, counts overflow, or the room for results runs out (then call
+    again).
+    """
+    time, klass, code, fold, starts = events.time, events.klass, machine.code, machine.fold, machine.starts
+    q, g, layout, slots, touched = t.q, t.g, t.layout, t.slots, t.touched
+    nodes = fold.size
+    width = step_width(layout)
+    widest = queries.within[0]
+    aligned = unit == 0 or all_divide(unit, queries.within)
+    is_start = marked(starts, nodes)
+    stored = marked(edges.source, nodes)
+    wi, wf = np.zeros(layout.ni + layout.nm, np.int64), np.zeros(layout.nf, np.float64)
+    zero, nought = nothing_weighs(layout), np.zeros(layout.nf, np.float64)
+    end = events.offsets[key + 1]
+    e = state[AT]
+    while True:
+        flush = e >= end
+        now = FOREVER if flush else time[e]
+        after = e + 1
+        while after < end and time[after] == now:
+            after += 1
+        state[AT] = e
+        if mode == STARTS:
+            status = make_starts_ready(
+                state, key, q, g, layout, slots, touched.size, labels, out, out_g, events.enter, events.leave, klass,
+                code, starts, queries, touched, last_neg, began, e, after, now, flush, widest, ranked, emit_from,
+                emit_to,
+            )  # fmt: skip
+        elif flush or state[EMPTY] or not aligned or (unit > 0 and now // unit > state[BASE] + state[HI]):
+            status = make_windows_ready(
+                state, key, q, g, layout, slots, labels, out, out_g, starts, queries, touched, last_neg, due,
+                now, flush, mode, unit, widest, emit_from, emit_to,
+            )  # fmt: skip
+        else:
+            status = DONE
+        if status != DONE or flush:
+            return status
+        lo, hi = state[LO], state[HI]
+        if lo <= hi:
+            bad = np.int64(0)
+            if after > state[HORIZON] or store.count[0] + (after - e) * nodes > room:
+                state[HORIZON] = min(after + room, end)
+                bad |= _rebuild(t, events, edges, index, store, e, state[HORIZON], widest, lo, hi, zero, nought)
+            count, flaw = _join(
+                t, events, code, fold, fresh, is_start, edges, index, store, pending,
+                e, after, lo, hi, mode, wi, wf, zero, nought,
+            )  # fmt: skip
+            bad |= flaw
+            bad |= take_moves(q, g, layout, slots, code, klass, touched, fold, fresh, e, after, lo, hi, zero, nought)
+            bad |= _move_entries(t, code, klass, edges, index, store, e, after, lo, hi, zero, nought)
+            if mode == STARTS:
+                bad |= report_completed(
+                    state, q, g, layout, slots, labels, out, out_g, queries, key, now, emit_from, emit_to
+                )
+            bad |= settle(q, g, layout, slots, touched, fold, fresh, lo, hi, zero, nought)
+            for x in range(count):
+                node = fold[pending.node[x]]
+                if stored[node]:
+                    at = store.count[0]
+                    row = store.first_row[0] + at
+                    store.event[at] = pending.event[x]
+                    store.node[at] = node
+                    store.count[0] = at + 1
+                    copy_row(t, nodes + x, row)
+                    bad |= _insert(t, edges, index, node, pending.event[x], row, lo, hi, zero, nought)
+                clear_row(t, nodes + x)
+            if bad < 0:
+                return OVERFLOWED
+            if mode == STARTS:
+                for at in range(starts.size):
+                    clear(q, g, layout, (starts[at] * slots + hi) * layout.words, 1)
+            else:
+                note_due(code, klass, width, queries.within, queries.slide, due, e, after, now)
+        note_negs(code, klass, width, last_neg, e, after, now)
+        e = after
 
 
 @kernel
 def _join(
-    t: Totals,
+    t: Buffer,
     events: Events,
-    machine: Machine,
+    code: Code,
+    fold: NDArray[np.int32],
+    fresh: NDArray[np.int32],
+    is_start: Flags,
     edges: Edges,
     index: Index,
     store: Store,
-    touched: NDArray[np.bool_],
-    fresh: NDArray[np.int32],
-    pending_event: NDArray[np.int64],
-    pending_node: NDArray[np.int32],
-    first_pending: int,
-    first_entry: int,
+    pending: Pending,
     e: int,
     after: int,
     lo: int,
     hi: int,
     mode: int,
-    w: Weights,
-    plain: Weights,
-    extended: bool,
+    wi: Words,
+    wf: Floats,
+    zero: Words,
+    nought: Floats,
 ) -> tuple[int, int]:
-    """Join each event of one time to the matches before it: a pending row for each node it reaches. Their number, and overflow."""
-    steps = machine.steps
+    """Join each event of one time to the matches before it: a pending row for each node it reaches.
+
+    Their number, and overflow.
+    """
     bad = np.int64(0)
     count = 0
+    width = step_width(t.layout)
+    first_row = fold.size
     for a in range(e, after):
-        klass = events.klass[a]
+        block = code[events.klass[a]]
         own = count
-        for step in range(steps.offsets[klass], steps.offsets[klass + 1]):
-            source, target = steps.source[step], steps.target[step]
+        step = steps_at(block, code, width)
+        for _ in range(code[block + STEPS]):
+            source, target = code[step], code[step + 1]
             at = own
-            while at < count and pending_node[at] != target:
+            while at < count and pending.node[at] != target:
                 at += 1
             if at == count:
-                pending_event[count] = a
-                pending_node[count] = target
-                touched[first_pending + count] = True
+                pending.event[count] = a
+                pending.node[count] = target
                 count += 1
-            row = first_pending + at
-            weigh(w, steps, step, events, a)
-            edge = edges.of_step[step]
-            if edge < 0:
-                first = hi if mode != WINDOWS and machine.is_start[source] else lo
-                bad |= carry(t, source, row, first, hi, w, extended)
+            weigh(wi, wf, t.layout, code, step, events.whole, events.real, a)
+            edge = 0
+            while edge < edges.source.size and not (edges.source[edge] == source and edges.target[edge] == target):
+                edge += 1
+            if edge == edges.source.size:
+                first = hi if mode != WINDOWS and is_start[source] else lo
+                bad |= add_row(t, source, first_row + at, first, hi, wi, wf)
             else:
-                bad |= _join_edge(t, events, edges, index, store, first_entry, edge, a, row, lo, hi, w, extended)
+                bad |= _join_edge(t, edges, index, store, edge, a, first_row + at, lo, hi, wi, wf)
+            step += width
         for at in range(own, count):
-            touch(machine, touched, fresh, pending_node[at])
-            bad |= carry(t, first_pending + at, pending_node[at], lo, hi, plain, extended)
+            touch(t.touched, fold, fresh, pending.node[at])
+            bad |= add_row(t, first_row + at, pending.node[at], lo, hi, zero, nought)
     return count, bad
 
 
 @kernel
 def _join_edge(
-    t: Totals,
-    events: Events,
+    t: Buffer,
     edges: Edges,
     index: Index,
     store: Store,
-    first_entry: int,
     edge: int,
     a: int,
     row: int,
     lo: int,
     hi: int,
-    w: Weights,
-    extended: bool,
+    wi: Words,
+    wf: Floats,
 ) -> int:
     """Sum the entries an edge's conditions allow before event a."""
     bad = np.int64(0)
@@ -335,16 +414,17 @@ def _join_edge(
     if kind == SCAN or kind == UNEQUAL:
         for x in range(store.count[0]):
             if store.node[x] == edges.source[edge] and _allowed(edges, edge, store.event[x], a):
-                bad |= carry(t, first_entry + x, row, lo, hi, w, extended)
+                bad |= add_row(t, store.first_row[0] + x, row, lo, hi, wi, wf)
         return bad
     value = edges.after[edges.offsets[edge], a]
     if value < 0:
         return bad
     values = index.values[edge, : index.size[edge]]
+    first_row = index.first_row[edge]
     if kind == EQUAL:
         at = np.searchsorted(values, value)
         if at < values.size and values[at] == value:
-            bad |= carry(t, index.first_row[edge] + 1 + at, row, lo, hi, w, extended)
+            bad |= add_row(t, first_row + 1 + at, row, lo, hi, wi, wf)
         return bad
     if kind == LESS:
         prefix = np.searchsorted(values, value)
@@ -355,7 +435,7 @@ def _join_edge(
     else:
         prefix = values.size - np.searchsorted(values, value)
     while prefix > 0:
-        bad |= carry(t, index.first_row[edge] + prefix, row, lo, hi, w, extended)
+        bad |= add_row(t, first_row + prefix, row, lo, hi, wi, wf)
         prefix -= prefix & -prefix
     return bad
 
@@ -402,18 +482,16 @@ def _place(edges: Edges, index: Index, edge: int, event: int) -> int:
 
 @kernel
 def _insert(
-    t: Totals,
-    events: Events,
+    t: Buffer,
     edges: Edges,
     index: Index,
-    touched: NDArray[np.bool_],
     node: int,
     event: int,
     row: int,
     lo: int,
     hi: int,
-    plain: Weights,
-    extended: bool,
+    zero: Words,
+    nought: Floats,
 ) -> int:
     """Add an entry's totals to the trees of the edges that leave its node."""
     bad = np.int64(0)
@@ -423,8 +501,7 @@ def _insert(
             continue
         at = _place(edges, index, edge, event)
         while at > 0 and at <= index.size[edge]:
-            touched[index.first_row[edge] + at] = True
-            bad |= carry(t, row, index.first_row[edge] + at, lo, hi, plain, extended)
+            bad |= add_row(t, row, index.first_row[edge] + at, lo, hi, zero, nought)
             if kind == EQUAL:
                 break
             at += at & -at
@@ -432,44 +509,46 @@ def _insert(
 
 
 @kernel
+def _clear_tree(t: Buffer, index: Index, edge: int) -> None:
+    for row in range(index.first_row[edge] + 1, index.first_row[edge] + index.size[edge] + 1):
+        if t.touched[row]:
+            clear_row(t, row)
+            t.touched[row] = False
+
+
+@kernel
 def _rebuild(
-    t: Totals,
+    t: Buffer,
     events: Events,
     edges: Edges,
     index: Index,
     store: Store,
-    touched: NDArray[np.bool_],
-    first_entry: int,
     e: int,
     horizon: int,
     widest: int,
     lo: int,
     hi: int,
-    plain: Weights,
-    extended: bool,
+    zero: Words,
+    nought: Floats,
 ) -> int:
     """Drop the entries that expired and index the rest together with the values to come up to the horizon."""
     kept = 0
+    first_entry = store.first_row[0]
     for x in range(store.count[0]):
-        alive = store.node[x] >= 0 and (widest == 0 or events.leave[e] - events.enter[store.event[x]] < widest)
-        if alive:
+        if store.node[x] >= 0 and (widest == 0 or events.leave[e] - events.enter[store.event[x]] < widest):
             if kept < x:
                 store.event[kept] = store.event[x]
                 store.node[kept] = store.node[x]
-                for s in range(lo, hi + 1):
-                    move_slot(t, first_entry + x, s, t, first_entry + kept, s, extended)
+                copy_row(t, first_entry + x, first_entry + kept)
             kept += 1
     for x in range(kept, store.count[0]):
-        clear(t, first_entry + x, 0, t.n.shape[1] - 1, extended)
+        clear_row(t, first_entry + x)
+        t.touched[first_entry + x] = False
     store.count[0] = kept
-    bad = np.int64(0)
     for edge in range(edges.source.size):
-        kind = edges.kind[edge]
-        if kind == SCAN or kind == UNEQUAL:
+        if edges.kind[edge] == SCAN or edges.kind[edge] == UNEQUAL:
             continue
-        for at in range(1, index.size[edge] + 1):
-            if touched[index.first_row[edge] + at]:
-                clear(t, index.first_row[edge] + at, 0, t.n.shape[1] - 1, extended)
+        _clear_tree(t, index, edge)
         size = 0
         condition = edges.offsets[edge]
         for x in range(kept):
@@ -482,52 +561,45 @@ def _rebuild(
                 size += 1
         index.values[edge, :size] = np.sort(index.values[edge, :size])
         index.size[edge] = size
+    bad = np.int64(0)
     for x in range(kept):
-        row = first_entry + x
-        bad |= _insert(t, events, edges, index, touched, store.node[x], store.event[x], row, lo, hi, plain, extended)
+        bad |= _insert(t, edges, index, store.node[x], store.event[x], first_entry + x, lo, hi, zero, nought)
     return bad
 
 
 @kernel
-def _move(
-    t: Totals,
-    events: Events,
-    machine: Machine,
+def _move_entries(
+    t: Buffer,
+    code: Code,
+    klass: NDArray[np.int32],
     edges: Edges,
     index: Index,
     store: Store,
-    touched: NDArray[np.bool_],
-    fresh: NDArray[np.int32],
-    first_entry: int,
     e: int,
     after: int,
     lo: int,
     hi: int,
-    plain: Weights,
-    extended: bool,
+    zero: Words,
+    nought: Floats,
 ) -> int:
-    """Move totals, and the entries behind them, away from nodes whose absences were belied."""
+    """Move the entries behind the totals that absences moved away."""
     bad = np.int64(0)
+    width = step_width(t.layout)
     for a in range(e, after):
-        klass = events.klass[a]
-        for move in range(machine.move_offsets[klass], machine.move_offsets[klass + 1]):
-            source, target = machine.move_source[move], machine.move_target[move]
+        block = code[klass[a]]
+        move = moves_at(block, code, width)
+        for at in range(code[block + MOVES]):
+            source, target = code[move + 2 * at], code[move + 2 * at + 1]
             if target >= 0:
-                touch(machine, touched, fresh, target)
-                bad |= carry(t, source, target, lo, hi, plain, extended)
                 for x in range(store.count[0]):
                     if store.node[x] == source:
-                        bad |= _insert(
-                            t, events, edges, index, touched, target, store.event[x], first_entry + x, lo, hi, plain, extended
-                        )
-                        store.node[x] = -2 - target  # the source's own trees are cleared below
+                        row = store.first_row[0] + x
+                        bad |= _insert(t, edges, index, target, store.event[x], row, lo, hi, zero, nought)
+                        store.node[x] = -2 - target  # until the source's own trees are cleared
                 continue
-            clear(t, source, lo, hi, extended)
             for edge in range(edges.source.size):
                 if edges.source[edge] == source:
-                    for at in range(1, index.size[edge] + 1):
-                        if touched[index.first_row[edge] + at]:
-                            clear(t, index.first_row[edge] + at, lo, hi, extended)
+                    _clear_tree(t, index, edge)
             for x in range(store.count[0]):
                 if store.node[x] <= -2:
                     store.node[x] = -2 - store.node[x]

@@ -10,7 +10,8 @@ from motet.template.positions import Positions
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """Events bound to `positions` add something to each match: one (no column), one per value, the value, its square, or its rank.
+    """Events bound to `positions` add something to each match: one (no column), one per value, the value, its
+    square, or its rank.
 
     `kind` is 'count', 'sum', 'square', 'min' or 'max'.
     """

@@ -56,7 +56,10 @@ class CompiledQuery:
 
 
 def compile_query(number: int, workload: Workload, tick: int) -> CompiledQuery | Diagnostic:
-    """Compile one query, or say why the aggregate engine cannot take it. `tick`: microseconds of a whole-number time's unit."""
+    """Compile one query, or say why the aggregate engine cannot take it.
+
+    `tick`: microseconds of a whole-number time's unit.
+    """
     query = workload.queries[number]
 
     def refusal(message: str, hint: str | None = None) -> Diagnostic:
@@ -78,7 +81,9 @@ def compile_query(number: int, workload: Workload, tick: int) -> CompiledQuery |
     sorted_ = sort_conditions(query, positions)
     if sorted_.on_matches:
         place = sorted_.on_matches[0].span
-        message = "this condition compares events that are not neighbours in every match, so it needs the matches themselves"
+        message = (
+            "this condition compares events that are not neighbours in every match, so it needs the matches themselves"
+        )
         return Diagnostic(message, place or query.span, query.name, ORACLE)
     channels, outputs = channels_of(query, positions)
 

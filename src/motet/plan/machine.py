@@ -1,23 +1,22 @@
 """Merges the automata of several queries into one machine: totals that are always equal are kept once.
 
-Two nodes always hold equal totals if equal steps come into them from nodes that do (backward bisimulation). Equal prefixes of patterns are the
-common case: A-Seq's PreTree (section 4.1), for loops and absences too.
+Two nodes always hold equal totals if equal steps come into them from nodes that do (backward bisimulation). Equal
+prefixes of patterns are the common case: A-Seq's PreTree (section 4.1), for loops and absences too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from functools import cached_property
 
 import numpy as np
 
-from motet.kernels.tables import ALWAYS, NEVER, Machine, Queries, Steps
+from motet.kernels.tables import ALWAYS, NEVER, Machine, Queries
 from motet.plan.channels import Channel
 from motet.plan.compiled import CompiledQuery
 from motet.template.symbols import Symbol
 
-Entry = TypeVar("Entry", str, tuple[str, str])
 Weights = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
 
@@ -44,7 +43,7 @@ class Shift:
 class Merged:
     """A machine before its events are known. Queries are numbered by their place in the unit.
 
-    `values` and the like name the attribute columns that weights refer to: valid, value, place.
+    `whole` and `real` name the attribute rows that weights refer to, as (column, kind of channel).
     """
 
     size: int
@@ -55,9 +54,8 @@ class Merged:
     accepting: tuple[tuple[int, ...], ...]
     queries: tuple[CompiledQuery, ...]
     negs: tuple[Symbol, ...]
-    valid: tuple[str, ...]
-    value: tuple[tuple[str, str], ...]  # (column, 'sum' or 'square')
-    place: tuple[tuple[str, str], ...]  # (column, 'min' or 'max')
+    whole: tuple[tuple[str, str], ...]  # 'count', 'min', 'max'
+    real: tuple[tuple[str, str], ...]  # 'sum', 'square'
 
     @property
     def symbols(self) -> frozenset[Symbol]:
@@ -70,31 +68,41 @@ class Merged:
         """Settled nodes, the start (node 0) first."""
         return tuple(node for node in range(self.size) if self.fold[node] == node)
 
+    @cached_property
+    def rows_before(self) -> tuple[int, ...]:
+        """For each node, how many of the first settled nodes hold all from which totals can reach it."""
+        into: list[set[int]] = [{node} for node in range(self.size)]
+        steps = [(edge.source, edge.target) for edge in self.edges]
+        steps += [(shift.source, shift.target) for shift in self.shifts if shift.target >= 0]
+        steps += [(node, settled) for node, settled in enumerate(self.fold)]
+        changed = True
+        while changed:
+            changed = False
+            for source, target in steps:
+                if not into[source] <= into[target]:
+                    into[target] |= into[source]
+                    changed = True
+        place = {node: at for at, node in enumerate(self.settled)}
+        return tuple(1 + max((place[n] for n in before if n in place), default=0) for before in into)
+
 
 class _Columns:
-    """Attribute columns by the table they are read from, each once."""
+    """Attribute rows by the table they are read from, each once."""
 
     def __init__(self) -> None:
-        self.valid: list[str] = []
-        self.value: list[tuple[str, str]] = []
-        self.place: list[tuple[str, str]] = []
+        self.whole: list[tuple[str, str]] = []
+        self.real: list[tuple[str, str]] = []
 
     def weight(self, channel: Channel, position: int) -> int:
         if position not in channel.positions:
             return NEVER
         if channel.column is None:
             return ALWAYS
-        if channel.kind == "count":
-            return _index(self.valid, channel.column)
-        if channel.kind in ("sum", "square"):
-            return _index(self.value, (channel.column, channel.kind))
-        return _index(self.place, (channel.column, channel.kind))
-
-
-def _index(table: list[Entry], entry: Entry) -> int:
-    if entry not in table:
-        table.append(entry)
-    return table.index(entry)
+        table = self.real if channel.kind in ("sum", "square") else self.whole
+        entry = (channel.column, channel.kind)
+        if entry not in table:
+            table.append(entry)
+        return table.index(entry)
 
 
 def merge_queries(queries: Sequence[CompiledQuery]) -> Merged:
@@ -205,52 +213,50 @@ def _quotient(
         accepting=tuple(tuple(block[node] for node in nodes) for nodes in accepting),
         queries=tuple(queries),
         negs=tuple(negs),
-        valid=tuple(columns.valid),
-        value=tuple(columns.value),
-        place=tuple(columns.place),
+        whole=tuple(columns.whole),
+        real=tuple(columns.real),
     )
 
 
 def machine_for(merged: Merged, classes: Sequence[frozenset[Symbol]]) -> Machine:
-    """The machine's tables for the classes of events at hand, a class being the symbols its events have."""
+    """The machine's code for the classes of events at hand, a class being the symbols its events have."""
     by_symbol: dict[Symbol, list[int]] = {}
     for number, edge in enumerate(merged.edges):
         by_symbol.setdefault(edge.symbol, []).append(number)
-    tied: list[list[Edge]] = []
-    alone: list[list[Edge]] = []
-    is_direct: list[bool] = []
-    moves: list[list[Shift]] = []
-    done: list[list[int]] = []
-    negs: list[list[int]] = []
+    addresses: list[int] = []
+    code: list[int] = []
     for symbols in classes:
+        addresses.append(len(classes) + len(code))
         numbers = sorted(number for symbol in symbols for number in by_symbol.get(symbol, ()))
-        here = [merged.edges[number] for number in numbers]
-        # A carry must precede the clearing of its source.
-        away = sorted((s for s in merged.shifts if s.symbol in symbols), key=lambda shift: shift.target < 0)
-        direct = _direct_order(merged, here)
-        only_clears = not here and all(shift.target < 0 for shift in away)
-        tied.append(here)
-        alone.append(direct or [])
-        is_direct.append(only_clears or (direct is not None and not away))
-        moves.append(away)
-        reached = {merged.fold[edge.target] for edge in here}
-        done.append([q for q, nodes in enumerate(merged.accepting) if reached & set(nodes)])
-        negs.append([at for at, symbol in enumerate(merged.negs) if symbol in symbols])
+        code += _block(merged, [merged.edges[number] for number in numbers], symbols)
     return Machine(
-        steps=_steps(tied, merged),
-        direct=_steps(alone, merged),
-        is_direct=np.array(is_direct, np.bool_),
-        move_offsets=_offsets(moves),
-        move_source=np.array([shift.source for group in moves for shift in group], np.int32),
-        move_target=np.array([shift.target for group in moves for shift in group], np.int32),
+        code=np.array(addresses + code, np.int32),
         fold=np.array(merged.fold, np.int32),
-        is_start=np.array([node in merged.starts for node in range(merged.size)], np.bool_),
-        begins=np.array([any(edge.source in merged.starts for edge in group) for group in tied], np.bool_),
-        done_offsets=_offsets(done),
-        done_query=np.array([q for group in done for q in group], np.int32),
-        neg_offsets=_offsets(negs),
-        neg=np.array([at for group in negs for at in group], np.int32),
+        starts=np.array(sorted(merged.starts), np.int32),
     )
+
+
+def _block(merged: Merged, edges: list[Edge], symbols: frozenset[Symbol]) -> list[int]:
+    """The code of one class: see `motet.kernels.tables`."""
+    # A carry must precede the clearing of its source.
+    moves = sorted((shift for shift in merged.shifts if shift.symbol in symbols), key=lambda shift: shift.target < 0)
+    direct = _direct_order(merged, edges)
+    only_clears = not edges and all(shift.target < 0 for shift in moves)
+    is_direct = only_clears or (direct is not None and not moves)
+    alone = direct if is_direct and direct else []
+    reached = {merged.fold[edge.target] for edge in edges}
+    done = [query for query, nodes in enumerate(merged.accepting) if reached & set(nodes)]
+    negs = [at for at, symbol in enumerate(merged.negs) if symbol in symbols]
+    begins = any(edge.source in merged.starts for edge in edges)
+    lengths = [len(alone), len(edges), len(moves), len(done), len(negs)]
+    steps = [word for edge in (*alone, *edges) for word in _step(edge)]
+    away = [word for shift in moves for word in (shift.source, shift.target)]
+    return [int(is_direct), int(begins), *lengths, *steps, *away, *done, *negs]
+
+
+def _step(edge: Edge) -> tuple[int, ...]:
+    counts, sums, extremes = edge.weights
+    return (edge.source, edge.target, *counts, *extremes, *sums)
 
 
 def _direct_order(merged: Merged, edges: list[Edge]) -> list[Edge] | None:
@@ -277,19 +283,6 @@ def _direct_order(merged: Merged, edges: list[Edge]) -> list[Edge] | None:
     return ordered
 
 
-def _steps(groups: list[list[Edge]], merged: Merged) -> Steps:
-    flat = [edge for group in groups for edge in group]
-    ni, nf, nm = merged.queries[0].channels.shape
-    return Steps(
-        offsets=_offsets(groups),
-        source=np.array([edge.source for edge in flat], np.int32),
-        target=np.array([edge.target for edge in flat], np.int32),
-        iw=np.array([edge.weights[0] for edge in flat], np.int32).reshape(len(flat), ni),
-        fw=np.array([edge.weights[1] for edge in flat], np.int32).reshape(len(flat), nf),
-        mw=np.array([edge.weights[2] for edge in flat], np.int32).reshape(len(flat), nm),
-    )
-
-
 def queries_table(merged: Merged) -> Queries:
     """The queries of a machine as the kernels read them."""
     fresh = [
@@ -313,9 +306,12 @@ def queries_table(merged: Merged) -> Queries:
         fresh=np.array([node for nodes in fresh for node in nodes], np.int32),
         neg_offsets=_offsets(negs),
         neg=np.array([at for group in negs for at in group], np.int32),
-        at_close=np.array([c and q.certain_at_close for c, q in zip(continuous, merged.queries, strict=True)], np.bool_),
+        at_close=np.array(
+            [c and q.certain_at_close for c, q in zip(continuous, merged.queries, strict=True)], np.bool_
+        ),
         expiries=np.array(
-            [c and q.combined and not q.certain_at_close for c, q in zip(continuous, merged.queries, strict=True)], np.bool_
+            [c and q.combined and not q.certain_at_close for c, q in zip(continuous, merged.queries, strict=True)],
+            np.bool_,
         ),
     )
 

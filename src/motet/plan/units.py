@@ -78,19 +78,22 @@ def stacks_cost(compiled: CompiledQuery) -> float:
     return STACK_OVERHEAD + STACK_COST * settled * (1 + sum(compiled.channels.shape))
 
 
-def plan_units(queries: Sequence[CompiledQuery], forced: str = "auto") -> tuple[Unit, ...]:
-    """Group the queries of one partitioning into units: those that can share totals run on one machine."""
+def plan_units(queries: Sequence[CompiledQuery], forced: str = "auto", share: bool = True) -> tuple[Unit, ...]:
+    """Group the queries of one partitioning into units: those that can share totals run on one machine, unless told
+    not to.
+    """
     groups: dict[tuple[object, ...], list[CompiledQuery]] = {}
     slots: dict[tuple[object, ...], int] = {}
     for compiled in queries:
         strategy, width, open_ = strategy_of(compiled, forced)
         key: tuple[object, ...] = (strategy, width, compiled.channels.shape)
-        if strategy is Strategy.STARTS:
+        if share and strategy is Strategy.STARTS:
             key = (*key, compiled.span)
-        elif strategy in (Strategy.STACKS, Strategy.TRENDS):
+        elif not share or strategy in (Strategy.STACKS, Strategy.TRENDS):
             key = (*key, compiled.number)
         groups.setdefault(key, []).append(compiled)
         slots[key] = max(slots.get(key, 0), open_)
     return tuple(
-        Unit(Strategy(str(key[0])), int(str(key[1])), merge_queries(members), slots[key]) for key, members in groups.items()
+        Unit(Strategy(str(key[0])), int(str(key[1])), merge_queries(members), slots[key])
+        for key, members in groups.items()
     )

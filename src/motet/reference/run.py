@@ -233,7 +233,9 @@ class Partition:
         )
 
     def counts_at(self, match: Match, ways: Ways, now: int) -> bool:
-        """Whether a match counts in the continuous window that ends now; a leading NOT looks back to that window's start."""
+        """Whether a match counts in the continuous window that ends now; a leading NOT looks back to that window's
+        start.
+        """
         if match.last > now or not self.is_alive(match, now):
             return False
         return any(self.is_clear(match, ways, extent) for extent in self.extents_at(match, now))

@@ -1,8 +1,9 @@
 """The counting automaton of a query: what each event adds to which total, ties, absences and AND included.
 
-A *node* is a configuration of the pattern: what was bound last on every strand, which absences still hold since then, and which strands were
-bound at the current time (*fresh*). Events carry totals from nodes to fresh nodes; when the time is over, absences seen at it move totals to nodes without
-that hope, and fresh nodes fold into settled ones. Every step is linear, so any channel of totals obeys it.
+A *node* is a configuration of the pattern: what was bound last on every strand, which absences still hold since
+then, and which strands were bound at the current time (*fresh*). Events carry totals from nodes to fresh nodes;
+when the time is over, absences seen at it move totals to nodes without that hope, and fresh nodes fold into settled
+ones. Every step is linear, so any channel of totals obeys it.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ class Move:
 class Automaton:
     """Node 0 is the start. `fold` maps each fresh node to its settled one (others to themselves).
 
-    `transitions` are in the order in which one event must apply them: nodes with more fresh strands first, so that no event is used twice.
+    `transitions` are in the order in which one event must apply them: nodes with more fresh strands first, so that
+    no event is used twice.
     """
 
     size: int

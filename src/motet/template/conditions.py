@@ -1,4 +1,6 @@
-"""Sorts a query's conditions by kind: local ones join symbols, adjacent ones guard transitions, the rest need whole matches."""
+"""Sorts a query's conditions by kind: local ones join symbols, adjacent ones guard transitions, the rest need whole
+matches.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ from motet.template.positions import Block, Line, Positions
 
 @dataclass(frozen=True, slots=True)
 class Adjacent:
-    """`before operator after` must hold on the transition from one position to the next; both sides over bare events."""
+    """`before operator after` must hold on the transition from one position to the next; both sides over bare
+    events.
+    """
 
     source: int
     target: int
@@ -33,7 +37,9 @@ class Adjacent:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """A query's conditions: local ones by variable, adjacent ones by transition, and those that need the match itself."""
+    """A query's conditions: local ones by variable, adjacent ones by transition, and those that need the match
+    itself.
+    """
 
     local: dict[str, list[Expression]]
     everywhere: list[Expression]
@@ -93,7 +99,9 @@ def _is_local(condition: Expression) -> bool:
 
 
 def _adjacent(condition: Expression, query: Query, positions: Positions) -> list[Adjacent] | None:
-    """The transitions a condition guards; None where it is not a comparison of two events that are always neighbours."""
+    """The transitions a condition guards; None where it is not a comparison of two events that are always
+    neighbours.
+    """
     if not isinstance(condition, Comparison):
         return None
     sides = _sides(condition)
@@ -130,7 +138,7 @@ def _sides(condition: Comparison) -> tuple[str, tuple[str, Expression], tuple[st
         return None
     ats = (left[0].at, right[0].at)
     names = (left[0].variable, right[0].variable)
-    if ats == (At.EACH, At.NEXT) and names[0] == names[1] or ats == (At.EACH, At.EACH):
+    if (ats == (At.EACH, At.NEXT) and names[0] == names[1]) or ats == (At.EACH, At.EACH):
         return condition.operator, (names[0], condition.left), (names[1], condition.right)
     if ats == (At.NEXT, At.EACH) and names[0] == names[1]:
         return FLIPPED[condition.operator], (names[1], condition.right), (names[0], condition.left)

@@ -1,7 +1,8 @@
 """The position (Glushkov) automaton of a pattern, with the absences that guard its gaps.
 
-A pattern becomes a `Line`: items, which of them may come first and last, and which may follow which. An item is a position or an AND block,
-whose operands are lines of their own. Every gap carries the set of absences (NOT) that must hold across it.
+A pattern becomes a `Line`: items, which of them may come first and last, and which may follow which. An item is a
+position or an AND block, whose operands are lines of their own. Every gap carries the set of absences (NOT) that
+must hold across it.
 """
 
 from __future__ import annotations
@@ -169,7 +170,9 @@ def _concatenate(left: Line, right: Line) -> Line:
 
 
 def _either(left: Line, right: Line) -> Line:
-    empty = left.empty if right.empty is None else right.empty if left.empty is None else _weaker(left.empty, right.empty)
+    empty = (
+        left.empty if right.empty is None else right.empty if left.empty is None else _weaker(left.empty, right.empty)
+    )
     return Line(left.first | right.first, left.last | right.last, left.follow | right.follow, empty)
 
 

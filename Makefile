@@ -1,0 +1,70 @@
+# Everything a developer runs. Each target makes what it needs, on a fresh machine too.
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+WARM := $(VENV)/.warm
+PYTEST := $(BIN)/python -m pytest
+PYTEST_FLAGS ?= -q
+WORKERS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format lint types imports suite nojit lock clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+
+demo: $(WARM) ## run a dozen queries over a year of flights on a local Spark
+	@$(BIN)/motet demo
+
+test: check nojit suite ## everything CI runs: style, types, layers, all tests
+
+check: lint types imports ## what needs no run: style, types, layers
+
+format: $(READY) ## rewrite the code in the house style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)
+	$(BIN)/mypy
+
+imports: $(READY)
+	$(BIN)/lint-imports
+
+# Kernels are plain Python when the compiler is off: what then fails is the algorithm, not its compilation.
+nojit: $(READY)
+	NUMBA_DISABLE_JIT=1 $(PYTEST) $(PYTEST_FLAGS) -n $(WORKERS) --hypothesis-profile=nojit $(wildcard tests/kernels) tests/engine
+
+# Tests that need Spark share one session, so they stay together on one worker (tests/conftest.py groups them).
+suite: $(WARM)
+	@$(BIN)/python scripts/check-java
+	$(PYTEST) $(PYTEST_FLAGS) -n $(WORKERS) --dist loadgroup
+
+lock: ## resolve the dependencies anew (needs uv)
+	@command -v uv >/dev/null || { echo "make lock needs uv" >&2; exit 1; }
+	uv pip compile $(LOCK_FLAGS) --extra spark pyproject.toml -o requirements/run.lock
+	uv pip compile $(LOCK_FLAGS) --extra spark --extra dev pyproject.toml -o requirements/dev.lock
+
+LOCK_FLAGS := --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url $(UPGRADE)
+
+clean: ## remove the environment and every cache
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache spark-warehouse
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Compiled kernels are kept beside their source: compile them once here rather than in every Spark worker at once.
+$(WARM): $(READY) $(wildcard src/motet/kernels/*.py)
+	@echo "compiling kernels (once)"
+	@$(BIN)/motet demo --engine local > /dev/null
+	@touch $@
+
+# --require-hashes: nothing is installed that the lock does not name, the build back end included.
+$(READY): requirements/dev.lock pyproject.toml
+	@python=$$(scripts/find-python) && set -x && $$python -m venv $(VENV) \
+		|| { echo "no environment: on Debian and Ubuntu, apt-get install python3-venv" >&2; exit 1; }
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@

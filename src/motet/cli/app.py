@@ -1,0 +1,184 @@
+"""The commands: each reads its arguments, calls the library, and shows what came back."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from motet.cli.options import Counts, Engine, Events, File, Master, Reader, Shown, Time, TimeUnit, Type, Unit
+from motet.cli.report import FAILED, report, say
+from motet.io.results import Format
+
+HELP = """Many event pattern queries, one shared plan.
+
+A workload is a file of queries:
+
+\b
+    QUERY late_then_cancelled
+    RETURN COUNT(*)
+    PATTERN SEQ(dep_very_late, cancelled)
+    WHERE [aircraft]
+    WITHIN 1 day SLIDE 1 day
+
+Start with `motet demo`, then `motet run --help`.
+"""
+
+app = typer.Typer(
+    name="motet",
+    help=HELP,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+def main() -> None:
+    """Run the command line; every way out is a status, none a traceback."""
+    try:
+        app()
+    except KeyboardInterrupt:
+        say("interrupted")
+        sys.exit(130)
+    except BrokenPipeError:
+        # Whoever read our output has had enough; Python would complain once more when it closes stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(FAILED)
+    except Exception as error:  # noqa: BLE001
+        sys.exit(report(error))
+
+
+@app.command()
+def check(
+    file: File,
+    events: Annotated[
+        Path | None, typer.Option(help="Events to check the queries against.", show_default=False)
+    ] = None,
+    time: Time = "time",
+    type: Type = "type",
+    time_unit: Unit = TimeUnit.SECONDS,
+) -> None:
+    """Say whether queries are right, with all problems at once.
+
+    With --events also whether the data has the columns and types that they speak of.
+
+    \b
+        motet check queries.motet
+        motet check queries.motet --events trades.parquet --time at --type kind
+    """
+    from motet.api import Settings
+    from motet.cli import commands
+
+    commands.check(file, events, Settings(time, type, time_unit))
+
+
+@app.command()
+def plan(
+    file: File,
+    events: Annotated[Path | None, typer.Option(help="Events that the plan is for.", show_default=False)] = None,
+    statistics: Annotated[
+        Path | None,
+        typer.Option(help="What `motet profile --format json` wrote, in place of events.", show_default=False),
+    ] = None,
+    time: Time = "time",
+    type: Type = "type",
+    time_unit: Unit = TimeUnit.SECONDS,
+    format: Annotated[Shown, typer.Option(help="For people or for programs.")] = Shown.TEXT,
+) -> None:
+    """Show how queries would run, and what they share.
+
+    \b
+        motet plan queries.motet
+        motet plan queries.motet --events trades.parquet --format json
+    """
+    from motet.api import Settings
+    from motet.cli import commands
+
+    if events is not None and statistics is not None:
+        raise typer.BadParameter("give --events or --statistics, not both")
+    commands.plan(file, events, statistics, Settings(time, type, time_unit), format)
+
+
+@app.command()
+def run(
+    file: File,
+    events: Events,
+    time: Time = "time",
+    type: Type = "type",
+    time_unit: Unit = TimeUnit.SECONDS,
+    engine: Annotated[
+        Engine, typer.Option(help="In this process, on Spark, or by brute force (small data).")
+    ] = Engine.LOCAL,
+    output: Annotated[
+        Path | None, typer.Option(help="File or folder for the results; the terminal if none.", show_default=False)
+    ] = None,
+    format: Annotated[
+        Format | None,
+        typer.Option(help="By default what the name of the output says, else a table.", show_default=False),
+    ] = None,
+    counts: Annotated[Counts, typer.Option(help="Whole numbers up to 2^63 - 1, or floating.")] = Counts.EXACT,
+    limit: Annotated[int, typer.Option(min=0, help="Rows of each query shown on the terminal; 0 for all.")] = 20,
+    master: Master = "local[*]",
+) -> None:
+    """Run queries over events.
+
+    \b
+        motet run queries.motet --events trades.parquet
+        motet run queries.motet --events logs/ --time at --type kind --output results.jsonl
+        motet run queries.motet --events trades.csv --engine spark --master 'local[4]' --format csv
+    """
+    from motet.api import Settings
+    from motet.cli import commands
+
+    if format is Format.PARQUET and output is None:
+        raise typer.BadParameter("parquet is not for terminals: name a file with --output")
+    settings = Settings(time, type, time_unit, counts)
+    commands.run(file, events, settings, engine, master, commands.Output.to(output, format, limit or None))
+
+
+@app.command()
+def profile(
+    events: Events,
+    key: Annotated[
+        list[str] | None, typer.Option(help="Column that correlates events; may be repeated.", show_default=False)
+    ] = None,
+    time: Time = "time",
+    type: Type = "type",
+    time_unit: Unit = TimeUnit.SECONDS,
+    engine: Annotated[Reader, typer.Option(help="In this process or on Spark.")] = Reader.LOCAL,
+    format: Annotated[Shown, typer.Option(help="For people or for programs.")] = Shown.TEXT,
+    master: Master = "local[*]",
+) -> None:
+    """Count events by type, and say how they spread over time and keys.
+
+    \b
+        motet profile --events trades.parquet --key symbol
+        motet profile --events trades.parquet --format json > statistics.json
+    """
+    from motet.api import Settings
+    from motet.cli import commands
+
+    commands.profile(events, tuple(key or ()), Settings(time, type, time_unit), engine, master, format)
+
+
+@app.command()
+def demo(
+    engine: Annotated[Reader, typer.Option(help="On Spark, or in this process (no Java needed).")] = Reader.SPARK,
+    rows: Annotated[int, typer.Option(min=1, help="Rows of each query to show.")] = 3,
+    master: Master = "local[*]",
+) -> None:
+    """Run a dozen queries over a year of flights.
+
+    Shows what each asks and finds, how they were planned together, and how long it took.
+
+    \b
+        motet demo
+        motet demo --engine local
+    """
+    from motet.cli.demo import run_demo
+
+    run_demo(Engine(engine), rows, master)

@@ -1,0 +1,162 @@
+"""What each command does, once its arguments are read."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+from rich.console import Console
+
+from motet import api
+from motet.cli.engines import execute, take_statistics
+from motet.cli.options import Engine, Reader, Shown
+from motet.cli.progress import Meter
+from motet.cli.report import say, warn
+from motet.engine import EventSchema, compile_workload
+from motet.engine.local import Outcome
+from motet.errors import DataError, Diagnostic, QueryError
+from motet.explain.statistics import statistics_text
+from motet.explain.text import plan_json, plan_text
+from motet.explain.words import count
+from motet.io.events import EventSource, blank_source, open_events, require_columns
+from motet.io.files import PARQUET
+from motet.io.results import Format, format_for, target_file, write_file, write_stream
+from motet.io.survey import columns_read, event_counts, likely_types
+from motet.io.tables import UNLIMITED, print_tables
+from motet.language import read
+from motet.model.query import Workload
+from motet.model.validate import problems
+from motet.statistics.model import Statistics
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where results go, and how; `limit` is the most rows of a query in a table."""
+
+    target: Path | None
+    format: Format
+    limit: int | None
+
+    @classmethod
+    def to(cls, output: Path | None, format: Format | None, limit: int | None) -> Output:
+        """Settled and checked before a run rather than after it."""
+        chosen = format or format_for(output)
+        return cls(None if output is None else target_file(output, chosen), chosen, limit)
+
+    def write(self, results: pa.Table, workload: Workload) -> None:
+        """Write all results."""
+        if self.target is not None:
+            write_file(results, workload, self.target, self.format)
+        elif self.format is Format.TABLE:
+            print_tables(Console(width=None if sys.stdout.isatty() else UNLIMITED), results, workload, self.limit)
+        else:
+            write_stream(results, workload, sys.stdout.buffer, self.format)
+            sys.stdout.buffer.flush()
+
+
+def check(file: Path, events: Path | None, settings: api.Settings) -> None:
+    """Parse and validate; against data where there is some."""
+    workload = read(file)
+    if events is None:
+        found = problems(workload)
+    else:
+        found = problems_with(workload, open_for(workload, events, settings), settings)
+    warn_or_raise(found, workload)
+    defined = f" and {count(len(workload.definitions), 'event definition')}" if workload.definitions else ""
+    write_text(f"{file}: {count(len(workload.queries), 'query')}{defined}, no errors")
+
+
+def open_for(workload: Workload, events: Path | None, settings: api.Settings) -> EventSource:
+    """The events for a workload; where there are none, every column that it names is there."""
+    columns = columns_read(workload)
+    if events is None:
+        source = blank_source("no events", PARQUET, settings.time, settings.type, columns)
+    else:
+        source = open_events(events, time=settings.time, type=settings.type, columns=columns)
+    return replace(source, schema=likely_types(source.schema, workload))
+
+
+def problems_with(workload: Workload, source: EventSource, settings: api.Settings) -> list[Diagnostic]:
+    """What is wrong with a workload on these events: columns, their kinds, and types that do not occur."""
+    kinds = schema_of(source, settings).kinds()
+    # Where there are no events, that no event has a type says nothing.
+    types = event_counts(source) or None
+    return problems(workload, kinds, types, time=settings.time, type=settings.type)
+
+
+def only_with_data(workload: Workload, source: EventSource, settings: api.Settings) -> list[Diagnostic]:
+    """What is wrong with a workload on these events, but not odd about it on its own: that is for `check` to say."""
+    alone = set(problems(workload))
+    return [problem for problem in problems_with(workload, source, settings) if problem not in alone]
+
+
+def schema_of(source: EventSource, settings: api.Settings) -> EventSchema:
+    return EventSchema(source.schema, settings.time, settings.type, settings.time_unit)
+
+
+def warn_or_raise(found: list[Diagnostic], workload: Workload) -> None:
+    """Show warnings; raise where there is an error."""
+    errors = [problem for problem in found if not problem.warning]
+    if errors:
+        raise QueryError(errors, workload.text, workload.origin)
+    warn(found, workload)
+
+
+def plan(file: Path, events: Path | None, statistics: Path | None, settings: api.Settings, shown: Shown) -> None:
+    """Compile and show; with what is known of the data, also how many rows each branch reads."""
+    workload = read(file)
+    source = open_for(workload, events, settings)
+    program = compile_workload(workload, schema_of(source, settings), settings.options())
+    counts = given_counts(statistics) if events is None else event_counts(source)
+    warn_or_raise(problems(workload, types=counts), workload)
+    write_text((plan_json if shown is Shown.JSON else plan_text)(program, counts))
+
+
+def given_counts(statistics: Path | None) -> Mapping[str, int] | None:
+    """The rows of each type in a file of statistics."""
+    if statistics is None:
+        return None
+    if not statistics.is_file():
+        raise DataError(f"no file {statistics}")
+    return Statistics.from_json(statistics.read_text()).counts
+
+
+def write_text(text: str) -> None:
+    """A text on stdout."""
+    sys.stdout.write(text + "\n")
+
+
+def run(file: Path, events: Path, settings: api.Settings, engine: Engine, master: str, output: Output) -> None:
+    """Run, write the results, and say how it went."""
+    workload = read(file)
+    source = open_for(workload, events, settings)
+    warn_or_raise(only_with_data(workload, source, settings), workload)
+    with Meter(source.num_rows) as meter:
+        outcome = execute(source, workload, settings, engine, master, meter.reached)
+    output.write(outcome.table, workload)
+    for note in notes(outcome, meter.seconds):
+        say(note)
+
+
+def notes(outcome: Outcome, seconds: float) -> Iterator[str]:
+    """What a run noticed."""
+    rate = outcome.rows / max(seconds, 1e-9)
+    results = count(len(outcome.table), "result")
+    yield f"{count(outcome.rows, 'row')} read in {seconds:.1f} s ({rate:,.0f} rows/s), {results}"
+    if outcome.set_aside:
+        yield f"{count(outcome.set_aside, 'row')} set aside: no time or no type"
+    if outcome.overflows:
+        yield f"{count(outcome.overflows, 'COUNT')} beyond 2^63 - 1 given as null (--counts double gives them roughly)"
+
+
+def profile(
+    events: Path, keys: tuple[str, ...], settings: api.Settings, engine: Reader, master: str, shown: Shown
+) -> None:
+    """Take statistics and show them."""
+    source = open_events(events, time=settings.time, type=settings.type)
+    require_columns(source.schema, keys, source.origin)
+    found = take_statistics(source, keys, settings, engine, master)
+    write_text(found.to_json() if shown is Shown.JSON else statistics_text(found))

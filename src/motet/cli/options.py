@@ -1,0 +1,57 @@
+"""The arguments and options that commands share."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Engine(StrEnum):
+    """What runs a workload."""
+
+    LOCAL = "local"
+    SPARK = "spark"
+    ORACLE = "oracle"
+
+
+class Reader(StrEnum):
+    """What reads events where nothing is matched."""
+
+    LOCAL = "local"
+    SPARK = "spark"
+
+
+class TimeUnit(StrEnum):
+    """What a whole-number time counts."""
+
+    SECONDS = "s"
+    MILLISECONDS = "ms"
+    MICROSECONDS = "us"
+    NANOSECONDS = "ns"
+
+
+class Counts(StrEnum):
+    """How matches are counted."""
+
+    EXACT = "exact"
+    DOUBLE = "double"
+
+
+class Shown(StrEnum):
+    """How plans and statistics are written."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+File = Annotated[Path, typer.Argument(help="Queries in text.", show_default=False)]
+Events = Annotated[
+    Path, typer.Option(help="Events: a parquet, csv or json lines file, or a folder of them.", show_default=False)
+]
+Time = Annotated[str, typer.Option(help="Column that holds the time.")]
+Type = Annotated[str, typer.Option(help="Column that holds the event type.")]
+Unit = Annotated[TimeUnit, typer.Option(help="What a whole-number time counts.")]
+Master = Annotated[str, typer.Option(help="Spark master, for --engine spark.")]

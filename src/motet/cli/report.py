@@ -1,0 +1,60 @@
+"""What the command line says on stderr, and the status it ends with."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Iterable
+
+from motet.errors import DataError, Diagnostic, MotetError, QueryError
+from motet.explain.words import count
+from motet.io.files import UnreadableError
+from motet.model.query import Workload
+
+FINE, FAILED, WRONG = 0, 1, 2
+
+
+def say(message: str) -> None:
+    """A line on stderr."""
+    print(message, file=sys.stderr, flush=True)  # noqa: T201
+
+
+def warn(diagnostics: Iterable[Diagnostic], workload: Workload) -> None:
+    """Show warnings with their place in the queries."""
+    for diagnostic in diagnostics:
+        say(diagnostic.render(workload.text, workload.origin))
+
+
+def status_of(error: BaseException) -> int:
+    """2 where the queries or arguments are wrong, 1 where a run failed."""
+    match error:
+        case UnreadableError():
+            return FAILED
+        case QueryError() | DataError():
+            return WRONG
+        case _:
+            return FAILED
+
+
+def report(error: Exception) -> int:
+    """Say what went wrong, in a line where it is the user's to mend, and return the status to end with."""
+    if os.environ.get("MOTET_DEBUG"):
+        traceback.print_exception(error)
+    match error:
+        case QueryError():
+            say(str(error))
+            say(f"{count(len(error.diagnostics), 'problem')} found")
+        case MotetError():
+            say(f"error: {error}")
+        case OSError():
+            say(f"error: {error.strerror or error}{f': {error.filename}' if error.filename else ''}")
+        case MemoryError():
+            say("error: out of memory")
+        case _:
+            line = str(error).strip().splitlines()
+            say(
+                f"internal error: {type(error).__name__}{': ' + line[0] if line else ''}; "
+                "run with MOTET_DEBUG=1 for the traceback"
+            )
+    return status_of(error)

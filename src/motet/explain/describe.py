@@ -1,0 +1,88 @@
+"""What a plan says, as plain data: the one source of every way to show it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from motet.engine import Branch, Program
+from motet.language.printer import expression_text, pattern_text, window_text
+from motet.plan.compiled import CompiledQuery
+from motet.plan.units import Strategy, Unit
+from motet.template.symbols import Symbol
+
+# How each strategy keeps totals.
+KEEPS = {
+    Strategy.PANES: "per pane in which matches began",
+    Strategy.WINDOWS: "per open window",
+    Strategy.STARTS: "per time at which matches began",
+    Strategy.STACKS: "as a sliding product of event matrices, two stacks",
+    Strategy.TRENDS: "per event, for adjacent conditions",
+}
+
+
+def describe(program: Program, counts: Mapping[str, int] | None = None) -> dict[str, Any]:
+    """The plan of a workload: its branches, the units of each, and what their queries share.
+
+    `counts` are the rows of each event type, where known: the plan then says how many rows a branch reads.
+    """
+    return {
+        "queries": len(program.queries),
+        "counts": program.options.counts,
+        "rows": None if counts is None else sum(counts.values()),
+        "branches": [describe_branch(branch, counts) for branch in program.branches],
+    }
+
+
+def describe_branch(branch: Branch, counts: Mapping[str, int] | None) -> dict[str, Any]:
+    """The queries that agree on their partition attributes, and what they read."""
+    return {
+        "partition": list(branch.partition),
+        "columns": list(branch.columns),
+        "types": None if branch.types is None else sorted(branch.types),
+        "rows": None if counts is None else rows_read(branch, counts),
+        "symbols": sorted(symbol_text(symbol) for symbol in branch.symbols),
+        "halo_us": branch.halo,
+        "combined": branch.needs_combine,
+        "units": [describe_unit(unit) for unit in branch.units],
+    }
+
+
+def rows_read(branch: Branch, counts: Mapping[str, int]) -> int:
+    return sum(rows for type, rows in counts.items() if branch.types is None or type in branch.types)
+
+
+def describe_unit(unit: Unit) -> dict[str, Any]:
+    """Queries executed together: how totals are kept, and how many are kept once for several of them."""
+    return {
+        "strategy": str(unit.strategy),
+        "keeps": KEEPS[unit.strategy],
+        "width_us": unit.width or None,
+        "slots": unit.slots or None,
+        "totals": len(unit.merged.settled),
+        "totals_apart": sum(settled_nodes(compiled) for compiled in unit.queries),
+        "queries": [describe_query(compiled) for compiled in unit.queries],
+    }
+
+
+def describe_query(compiled: CompiledQuery) -> dict[str, Any]:
+    """A query as the plan sees it."""
+    query = compiled.query
+    return {
+        "name": query.name,
+        "pattern": pattern_text(query.pattern),
+        "window": None if query.window is None else window_text(query.window),
+        "group_by": list(query.group_by),
+        "returns": [aggregate.label for aggregate in query.aggregates],
+    }
+
+
+def settled_nodes(compiled: CompiledQuery) -> int:
+    return sum(1 for node, settled in enumerate(compiled.automaton.fold) if node == settled)
+
+
+def symbol_text(symbol: Symbol) -> str:
+    """A type with its local conditions."""
+    if not symbol.conditions:
+        return symbol.type
+    return f"{symbol.type}[{' AND '.join(map(expression_text, symbol.conditions))}]"

@@ -1,0 +1,66 @@
+"""A plan as text for people and as JSON for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from motet.engine import Program
+from motet.explain.describe import describe
+from motet.explain.words import count
+from motet.language.printer import window_text
+from motet.model.window import TimeWindow
+
+
+def plan_json(program: Program, counts: Mapping[str, int] | None = None) -> str:
+    """The plan as JSON."""
+    return json.dumps(describe(program, counts), indent=2, ensure_ascii=False)
+
+
+def plan_text(program: Program, counts: Mapping[str, int] | None = None) -> str:
+    """The plan as indented text."""
+    return "\n".join(plan_lines(describe(program, counts)))
+
+
+def plan_lines(plan: dict[str, Any]) -> Iterator[str]:
+    branches = plan["branches"]
+    yield f"{count(plan['queries'], 'query')} in {count(len(branches), 'branch')}"
+    for at, branch in enumerate(branches, 1):
+        yield ""
+        yield from branch_lines(at, branch, plan["rows"])
+
+
+def branch_lines(at: int, branch: dict[str, Any], rows: int | None) -> Iterator[str]:
+    partition = ", ".join(branch["partition"])
+    yield f"branch {at}: " + (f"events that agree on {partition}" if partition else "all events together")
+    yield f"  reads {', '.join(branch['columns'])}"
+    types = "any type" if branch["types"] is None else "types " + ", ".join(branch["types"])
+    yield f"  rows of {types}" + (f": {branch['rows']:,} of {rows:,} ({branch['rows'] / rows:.0%})" if rows else "")
+    yield f"  symbols {', '.join(branch['symbols'])}"
+    if branch["halo_us"] is None:
+        yield "  a hot key runs whole: some results depend on all of its events"
+    else:
+        yield f"  a hot key may be cut by time, each stretch with the {length(branch['halo_us'])} before it"
+    if branch["combined"]:
+        yield "  results of partitions are combined where a query does not group by all of them"
+    for unit_at, unit in enumerate(branch["units"], 1):
+        yield from unit_lines(f"{at}.{unit_at}", unit)
+
+
+def unit_lines(name: str, unit: dict[str, Any]) -> Iterator[str]:
+    width = f" of {length(unit['width_us'])}" if unit["width_us"] else ""
+    slots = f", {unit['slots']:,} at once" if unit["slots"] else ""
+    yield f"  unit {name}: {unit['strategy']}{width}{slots}: totals {unit['keeps']}"
+    shared = unit["totals_apart"] - unit["totals"]
+    saving = f" instead of {unit['totals_apart']}: {shared} shared" if shared else ""
+    yield f"    {count(unit['totals'], 'total')}{saving}"
+    for query in unit["queries"]:
+        window = f" {query['window']}" if query["window"] else ""
+        group = f" GROUP BY {', '.join(query['group_by'])}" if query["group_by"] else ""
+        yield f"    {query['name']}: {', '.join(query['returns'])} of {query['pattern']}{group}{window}"
+
+
+def length(microseconds: int) -> str:
+    """A stretch of time in the largest unit that fits."""
+    return window_text(TimeWindow(microseconds)).removeprefix("WITHIN ")

@@ -1,0 +1,1 @@
+"""Events in, results out: the files that motet reads and writes."""

@@ -1,0 +1,190 @@
+"""Event files, a file or a folder, read as a stream of Arrow batches."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from motet.errors import DataError
+from motet.io.files import (
+    BLOCK_BYTES,
+    JSONL,
+    PARQUET,
+    UnreadableError,
+    dataset_factory,
+    find_files,
+    nearest,
+    readable,
+    unified_schema,
+)
+
+BATCH_ROWS = 1 << 17
+
+ZONE = re.compile(r"([Zz]|[+-]\d\d(:?\d\d)?)$")
+
+
+@dataclass(frozen=True)
+class EventSource:
+    """Events in files, read in batches. In `schema` times are times and types are text, however the files hold them."""
+
+    origin: str
+    files: tuple[str, ...]
+    format: str
+    schema: pa.Schema
+    time: str
+    type: str
+    dataset: ds.Dataset
+    num_rows: int | None
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows, with the named columns only."""
+        schema = self._selected(columns)
+        # Little read ahead: the memory a run needs must not grow with the files.
+        scanner = self.dataset.scanner(schema.names, batch_size=BATCH_ROWS, batch_readahead=2, fragment_readahead=1)
+        with readable(self.origin):
+            for batch in scanner.to_batches():
+                arrays = [self._as_declared(batch.column(at), field) for at, field in enumerate(schema)]
+                yield pa.record_batch(arrays, schema=schema)
+
+    def table(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """All rows at once."""
+        return pa.Table.from_batches(self.batches(columns), self._selected(columns))
+
+    def _selected(self, columns: Sequence[str] | None) -> pa.Schema:
+        if columns is None:
+            return self.schema
+        return pa.schema([self.schema.field(name) for name in columns])
+
+    def _as_declared(self, column: pa.Array, field: pa.Field) -> pa.Array:
+        if column.type == field.type:
+            return column
+        if field.name == self.time and is_text(column.type):
+            return parse_times(column, field.type, self.time, self.origin)
+        return pc.cast(column, field.type)
+
+
+def open_events(
+    path: str | Path, *, time: str = "time", type: str = "type", columns: Iterable[str] = ()
+) -> EventSource:
+    """Open event files and check their time and type columns.
+
+    `columns` are those a workload reads: where the files hold nothing at all, not even names, they are taken to exist.
+    """
+    origin = str(path)
+    files, kind = find_files(Path(path))
+    # An empty text file has no columns to tell; an empty parquet file has.
+    filled = [file for file in files if kind == PARQUET or file.stat().st_size > 0]
+    if not filled:
+        return blank_source(origin, kind, time, type, columns)
+    with readable(origin):
+        factory = dataset_factory(Path(path), filled, kind, type)
+        found = unified_schema(factory, origin)
+        require_columns(found, (time, type), origin)
+        stored = found if kind == PARQUET else types_of_text(found, filled, kind, time)
+        dataset = factory.finish(stored)
+        schema = with_time(with_type(stored, type, kind, origin), dataset, time, origin)
+        num_rows = dataset.count_rows() if kind == PARQUET else None
+    return EventSource(origin, tuple(map(str, filled)), kind, schema, time, type, dataset, num_rows)
+
+
+def blank_source(origin: str, kind: str, time: str, type: str, columns: Iterable[str]) -> EventSource:
+    """No rows and no names: every column asked for is there, and null."""
+    others = dict.fromkeys(name for name in columns if name not in (time, type))
+    schema = pa.schema([(time, pa.timestamp("us")), (type, pa.string()), *((name, pa.null()) for name in others)])
+    return EventSource(origin, (), kind, schema, time, type, ds.dataset(schema.empty_table()), 0)
+
+
+def require_columns(schema: pa.Schema, names: Iterable[str], origin: str) -> None:
+    """Raise for the first of these columns that the data lacks."""
+    for name in names:
+        if name not in schema.names:
+            listed = ", ".join(schema.names)
+            raise DataError(f"{origin} has no column {name!r}{nearest(name, schema.names)}\n  its columns: {listed}")
+
+
+def types_of_text(found: pa.Schema, files: list[Path], kind: str, time: str) -> pa.Schema:
+    """Types for the columns of text files, of which only a first block was seen."""
+    seen_whole = all(file.stat().st_size < BLOCK_BYTES for file in files)
+
+    def type_of(field: pa.Field) -> pa.DataType:
+        if pa.types.is_timestamp(field.type):
+            # Arrow's json reader forgets the zone of a time: read it as text and parse it here.
+            return pa.string() if kind == JSONL and field.name == time else pa.timestamp("us", field.type.tz)
+        if pa.types.is_null(field.type) and not seen_whole:
+            return pa.string()
+        return field.type
+
+    return pa.schema([(field.name, type_of(field)) for field in found])
+
+
+def is_text(type: pa.DataType) -> bool:
+    """Whether a column holds text, plainly or by a dictionary."""
+    if pa.types.is_dictionary(type):
+        return is_text(type.value_type)
+    return bool(pa.types.is_string(type) or pa.types.is_large_string(type) or pa.types.is_string_view(type))
+
+
+def with_type(schema: pa.Schema, type: str, kind: str, origin: str) -> pa.Schema:
+    """The schema with a type column of text: whole numbers in a text file count as text."""
+    at, found = schema.get_field_index(type), schema.field(type).type
+    if is_text(found):
+        return schema
+    if pa.types.is_null(found) or (kind != PARQUET and pa.types.is_integer(found)):
+        return schema.set(at, pa.field(type, pa.string()))
+    raise DataError(f"column {type!r} of {origin} holds {found}, but event types are text")
+
+
+def with_time(schema: pa.Schema, dataset: ds.Dataset, time: str, origin: str) -> pa.Schema:
+    """The schema with a time column that is one, or a message that says why it cannot be."""
+    at, found = schema.get_field_index(time), schema.field(time).type
+    types = pa.types
+    if types.is_timestamp(found) or types.is_date(found) or types.is_integer(found):
+        return schema
+    if types.is_null(found):
+        return schema.set(at, pa.field(time, pa.timestamp("us")))
+    if is_text(found):
+        return schema.set(at, pa.field(time, time_type_of_text(dataset, time, origin)))
+    why = "a floating number is no exact time" if types.is_floating(found) else "that is no time"
+    raise DataError(
+        f"column {time!r} of {origin} holds {found}: {why} (timestamps, dates, whole numbers and ISO 8601 text are)"
+    )
+
+
+def time_type_of_text(dataset: ds.Dataset, time: str, origin: str) -> pa.DataType:
+    """Whether times kept as text name a zone, told from the first of them."""
+    sample = dataset.head(1000, columns=[time]).column(0).drop_null().slice(0, 1)
+    zoned = len(sample) > 0 and ZONE.search(sample[0].as_py()[10:].strip())
+    type = pa.timestamp("us", "UTC" if zoned else None)
+    try:
+        parse_times(sample.combine_chunks(), type, time, origin)
+    except UnreadableError as error:
+        # Known before anything has run: wrong from the start rather than broken on the way.
+        raise DataError(str(error)) from error
+    return type
+
+
+def parse_times(column: pa.Array, type: pa.DataType, name: str, origin: str) -> pa.Array:
+    """Text to times."""
+    text = pc.utf8_trim_whitespace(pc.cast(column, pa.string()))
+    try:
+        return pc.cast(text, type)
+    except pa.ArrowInvalid as error:
+        wrong = next(value for value in text if not is_time(value, type))
+        raise UnreadableError(
+            f"column {name!r} of {origin} is text, and {wrong.as_py()!r} is no ISO 8601 time"
+            + (" with a zone" if type.tz else "")
+        ) from error
+
+
+def is_time(value: pa.StringScalar, type: pa.DataType) -> bool:
+    try:
+        pc.cast(value, type)
+    except pa.ArrowInvalid:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""Motet on Spark: the only part that knows pyspark."""

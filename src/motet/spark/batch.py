@@ -1,0 +1,177 @@
+"""Runs a workload over a batch DataFrame: rows to the tasks of their keys, the engine in each, results combined."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, Literal
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import functions as sf
+
+from motet.engine import Branch, EventSchema, Options, Program, compile_workload
+from motet.errors import DataError, RunError
+from motet.model.query import Workload
+from motet.spark.skew import Layout, arrange, by_key, find_layout
+from motet.spark.tables import arrow_schema, as_events, column, microseconds, present, spark_schema
+from motet.spark.tasks import Received, branch_task, merge_task
+
+# Spark looks a type up by going through the list.
+MOST_TYPE_CODES = 32
+# How long after an action its metrics may take to arrive.
+METRICS_TIMEOUT = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class SparkRun:
+    """The results, and `metrics` to call once an action on them is done: rows read, set aside, and overflows."""
+
+    result: DataFrame
+    metrics: Callable[[], dict[str, int]]
+
+
+def run(
+    df: DataFrame,
+    workload: Workload,
+    *,
+    time: str = "time",
+    type: str = "type",
+    time_unit: str = "s",
+    options: Options | None = None,
+    partitions: int | None = None,
+    skew: Literal["auto", "off"] = "auto",
+) -> SparkRun:
+    """Run a workload over a batch DataFrame, classic or Connect.
+
+    Nothing runs before an action on the result, save that `skew="auto"` counts the rows of each key to find hot ones
+    where a query can be cut by time. `partitions` is the number of tasks per branch: by default Spark's number of
+    shuffle partitions, or fewer for few rows. Workers must be able to import motet.
+    """
+    if df.isStreaming:
+        raise DataError("the DataFrame is a stream: this runs batches only")
+    events = as_events(df, time, type)
+    schema = EventSchema(arrow_schema(events), time, type, time_unit)
+    program = compile_workload(workload, schema, options or Options())
+    observation = Observation()
+    results = [
+        # Every branch reads all rows: the first counts those that are set aside.
+        _branch_results(events, program, index, schema, partitions, skew == "auto", None if index else observation)
+        for index in range(len(program.branches))
+    ]
+    produced = Observation()
+    result = _count_overflows(reduce(DataFrame.union, results), produced, program)
+
+    def metrics() -> dict[str, int]:
+        overflows = _observed(produced) or {"overflows": 0}
+        return {**(_observed(observation) or _counted(events, schema)), **overflows}
+
+    return SparkRun(result, metrics)
+
+
+def _branch_results(
+    events: DataFrame,
+    program: Program,
+    index: int,
+    schema: EventSchema,
+    partitions: int | None,
+    cut_hot_keys: bool,
+    observation: Observation | None,
+) -> DataFrame:
+    branch = program.branches[index]
+    events = events.select(*(column(name) for name in branch.columns))
+    time = microseconds(events, schema.time, schema.time_unit)
+    layout = Layout(partitions)
+    if cut_hot_keys and branch.halo is not None:
+        layout = find_layout(_relevant(events, branch, schema), branch.partition, time, branch.halo, partitions)
+    # An observation ends with the first action that meets it, so the search for hot keys must not.
+    read = events if observation is None else _count_set_aside(events, observation, schema)
+    types = _listed_types(branch, schema)
+    relevant = _with_type_codes(_relevant(read, branch, schema), schema, types)
+    arranged = _by_place(arrange(relevant, branch.partition, time, layout))
+    columns = pa.schema([schema.columns.field(name) for name in branch.columns])
+    task = branch_task(program, index, Received(columns, schema.type, types, layout.bounds))
+    if not branch.needs_combine:
+        return arranged.mapInArrow(task, spark_schema(program.result_schema))
+    partials = arranged.mapInArrow(task, spark_schema(program.partial_schema))
+    together = by_key(partials, program.merge_keys, partitions)
+    return together.mapInArrow(merge_task(program), spark_schema(program.result_schema))
+
+
+def _relevant(events: DataFrame, branch: Branch, schema: EventSchema) -> DataFrame:
+    """The rows that a branch needs: a row without a time, a type or a key takes no part."""
+    kept = events.filter(present(events, (schema.time, schema.type, *branch.partition)))
+    return kept if branch.types is None else kept.filter(column(schema.type).isin(sorted(branch.types)))
+
+
+def _by_place(events: DataFrame) -> DataFrame:
+    """The same columns named by their place: mapInArrow takes a dot in a name for a field of a struct."""
+    return events.toDF(*(f"c{place}" for place in range(len(events.columns))))
+
+
+def _listed_types(branch: Branch, schema: EventSchema) -> tuple[str, ...] | None:
+    """The types of a branch in the order of their codes; None where there are too many to search, or they are keys."""
+    if branch.types is None or len(branch.types) > MOST_TYPE_CODES or schema.type in branch.partition:
+        return None
+    return tuple(sorted(branch.types))
+
+
+def _with_type_codes(events: DataFrame, schema: EventSchema, types: tuple[str, ...] | None) -> DataFrame:
+    """Types as small numbers: texts cost a fifth of the whole way from Spark to the engine."""
+    if types is None:
+        return events
+    code = (sf.array_position(sf.array(*map(sf.lit, types)), column(schema.type)) - 1).cast("smallint")
+    return events.withColumn(schema.type, code)
+
+
+def _count_set_aside(events: DataFrame, observation: Observation, schema: EventSchema) -> DataFrame:
+    return events.observe(observation, *_counts(schema))
+
+
+def _counted(events: DataFrame, schema: EventSchema) -> dict[str, int]:
+    """The same counts by a job of their own: where nothing is left to do, Spark skips what would have observed them."""
+    (counts,) = events.agg(*_counts(schema)).collect()
+    return counts.asDict()
+
+
+def _counts(schema: EventSchema) -> list[Column]:
+    no_time, no_type = column(schema.time).isNull(), column(schema.type).isNull()
+    return [
+        sf.count(sf.lit(1)).alias("rows"),
+        sf.count_if(no_time).alias("null_times"),
+        sf.count_if(no_type).alias("null_types"),
+        sf.count_if(no_time | no_type).alias("set_aside"),
+    ]
+
+
+def _count_overflows(result: DataFrame, observation: Observation, program: Program) -> DataFrame:
+    """Count the exact counts that are null because they exceed 64 bits."""
+    queries: dict[str, list[str]] = {}
+    for compiled in program.queries.values():
+        for output in compiled.outputs:
+            if output.function == "COUNT":
+                queries.setdefault(output.label, []).append(compiled.query.name)
+    missing = [sf.count_if(column(label).isNull() & column("query").isin(names)) for label, names in queries.items()]
+    overflows = reduce(Column.__add__, missing, sf.lit(0).cast("bigint"))
+    return result.observe(observation, sf.coalesce(overflows, sf.lit(0)).alias("overflows"))
+
+
+def _observed(observation: Observation) -> dict[str, int]:
+    """What the first action on the result counted; nothing where Spark skipped that part of it."""
+    found: list[dict[str, Any]] = []
+
+    def get() -> None:
+        try:
+            found.append(observation.get)
+        except Exception:  # noqa: BLE001 - a classic session fails in many ways to read an observation that saw nothing
+            found.append({})
+
+    # Without an action a classic session would wait without end.
+    waiting = threading.Thread(target=get, daemon=True)
+    waiting.start()
+    waiting.join(METRICS_TIMEOUT)
+    if not found:
+        raise RunError("metrics come with the first action on the result: none has run yet")
+    return found[0]

@@ -1,0 +1,76 @@
+"""Finds a Java that Spark can run on."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from motet.errors import MotetError
+
+OLDEST = 17
+# The long-term releases that Spark 4 is tested on come before any other.
+PREFERRED = (17, 21)
+HOW_TO_GET_IT = (
+    "Spark needs Java 17 or 21 and none was found: install one (Debian: apt install openjdk-17-jre-headless; "
+    "macOS: brew install openjdk@17; any system: conda install openjdk=17) or set JAVA_HOME."
+)
+
+
+def java_home() -> Path:
+    """The home of the Java to run: what JAVA_HOME names if it will do, else the best one installed."""
+    named = os.environ.get("JAVA_HOME")
+    if named and (java_version(Path(named)) or 0) >= OLDEST:
+        return Path(named)
+    found = [(version, home) for home in _installed() if (version := java_version(home) or 0) >= OLDEST]
+    if not found:
+        raise MotetError(HOW_TO_GET_IT)
+    # The first found wins among equals, and those on PATH are found first.
+    return min(found, key=lambda candidate: (candidate[0] not in PREFERRED, candidate[0]))[1]
+
+
+def java_version(home: Path) -> int | None:
+    """The feature release (17, 21, ...) of the Java at a home; None where there is none."""
+    if not (home / "bin" / "java").exists():
+        return None
+    release = home / "release"
+    text = release.read_text(errors="replace") if release.exists() else _reported_version(home)
+    version = re.search(r'(?:JAVA_VERSION=|version )"(?:1\.)?(\d+)', text)
+    return int(version[1]) if version else None
+
+
+def _reported_version(home: Path) -> str:
+    try:
+        return subprocess.run([home / "bin" / "java", "-version"], capture_output=True, text=True, timeout=30).stderr
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+
+
+def _installed() -> Iterator[Path]:
+    on_path = shutil.which("java")
+    if on_path:
+        yield Path(on_path).resolve().parent.parent
+    if sys.platform == "darwin":
+        yield from _mac_homes()
+    for folder in (Path("/usr/lib/jvm"), Path("/usr/java"), Path("/opt/java"), Path.home() / ".sdkman/candidates/java"):
+        if folder.is_dir():
+            yield from sorted(folder.iterdir())
+
+
+def _mac_homes() -> Iterator[Path]:
+    for release in PREFERRED:
+        try:
+            answer = subprocess.run(
+                ["/usr/libexec/java_home", "-v", str(release)], capture_output=True, text=True, timeout=30
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return
+        if answer.returncode == 0:
+            yield Path(answer.stdout.strip())
+    for prefix in (Path("/opt/homebrew/opt"), Path("/usr/local/opt")):
+        for home in sorted(prefix.glob("openjdk*")):
+            yield home / "libexec/openjdk.jdk/Contents/Home"

@@ -1,0 +1,54 @@
+"""Takes statistics from events in a Spark DataFrame; equal to those of `motet.statistics.profile`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+
+from motet.spark.tables import as_events, column, microseconds, present
+from motet.statistics.model import Statistics
+
+
+def profile(
+    df: DataFrame, time: str = "time", type: str = "type", keys: Sequence[str] = (), time_unit: str = "s"
+) -> Statistics:
+    """The statistics of a DataFrame of events, by two aggregations in Spark."""
+    read = as_events(df, time, type, *keys)
+    moment = microseconds(read, time, time_unit)
+    no_time, no_type = column(time).isNull(), column(type).isNull()
+    # Few rows: one for each type, with and without a time.
+    by_type = (
+        read.groupBy(column(type).cast("string").alias("type"), no_time.alias("no_time"))
+        .agg(sf.count(sf.lit(1)).alias("rows"), sf.min(moment).alias("first"), sf.max(moment).alias("last"))
+        .toArrow()
+        .to_pylist()
+    )
+    events = [row for row in by_type if row["type"] is not None and not row["no_time"]]
+    partitions = _partitions(read.filter(~no_time & ~no_type & present(read, keys)), keys, moment)
+    return Statistics(
+        counts={row["type"]: row["rows"] for row in sorted(events, key=lambda row: row["type"])},
+        first=min((row["first"] for row in events), default=None),
+        last=max((row["last"] for row in events), default=None),
+        keys=tuple(keys),
+        **partitions,
+        null_times=sum(row["rows"] for row in by_type if row["no_time"]),
+        null_types=sum(row["rows"] for row in by_type if row["type"] is None),
+        set_aside=sum(row["rows"] for row in by_type if row["no_time"] or row["type"] is None),
+    )
+
+
+def _partitions(events: DataFrame, keys: Sequence[str], moment: Column) -> dict[str, int]:
+    names = [f"__key{place}" for place in range(len(keys))]
+    at_one_time = events.groupBy(*(column(key).alias(name) for key, name in zip(keys, names, strict=True)), moment).agg(
+        sf.count(sf.lit(1)).alias("rows")
+    )
+    by_key = at_one_time.groupBy(*names).agg(sf.sum("rows").alias("rows"), sf.sum(sf.col("rows") - 1).alias("ties"))
+    found = by_key.filter(sf.col("rows").isNotNull()).agg(
+        sf.count(sf.lit(1)).alias("partitions"),
+        sf.coalesce(sf.max("rows"), sf.lit(0)).alias("largest_partition"),
+        sf.coalesce(sf.sum("ties"), sf.lit(0)).alias("ties"),
+    )
+    counts: dict[str, int] = found.toArrow().to_pylist()[0]
+    return counts

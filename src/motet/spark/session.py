@@ -1,0 +1,86 @@
+"""Starts a Spark session that suits motet: quiet, in UTC, with workers that have the kernels loaded."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import sys
+import warnings
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from motet.spark.java import java_home
+
+DAEMON = "motet.spark.daemon"
+ROWS_PER_ARROW_BATCH = 50_000
+
+
+def local_session(
+    master: str = "local[*]",
+    *,
+    name: str = "motet",
+    partitions: int | None = None,
+    memory: str | None = None,
+    config: dict[str, str] | None = None,
+) -> SparkSession:
+    """A session on this machine (`local[n]` or `local-cluster[...]`); `config` wins over every setting made here.
+
+    A session that already runs is returned as it is, as `SparkSession.builder` does.
+    """
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    prepare_environment()
+    settings = {
+        "spark.app.name": name,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": str(partitions or 2 * _cores(master)),
+        "spark.sql.adaptive.enabled": "true",
+        "spark.sql.adaptive.coalescePartitions.parallelismFirst": "true",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": str(ROWS_PER_ARROW_BATCH),
+        "spark.python.daemon.module": DAEMON,
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_logging()}",
+        "spark.executor.extraJavaOptions": f"-Dlog4j2.configurationFile={_logging()}",
+        **({"spark.driver.memory": memory} if memory else {}),
+        **(config or {}),
+    }
+    builder = SparkSession.builder.master(master)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    # A local cluster whose driver just goes away fills the screen with the ends of its executors.
+    atexit.register(session.stop)
+    return session
+
+
+def prepare_environment() -> None:
+    """What any session that this process starts needs: a Java, workers that find motet, and quiet."""
+    os.environ["JAVA_HOME"] = str(java_home())
+    # Workers take `python3` from PATH otherwise, which need not be the one that has motet.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    # Executors run in folders of their own, where a relative PYTHONPATH of this process leads nowhere.
+    package_root = str(Path(__file__).resolve().parents[2])
+    paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([*paths, package_root]))
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    warnings.filterwarnings("ignore", category=FutureWarning, module=r"pyspark(\..*)?")
+    warnings.filterwarnings("ignore", category=UserWarning, module=r"pyspark(\..*)?")
+
+
+def _logging() -> str:
+    return Path(__file__).with_name("log4j2.properties").as_uri()
+
+
+def _cores(master: str) -> int:
+    """The cores that a local master runs on: `local[4]`, `local[*]`, `local-cluster[2,1,1024]`."""
+    if cluster := re.fullmatch(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,.*\]", master):
+        return int(cluster[1]) * int(cluster[2])
+    if threads := re.match(r"local\[\s*(\d+)", master):
+        return int(threads[1])
+    return 1 if master == "local" else os.cpu_count() or 1

@@ -1,0 +1,183 @@
+"""Spreads events over tasks: by their key, and where one key holds too many of them, by slices of its time.
+
+A slice [a, b) of a hot key is given to a task with the events of [a - halo, b), and the task reports only what falls
+due in [a, b). The slices of a key cover all time, so the first has no lower bound and the last no upper one.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import functions as sf
+
+from motet.spark.tables import column
+
+ROWS, TIMES = "__rows", "__times"
+LOWER, UPPER, SLICE, TASK = "__lower", "__upper", "__slice", "__task"
+# What a key that is not cut has for a slice.
+WHOLE = -1
+# Fewer rows than this are not worth a task of their own.
+ROWS_PER_TASK = 20_000
+# Finding slices and repeating their halos costs about as much as running the rows, so a key must hold this many times
+# the rows of a fair task before the wait for it is longer.
+HOT = 3
+# A slice must be this many times as long as the events before it that it repeats.
+SLICE_PER_HALO = 2
+# Rows enough to tell the quantiles of a key's times from.
+SAMPLE = 200_000
+_BEFORE_ALL, _AFTER_ALL = -(2**63), 2**63 - 1
+
+Bounds = tuple[int | None, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class BigKey:
+    """A key with many rows: its place in the table of such keys."""
+
+    index: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """The part of a big key that one task works on, without bounds where it is all of it."""
+
+    key: int
+    bounds: Bounds
+    rows: float
+    task: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where rows go: `tasks` of them (None: Spark's choice), by key, save the slices of hot keys that a table lists.
+
+    The table has the key, LOWER and UPPER bound of the times a slice needs, its SLICE number and its TASK. `bounds`
+    has the times it reports, by number.
+    """
+
+    tasks: int | None
+    slices: pa.Table | None = None
+    bounds: dict[int, Bounds] = field(default_factory=dict)
+
+
+def find_layout(events: DataFrame, keys: tuple[str, ...], time: Column, halo: int, partitions: int | None) -> Layout:
+    """Count the rows of each key, and cut the keys that hold too many for one task."""
+    limit = partitions or int(events.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+    largest, rows = _largest_keys(events, keys, 2 * limit)
+    tasks = partitions or max(1, min(limit, rows // ROWS_PER_TASK))
+    share = rows / tasks
+    big = [BigKey(index, count) for index, count in enumerate(largest[ROWS].to_pylist()) if count > share / 2]
+    if not any(key.rows > HOT * share for key in big):
+        return Layout(tasks)
+    names = largest.select(_key_names(keys))
+    times = _quantiles(events, keys, time, names, [key for key in big if key.rows > share], share)
+    pieces = [piece for key in big for piece in _slices(key, times.get(key.index, []), share, halo)]
+    slices = _assign(pieces, (rows - sum(key.rows for key in big)) / tasks, tasks)
+    bounds = {number: piece.bounds for number, piece in enumerate(slices) if piece.bounds != (None, None)}
+    return Layout(tasks, _slice_table(slices, bounds, names, halo), bounds)
+
+
+def arrange(events: DataFrame, keys: tuple[str, ...], time: Column, layout: Layout) -> DataFrame:
+    """Events in the partitions that a layout says; with a last column SLICE where it has bounds."""
+    if layout.slices is None or layout.tasks is None:
+        return by_key(events, keys, layout.tasks)
+    joined = _join(events, keys, layout.slices, time)
+    home = sf.pmod(sf.hash(*(column(key) for key in keys)), sf.lit(layout.tasks)) if keys else sf.lit(0)
+    kept = [column(name) for name in events.columns]
+    if layout.bounds:
+        kept.append(sf.coalesce(sf.col(SLICE), sf.lit(WHOLE)).alias(SLICE))
+    placed = joined.select(*kept, sf.coalesce(sf.col(TASK), home).alias(TASK))
+    return placed.repartitionById(layout.tasks, TASK).drop(TASK)
+
+
+def by_key(events: DataFrame, keys: tuple[str, ...], partitions: int | None) -> DataFrame:
+    """Rows of equal keys in one partition."""
+    if not keys:
+        return events.repartition(1)
+    by = [column(key) for key in keys]
+    # Without a number, Spark may join small partitions into one task.
+    return events.repartition(*by) if partitions is None else events.repartition(partitions, *by)
+
+
+def _largest_keys(events: DataFrame, keys: tuple[str, ...], limit: int) -> tuple[pa.Table, int]:
+    """The keys with most rows, as columns __key0, ..., __rows; and the number of rows of all keys."""
+    total = Observation()
+    named = [column(key).alias(name) for key, name in zip(keys, _key_names(keys), strict=True)]
+    counted = events.groupBy(*named).agg(sf.count(sf.lit(1)).alias(ROWS)).filter(sf.col(ROWS) > 0)
+    largest = counted.observe(total, sf.sum(ROWS).alias(ROWS)).orderBy(sf.desc(ROWS)).limit(limit).toArrow()
+    return largest, (total.get[ROWS] or 0) if largest.num_rows else 0
+
+
+def _quantiles(
+    events: DataFrame, keys: tuple[str, ...], time: Column, names: pa.Table, big: list[BigKey], share: float
+) -> dict[int, list[int]]:
+    """For each key its times at evenly spaced ranks, the first and the last among them, told from a sample."""
+    rows = sum(key.rows for key in big)
+    # All keys are asked for the same percentages, fine enough to take any number of slices from.
+    grid = 4 * math.ceil(max(key.rows for key in big) / share)
+    percentages = [step / grid for step in range(grid + 1)]
+    whole = [Slice(key.index, (None, None), key.rows, task=key.index) for key in big]
+    sample = events.sample(fraction=SAMPLE / rows, seed=1) if rows > SAMPLE else events
+    of_big_keys = _join(sample, keys, _slice_table(whole, {}, names, 0), time).filter(sf.col(TASK).isNotNull())
+    times = sf.percentile_approx(time, percentages, 10 * grid).alias(TIMES)
+    found = of_big_keys.groupBy(TASK).agg(times).toArrow()
+    return dict(zip(found[TASK].to_pylist(), found[TIMES].to_pylist(), strict=True))
+
+
+def _slices(key: BigKey, times: list[int], share: float, halo: int) -> list[Slice]:
+    """One slice for each fair share of rows, unless they would be short beside the halo they repeat."""
+    shortest = max(1, SLICE_PER_HALO * halo)
+    wanted = min(math.ceil(key.rows / share), (times[-1] - times[0]) // shortest) if times else 1
+    cuts: list[int] = []
+    for part in range(1, wanted):
+        cut = times[round(part * (len(times) - 1) / wanted)]
+        if cut - (cuts[-1] if cuts else times[0]) >= shortest:
+            cuts.append(cut)
+    edges = [None, *cuts, None]
+    return [Slice(key.index, bounds, key.rows / (len(edges) - 1)) for bounds in pairwise(edges)]
+
+
+def _assign(slices: list[Slice], others: float, tasks: int) -> list[Slice]:
+    """Give the largest slices first, each to the task with the fewest rows; every task has some `others` already."""
+    loads = [(others, task) for task in range(tasks)]
+    assigned = []
+    for piece in sorted(slices, key=lambda piece: -piece.rows):
+        load, task = heapq.heappop(loads)
+        heapq.heappush(loads, (load + piece.rows, task))
+        assigned.append(replace(piece, task=task))
+    return assigned
+
+
+def _slice_table(slices: list[Slice], bounds: dict[int, Bounds], keys: pa.Table, halo: int) -> pa.Table:
+    """What `Layout.slices` holds. Keys that are not cut share one number, so that a task runs them in one call."""
+    lower = [_BEFORE_ALL if piece.bounds[0] is None else piece.bounds[0] - halo for piece in slices]
+    upper = [_AFTER_ALL if piece.bounds[1] is None else piece.bounds[1] for piece in slices]
+    numbers = [number if number in bounds else WHOLE for number in range(len(slices))]
+    return pa.table(
+        {
+            **{name: keys[name].take(pa.array([piece.key for piece in slices])) for name in keys.column_names},
+            LOWER: pa.array(lower, pa.int64()),
+            UPPER: pa.array(upper, pa.int64()),
+            SLICE: pa.array(numbers, pa.int32()),
+            TASK: pa.array([piece.task for piece in slices], pa.int32()),
+        }
+    )
+
+
+def _join(events: DataFrame, keys: tuple[str, ...], table: pa.Table, time: Column) -> DataFrame:
+    """Events beside each slice of a table that needs them; beside nothing where their key has none."""
+    small = sf.broadcast(events.sparkSession.createDataFrame(table))
+    condition = (time >= sf.col(LOWER)) & (time < sf.col(UPPER))
+    for key, name in zip(keys, _key_names(keys), strict=True):
+        condition = (column(key) == sf.col(name)) & condition
+    return events.join(small, condition, "left")
+
+
+def _key_names(keys: tuple[str, ...]) -> list[str]:
+    return [f"__key{place}" for place in range(len(keys))]

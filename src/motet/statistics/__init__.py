@@ -1,0 +1,1 @@
+"""Facts about event data that plans are costed with."""

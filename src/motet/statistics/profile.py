@@ -1,0 +1,68 @@
+"""Takes statistics from events in an Arrow table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from motet.errors import DataError, did_you_mean
+from motet.statistics.model import Statistics
+
+_TIME = "time"
+_TICKS = {"s": 1_000_000, "ms": 1_000, "us": 1}
+
+
+def profile(
+    table: pa.Table, time: str = "time", type: str = "type", keys: Sequence[str] = (), time_unit: str = "s"
+) -> Statistics:
+    """The statistics of a table of events."""
+    for name in (time, type, *keys):
+        if name not in table.column_names:
+            hint = did_you_mean(name, table.column_names)
+            raise DataError(f"the events have no column {name!r}" + (f"; {hint}" if hint else ""))
+    no_time, no_type = pc.is_null(table[time]), pc.is_null(table[type])
+    nowhere = pc.or_(no_time, no_type)
+    events = table.filter(pc.invert(nowhere))
+    times = _microseconds(events[time], time, time_unit)
+    counted = events[type].cast(pa.string()).value_counts()
+    places = pa.table({_TIME: times, **{f"key {place}": _key(events[key]) for place, key in enumerate(keys)}})
+    partitioned = places.drop_null()
+    by_key = partitioned.group_by(places.column_names[1:]).aggregate([(_TIME, "count")])
+    by_time = partitioned.group_by(places.column_names).aggregate([])
+    extremes = pc.min_max(times).as_py()
+    return Statistics(
+        counts={each["values"]: each["counts"] for each in sorted(counted.to_pylist(), key=lambda it: it["values"])},
+        first=extremes["min"],
+        last=extremes["max"],
+        keys=tuple(keys),
+        partitions=by_key.num_rows if partitioned.num_rows else 0,
+        largest_partition=pc.max(by_key[f"{_TIME}_count"]).as_py() or 0,
+        ties=partitioned.num_rows - by_time.num_rows,
+        null_times=pc.sum(no_time).as_py() or 0,
+        null_types=pc.sum(no_type).as_py() or 0,
+        set_aside=pc.sum(nowhere).as_py() or 0,
+    )
+
+
+def _microseconds(column: pa.ChunkedArray, name: str, time_unit: str) -> pa.ChunkedArray:
+    kind = column.type
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        moments = column.cast(pa.timestamp("ns" if getattr(kind, "unit", "") == "ns" else "us"), safe=False)
+        return _whole_microseconds(moments.cast(pa.int64())) if moments.type.unit == "ns" else moments.cast(pa.int64())
+    if not pa.types.is_integer(kind):
+        raise DataError(f"the time column {name!r} is {kind}: a timestamp, date or whole number will do")
+    whole = column.cast(pa.int64())
+    return _whole_microseconds(whole) if time_unit == "ns" else pc.multiply(whole, _TICKS[time_unit])
+
+
+def _whole_microseconds(nanoseconds: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Nanoseconds in microseconds, rounded down also before the epoch, where division rounds up."""
+    quotient = pc.divide(nanoseconds, 1000)
+    return pc.subtract(quotient, pc.less(nanoseconds, pc.multiply(quotient, 1000)).cast(pa.int64()))
+
+
+def _key(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A key whose NaN is null."""
+    return pc.if_else(pc.is_nan(column), None, column) if pa.types.is_floating(column.type) else column

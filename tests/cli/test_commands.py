@@ -1,0 +1,172 @@
+"""The commands do what they say."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from tests.cli.conftest import Motet
+
+from motet.errors import MotetError
+
+ON_SPARK = pytest.param("spark", marks=pytest.mark.spark)
+
+ROWS = [
+    {
+        "query": "pairs",
+        "window_start": 0,
+        "window_end": 10,
+        "group": {"key": "u"},
+        "values": {"COUNT(*)": 2, "total": 6.0},
+    },
+    {"query": "now", "time": 2, "group": {}, "values": {"COUNT(*)": 1}},
+    {"query": "now", "time": 3, "group": {}, "values": {"COUNT(*)": 2}},
+]
+
+
+@pytest.mark.parametrize("engine", ["local", "oracle", ON_SPARK])
+def test_run_gives_the_same_rows_with_every_engine(motet: Motet, queries: Path, events: Path, engine: str) -> None:
+    outcome = motet("run", queries, "--events", events, "--engine", engine, "--format", "jsonl")
+    assert (outcome.status, [json.loads(line) for line in outcome.stdout.splitlines()]) == (0, ROWS)
+    assert "5 rows read in" in outcome.stderr
+
+
+def test_run_shows_a_table_for_each_query(motet: Motet, queries: Path, events: Path) -> None:
+    outcome = motet("run", queries, "--events", events, "--limit", "1")
+    lines = [" ".join(line.split()) for line in outcome.stdout.splitlines()]
+    assert outcome.status == 0
+    assert {"window_start window_end key COUNT(*) total", "0 10 u 2 6", "... and 1 more row"} <= set(lines)
+
+
+@pytest.mark.parametrize("name", ["out.jsonl", "out.csv", "out.parquet", "out.txt"])
+def test_the_name_of_the_output_tells_the_format(motet: Motet, queries: Path, events: Path, name: str) -> None:
+    target = events.parent / name
+    outcome = motet("run", queries, "--events", events, "--output", target)
+    assert (outcome.status, outcome.stdout) == (0, "")
+    if name.endswith("parquet"):
+        assert pq.read_table(target)["query"].to_pylist() == ["pairs", "now", "now"]
+    else:
+        assert "pairs" in target.read_text()
+
+
+def test_times_keep_their_unit(motet: Motet, queries: Path, events: Path) -> None:
+    events.write_text(events.read_text().replace("\n1,", "\n1000,").replace("\n2,", "\n2000,"))
+    outcome = motet("run", queries, "--events", events, "--time-unit", "ms", "--format", "jsonl")
+    assert json.loads(outcome.stdout.splitlines()[0])["window_end"] == 10_000
+
+
+def test_other_columns_may_hold_time_and_type(motet: Motet, queries: Path, events: Path) -> None:
+    events.write_text(events.read_text().replace("time,type", "at,kind"))
+    assert motet("run", queries, "--events", events, "--time", "at", "--type", "kind").status == 0
+
+
+def test_rows_without_time_or_type_are_counted(motet: Motet, queries: Path, events: Path) -> None:
+    events.write_text(events.read_text() + ",A,u,1\n9,,u,1\n")
+    outcome = motet("run", queries, "--events", events)
+    assert "2 rows set aside: no time or no type" in outcome.stderr
+
+
+def test_counts_that_overflow_are_said_and_doubles_are_offered(motet: Motet, tmp_path: Path) -> None:
+    (tmp_path / "q").write_text("RETURN COUNT(*) PATTERN A+")
+    (tmp_path / "e.csv").write_text("time,type\n" + "".join(f"{at},A\n" for at in range(64)))
+    outcome = motet("run", tmp_path / "q", "--events", tmp_path / "e.csv", "--format", "jsonl")
+    assert json.loads(outcome.stdout)["values"] == {"COUNT(*)": None}
+    assert "1 COUNT beyond 2^63 - 1 given as null (--counts double gives them roughly)" in outcome.stderr
+    outcome = motet("run", tmp_path / "q", "--events", tmp_path / "e.csv", "--format", "jsonl", "--counts", "double")
+    assert json.loads(outcome.stdout)["values"] == {"COUNT(*)": 2.0**64}
+
+
+def test_check_counts_what_it_read(motet: Motet, queries: Path, events: Path) -> None:
+    assert motet("check", queries).stdout == f"{queries}: 2 queries, no errors\n"
+    assert motet("check", queries, "--events", events).status == 0
+
+
+def test_check_warns_of_a_type_that_no_event_has(motet: Motet, queries: Path, events: Path) -> None:
+    queries.write_text(queries.read_text().replace("SEQ(A, B)", "SEQ(A, BB)"))
+    outcome = motet("check", queries, "--events", events)
+    assert outcome.status == 0
+    assert "warning: the data has no events of type 'BB' (query now)" in outcome.stderr
+    assert "^^" in outcome.stderr
+
+
+def test_run_leaves_what_is_odd_in_any_case_to_check(motet: Motet, queries: Path, events: Path) -> None:
+    queries.write_text("EVENT unused AS x > 1\n" + queries.read_text().replace("SEQ(A, B)", "SEQ(A, BB)"))
+    checked, ran = motet("check", queries, "--events", events), motet("run", queries, "--events", events)
+    assert (checked.stderr.count("warning:"), ran.stderr.count("warning:")) == (2, 1)
+
+
+def test_plan_shows_branches_units_and_queries(motet: Motet, queries: Path, events: Path) -> None:
+    text = motet("plan", queries, "--events", events).stdout
+    assert text.startswith("2 queries in 1 branch\n")
+    assert "pairs: COUNT(*), total of SEQ(A a, B b) GROUP BY key WITHIN 10 s SLIDE 10 s" in text
+    plan = json.loads(motet("plan", queries, "--events", events, "--format", "json").stdout)
+    assert plan["branches"][0]["partition"] == ["key"]
+
+
+def test_plan_says_how_many_rows_it_reads(motet: Motet, queries: Path, events: Path, tmp_path: Path) -> None:
+    events.write_text(events.read_text() + "9,C,u,1\n" * 5)
+    line = "  rows of types A, B: 5 of 10 (50%)\n"
+    assert line in motet("plan", queries, "--events", events).stdout
+    (tmp_path / "s.json").write_text(motet("profile", "--events", events, "--format", "json").stdout)
+    assert line in motet("plan", queries, "--statistics", tmp_path / "s.json").stdout
+
+
+def test_plan_takes_events_or_statistics(motet: Motet, queries: Path, events: Path) -> None:
+    outcome = motet("plan", queries, "--events", events, "--statistics", events)
+    assert (outcome.status, outcome.stdout) == (2, "")
+    assert motet("plan", queries, "--statistics", events).status == 2
+
+
+def test_plan_needs_no_events(motet: Motet, queries: Path) -> None:
+    outcome = motet("plan", queries)
+    assert (outcome.status, outcome.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("engine", ["local", ON_SPARK])
+def test_profile_counts_types_and_partitions(motet: Motet, events: Path, engine: str) -> None:
+    text = motet("profile", "--events", events, "--key", "key", "--engine", engine).stdout
+    assert "5 events of 2 types" in text
+    assert "2 partitions by key: 2.5 events each, at most 3" in text
+    found = json.loads(motet("profile", "--events", events, "--engine", engine, "--format", "json").stdout)
+    assert found["counts"] == {"A": 2, "B": 3}
+
+
+@pytest.mark.parametrize("engine", ["local", ON_SPARK])
+def test_the_demo_shows_questions_answers_the_plan_and_the_time(motet: Motet, engine: str) -> None:
+    outcome = motet("demo", "--engine", engine, "--rows", "1")
+    assert outcome.status == 0, outcome.stderr
+    for expected in (
+        "Per airport and day: how often",
+        "1 of 160 rows",
+        "13 queries in 4 branches",
+        "334,264 rows read in",
+    ):
+        assert expected in outcome.stdout
+
+
+def test_the_demo_offers_a_way_without_java(motet: Motet, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere() -> None:
+        raise MotetError("Spark needs Java 17")
+
+    monkeypatch.setattr("motet.spark.java.java_home", nowhere)
+    outcome = motet("demo")
+    assert outcome.status == 1
+    assert outcome.stderr == "error: Spark needs Java 17\nWithout Java: motet demo --engine local\n"
+
+
+def test_help_teaches_by_example(motet: Motet) -> None:
+    for command in ("check", "plan", "run", "profile", "demo"):
+        assert f"\n      motet {command} " in motet(command, "--help").stdout
+
+
+def test_a_reader_that_has_had_enough_is_no_error(queries: Path, events: Path) -> None:
+    command = (
+        f"{sys.executable} -c 'from motet.cli import main; main()' run {queries} --events {events} --format csv | true"
+    )
+    ended = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=120)
+    assert "Traceback" not in ended.stderr
+    assert "Exception" not in ended.stderr

@@ -1,0 +1,85 @@
+"""What the documents show is what happens."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import runpy
+import shlex
+from pathlib import Path
+
+import pytest
+
+from motet.cli import main
+from motet.language import parse
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def blocks(page: str, kind: str) -> list[str]:
+    """The fenced blocks of a kind."""
+    return re.findall(rf"^```{kind}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+
+
+def trimmed(text: str) -> list[str]:
+    return [line.rstrip() for line in text.strip().splitlines()]
+
+
+def printed(run: str, names: dict[str, object]) -> str:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(run, names)
+    return out.getvalue()
+
+
+def test_the_commands_of_the_readme_print_what_it_shows(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    for block in blocks(README, "console"):
+        command, _, expected = block.partition("\n")
+        monkeypatch.setattr("sys.argv", shlex.split(command.removeprefix("$ ")))
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert not ended.value.code
+        assert trimmed(capsys.readouterr().out) == trimmed(expected)
+
+
+def test_the_queries_of_the_readme_are_the_example() -> None:
+    assert blocks(README, "sql")[0] == (ROOT / "examples" / "flights.motet").read_text()
+
+
+def test_the_python_of_the_readme_prints_what_it_shows() -> None:
+    assert trimmed(printed(blocks(README, "python")[0], {})) == trimmed(blocks(README, "text")[0])
+
+
+@pytest.mark.spark
+def test_the_spark_of_the_readme_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    in_process, on_spark = blocks(README, "python")
+    assert "knock_on" in printed(in_process.partition("flights =")[0] + on_spark, {})
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "examples").glob("*.motet")), ids=lambda file: file.name)
+def test_examples_parse(file: Path) -> None:
+    assert parse(file.read_text()).queries
+
+
+def test_the_queries_of_the_language_page_parse() -> None:
+    for block in blocks((ROOT / "docs" / "language.md").read_text(), "sql"):
+        assert parse(block).queries
+
+
+@pytest.mark.parametrize("name", ["in_python.py", pytest.param("on_spark.py", marks=pytest.mark.spark)])
+def test_examples_run(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(ROOT / "examples" / name))
+    assert capsys.readouterr().out
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+        assert (page.parent / target).exists(), target

@@ -1,0 +1,74 @@
+"""Plans as text: what runs together, how, and what is shared."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+from syrupy.assertion import SnapshotAssertion
+
+from motet.engine import EventSchema, Program, compile_workload
+from motet.explain.statistics import statistics_text
+from motet.explain.text import plan_json, plan_text
+from motet.explain.words import words_above
+from motet.language import parse
+from motet.statistics.model import Statistics
+
+WORKLOAD = """\
+EVENT big AS x > 10
+
+QUERY two
+RETURN COUNT(*) PATTERN SEQ(A, B) WHERE [key] WITHIN 10 min SLIDE 1 min
+
+-- Three steps,
+-- the first two as above.
+QUERY three
+RETURN COUNT(*) PATTERN SEQ(A, B, C) WHERE [key] WITHIN 10 min SLIDE 1 min
+
+QUERY growing
+RETURN MAX(b.x) PATTERN big+ b WHERE b.x < NEXT(b).x GROUP BY key WITHIN 5 min
+
+QUERY all
+RETURN COUNT(*) PATTERN AND(A, C c) WHERE c.x > 3
+"""
+
+
+def program() -> Program:
+    columns = pa.schema([("time", pa.timestamp("us")), ("type", pa.string()), ("key", pa.string()), ("x", pa.int64())])
+    return compile_workload(parse(WORKLOAD), EventSchema(columns))
+
+
+def test_a_plan_as_text(snapshot: SnapshotAssertion) -> None:
+    assert plan_text(program(), {"A": 60, "B": 30, "C": 10}) == snapshot
+
+
+def test_a_plan_as_json_says_the_same() -> None:
+    plan = json.loads(plan_json(program()))
+    units = [unit for branch in plan["branches"] for unit in branch["units"]]
+    assert sorted(query["name"] for unit in units for query in unit["queries"]) == ["all", "growing", "three", "two"]
+    shared = next(unit for unit in units if len(unit["queries"]) == 2)
+    assert (shared["totals"], shared["totals_apart"]) == (4, 7)
+
+
+def test_the_comment_above_a_query_is_what_it_says_of_itself() -> None:
+    workload = parse(WORKLOAD)
+    assert words_above(workload["three"], workload) == "Three steps, the first two as above."
+    assert words_above(workload["growing"], workload) == ""
+
+
+def test_statistics_as_text() -> None:
+    day = 86_400_000_000
+    found = Statistics({"A": 3, "B": 1}, 0, day, ("key",), 2, 3, 1, null_times=1, null_types=0, set_aside=1)
+    assert statistics_text(found).splitlines() == [
+        "4 events of 2 types",
+        "from 1970-01-01 00:00:00 to 1970-01-02 00:00:00",
+        "2 partitions by key: 2.0 events each, at most 3",
+        "1 event (25.0%) with the time of another in the same partition",
+        "1 row set aside: 1 without a time, 0 without a type",
+        "  A             3   75.0%     3.472e-05 /s",
+        "  B             1   25.0%     1.157e-05 /s",
+    ]
+
+
+def test_statistics_of_nothing() -> None:
+    assert statistics_text(Statistics()).startswith("0 events of 0 types\n")

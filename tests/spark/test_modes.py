@@ -1,0 +1,63 @@
+"""Runs on Spark Connect and on a cluster of processes, each in its own process: sessions exclude each other."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import motet
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+PROGRAM = """
+import sys
+sys.path.insert(0, {tests!r})
+from test_batch import COLUMNS, in_process, random_events
+from motet.language import parse
+from motet.spark.batch import run
+from motet.spark.profile import profile
+from motet.testing import assert_same_results
+{session}
+text = '''
+QUERY sliding RETURN COUNT(*), SUM(A.x) PATTERN SEQ(A+, B) WITHIN 40 s SLIDE 10 s GROUP BY k
+QUERY combined RETURN COUNT(*) PATTERN SEQ(A, B) WHERE [k] WITHIN 12 s
+'''
+events = random_events(600)
+df = spark.createDataFrame(events)
+done = run(df, parse(text), partitions=6)
+assert_same_results(done.result.toArrow(), in_process(events, text))
+assert done.metrics()["rows"] == 600
+assert profile(df, keys=["k"]).partitions == 5
+spark.stop()
+print("all the same")
+"""
+CLASSIC = "from motet.spark.session import local_session; spark = local_session({master!r})"
+CONNECT = """
+from motet.spark.session import prepare_environment
+prepare_environment()
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.remote("local[2]").getOrCreate()
+assert "connect" in type(spark).__module__
+"""
+
+
+@pytest.mark.parametrize(
+    "session",
+    [
+        pytest.param(CONNECT, id="connect"),
+        pytest.param(CLASSIC.format(master="local-cluster[2,1,1024]"), id="local-cluster"),
+    ],
+)
+def test_results_are_the_same(session: str, tmp_path: Path) -> None:
+    program = PROGRAM.format(tests=str(Path(__file__).parent), session=session)
+    # What the session of the other tests set must not help this one.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))}
+    environment["PYTHONPATH"] = str(Path(motet.__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=240, cwd=tmp_path, env=environment
+    )
+    assert done.stdout.endswith("all the same\n"), done.stderr[-4000:]

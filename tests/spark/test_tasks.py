@@ -1,0 +1,70 @@
+"""Tasks give the same results however a key is cut by time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from motet.engine import EventSchema, Program, compile_workload
+from motet.language import parse
+from motet.spark.skew import SLICE, Bounds
+from motet.spark.tasks import Received, branch_task, merge_task
+from motet.testing import assert_same_results
+
+QUERIES = {
+    "sliding": "QUERY q RETURN COUNT(*), SUM(A.x) PATTERN SEQ(A+, B) WITHIN 8 s SLIDE 2 s GROUP BY k",
+    "sliding with a trailing NOT": "QUERY q RETURN COUNT(*) PATTERN SEQ(A, B, NOT C) WITHIN 6 s SLIDE 3 s GROUP BY k",
+    "continuous": "QUERY q RETURN COUNT(*), MAX(B.x) PATTERN SEQ(A, B) WITHIN 5 s GROUP BY k",
+    "continuous with a trailing NOT": "QUERY q RETURN COUNT(*) PATTERN SEQ(A, B, NOT C) WITHIN 5 s GROUP BY k",
+    "combined": "QUERY q RETURN COUNT(*), AVG(A.x) PATTERN SEQ(A, B) WHERE [k] WITHIN 8 s SLIDE 4 s",
+    "combined and continuous": "QUERY q RETURN COUNT(*) PATTERN SEQ(A, B) WHERE [k] WITHIN 5 s",
+    "one partition": "QUERY q RETURN COUNT(*) PATTERN SEQ(A, NOT C, B) WITHIN 4 s",
+}
+COLUMNS = pa.schema([("time", pa.int64()), ("type", pa.string()), ("k", pa.string()), ("x", pa.int64())])
+EVENTS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "time": st.integers(0, 40),
+            "type": st.sampled_from("ABC"),
+            "k": st.sampled_from("pq"),
+            "x": st.integers(0, 9),
+        }
+    ),
+    max_size=40,
+)
+
+
+def results(program: Program, parts: Sequence[tuple[pa.Table, Bounds]]) -> pa.Table:
+    """What the tasks of a run give for parts of the events."""
+    (branch,) = program.branches
+    bounds = {number: part[1] for number, part in enumerate(parts)} if len(parts) > 1 else {}
+    rows = [part.select(branch.columns) for part, _ in parts]
+    if bounds:
+        rows = [part.append_column(SLICE, pa.array([n] * len(part), pa.int32())) for n, part in enumerate(rows)]
+    received = Received(rows[0].drop_columns([SLICE] if bounds else []).schema, "type", None, bounds)
+    batches = branch_task(program, 0, received)(iter(pa.concat_tables(rows).to_batches()))
+    if branch.needs_combine:
+        batches = merge_task(program)(batches)
+    return pa.Table.from_batches(batches, program.result_schema)
+
+
+@pytest.mark.parametrize("name", QUERIES)
+@given(rows=EVENTS, cuts=st.sets(st.integers(-5, 50), min_size=1, max_size=4))
+def test_cut_anywhere_gives_the_same_results(name: str, rows: list[dict[str, object]], cuts: set[int]) -> None:
+    program = compile_workload(parse(QUERIES[name]), EventSchema(COLUMNS))
+    halo = program.branches[0].halo
+    assert halo is not None
+    events = pa.Table.from_pylist(rows, COLUMNS)
+    times = pc.multiply(events["time"], 1_000_000)
+    parts = []
+    for start, end in pairwise([None, *(cut * 1_000_000 for cut in sorted(cuts)), None]):
+        after = pc.greater_equal(times, -(2**62) if start is None else start - halo)
+        before = pc.less(times, 2**62 if end is None else end)
+        parts.append((events.filter(pc.and_(after, before)), (start, end)))
+    assert_same_results(results(program, parts), results(program, [(events, (None, None))]))
