@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from motet.spark import skew
-from motet.spark.skew import SLICE, BigKey, Slice, arrange, find_layout
+from motet.spark.skew import SLICE, BigKey, Layout, Slice, arrange, find_layout
 
 TIMES = st.integers(-(10**6), 10**6)
 
@@ -81,10 +81,19 @@ def test_rows_without_a_partition_are_one_hot_key(spark: SparkSession) -> None:
 
 
 @pytest.mark.spark
-def test_even_keys_and_few_rows_are_left_to_hashing(spark: SparkSession) -> None:
+def test_even_keys_are_left_to_hashing(spark: SparkSession) -> None:
     even = spark.range(4000).select(sf.col("id").alias("t"), (sf.col("id") % 100).alias("k"))
-    layout = find_layout(even, ("k",), sf.col("t"), 1, 3)
-    assert layout.slices is None
-    assert layout.tasks == 3
-    assert find_layout(even, ("k",), sf.col("t"), 1, None).tasks == 1
-    assert find_layout(even.limit(0), ("k",), sf.col("t"), 1, None).tasks == 1
+    assert find_layout(even, ("k",), sf.col("t"), 1, 5) == Layout(5)
+    assert find_layout(even, ("k",), sf.col("t"), 1, 2) == Layout(2)
+
+
+@pytest.mark.spark
+def test_few_rows_take_few_tasks(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(skew, "ROWS_PER_TASK", 1000)
+    spark.conf.set("spark.sql.shuffle.partitions", 5)
+    try:
+        for rows, tasks in ((0, 1), (900, 1), (3500, 3), (20_000, 5)):
+            even = spark.range(rows).select(sf.col("id").alias("t"), (sf.col("id") % 100).alias("k"))
+            assert find_layout(even, ("k",), sf.col("t"), 1, None) == Layout(tasks)
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", 3)

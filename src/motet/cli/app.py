@@ -9,7 +9,21 @@ from typing import Annotated
 
 import typer
 
-from motet.cli.options import Counts, Engine, Events, File, Master, Reader, Shown, Time, TimeUnit, Type, Unit
+from motet.cli.options import (
+    Counts,
+    Engine,
+    Events,
+    File,
+    Master,
+    Optimizer,
+    Reader,
+    Sharing,
+    Shown,
+    Time,
+    TimeUnit,
+    Type,
+    Unit,
+)
 from motet.cli.report import FAILED, report, say
 from motet.io.results import Format
 
@@ -87,6 +101,7 @@ def plan(
     time: Time = "time",
     type: Type = "type",
     time_unit: Unit = TimeUnit.SECONDS,
+    optimizer: Sharing = Optimizer.AUTO,
     format: Annotated[Shown, typer.Option(help="For people or for programs.")] = Shown.TEXT,
 ) -> None:
     """Show how queries would run, and what they share.
@@ -100,7 +115,7 @@ def plan(
 
     if events is not None and statistics is not None:
         raise typer.BadParameter("give --events or --statistics, not both")
-    commands.plan(file, events, statistics, Settings(time, type, time_unit), format)
+    commands.plan(file, events, statistics, Settings(time, type, time_unit, optimizer=optimizer), format)
 
 
 @app.command()
@@ -121,6 +136,7 @@ def run(
         typer.Option(help="By default what the name of the output says, else a table.", show_default=False),
     ] = None,
     counts: Annotated[Counts, typer.Option(help="Whole numbers up to 2^63 - 1, or floating.")] = Counts.EXACT,
+    optimizer: Sharing = Optimizer.AUTO,
     limit: Annotated[int, typer.Option(min=0, help="Rows of each query shown on the terminal; 0 for all.")] = 20,
     master: Master = "local[*]",
 ) -> None:
@@ -136,7 +152,7 @@ def run(
 
     if format is Format.PARQUET and output is None:
         raise typer.BadParameter("parquet is not for terminals: name a file with --output")
-    settings = Settings(time, type, time_unit, counts)
+    settings = Settings(time, type, time_unit, counts, optimizer=optimizer)
     commands.run(file, events, settings, engine, master, commands.Output.to(output, format, limit or None))
 
 

@@ -40,6 +40,14 @@ class Counts(StrEnum):
     DOUBLE = "double"
 
 
+class Optimizer(StrEnum):
+    """What queries share."""
+
+    AUTO = "auto"
+    PREFIX = "prefix"
+    NONE = "none"
+
+
 class Shown(StrEnum):
     """How plans and statistics are written."""
 
@@ -55,3 +63,4 @@ Time = Annotated[str, typer.Option(help="Column that holds the time.")]
 Type = Annotated[str, typer.Option(help="Column that holds the event type.")]
 Unit = Annotated[TimeUnit, typer.Option(help="What a whole-number time counts.")]
 Master = Annotated[str, typer.Option(help="Spark master, for --engine spark.")]
+Sharing = Annotated[Optimizer, typer.Option(help="What queries share: equal prefixes, or nothing.")]

@@ -16,7 +16,7 @@ from motet.engine.encode import Encoded, place_column, ranked_words, values_of_p
 from motet.engine.program import Program
 from motet.engine.schema import TICKS
 from motet.kernels.combine import sum_groups, sweep_groups
-from motet.kernels.tables import COMPLETES, END, KEY, QUERY, START
+from motet.kernels.tables import END, START, owners
 from motet.kernels.totals import COUNT_OVER, COUNT_SURE, NOTHING, Layout, layout_of
 from motet.plan.channels import Output
 from motet.plan.compiled import CompiledQuery
@@ -40,19 +40,20 @@ def partials_of(
     size = len(labels)
     keys = encoded.keys
     numbers = np.array([compiled.number for compiled in queries], np.int32)
-    of_key = pa.array(labels[:, KEY])
-    columns: dict[str, pa.Array] = {"query": pa.array(numbers[labels[:, QUERY]])}
+    query, key, completes = owners(labels)
+    of_key = pa.array(key)
+    columns: dict[str, pa.Array] = {"query": pa.array(numbers[query])}
     for at, name in enumerate(program.partition):
         data_type = program.partial_schema.field(f"k{at}").type
         columns[f"k{at}"] = keys[name].take(of_key).cast(data_type) if name in keys else pa.nulls(size, data_type)
     columns["start"] = pa.array(labels[:, START])
     columns["end"] = pa.array(labels[:, END])
     columns["seq"] = pa.array(np.arange(size))
-    columns["done"] = pa.array(labels[:, COMPLETES] == 1)
+    columns["done"] = pa.array(completes)
     columns |= _totals_columns(program, whole, real, layout, size)
     if program.texts:
         words = [_encoded_words(program, compiled, encoded) for compiled in queries]
-        columns |= _text_columns(program, queries, labels[:, QUERY], columns, words)
+        columns |= _text_columns(program, queries, query, columns, words)
     return pa.table(columns, schema=program.partial_schema)
 
 

@@ -48,14 +48,25 @@ def _run_unit(
     events, _ = unit_events(encoded, unit)
     if not len(events.time):
         return []
-    tables = []
+    found = run_unit(unit, encoded, events, bounds)
+    return [
+        partials_of(program, labels, whole, real, layout, unit.queries, encoded)
+        for labels, whole, real, layout in found
+    ]
+
+
+def run_unit(
+    unit: Unit, encoded: Encoded, events: Events, bounds: tuple[int, int] = (int(LONG_AGO), int(FOREVER) + 1)
+) -> list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], Layout]]:
+    """Labels and totals of results, by layout of the totals."""
+    found = []
     for layout in layouts_of(*unit.queries[0].channels.shape, rarely_large=unit.strategy is Strategy.STACKS):
         labels, whole, real, overflowed = _kernel(unit, encoded, events, layout, bounds)
-        tables.append(partials_of(program, labels, whole, real, layout, unit.queries, encoded))
+        found.append((labels, whole, real, layout))
         if not overflowed.any():
             break
         events = only_keys(events, overflowed)[0]
-    return tables
+    return found
 
 
 def _kernel(

@@ -7,9 +7,14 @@ from numpy.typing import NDArray
 
 from motet.kernels.jit import kernel
 from motet.kernels.steps import (
+    DUE,
+    FIRST_DUE,
+    LAST_DUE,
+    WAITING,
     Nodes,
     count_alone,
     negated,
+    no_windows_due,
     note_due,
     note_negs,
     settle,
@@ -107,7 +112,7 @@ def run_slots(
     is_start = marked(machine.starts, nodes)
     fresh = np.zeros(nodes + 1, np.int32)
     last_neg = np.empty(queries.neg.size + 1, np.int64)
-    due = np.empty((2, count), np.int64)
+    due = np.empty((DUE, count + 1), np.int64)
     began = np.empty(slots if mode == STARTS else 1, np.int64)
     wi, wf = np.zeros(layout.ni + layout.nm, np.int64), np.zeros(layout.nf, np.float64)
     zero, nought = nothing_weighs(layout), np.zeros(layout.nf, np.float64)
@@ -146,8 +151,7 @@ def begin_key(state: NDArray[np.int64], first: int, due: NDArray[np.int64], last
     state[HI] = -1
     state[EMPTY] = 1
     fill(last_neg, LONG_AGO)
-    fill(due[0], 0)
-    fill(due[1], -1)
+    no_windows_due(due)
 
 
 @kernel
@@ -197,6 +201,7 @@ def _run_key(
     aligned = unit == 0 or all_divide(unit, within)
     newest_only = mode != WINDOWS
     negs = queries.neg.size
+    accept_offsets, accept = queries.accept_offsets, queries.accept
     e = state[AT]
     while True:
         flush = e >= end
@@ -250,7 +255,10 @@ def _run_key(
                 for at in range(starts.size):
                     clear(q, g, layout, (starts[at] * slots + hi) * layout.words, 1)
             elif after > e + 1 or code[block + DONE_QUERIES] > 0:
-                note_due(code, klass, width, within, slide, due, e, after, now)
+                note_due(
+                    code, klass, width, within, slide, accept_offsets, accept, touched, due,
+                    e, after, now, state[BASE] + hi,
+                )  # fmt: skip
         if negs > 0:
             note_negs(code, klass, width, last_neg, e, after, now)
         e = after
@@ -415,6 +423,7 @@ def advance(
             for node in range(touched.size):
                 if touched[node]:
                     clear(q, g, layout, node * slots * layout.words, hi + 1)
+                    touched[node] = False
         base = oldest if mode == WINDOWS else newest
         opened = np.int64(0)
     else:
@@ -470,16 +479,16 @@ def close_windows(
     """Report every window that has ended by now and may hold a match."""
     words = layout.words
     base, hi = state[BASE], state[HI]
-    for query in range(queries.within.size):
-        if due[0, query] > due[1, query]:
-            continue
+    waiting = 0
+    for place in range(due[WAITING, -1]):
+        query = due[WAITING, place]
         step, within = queries.slide[query], queries.within[query]
-        last = due[1, query]
+        last = due[LAST_DUE, query]
         if step > 0:
             last = min(last, (now - within) // step)
         elif now < FOREVER:
-            continue
-        for k in range(due[0, query], last + 1):
+            last = due[FIRST_DUE, query] - 1
+        for k in range(due[FIRST_DUE, query], last + 1):
             start = k * step
             end = start + within if step > 0 else FOREVER
             if end < emit_from or end >= emit_to:
@@ -488,7 +497,12 @@ def close_windows(
                 continue
             row = state[ROW]
             if row == labels.shape[0]:
-                due[0, query] = k
+                due[FIRST_DUE, query] = k
+                # Those still to be looked at stay on the list.
+                for rest in range(place, due[WAITING, -1]):
+                    due[WAITING, waiting] = due[WAITING, rest]
+                    waiting += 1
+                due[WAITING, -1] = waiting
                 return NEEDS_ROOM
             low, high = np.int64(0), np.int64(0)
             if unit > 0:
@@ -505,7 +519,11 @@ def close_windows(
             if holds_any(out, out_g, layout, row * words):
                 put_label(labels, row, query, key, start, end, True)
                 state[ROW] = row + 1
-        due[0, query] = max(due[0, query], last + 1)
+        due[FIRST_DUE, query] = max(due[FIRST_DUE, query], last + 1)
+        if due[FIRST_DUE, query] <= due[LAST_DUE, query]:
+            due[WAITING, waiting] = query
+            waiting += 1
+    due[WAITING, -1] = waiting
     return DONE
 
 

@@ -14,9 +14,14 @@ from numpy.typing import NDArray
 from motet.kernels.jit import kernel
 from motet.kernels.slots import DONE, NEEDS_ROOM, OVERFLOWED, Labels, nothing_weighs
 from motet.kernels.steps import (
+    DUE,
+    FIRST_DUE,
+    LAST_DUE,
+    WAITING,
     Nodes,
     count_alone,
     negated,
+    no_windows_due,
     note_due,
     note_negs,
     settle,
@@ -63,10 +68,12 @@ from motet.kernels.totals import (
     copy_totals,
     holds_any,
     new_totals,
+    room_for_totals,
     set_one,
     wider_totals,
 )
 
+MOST_ROOM = 1 << 23
 NEEDS_FRONT = 3
 NEEDS_GROUPS = 4
 
@@ -107,16 +114,19 @@ def run_stacks(
     back, back_g = new_totals(nodes * rank, layout)
     suffix, suffix_g = new_totals(nodes * rank, layout)
     front, front_g = new_totals(64 * rank, layout)
-    labels = np.empty((1024, LABELS), np.int64)
-    out, out_g = new_totals(1024, layout)
+    # Room for a result at every event: memory that is never written costs nothing.
+    room = min(events.time.size, MOST_ROOM) + 2
+    labels = np.empty((room, LABELS), np.int64)
+    out, out_g = room_for_totals(room, layout)
     groups = np.empty(1024, np.int64)
     overflowed = np.zeros(keys, np.bool_)
-    touched = np.zeros(nodes, np.bool_)
+    touched = np.empty(nodes, np.bool_)
     is_start = np.zeros(nodes, np.bool_)
     accepting = marked(queries.accept, nodes)
+    single = _single_steps(machine.code, accepting, rows_before, rank, layout)
     fresh = np.zeros(nodes + 1, np.int32)
     last_neg = np.empty(queries.neg.size + 1, np.int64)
-    due = np.empty((2, 1), np.int64)
+    due = np.empty((DUE, 2), np.int64)
     wi, wf = np.zeros(layout.ni + layout.nm, np.int64), np.zeros(layout.nf, np.float64)
     zero, nought = nothing_weighs(layout), np.zeros(layout.nf, np.float64)
     state = np.zeros(STATE, np.int64)
@@ -126,14 +136,15 @@ def run_stacks(
         for at in (LO, MIDDLE, HI, BASE):
             state[at] = 0
         fill(last_neg, LONG_AGO)
-        due[0, 0] = 0
-        due[1, 0] = -1
+        no_windows_due(due)
+        for node in range(nodes):  # a product has entries for every settled node
+            touched[node] = machine.fold[node] == node
         _reset(back, back_g, layout, settled)
         status = NEEDS_ROOM
         while status != DONE and status != OVERFLOWED:
             status = _run_key(
                 state, key, events.offsets[key + 1], back, back_g, suffix, suffix_g,
-                front, front_g, labels, out, out_g, groups, layout, settled, rows_before,
+                front, front_g, labels, out, out_g, groups, layout, settled, single,
                 events.time, events.enter, events.leave, events.klass, events.whole, events.real,
                 machine.code, machine.fold, queries, queries.accept, queries.fresh, accepting, touched, is_start, fresh,
                 last_neg, due, queries.within[0], queries.slide[0], queries.expiries[0], ranked, emit_from, emit_to,
@@ -170,7 +181,7 @@ def _run_key(
     groups: Times,
     layout: Layout,
     settled: Nodes,
-    rows_before: Nodes,
+    single: Nodes,
     time: Times,
     enter: Times,
     leave: Times,
@@ -211,7 +222,7 @@ def _run_key(
             state[AT] = e
             bad = _count_on(
                 state, key, end, back, back_g, front, front_g, labels, out, out_g, groups, rank, time, enter, leave,
-                klass, code, accept, accepting, rows_before, within, emit_from, emit_to, layout.counts,
+                klass, accept, single, within, emit_from, emit_to, layout.counts,
             )  # fmt: skip
             if bad < 0:
                 return OVERFLOWED
@@ -228,10 +239,10 @@ def _run_key(
             return NEEDS_ROOM
 
         if slide > 0:
-            if due[0, 0] <= due[1, 0] and due[0, 0] * slide + within <= now:
+            if due[FIRST_DUE, 0] <= due[LAST_DUE, 0] and due[FIRST_DUE, 0] * slide + within <= now:
                 status = _close_windows(
                     state, key, e, end, back, back_g, suffix, suffix_g, front, front_g, labels, out, out_g, groups,
-                    layout, settled, time, klass, whole, real, code, fold, queries, accept, last_neg, due,
+                    layout, settled, single, time, klass, whole, real, code, fold, queries, accept, last_neg, due,
                     within, slide, now, emit_from, emit_to, wi, wf, zero, nought,
                 )  # fmt: skip
                 if status != DONE:
@@ -256,8 +267,8 @@ def _run_key(
                     if (hi - keep) * rank * words > front.size:
                         return NEEDS_FRONT
                     bad |= _sweep(
-                        front, front_g, back, back_g, suffix, suffix_g, layout, settled, code, klass, fold, whole,
-                        real, groups, keep, hi, min(e, end), wi, wf, zero, nought,
+                        front, front_g, back, back_g, suffix, suffix_g, layout, settled, single, code, klass, fold,
+                        whole, real, groups, keep, hi, min(e, end), wi, wf, zero, nought,
                     )  # fmt: skip
                     state[MIDDLE] = hi
                     state[BASE] = keep
@@ -321,9 +332,39 @@ def _run_key(
         if bad < 0:
             return OVERFLOWED
         if slide > 0:
-            note_due(code, klass, width, queries.within, queries.slide, due, e, after, now)
+            note_due(
+                code, klass, width, queries.within, queries.slide, queries.accept_offsets, accept, touched, due,
+                e, after, now, now // slide,
+            )  # fmt: skip
+            due[WAITING, -1] = 0
             note_negs(code, klass, width, last_neg, e, after, now)
         e = after
+
+
+# What a class does that takes one step and nothing else: first words of its source and target, the rows of a product
+# that
+# the step can change (0: it is no such class), and whether it completes matches.
+SOURCE = 0
+TARGET = 1
+ROWS = 2
+ACCEPTS = 3
+SINGLE = 4
+
+
+@kernel
+def _single_steps(code: Code, accepting: Flags, rows_before: Nodes, rank: int, layout: Layout) -> Nodes:
+    """The classes of one step, as a table; none where totals are more than one word."""
+    classes = code[0] if code.size > 0 else 0
+    single = np.zeros(classes * SINGLE, np.int32)
+    for number in range(classes):
+        block = code[number]
+        if layout.words == 1 and code[block + IS_DIRECT] and code[block + DIRECT] == 1 and code[block + MOVES] == 0:
+            source, target = code[block + BLOCK], code[block + BLOCK + 1]
+            single[number * SINGLE + SOURCE] = source * rank
+            single[number * SINGLE + TARGET] = target * rank
+            single[number * SINGLE + ROWS] = rows_before[source]
+            single[number * SINGLE + ACCEPTS] = accepting[target]
+    return single
 
 
 @kernel
@@ -344,10 +385,8 @@ def _count_on(
     enter: Times,
     leave: Times,
     klass: NDArray[np.int32],
-    code: Code,
     accept: Nodes,
-    accepting: Flags,
-    rows_before: Nodes,
+    single: Nodes,
     within: int,
     emit_from: int,
     emit_to: int,
@@ -362,12 +401,14 @@ def _count_on(
     lo, middle, hi, base, row = state[LO], state[MIDDLE], state[HI], state[BASE], state[ROW]
     bad = np.int64(0)
     e = state[AT]
+    following = time[e] if e < end else FOREVER
     while e < end:
-        now = time[e]
-        if e + 1 < end and time[e + 1] == now:
+        now = following
+        following = time[e + 1] if e + 1 < end else FOREVER
+        if following == now:
             break
-        block = code[klass[e]]
-        if code[block + IS_DIRECT] == 0 or code[block + MOVES] > 0:
+        kind = klass[e] * SINGLE
+        if single[kind + ROWS] == 0:
             break
         keep = lo
         while keep < hi and leave[e] - enter[groups[keep]] >= within:
@@ -381,27 +422,23 @@ def _count_on(
         hi += 1
         completed = False
         top = (lo - base) * rank
-        step = block + BLOCK
-        for _ in range(code[block + DIRECT]):
-            source, target = code[step] * rank, code[step + 1] * rank
-            rows = rows_before[code[step]]
-            if accepting[code[step + 1]]:
-                if lo >= middle:
-                    completed |= back_g[source] != 0.0 if shadowed else back[source] != 0
-                elif shadowed:
-                    for p in range(rows):
-                        completed |= back_g[source + p] != 0.0 and front_g[top + p] != 0.0
-                else:
-                    for p in range(rows):
-                        completed |= back[source + p] != 0 and front[top + p] != 0
-            for p in range(rows):
-                total = back[target + p] + back[source + p]
-                back[target + p] = total
-                bad |= total
-            if shadowed:
+        source, target, rows = single[kind + SOURCE], single[kind + TARGET], single[kind + ROWS]
+        if single[kind + ACCEPTS]:
+            if lo >= middle:
+                completed = back_g[source] != 0.0 if shadowed else back[source] != 0
+            elif shadowed:
                 for p in range(rows):
-                    back_g[target + p] += back_g[source + p]
-            step += 2
+                    completed |= back_g[source + p] != 0.0 and front_g[top + p] != 0.0
+            else:
+                for p in range(rows):
+                    completed |= (back[source + p] != 0) & (front[top + p] != 0)
+        for p in range(rank):
+            total = back[target + p] + back[source + p]
+            back[target + p] = total
+            bad |= total
+        if shadowed:
+            for p in range(rows):
+                back_g[target + p] += back_g[source + p]
         if bad < 0 and not shadowed:
             return bad
         if completed and now >= emit_from and now < emit_to:
@@ -417,7 +454,8 @@ def _count_on(
                         x, y = front[top + p], back[first + p]
                         count += x * y
                         if not shadowed:
-                            size += float(x) * float(y)
+                            if (x | y) >> 30 != 0:  # else neither the product nor a sum of a few is near 64 bits
+                                size += float(x) * float(y)
                         elif front_g[top + p] != 0.0 and back_g[first + p] != 0.0:
                             size += front_g[top + p] * back_g[first + p]
             if not size < (SHADOW_LIMIT if shadowed else COUNT_SURE):
@@ -453,6 +491,7 @@ def _close_windows(
     groups: Times,
     layout: Layout,
     settled: Nodes,
+    single: Nodes,
     time: Times,
     klass: NDArray[np.int32],
     whole: Words,
@@ -476,10 +515,10 @@ def _close_windows(
     """Report every window that has ended by now and may hold a match, letting what lies before it expire."""
     rank = settled.size
     words = layout.words
-    last = min(due[1, 0], (now - within) // slide)
-    for k in range(due[0, 0], last + 1):
+    last = min(due[LAST_DUE, 0], (now - within) // slide)
+    for k in range(due[FIRST_DUE, 0], last + 1):
         opened = k * slide
-        due[0, 0] = k
+        due[FIRST_DUE, 0] = k
         if opened + within < emit_from or opened + within >= emit_to:
             continue
         row, hi = state[ROW], state[HI]
@@ -493,8 +532,8 @@ def _close_windows(
             if (hi - keep) * rank * words > front.size:
                 return NEEDS_FRONT
             bad |= _sweep(
-                front, front_g, back, back_g, suffix, suffix_g, layout, settled, code, klass, fold, whole, real, groups,
-                keep, hi, min(e, end), wi, wf, zero, nought,
+                front, front_g, back, back_g, suffix, suffix_g, layout, settled, single, code, klass, fold, whole, real,
+                groups, keep, hi, min(e, end), wi, wf, zero, nought,
             )  # fmt: skip
             state[MIDDLE] = hi
             state[BASE] = keep
@@ -506,7 +545,7 @@ def _close_windows(
                 state[ROW] = row + 1
         if bad < 0:
             return OVERFLOWED
-    due[0, 0] = max(due[0, 0], last + 1)
+    due[FIRST_DUE, 0] = max(due[FIRST_DUE, 0], last + 1)
     return DONE
 
 
@@ -579,6 +618,7 @@ def _sweep(
     g: Floats,
     layout: Layout,
     settled: Nodes,
+    single: Nodes,
     code: Code,
     klass: NDArray[np.int32],
     fold: Nodes,
@@ -603,6 +643,23 @@ def _sweep(
     for group in range(hi - 1, lo - 1, -1):
         first = groups[group]
         after = groups[group + 1] if group + 1 < hi else end
+        kind = klass[first] * SINGLE
+        if after == first + 1 and single[kind + ROWS] > 0:
+            source, target = single[kind + SOURCE], single[kind + TARGET]
+            for p in range(rank):
+                total = suffix[source + p] + suffix[target + p]
+                suffix[source + p] = total
+                bad |= total
+            to = (group - lo) * size
+            for p in range(rank):
+                front[to + p] = suffix[p]
+            if layout.counts:
+                bad = np.int64(0)
+                for p in range(rank):
+                    g[source + p] += g[target + p]
+                for p in range(rank):
+                    front_g[to + p] = g[p]
+            continue
         block = code[klass[first]]
         if after == first + 1 and code[block + IS_DIRECT]:
             if code[block + MOVES] > 0:
@@ -611,17 +668,6 @@ def _sweep(
                     clear(suffix, g, layout, code[move + 2 * at] * size, rank)
             for at in range(code[block + DIRECT] - 1, -1, -1):
                 step = block + BLOCK + at * width
-                if layout.words == 1:
-                    source, target = code[step] * rank, code[step + 1] * rank
-                    for p in range(rank):
-                        total = suffix[source + p] + suffix[target + p]
-                        suffix[source + p] = total
-                        bad |= total
-                    if layout.counts:
-                        bad = np.int64(0)
-                        for p in range(rank):
-                            g[source + p] += g[target + p]
-                    continue
                 if weighs:
                     weigh(wi, wf, layout, code, step, whole, real, first)
                 bad |= carry(suffix, g, layout, code[step + 1] * size, code[step] * size, rank, wi, wf)

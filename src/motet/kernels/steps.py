@@ -10,6 +10,7 @@ from motet.kernels.tables import (
     BLOCK,
     DIRECT,
     DONE,
+    LONG_AGO,
     MOVES,
     NEGS,
     STEPS,
@@ -54,6 +55,9 @@ def take_alone(
     step = block + BLOCK
     for _ in range(code[block + DIRECT]):
         source, target = code[step], code[step + 1]
+        if not touched[source]:
+            step += width
+            continue
         if weighs:
             weigh(wi, wf, layout, code, step, whole, real, e)
         touched[target] = True
@@ -87,9 +91,10 @@ def count_alone(
     step = block + BLOCK
     for _ in range(code[block + DIRECT]):
         source, target = code[step], code[step + 1]
-        touched[target] = True
-        first = hi if newest_only and is_start[source] else lo
-        add_counts(q, g, source * slots + first, target * slots + first, hi - first + 1)
+        if touched[source]:
+            touched[target] = True
+            first = hi if newest_only and is_start[source] else lo
+            add_counts(q, g, source * slots + first, target * slots + first, hi - first + 1)
         step += 2
 
 
@@ -123,6 +128,9 @@ def take_tied(
         step = steps_at(block, code, width)
         for _ in range(code[block + STEPS]):
             source, target = code[step], code[step + 1]
+            if not touched[source]:
+                step += width
+                continue
             weigh(wi, wf, layout, code, step, whole, real, a)
             touch(touched, fold, fresh, target)
             first = hi if newest_only and is_start[source] else lo
@@ -208,6 +216,24 @@ def settle(
     return bad
 
 
+# Rows of the table of windows that have to report, a column to a query, and one more.
+FIRST_DUE = 0
+LAST_DUE = 1
+NOTED = 2  # the pane in which this was last looked at
+WAITING = 3  # a list of the queries with windows due, its length in the last column
+DUE = 4
+
+
+@kernel
+def no_windows_due(due: NDArray[np.int64]) -> None:
+    """Empty the table of windows that have to report."""
+    for query in range(due.shape[1]):
+        due[FIRST_DUE, query] = 0
+        due[LAST_DUE, query] = -1
+        due[NOTED, query] = LONG_AGO
+        due[WAITING, query] = 0
+
+
 @kernel
 def note_due(
     code: Code,
@@ -215,13 +241,17 @@ def note_due(
     width: int,
     within: Times,
     slide: Times,
+    accept_offsets: Times,
+    accept: Nodes,
+    touched: Flags,
     due: NDArray[np.int64],
     e: int,
     after: int,
     now: int,
+    pane: int,
 ) -> None:
-    """Remember, for each query that may just have been completed, which windows have to report: from due[0] to
-    due[1].
+    """Remember, for each query that may just have been completed, which windows have to report; once in a pane is
+    enough.
     """
     for a in range(e, after):
         block = code[klass[a]]
@@ -230,12 +260,19 @@ def note_due(
         done = done_at(block, code, width)
         for at in range(done, done + code[block + DONE]):
             query = code[at]
-            if slide[query] == 0:
-                due[1, query] = 0
+            if due[NOTED, query] == pane:
                 continue
-            if due[1, query] < due[0, query]:
-                due[0, query] = (now - within[query]) // slide[query] + 1
-            due[1, query] = now // slide[query]
+            reached = False
+            for node in range(accept_offsets[query], accept_offsets[query + 1]):
+                reached |= touched[accept[node]]
+            if not reached:
+                continue
+            due[NOTED, query] = pane
+            if due[LAST_DUE, query] < due[FIRST_DUE, query]:
+                due[FIRST_DUE, query] = (now - within[query]) // slide[query] + 1 if slide[query] > 0 else 0
+                due[WAITING, due[WAITING, -1]] = query
+                due[WAITING, -1] += 1
+            due[LAST_DUE, query] = now // slide[query] if slide[query] > 0 else 0
 
 
 @kernel

@@ -115,13 +115,12 @@ def weigh(wi: Words, wf: Floats, layout: Layout, code: Code, step: int, whole: W
         wf[c] = 0.0 if row == NEVER else real[row, e]
 
 
-# Labels of a result row.
-QUERY = 0
-KEY = 1
-START = 2
-END = 3
-COMPLETES = 4  # 1: a result; 0: only a change, for combining
-LABELS = 5
+# Labels of a result row: whose it is (query, key and whether it is a result or only a change, for combining), and its
+# times.
+OWNER = 0
+START = 1
+END = 2
+LABELS = 3
 
 
 @kernel
@@ -177,8 +176,12 @@ def move_down(array: NDArray[np.int64], first: int, last: int) -> None:
 @kernel
 def put_label(labels: NDArray[np.int64], row: int, query: int, key: int, start: int, end: int, completes: bool) -> None:
     """Fill in a row's labels; its totals are there already."""
-    labels[row, QUERY] = query
-    labels[row, KEY] = key
+    labels[row, OWNER] = (query << 33) | (key << 1) | completes
     labels[row, START] = start
     labels[row, END] = end
-    labels[row, COMPLETES] = completes
+
+
+def owners(labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], Flags]:
+    """The query and key of each row, and whether it is a result."""
+    owner = labels[:, OWNER]
+    return owner >> 33, (owner >> 1) & (2**32 - 1), (owner & 1) == 1

@@ -69,17 +69,23 @@ def layouts_of(ni: int, nf: int, nm: int, rarely_large: bool) -> list[Layout]:
 @kernel
 def new_totals(count: int, layout: Layout) -> tuple[Words, Floats]:
     """Room for totals, all empty. O(count * words)."""
-    q = np.empty(count * layout.words, np.int64)
-    g = np.empty(count, np.float64) if layout.counts else q.view(np.float64)
+    q, g = room_for_totals(count, layout)
     clear(q, g, layout, 0, count)
     return q, g
+
+
+@kernel
+def room_for_totals(count: int, layout: Layout) -> tuple[Words, Floats]:
+    """Room for totals that will be written before they are read."""
+    q = np.empty(count * layout.words, np.int64)
+    return q, np.empty(count, np.float64) if layout.counts else q.view(np.float64)
 
 
 @kernel
 def wider_totals(q: Words, g: Floats, layout: Layout) -> tuple[Words, Floats]:
     """The same totals with room for twice as many."""
     count = q.size // layout.words
-    wider, wider_g = new_totals(2 * count, layout)
+    wider, wider_g = room_for_totals(2 * count, layout)
     copy_totals(q, g, 0, wider, wider_g, 0, count, layout)
     return wider, wider_g
 

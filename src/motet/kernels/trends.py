@@ -35,7 +35,7 @@ from motet.kernels.slots import (
     report_completed,
     slot_capacity,
 )
-from motet.kernels.steps import note_due, note_negs, settle, take_moves, touch
+from motet.kernels.steps import DUE, note_due, note_negs, settle, take_moves, touch
 from motet.kernels.tables import (
     FOREVER,
     LABELS,
@@ -203,7 +203,7 @@ def run_trends(
     overflowed = np.zeros(keys, np.bool_)
     fresh = np.zeros(nodes + 1, np.int32)
     last_neg = np.empty(queries.neg.size + 1, np.int64)
-    due = np.empty((2, 1), np.int64)
+    due = np.empty((DUE, 2), np.int64)
     began = np.empty(slots if mode == STARTS else 1, np.int64)
     state = np.zeros(STATE + 1, np.int64)
     for key in range(keys):
@@ -330,7 +330,10 @@ def _run_key(
                 for at in range(starts.size):
                     clear(q, g, layout, (starts[at] * slots + hi) * layout.words, 1)
             else:
-                note_due(code, klass, width, queries.within, queries.slide, due, e, after, now)
+                note_due(
+                    code, klass, width, queries.within, queries.slide, queries.accept_offsets, queries.accept,
+                    touched, due, e, after, now, state[BASE] + hi,
+                )  # fmt: skip
         note_negs(code, klass, width, last_neg, e, after, now)
         e = after
 

@@ -69,6 +69,8 @@ class Layout:
 def find_layout(events: DataFrame, keys: tuple[str, ...], time: Column, halo: int, partitions: int | None) -> Layout:
     """Count the rows of each key, and cut the keys that hold too many for one task."""
     limit = partitions or int(events.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+    if limit <= HOT:
+        return Layout(partitions)
     largest, rows = _largest_keys(events, keys, 2 * limit)
     tasks = partitions or max(1, min(limit, rows // ROWS_PER_TASK))
     share = rows / tasks

@@ -1,0 +1,5 @@
+"""`python -m motet`: the command line."""
+
+from motet.cli import main
+
+main()
