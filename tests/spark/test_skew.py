@@ -20,7 +20,7 @@ TIMES = st.integers(-(10**6), 10**6)
 
 @given(st.lists(TIMES, min_size=1, max_size=30).map(sorted), st.integers(1, 8), st.integers(0, 10**5))
 def test_slices_follow_each_other_and_are_long_beside_their_halo(times: list[int], parts: int, halo: int) -> None:
-    slices = skew._slices(BigKey(0, 100), times, 100 / parts, halo)
+    slices = skew._slices(BigKey(0, 100, times[0], times[-1]), times, 100 / parts, halo)
     bounds = [piece.bounds for piece in slices]
     assert len(slices) <= parts + 1
     assert bounds[0][0] is None
@@ -34,7 +34,7 @@ def test_slices_follow_each_other_and_are_long_beside_their_halo(times: list[int
 @pytest.mark.parametrize(("last", "halo", "slices"), [(100, 60, 1), (1000, 100, 5), (10**6, 100, 10), (1000, 0, 10)])
 def test_a_key_is_cut_less_where_slices_would_be_short(last: int, halo: int, slices: int) -> None:
     times = [last * step // 40 for step in range(41)]
-    assert len(skew._slices(BigKey(0, 1000), times, 100, halo)) == slices
+    assert len(skew._slices(BigKey(0, 1000, times[0], times[-1]), times, 100, halo)) == slices
 
 
 @given(st.lists(st.integers(1, 100), min_size=1, max_size=20), st.integers(2, 6))

@@ -12,13 +12,14 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as sf
 
 from motet.spark.tables import column
 
-ROWS, TIMES = "__rows", "__times"
-LOWER, UPPER, SLICE, TASK = "__lower", "__upper", "__slice", "__task"
+ROWS, FIRST, LAST, BUCKET = "__rows", "__first", "__last", "__bucket"
+LOWER, START, UPPER, SLICE, TASK, PLACE = "__lower", "__start", "__upper", "__slice", "__task", "__place"
 # What a key that is not cut has for a slice.
 WHOLE = -1
 # Fewer rows than this are not worth a task of their own.
@@ -28,8 +29,12 @@ ROWS_PER_TASK = 20_000
 HOT = 3
 # A slice must be this many times as long as the events before it that it repeats.
 SLICE_PER_HALO = 2
-# Rows enough to tell the quantiles of a key's times from.
+# Rows enough to tell where those of a big key are.
 SAMPLE = 200_000
+# Stretches of equal length into which the time of a big key is cut to see where its rows are.
+BUCKETS = 256
+# Up to this many slices, rows find theirs by conditions written out; beyond, by a join.
+WRITTEN_OUT = 32
 _BEFORE_ALL, _AFTER_ALL = -(2**63), 2**63 - 1
 
 Bounds = tuple[int | None, int | None]
@@ -37,10 +42,12 @@ Bounds = tuple[int | None, int | None]
 
 @dataclass(frozen=True, slots=True)
 class BigKey:
-    """A key with many rows: its place in the table of such keys."""
+    """A key with many rows: its place in the table of such keys, and its first and last time."""
 
     index: int
     rows: int
+    first: int
+    last: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +64,8 @@ class Slice:
 class Layout:
     """Where rows go: `tasks` of them (None: Spark's choice), by key, save the slices of hot keys that a table lists.
 
-    The table has the key, LOWER and UPPER bound of the times a slice needs, its SLICE number and its TASK. `bounds`
-    has the times it reports, by number.
+    The table has the key, LOWER and UPPER bound of the times a slice needs, its own START, its SLICE number and its
+    TASK. `bounds` has the times it reports, by number.
     """
 
     tasks: int | None
@@ -71,14 +78,15 @@ def find_layout(events: DataFrame, keys: tuple[str, ...], time: Column, halo: in
     limit = partitions or int(events.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
     if limit <= HOT:
         return Layout(partitions)
-    largest, rows = _largest_keys(events, keys, 2 * limit)
+    largest, rows = _largest_keys(events, keys, time, 2 * limit)
     tasks = partitions or max(1, min(limit, rows // ROWS_PER_TASK))
     share = rows / tasks
-    big = [BigKey(index, count) for index, count in enumerate(largest[ROWS].to_pylist()) if count > share / 2]
+    listed = zip(*(largest[name].to_pylist() for name in (ROWS, FIRST, LAST)), strict=True)
+    big = [BigKey(index, *found) for index, found in enumerate(listed) if found[0] > share / 2]
     if not any(key.rows > HOT * share for key in big):
         return Layout(tasks)
     names = largest.select(_key_names(keys))
-    times = _quantiles(events, keys, time, names, [key for key in big if key.rows > share], share)
+    times = _times(events, keys, time, names, [key for key in big if key.rows > share])
     pieces = [piece for key in big for piece in _slices(key, times.get(key.index, []), share, halo)]
     slices = _assign(pieces, (rows - sum(key.rows for key in big)) / tasks, tasks)
     bounds = {number: piece.bounds for number, piece in enumerate(slices) if piece.bounds != (None, None)}
@@ -89,7 +97,7 @@ def arrange(events: DataFrame, keys: tuple[str, ...], time: Column, layout: Layo
     """Events in the partitions that a layout says; with a last column SLICE where it has bounds."""
     if layout.slices is None or layout.tasks is None:
         return by_key(events, keys, layout.tasks)
-    joined = _join(events, keys, layout.slices, time)
+    joined = _beside_slices(events, keys, layout.slices, time)
     home = sf.pmod(sf.hash(*(column(key) for key in keys)), sf.lit(layout.tasks)) if keys else sf.lit(0)
     kept = [column(name) for name in events.columns]
     if layout.bounds:
@@ -107,29 +115,49 @@ def by_key(events: DataFrame, keys: tuple[str, ...], partitions: int | None) -> 
     return events.repartition(*by) if partitions is None else events.repartition(partitions, *by)
 
 
-def _largest_keys(events: DataFrame, keys: tuple[str, ...], limit: int) -> tuple[pa.Table, int]:
-    """The keys with most rows, as columns __key0, ..., __rows; and the number of rows of all keys."""
+def _largest_keys(events: DataFrame, keys: tuple[str, ...], time: Column, limit: int) -> tuple[pa.Table, int]:
+    """The keys with most rows, as columns __key0, ..., __rows, __first, __last; and the number of rows of all keys."""
     total = Observation()
     named = [column(key).alias(name) for key, name in zip(keys, _key_names(keys), strict=True)]
-    counted = events.groupBy(*named).agg(sf.count(sf.lit(1)).alias(ROWS)).filter(sf.col(ROWS) > 0)
+    found = [sf.count(sf.lit(1)).alias(ROWS), sf.min(time).alias(FIRST), sf.max(time).alias(LAST)]
+    counted = events.groupBy(*named).agg(*found).filter(sf.col(ROWS) > 0)
     largest = counted.observe(total, sf.sum(ROWS).alias(ROWS)).orderBy(sf.desc(ROWS)).limit(limit).toArrow()
     return largest, (total.get[ROWS] or 0) if largest.num_rows else 0
 
 
-def _quantiles(
-    events: DataFrame, keys: tuple[str, ...], time: Column, names: pa.Table, big: list[BigKey], share: float
+def _times(
+    events: DataFrame, keys: tuple[str, ...], time: Column, names: pa.Table, big: list[BigKey]
 ) -> dict[int, list[int]]:
-    """For each key its times at evenly spaced ranks, the first and the last among them, told from a sample."""
-    rows = sum(key.rows for key in big)
-    # All keys are asked for the same percentages, fine enough to take any number of slices from.
-    grid = 4 * math.ceil(max(key.rows for key in big) / share)
-    percentages = [step / grid for step in range(grid + 1)]
+    """For each key times at about evenly spaced ranks, the first and the last among them, told from a histogram of
+    a sample.
+    """
     whole = [Slice(key.index, (None, None), key.rows, task=key.index) for key in big]
+    widths = {key.index: max(1, -(-(key.last - key.first + 1) // BUCKETS)) for key in big}
+    rows = sum(key.rows for key in big)
     sample = events.sample(fraction=SAMPLE / rows, seed=1) if rows > SAMPLE else events
-    of_big_keys = _join(sample, keys, _slice_table(whole, {}, names, 0), time).filter(sf.col(TASK).isNotNull())
-    times = sf.percentile_approx(time, percentages, 10 * grid).alias(TIMES)
-    found = of_big_keys.groupBy(TASK).agg(times).toArrow()
-    return dict(zip(found[TASK].to_pylist(), found[TIMES].to_pylist(), strict=True))
+    of_big_keys = _beside_slices(sample, keys, _slice_table(whole, {}, names, 0), time).filter(sf.col(TASK).isNotNull())
+    bucket = sf.lit(None).cast("bigint")
+    for key in big:
+        place = sf.floor((time - sf.lit(key.first)) / sf.lit(widths[key.index]))
+        bucket = sf.when(sf.col(TASK) == key.index, place.cast("bigint")).otherwise(bucket)
+    counted = of_big_keys.groupBy(sf.col(TASK), bucket.alias(BUCKET)).agg(sf.count(sf.lit(1)).alias(ROWS)).toArrow()
+    found = {}
+    for key in big:
+        own = counted.filter(pc.equal(counted[TASK], key.index)).sort_by(BUCKET)
+        found[key.index] = _evenly(key, own[BUCKET].to_pylist(), own[ROWS].to_pylist(), widths[key.index])
+    return found
+
+
+def _evenly(key: BigKey, buckets: list[int], rows: list[int], width: int) -> list[int]:
+    """Times that have about equally many rows between them, by buckets and their rows; at most `BUCKETS` of them."""
+    share = sum(rows) / BUCKETS
+    times = [key.first]
+    passed = 0.0
+    for bucket, count in zip(buckets, rows, strict=True):
+        passed += count
+        while passed >= share * len(times) and len(times) < BUCKETS:
+            times.append(min(key.last, key.first + (bucket + 1) * width))
+    return [*times, key.last]
 
 
 def _slices(key: BigKey, times: list[int], share: float, halo: int) -> list[Slice]:
@@ -159,16 +187,41 @@ def _assign(slices: list[Slice], others: float, tasks: int) -> list[Slice]:
 def _slice_table(slices: list[Slice], bounds: dict[int, Bounds], keys: pa.Table, halo: int) -> pa.Table:
     """What `Layout.slices` holds. Keys that are not cut share one number, so that a task runs them in one call."""
     lower = [_BEFORE_ALL if piece.bounds[0] is None else piece.bounds[0] - halo for piece in slices]
+    start = [_BEFORE_ALL if piece.bounds[0] is None else piece.bounds[0] for piece in slices]
     upper = [_AFTER_ALL if piece.bounds[1] is None else piece.bounds[1] for piece in slices]
     numbers = [number if number in bounds else WHOLE for number in range(len(slices))]
     return pa.table(
         {
             **{name: keys[name].take(pa.array([piece.key for piece in slices])) for name in keys.column_names},
             LOWER: pa.array(lower, pa.int64()),
+            START: pa.array(start, pa.int64()),
             UPPER: pa.array(upper, pa.int64()),
             SLICE: pa.array(numbers, pa.int32()),
             TASK: pa.array([piece.task for piece in slices], pa.int32()),
         }
+    )
+
+
+def _beside_slices(events: DataFrame, keys: tuple[str, ...], table: pa.Table, time: Column) -> DataFrame:
+    """Events with the SLICE and TASK of each slice of a table that needs them; with nulls where their key has none."""
+    plain = all(isinstance(value, int | str) for name in _key_names(keys) for value in table[name].to_pylist())
+    if not plain or table.num_rows > WRITTEN_OUT:
+        return _join(events, keys, table, time)
+    own, again = sf.lit(None).cast("int"), sf.lit(None).cast("int")
+    for number, row in enumerate(table.to_pylist()):
+        matches = sf.lit(True)
+        for key, name in zip(keys, _key_names(keys), strict=True):
+            matches = matches & (column(key) == sf.lit(row[name]))
+        own = sf.when(matches & (time >= row[START]) & (time < row[UPPER]), sf.lit(number)).otherwise(own)
+        if row[LOWER] < row[START]:
+            again = sf.when(matches & (time >= row[LOWER]) & (time < row[START]), sf.lit(number)).otherwise(again)
+    placed = events.withColumn(PLACE, own)
+    if (table[LOWER].to_numpy() < table[START].to_numpy()).any():
+        # Reading the few rows of halos once more costs less than making a list of places for every row.
+        placed = placed.union(events.withColumn(PLACE, again).filter(sf.col(PLACE).isNotNull()))
+    return placed.select(
+        *(column(name) for name in events.columns),
+        *(sf.get(sf.array(*map(sf.lit, table[name].to_pylist())), sf.col(PLACE)).alias(name) for name in (SLICE, TASK)),
     )
 
 

@@ -52,6 +52,9 @@ def present(events: DataFrame, names: Sequence[str]) -> Column:
     return reduce(Column.__and__, [*conditions, *(~sf.isnan(column(name)) for name in floating)], sf.lit(True))
 
 
+UTC_NAMES = ("UTC", "Etc/UTC", "Z", "GMT", "+00:00")
+
+
 def microseconds(df: DataFrame, time: str, time_unit: str) -> Column:
     """The time column as microseconds since the epoch, as the engine reads it."""
     moment = column(time)
@@ -59,7 +62,9 @@ def microseconds(df: DataFrame, time: str, time_unit: str) -> Column:
         case st.TimestampType():
             return sf.unix_micros(moment)
         case st.TimestampNTZType():
-            # A cast to an instant would go through the session's zone; a difference does not.
+            # A cast to an instant goes through the session's zone: in UTC it changes nothing and costs nothing.
+            if df.sparkSession.conf.get("spark.sql.session.timeZone") in UTC_NAMES:
+                return sf.unix_micros(moment.cast("timestamp"))
             epoch = sf.lit("1970-01-01 00:00:00").cast("timestamp_ntz")
             return sf.call_function("div", moment - epoch, sf.expr("INTERVAL '0.000001' SECOND"))
         case st.DateType():
