@@ -9,7 +9,7 @@ PYTEST_FLAGS ?= -q
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format lint types imports suite nojit lock clean
+.PHONY: help demo test check format lint types imports suite nojit bench lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -44,6 +44,9 @@ suite: $(WARM)
 	@$(BIN)/python scripts/check-java
 	$(PYTEST) $(PYTEST_FLAGS) -n $(WORKERS) --dist loadgroup
 
+bench: $(WARM) ## measure: each benchmark compares within one run (about ten minutes)
+	@for name in continuous ecommerce spark_batch memory; do $(BIN)/python -m benchmarks.$$name || exit 1; done
+
 lock: ## resolve the dependencies anew (needs uv)
 	@command -v uv >/dev/null || { echo "make lock needs uv" >&2; exit 1; }
 	uv pip compile $(LOCK_FLAGS) --extra spark pyproject.toml -o requirements/run.lock
@@ -59,7 +62,7 @@ clean: ## remove the environment and every cache
 $(WARM): $(READY) $(wildcard src/motet/kernels/*.py)
 	@echo "compiling kernels (once)"
 	@find src/motet/kernels -name '*.nb[ic]' -delete
-	@$(BIN)/motet demo --engine local > /dev/null
+	@$(BIN)/python -m motet.engine.warm
 	@touch $@
 
 # --require-hashes: nothing is installed that the lock does not name, the build back end included.

@@ -127,9 +127,9 @@ def encode(
 
     times = picked(_numbers(time)).astype(np.int64, copy=False)
     code, values, count = _combined([picked(_numbers(key.indices)) for key in keys], keys, partition, len(times))
-    order, offsets, disordered = order_by_key(code, times, count)
+    order, offsets, disordered = order_by_key(_own(code, np.int32), _own(times, np.int64), count)
     if disordered.any():
-        sort_disordered(order, offsets, disordered, times)
+        sort_disordered(order, offsets, disordered, _own(times, np.int64))
     times = times[order]
     enter, leave = ranks(times, offsets) if ranked else (times, times)
     return Encoded(
@@ -318,7 +318,7 @@ def unit_events(encoded: Encoded, unit: Unit) -> tuple[Events, Ints | None]:
 
     def table(columns: list[Any], dtype: type[np.generic]) -> Any:
         size = len(klass) if at is None else len(at)
-        return np.stack([picked(c) for c in columns]).astype(dtype) if columns else np.zeros((0, size), dtype)
+        return _own(np.stack([picked(c) for c in columns]), dtype) if columns else np.zeros((0, size), dtype)
 
     offsets = encoded.offsets
     if at is not None:
@@ -341,5 +341,10 @@ def only_keys(events: Events, keys: NDArray[np.bool_]) -> tuple[Events, NDArray[
     counts = np.diff(events.offsets)
     kept = np.repeat(keys, counts)
     offsets = np.concatenate(([0], np.cumsum(np.where(keys, counts, 0)))).astype(np.int64)
-    columns: list[Any] = [column[..., kept] for column in events[1:]]
+    columns: list[Any] = [_own(column[..., kept], column.dtype) for column in events[1:]]
     return Events(offsets, *columns), kept
+
+
+def _own(array: Any, dtype: Any) -> Any:
+    """The array in one piece of memory that may be written: the one kind that kernels are compiled for."""
+    return np.require(array, dtype, ["C", "W"])

@@ -66,7 +66,9 @@ def run_trend(program: Program, unit: Unit, encoded: Encoded, bounds: tuple[int,
         if not overflowed.any():
             break
         events, kept = only_keys(events, overflowed)
-        edges = edges._replace(before=edges.before[:, kept], after=edges.after[:, kept])
+        edges = edges._replace(
+            before=np.ascontiguousarray(edges.before[:, kept]), after=np.ascontiguousarray(edges.after[:, kept])
+        )
     return tables
 
 

@@ -554,8 +554,8 @@ def _rebuild(
         _clear_tree(t, index, edge)
         size = 0
         condition = edges.offsets[edge]
-        for x in range(kept):
-            if store.node[x] == edges.source[edge] and edges.before[condition, store.event[x]] >= 0:
+        for x in range(kept):  # of any node: an absence may move an entry to this edge's
+            if edges.before[condition, store.event[x]] >= 0:
                 index.values[edge, size] = edges.before[condition, store.event[x]]
                 size += 1
         for a in range(e, horizon):

@@ -1,0 +1,46 @@
+"""Compiles every kernel, or loads what was compiled before: `python -m motet.engine.warm`.
+
+Two processes that compile the same kernel at once may mix up what they keep on disk, so it is best done once, before
+others start.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from motet.engine import EventSchema, compile_workload, finish, merge, run_branch
+from motet.model.expression import At, Attribute, Comparison
+from motet.model.pattern import Event, Repeat, Seq
+from motet.model.query import Aggregate, Query, Workload
+from motet.model.window import CountWindow, TimeWindow
+
+# Out of order, so that sorting is compiled too.
+_EVENTS = pa.table({"time": [2, 1, 3, 4], "type": ["A", "A", "B", "B"], "k": ["p"] * 4, "x": [1.0, 2.0, 3.0, 4.0]})
+
+
+def warm() -> None:
+    """Run each kind of query once."""
+    program = compile_workload(_every_kind_of_query(), EventSchema(_EVENTS.schema))
+    for index in range(len(program.branches)):
+        finish(program, merge(program, run_branch(program, index, _EVENTS)))
+
+
+def _every_kind_of_query() -> Workload:
+    """Sliding, continuous and count windows, partitions combined or not, and a condition on neighbours."""
+    pattern = Seq((Repeat(Event("A"), 1, None), Event("B")))
+    returns = (Aggregate("COUNT"), Aggregate("SUM", "A", "x"), Aggregate("MIN", "A", "x"))
+    rising = Comparison("<", Attribute("A", "x"), Attribute("A", "x", At.NEXT))
+    sliding, continuous = TimeWindow(4_000_000, 2_000_000), TimeWindow(4_000_000)
+    return Workload(
+        (
+            Query("sliding", pattern, returns, group_by=("k",), window=sliding),
+            Query("combined", pattern, returns, equivalence=("k",), window=sliding),
+            Query("continuous", pattern, returns, equivalence=("k",), window=continuous),
+            Query("counted", pattern, returns, group_by=("k",), window=CountWindow(3)),
+            Query("rising", pattern, returns, (rising,), group_by=("k",), window=continuous),
+        )
+    )
+
+
+if __name__ == "__main__":
+    warm()
