@@ -83,3 +83,11 @@ def test_neg_looks_at_the_whole_window(windows: str) -> None:
 def test_count_windows_count_events_of_any_type(windows: str) -> None:
     query = "RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 3 EVENTS"
     assert counts(query, "a1 x2 b3 x4 b5", windows) == {3: 1}
+
+
+def test_ties_that_exceed_a_count_window_are_in_no_match_and_let_others_expire(windows: str) -> None:
+    table = pa.table({"time": [1, 2, 2, 3], "type": ["A"] * 4, "k": [1, 1, 1, 2], "x": [1, 2, 3, 4]})
+    for condition in ("[k]", "[k] AND NEXT(a).x > a.x"):
+        query = f"RETURN COUNT(*) PATTERN A+ a WHERE {condition} WITHIN 1 EVENTS"
+        rows = execute(table, query, Settings(windows=windows)).table.to_pylist()
+        assert [(row["time"], row["COUNT(*)"]) for row in rows] == [(1, 1), (3, 1)]

@@ -375,7 +375,7 @@ def slot_capacity(events: Events, code: Code, mode: int, unit: int, widest: int)
         begun = np.int64(0)
         oldest = offsets[key]
         for e in range(offsets[key], offsets[key + 1]):
-            while leave[e] - enter[oldest] >= widest:
+            while oldest <= e and leave[e] - enter[oldest] >= widest:
                 begun -= code[code[klass[oldest]] + BEGINS]
                 oldest += 1
             begun += code[code[klass[e]] + BEGINS]

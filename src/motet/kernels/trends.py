@@ -152,7 +152,7 @@ def live_events(events: Events, widest: int) -> tuple[int, int]:
         first = oldest
         for e in range(events.offsets[key], events.offsets[key + 1]):
             if widest > 0:
-                while events.leave[e] - events.enter[oldest] >= widest:
+                while oldest <= e and events.leave[e] - events.enter[oldest] >= widest:
                     oldest += 1
             if events.time[e] != events.time[first]:
                 first = e
