@@ -91,3 +91,8 @@ def test_ties_that_exceed_a_count_window_are_in_no_match_and_let_others_expire(w
         query = f"RETURN COUNT(*) PATTERN A+ a WHERE {condition} WITHIN 1 EVENTS"
         rows = execute(table, query, Settings(windows=windows)).table.to_pylist()
         assert [(row["time"], row["COUNT(*)"]) for row in rows] == [(1, 1), (3, 1)]
+
+
+def test_a_match_that_can_be_read_in_two_ways_counts_once(windows: str) -> None:
+    # D A D is one round of the AND or two.
+    assert counts("RETURN COUNT(*) PATTERN AND(D*, A?)+", "d1 a2 d3", windows) == {None: 7}

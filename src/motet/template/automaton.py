@@ -1,6 +1,6 @@
 """The counting automaton of a query: what each event adds to which total, ties, absences and AND included.
 
-A *node* is a configuration of the pattern: what was bound last on every strand, which absences still hold since
+A *node* is a set of configurations of the pattern: what was bound last on every strand, which absences still hold since
 then, and which strands were bound at the current time (*fresh*). Events carry totals from nodes to fresh nodes;
 when the time is over, absences seen at it move totals to nodes without that hope, and fresh nodes fold into settled
 ones. Every step is linear, so any channel of totals obeys it.
@@ -33,7 +33,10 @@ class Start:
     hopes: frozenset[Guard]
 
 
-Node = Start | Strand
+Configuration = Start | Strand
+
+# All configurations that the same events at the same positions can lead to: a match counts once, however it is read.
+Node = frozenset[Configuration]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,7 @@ class TooManyNodes(Exception):
 def build_automaton(positions: Positions) -> Automaton:
     """Explore all configurations of a pattern and keep those from which a match can still come."""
     explorer = _Explorer(positions)
-    start = Start(frozenset(guard for guard in positions.line.first.values() if guard))
+    start: Node = frozenset((Start(frozenset(guard for guard in positions.line.first.values() if guard)),))
     numbers: dict[Node, int] = {start: 0}
     nodes: list[Node] = [start]
     transitions: list[tuple[int, int, int]] = []
@@ -97,16 +100,20 @@ def build_automaton(positions: Positions) -> Automaton:
     at = 0
     while at < len(nodes):
         node = nodes[at]
-        for position, target in explorer.steps(node):
-            transitions.append((position, at, number(target)))
+        targets: dict[int, set[Configuration]] = {}
+        for configuration in node:
+            for position, target in explorer.steps(configuration):
+                targets.setdefault(position, set()).add(target)
+        for position, reached in sorted(targets.items()):
+            transitions.append((position, at, number(frozenset(reached))))
         for absence in range(len(positions.absences)):
-            moved = explorer.disappoint(node, absence)
+            moved = frozenset(explorer.disappoint(configuration, absence) for configuration in node)
             if moved != node:
                 moves.append((absence, at, number(moved)))
-        folds[at] = number(_settled(node))
+        folds[at] = number(frozenset(_settled(configuration) for configuration in node))
         at += 1
 
-    accepting = {at for at, node in enumerate(nodes) if explorer.accepts(node) and folds[at] == at}
+    accepting = {at for at, node in enumerate(nodes) if any(map(explorer.accepts, node)) and folds[at] == at}
     return _trim(positions, nodes, transitions, moves, folds, accepting)
 
 
@@ -128,7 +135,7 @@ def _trim(
         useful |= more
     kept = [0, *sorted(useful - {0})]
     new = {old: number for number, old in enumerate(kept)}
-    freshness = {old: _fresh_strands(nodes[old]) for old in kept}
+    freshness = {old: max(map(_fresh_strands, nodes[old])) for old in kept}
     ordered = sorted(
         ((p, s, t) for p, s, t in transitions if s in new and t in new), key=lambda edge: -freshness[edge[2]]
     )
@@ -144,13 +151,13 @@ def _trim(
     )
 
 
-def _fresh_strands(node: Node) -> int:
+def _fresh_strands(node: Configuration) -> int:
     if isinstance(node, Start):
         return 0
     return int(node.fresh and not node.operands) + sum(_fresh_strands(strand) for strand in node.operands if strand)
 
 
-def _settled(node: Node) -> Node:
+def _settled(node: Configuration) -> Configuration:
     if isinstance(node, Start):
         return node
     operands = tuple(strand and _settled_strand(strand) for strand in node.operands)
@@ -184,8 +191,8 @@ class _Explorer:
                 for operand in inner.operands:
                     self._collect_hopes(operand)
 
-    def steps(self, node: Node) -> Iterator[tuple[int, Strand]]:
-        """Every (position, fresh node) to which one more event leads."""
+    def steps(self, node: Configuration) -> Iterator[tuple[int, Strand]]:
+        """Every (position, fresh configuration) to which one more event leads."""
         if isinstance(node, Start):
             yield from self._enter(self.line, node.hopes)
         else:
@@ -236,13 +243,13 @@ class _Explorer:
             for operand, strand in zip(item.operands, node.operands, strict=True)
         )
 
-    def accepts(self, node: Node) -> bool:
+    def accepts(self, node: Configuration) -> bool:
         if isinstance(node, Start) or node.item not in self.line.last or not self._complete(node):
             return False
         guard = self.line.last[node.item]
         return guard == OPEN or guard in node.hopes
 
-    def disappoint(self, node: Node, absence: int) -> Node:
+    def disappoint(self, node: Configuration, absence: int) -> Configuration:
         """The configuration after an event that an absence forbids: hopes on it are lost since before this time."""
         kept = frozenset(guard for guard in node.hopes if absence not in guard)
         if isinstance(node, Start):
