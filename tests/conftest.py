@@ -7,17 +7,20 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
-# No deadline: the first example of a kernel pays for its compilation. In CI the same code sees the same examples; at the
-# desk, and with the profile `thorough`, new ones are looked for.
+IN_CI = bool(os.environ.get("CI"))
+
+# No deadline: the first example of a kernel pays for its compilation. In CI the same code sees the same examples; at
+# the desk, and with the profile `thorough`, new ones are looked for.
 settings.register_profile(
     "default",
     deadline=None,
     max_examples=100,
     print_blob=True,
-    derandomize=bool(os.environ.get("CI")),
+    derandomize=IN_CI,
     suppress_health_check=[HealthCheck.too_slow],
+    phases=(Phase.explicit, Phase.reuse, Phase.generate) if IN_CI else tuple(Phase),
 )
 settings.register_profile("nojit", settings.get_profile("default"), max_examples=15)
 settings.register_profile("thorough", settings.get_profile("default"), max_examples=2000)

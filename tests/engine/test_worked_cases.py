@@ -96,3 +96,11 @@ def test_ties_that_exceed_a_count_window_are_in_no_match_and_let_others_expire(w
 def test_a_match_that_can_be_read_in_two_ways_counts_once(windows: str) -> None:
     # D A D is one round of the AND or two.
     assert counts("RETURN COUNT(*) PATTERN AND(D*, A?)+", "d1 a2 d3", windows) == {None: 7}
+
+
+def test_zero_has_no_sign(windows: str) -> None:
+    table = pa.table({"time": [1, 2], "type": ["A", "A"], "x": [0.0, -0.0]})
+    query = "RETURN COUNT(*) PATTERN A+ a WHERE NEXT(a).x * 1 {} a.x"
+    for operator, matches in (("=", 3), (">", 2), (">=", 3), ("!=", 2)):
+        rows = execute(table, query.format(operator), Settings(windows=windows)).table.to_pylist()
+        assert [row["COUNT(*)"] for row in rows] == [matches]

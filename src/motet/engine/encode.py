@@ -68,7 +68,7 @@ def read_column(table: pa.Table, name: str) -> pa.Array:
     if pa.types.is_decimal(column.type):
         column = column.cast(pa.float64())
     if pa.types.is_floating(column.type):
-        column = column.cast(pa.float64())
+        column = pc.add(column.cast(pa.float64()), 0.0)  # -0.0 is 0.0
         nan = pc.is_nan(column)
         if pc.any(nan).as_py():
             column = pc.if_else(pc.fill_null(nan, False), pa.scalar(None, column.type), column)

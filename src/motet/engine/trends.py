@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from motet.engine.encode import Encoded, only_keys, unit_events
@@ -119,6 +120,8 @@ def _codes(
     if len(kinds) > 1:
         sides = [side.cast(pa.float64()) for side in sides]
     both = pa.concat_arrays([side.combine_chunks() if isinstance(side, pa.ChunkedArray) else side for side in sides])
+    if pa.types.is_floating(both.type):
+        both = pc.add(both, 0.0)  # -0.0 is 0.0
     encoded_both = both.dictionary_encode()
     ascending = np.argsort(encoded_both.dictionary.to_numpy(zero_copy_only=False), kind="stable")
     rank = np.empty(len(ascending), np.int64)
