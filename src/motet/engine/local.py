@@ -72,7 +72,6 @@ def run_batches(
     counted = _Counted(program, batches, progress)
     tables: list[pa.Table] = []
     waiting: list[pa.Table] = []
-    overflows = 0
     limit = chunk_rows if ordered and can_be_cut(program) else None
     for partials in _run_chunks(program, counted, limit):
         if _sweeps(program):
@@ -129,7 +128,7 @@ def _run_branches(program: Program, table: pa.Table, emit_from: int | None, emit
 
 def _sweeps(program: Program) -> bool:
     """Whether results have to be combined over time, and so only at the end."""
-    return any(c.combined and c.span.continuous and not c.certain_at_close for c in program.queries.values())
+    return any(compiled.swept for compiled in program.queries.values())
 
 
 def _finished(program: Program, partials: list[pa.Table]) -> pa.Table:

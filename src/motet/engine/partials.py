@@ -161,7 +161,7 @@ def merge(program: Program, partials: pa.Table) -> pa.Table:
             continue
         if not compiled.combined:
             kept.append(partials.take(pa.array(rows)))
-        elif compiled.span.continuous and not compiled.certain_at_close:
+        elif compiled.swept:
             kept.append(_swept(program, compiled, partials.take(pa.array(rows))))
         else:
             kept.append(_summed(program, compiled, partials.take(pa.array(rows))))
@@ -170,7 +170,7 @@ def merge(program: Program, partials: pa.Table) -> pa.Table:
 
 def merge_within(program: Program, partials: pa.Table) -> pa.Table:
     """Combine what one task has of each result; rows that a sweep over time will need are left as they are."""
-    swept = [c.number for c in program.queries.values() if c.combined and c.span.continuous and not c.certain_at_close]
+    swept = [compiled.number for compiled in program.queries.values() if compiled.swept]
     if not swept:
         return merge(program, partials)
     waits = pc.is_in(partials.column("query"), pa.array(swept, pa.int32()))

@@ -63,15 +63,3 @@ def ranks(time: NDArray[np.int64], offsets: NDArray[np.int64]) -> tuple[NDArray[
                 leave[a] = after - offsets[key]
             e = after
     return enter, leave
-
-
-@kernel
-def keep_offsets(offsets: NDArray[np.int64], kept: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Where each key begins among the kept events alone. O(n)."""
-    after = np.zeros(offsets.size, np.int64)
-    count = 0
-    for key in range(offsets.size - 1):
-        for e in range(offsets[key], offsets[key + 1]):
-            count += kept[e]
-        after[key + 1] = count
-    return after

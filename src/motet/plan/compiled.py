@@ -54,6 +54,11 @@ class CompiledQuery:
         """Whether results are combined over partitions."""
         return set(self.partition) != set(self.query.group_by)
 
+    @property
+    def swept(self) -> bool:
+        """Whether combining its partitions needs a sweep over time: each has a value at every moment."""
+        return self.combined and self.span.continuous and not self.certain_at_close
+
 
 def compile_query(number: int, workload: Workload, tick: int) -> CompiledQuery | Diagnostic:
     """Compile one query, or say why the aggregate engine cannot take it.

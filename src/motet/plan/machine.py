@@ -309,10 +309,7 @@ def queries_table(merged: Merged) -> Queries:
         at_close=np.array(
             [c and q.certain_at_close for c, q in zip(continuous, merged.queries, strict=True)], np.bool_
         ),
-        expiries=np.array(
-            [c and q.combined and not q.certain_at_close for c, q in zip(continuous, merged.queries, strict=True)],
-            np.bool_,
-        ),
+        expiries=np.array([compiled.swept for compiled in merged.queries], np.bool_),
     )
 
 

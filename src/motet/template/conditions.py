@@ -19,7 +19,7 @@ from motet.model.expression import (
 )
 from motet.model.pattern import absences, events
 from motet.model.query import Query
-from motet.template.positions import Block, Line, Positions
+from motet.template.positions import Line, Positions
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,33 +192,3 @@ def _reachable(followers: dict[int, set[int]], start: int) -> set[int]:
             reached.add(position)
             pending.extend(followers[position])
     return reached
-
-
-def repeated_names(positions: Positions) -> set[str]:
-    """The variables that one match may bind more than once."""
-    names = [event.name for event in positions.events]
-    return {name for name in names if names.count(name) > 1} | _looping(positions, positions.line)
-
-
-def _looping(positions: Positions, line: Line) -> set[str]:
-    followers = _followers(line)
-    found: set[str] = set()
-    for item in followers:
-        inner = positions.items[item]
-        if item in _reachable(followers, item):
-            found |= _names_below(positions, inner)
-        elif isinstance(inner, Block):
-            for operand in inner.operands:
-                found |= _looping(positions, operand)
-    return found
-
-
-def _names_below(positions: Positions, item: int | Block) -> set[str]:
-    if isinstance(item, int):
-        return {positions.events[item].name}
-    return {
-        name
-        for operand in item.operands
-        for inner in _followers(operand)
-        for name in _names_below(positions, positions.items[inner])
-    }

@@ -58,10 +58,6 @@ class Positions:
         named = [p for p, event in enumerate(self.events) if event.variable == name]
         return named or [p for p, event in enumerate(self.events) if event.type == name]
 
-    @property
-    def has_block(self) -> bool:
-        return any(isinstance(item, Block) for item in self.items)
-
 
 def positions_of(pattern: Pattern) -> Positions:
     """Number a pattern's positions and connect them."""
