@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from motet.engine.detect.run import DetectRun, finished
 from motet.engine.encode import microseconds, set_aside
 from motet.engine.partials import finish, merge, overflows_of
 from motet.engine.program import Program
@@ -29,16 +30,17 @@ class Outcome:
     rows: int
     set_aside: int
     overflows: int
+    truncated: tuple[str, ...] = ()  # queries of which not all matches were found, for a limit
 
 
 def columns_of(program: Program) -> list[str]:
     """Every column that any branch reads."""
-    return list(dict.fromkeys(name for branch in program.branches for name in branch.columns))
+    return list(dict.fromkeys(name for branch in (*program.branches, *program.detect) for name in branch.columns))
 
 
 def can_be_cut(program: Program) -> bool:
     """Whether results depend only on events of a bounded time before them."""
-    return all(branch.halo is not None for branch in program.branches)
+    return all(branch.halo is not None for branch in (*program.branches, *program.detect))
 
 
 def in_time_order(batches: Iterable[pa.RecordBatch], program: Program) -> bool:
@@ -58,7 +60,25 @@ def run_table(program: Program, table: pa.Table) -> Outcome:
     """Run over a table that is in memory."""
     partials = [run_branch(program, at, table.select(branch.columns)) for at, branch in enumerate(program.branches)]
     result = _finished(program, partials)
-    return Outcome(sorted_results(program, result), len(table), set_aside(table, program.schema), overflows_of(result))
+    truncated: set[str] = set()
+    tables = [result.replace_schema_metadata(None), *detected(program, table, truncated)]
+    together = sorted_results(program, pa.concat_tables(tables))
+    missing = set_aside(table, program.schema)
+    return Outcome(together, len(table), missing, overflows_of(result), tuple(sorted(truncated)))
+
+
+def detected(
+    program: Program,
+    table: pa.Table,
+    truncated: set[str],
+    emit_from: int | None = None,
+    emit_to: int | None = None,
+) -> Iterator[pa.Table]:
+    """The results of all queries whose matches are found, table by table; with bounds, those due in [from, to)."""
+    for branch in program.detect:
+        run = DetectRun(program, branch)
+        yield from finished(run.pieces(table.select(branch.columns), emit_from, emit_to), program, emit_from, emit_to)
+        truncated |= run.truncated
 
 
 def run_batches(
@@ -72,22 +92,29 @@ def run_batches(
     counted = _Counted(program, batches, progress)
     tables: list[pa.Table] = []
     waiting: list[pa.Table] = []
+    truncated: set[str] = set()
     limit = chunk_rows if ordered and can_be_cut(program) else None
-    for partials in _run_chunks(program, counted, limit):
+    for chunk, emit_from, emit_to in _chunks(program, counted, limit):
+        partials = _run_branches(program, chunk, emit_from, emit_to)
         if _sweeps(program):
             waiting += partials
         else:
             tables.append(_finished(program, partials))
+        tables += detected(program, chunk, truncated, emit_from, emit_to)
     if waiting:
         tables.append(_finished(program, waiting))
     overflows = sum(overflows_of(table) for table in tables)
     plain = [table.replace_schema_metadata(None) for table in tables]
     result = pa.concat_tables(plain) if plain else program.result_schema.empty_table()
-    return Outcome(sorted_results(program, result), counted.rows, counted.set_aside, overflows)
+    ordered_results = sorted_results(program, result)
+    return Outcome(ordered_results, counted.rows, counted.set_aside, overflows, tuple(sorted(truncated)))
 
 
-def _run_chunks(program: Program, tables: Iterable[pa.Table], limit: int | None) -> Iterator[list[pa.Table]]:
-    """The partial results of each chunk, every branch's together; a chunk ends before the last time it holds.
+Chunk = tuple[pa.Table, int | None, int | None]
+
+
+def _chunks(program: Program, tables: Iterable[pa.Table], limit: int | None) -> Iterator[Chunk]:
+    """The events of each chunk, and from when to when to report; a chunk ends before the last time it holds.
 
     The longest window before a cut is run again with the next chunk, so a chunk takes in at least as many new rows
     as it kept.
@@ -106,12 +133,12 @@ def _run_chunks(program: Program, tables: Iterable[pa.Table], limit: int | None)
         cut = pc.max(times).as_py()
         if cut is None or (emitted is not None and cut <= emitted):
             continue
-        yield _run_branches(program, together, emitted, cut)
-        longest = max(branch.halo or 0 for branch in program.branches)
+        yield together, emitted, cut
+        longest = max(branch.halo or 0 for branch in (*program.branches, *program.detect))
         kept = together.filter(pc.fill_null(pc.greater_equal(times, cut - longest), False))
         fresh, rows, emitted = [], 0, cut
     if fresh or kept is not None:
-        yield _run_branches(program, _concatenated(kept, fresh), emitted, None)
+        yield _concatenated(kept, fresh), emitted, None
 
 
 def _concatenated(kept: pa.Table | None, fresh: list[pa.Table]) -> pa.Table:
@@ -140,9 +167,14 @@ def sorted_results(program: Program, result: pa.Table) -> pa.Table:
     """Results by query, then time, then group."""
     place = {query.name: number for number, query in enumerate(program.workload.queries)}
     numbers = pa.array([place[name] for name in result.column("query").to_pylist()], pa.int32())
-    when = pc.coalesce(result.column("window_end"), result.column("time"))
-    keyed = result.append_column("#query", numbers).append_column("#when", when)
-    keys = [("#query", "ascending"), ("#when", "ascending"), *((name, "ascending") for name in program.groups)]
+    clocks = [name for name in ("window_end", "time", "start") if name in result.column_names]
+    when = pc.coalesce(*(result.column(name) for name in clocks))
+    keyed = result.select([*clocks, *program.groups]).append_column("#query", numbers).append_column("#when", when)
+    keys = [("#query", "ascending"), ("#when", "ascending")]
+    if "end" in result.column_names:
+        keyed = keyed.append_column("#end", result.column("end"))
+        keys.append(("#end", "ascending"))
+    keys += [(name, "ascending") for name in program.groups]
     return result.take(pc.sort_indices(keyed, sort_keys=keys))
 
 

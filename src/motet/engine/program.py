@@ -1,4 +1,7 @@
-"""A workload compiled for the aggregate engine: branches by partition, units within them, and the shape of results."""
+"""A workload compiled: branches by partition, what runs in each, and the shape of results.
+
+Queries that can be aggregated online are; those that need the matches themselves are detected.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,15 @@ from functools import cached_property
 
 import pyarrow as pa
 
+from motet.engine.detect.aggregate import DUE, END, FROM, QUERY, UNTIL, contribution_fields
+from motet.engine.detect.program import DetectBranch, add_column, detect_branch, match_types
 from motet.engine.schema import EventSchema, is_text
 from motet.errors import Diagnostic, QueryError
 from motet.model.expression import Expression, attributes
 from motet.model.query import Workload
 from motet.model.validate import problems
 from motet.plan.compiled import CompiledQuery, compile_query
+from motet.plan.detect.query import DetectQuery, compile_detect
 from motet.plan.units import Unit, plan_units
 from motet.template.symbols import Symbol
 
@@ -24,12 +30,16 @@ class Options:
 
     `counts`: 'double' where counts may exceed 64 bits. `windows`: 'panes' or 'stacks' force that strategy wherever
     it is possible. `optimizer`: 'none' runs every query alone, 'prefix' computes equal prefixes once; 'auto'
-    chooses.
+    chooses. Detection keeps at most `memory_limit` bytes of parts of matches and finds at most `match_limit` matches of
+    a query and key in a stretch of its window's length; beyond, `on_limit` is 'error' or 'truncate'.
     """
 
     counts: str = "exact"
     windows: str = "auto"
     optimizer: str = "auto"
+    match_limit: int | None = None
+    memory_limit: int = 4 << 30
+    on_limit: str = "error"
 
 
 OPTIMIZERS = ("auto", "prefix", "none")
@@ -67,6 +77,7 @@ class Program:
     schema: EventSchema
     options: Options
     branches: tuple[Branch, ...]
+    detect: tuple[DetectBranch, ...] = ()
     warnings: tuple[Diagnostic, ...] = field(default=(), compare=False)
 
     @property
@@ -75,7 +86,7 @@ class Program:
 
     @cached_property
     def queries(self) -> dict[int, CompiledQuery]:
-        """Compiled queries by their place in the workload."""
+        """Queries that are aggregated online, by their place in the workload."""
         found = {compiled.number: compiled for branch in self.branches for compiled in branch.queries}
         return dict(sorted(found.items()))
 
@@ -87,7 +98,7 @@ class Program:
     @cached_property
     def groups(self) -> tuple[str, ...]:
         """Every attribute that any query groups by: columns of the result."""
-        return tuple(dict.fromkeys(name for compiled in self.queries.values() for name in compiled.query.group_by))
+        return tuple(dict.fromkeys(name for query in self.workload.queries for name in query.group_by))
 
     @cached_property
     def shape(self) -> tuple[int, int, int]:
@@ -97,14 +108,39 @@ class Program:
 
     @cached_property
     def result_schema(self) -> pa.Schema:
+        """Times, GROUP BY attributes, aggregates by their labels, then what matches show."""
         time = self.schema.result_time_type
-        fields = [pa.field("query", pa.string())]
-        fields += [pa.field(name, time) for name in ("window_start", "window_end", "time")]
+        queries = self.workload.queries
+        fields: dict[str, pa.DataType] = {"query": pa.string()}
+        if any(query.is_aggregate for query in queries) or not queries:
+            fields |= dict.fromkeys(("window_start", "window_end", "time"), time)
+        if not all(query.is_aggregate for query in queries):
+            fields |= dict.fromkeys(("start", "end"), time)
+        fields |= {name: plain_type(self.schema.columns.field(name).type) for name in self.groups}
+        for query in queries:
+            for item in query.aggregates:
+                add_column(fields, item.label, self._output_type(item.function, item.name))
+        for detected in self.detected.values():
+            if not detected.query.is_aggregate:
+                for label, found in match_types(detected, self.schema.columns):
+                    add_column(fields, label, found)
+        return pa.schema(fields)
+
+    @cached_property
+    def detected(self) -> dict[int, DetectQuery]:
+        """Queries whose matches are found, by their place in the workload."""
+        found = {query.number: query for branch in self.detect for query in branch.queries}
+        return dict(sorted(found.items()))
+
+    @cached_property
+    def contribution_schema(self) -> pa.Schema:
+        """What matches add to aggregates, on its way to being combined: see `motet.engine.detect.aggregate`."""
+        fields = [pa.field(QUERY, pa.int32()), *(pa.field(name, pa.int64()) for name in (END, FROM, UNTIL))]
+        fields.append(pa.field(DUE, pa.bool_()))
         fields += [pa.field(name, plain_type(self.schema.columns.field(name).type)) for name in self.groups]
-        for compiled in self.queries.values():
-            for output in compiled.outputs:
-                if output.label not in {f.name for f in fields}:
-                    fields.append(pa.field(output.label, self._output_type(output.function, output.column)))
+        for query in self.detected.values():
+            if query.query.is_aggregate:
+                fields += contribution_fields(query, self.schema)
         return pa.schema(fields)
 
     def _output_type(self, function: str, column: str | None) -> pa.DataType:
@@ -178,18 +214,33 @@ def compile_workload(
 ) -> Program:
     """Check a workload against the data's columns (and types, where known) and plan it. Raises `QueryError`."""
     found = problems(workload, schema.kinds(), types, time=schema.time, type=schema.type)
-    compiled = [compile_query(number, workload, schema.tick) for number in range(len(workload.queries))]
     errors = [problem for problem in found if not problem.warning]
-    errors += [outcome for outcome in compiled if isinstance(outcome, Diagnostic)]
     if errors:
         raise QueryError(errors, workload.text, workload.origin)
+    compiled = [_compiled(number, workload, schema.tick) for number in range(len(workload.queries))]
+    refused = [outcome for outcome in compiled if isinstance(outcome, Diagnostic)]
+    if refused:
+        raise QueryError(refused, workload.text, workload.origin)
     groups: dict[tuple[str, ...], list[CompiledQuery]] = {}
+    detected: dict[tuple[str, ...], list[DetectQuery]] = {}
     for outcome in compiled:
-        assert isinstance(outcome, CompiledQuery)
-        groups.setdefault(outcome.partition, []).append(outcome)
+        if isinstance(outcome, CompiledQuery):
+            groups.setdefault(outcome.partition, []).append(outcome)
+        elif isinstance(outcome, DetectQuery):
+            detected.setdefault(outcome.partition, []).append(outcome)
     definitions = {definition.name: definition.condition for definition in workload.definitions}
     branches = tuple(_branch(partition, queries, schema, definitions, options) for partition, queries in groups.items())
-    return Program(workload, schema, options, branches, tuple(problem for problem in found if problem.warning))
+    detect = tuple(detect_branch(partition, each, schema, definitions) for partition, each in detected.items())
+    warnings = tuple(problem for problem in found if problem.warning)
+    return Program(workload, schema, options, branches, detect, warnings)
+
+
+def _compiled(number: int, workload: Workload, tick: int) -> CompiledQuery | DetectQuery | Diagnostic:
+    """A query for the engine that takes it: aggregated online where that is possible, else by its matches."""
+    online = compile_query(number, workload, tick)
+    if isinstance(online, CompiledQuery):
+        return online
+    return compile_detect(number, workload, tick, online.message)
 
 
 def _branch(

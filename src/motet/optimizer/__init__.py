@@ -1,0 +1,1 @@
+"""Optimizers: what runs together, and in which order."""
