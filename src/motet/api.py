@@ -37,12 +37,16 @@ class Settings:
     counts: str = "exact"
     windows: str = "auto"
     optimizer: str = "auto"
+    match_limit: int | None = None
+    memory_limit: int = 4 << 30
+    on_limit: str = "error"
 
     def options(self) -> Options:
         _one_of("counts", self.counts, ("exact", "double"))
         _one_of("windows", self.windows, ("auto", "panes", "stacks"))
         _one_of("optimizer", self.optimizer, OPTIMIZERS)
-        return Options(counts=self.counts, windows=self.windows, optimizer=self.optimizer)
+        _one_of("on_limit", self.on_limit, ("error", "truncate"))
+        return Options(self.counts, self.windows, self.optimizer, self.match_limit, self.memory_limit, self.on_limit)
 
 
 def _one_of(what: str, given: str, known: Sequence[str]) -> None:
@@ -73,6 +77,9 @@ def run(
     counts: str = "exact",
     windows: str = "auto",
     optimizer: str = "auto",
+    match_limit: int | None = None,
+    memory_limit: int = 4 << 30,
+    on_limit: str = "error",
     progress: Progress | None = None,
 ) -> Any:
     """Run a workload over events: an Arrow table, a pandas or Spark DataFrame, or a path. The same kind comes out
@@ -80,8 +87,11 @@ def run(
 
     `engine` is 'local' (in process), 'spark' or 'oracle' (plain enumeration, for small data); by default Spark for
     a Spark DataFrame, else local.
+
+    Queries that need their matches found keep at most `memory_limit` bytes of parts of them, and find at most
+    `match_limit` matches of one key in a stretch of the window's length; beyond, `on_limit` is 'error' or 'truncate'.
     """
-    settings = Settings(time, type, time_unit, counts, windows, optimizer)
+    settings = Settings(time, type, time_unit, counts, windows, optimizer, match_limit, memory_limit, on_limit)
     chosen = engine or ("spark" if is_spark(events) else "local")
     _one_of("engine", chosen, ENGINES)
     if chosen == "spark":

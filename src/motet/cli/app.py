@@ -15,6 +15,7 @@ from motet.cli.options import (
     Events,
     File,
     Master,
+    OnLimit,
     Optimizer,
     Reader,
     Sharing,
@@ -138,6 +139,11 @@ def run(
     counts: Annotated[Counts, typer.Option(help="Whole numbers up to 2^63 - 1, or floating.")] = Counts.EXACT,
     optimizer: Sharing = Optimizer.AUTO,
     limit: Annotated[int, typer.Option(min=0, help="Rows of each query shown on the terminal; 0 for all.")] = 20,
+    match_limit: Annotated[
+        int | None, typer.Option(min=1, help="Most matches of a query and key in one window.", show_default=False)
+    ] = None,
+    memory_limit: Annotated[int, typer.Option(min=1, help="Megabytes for parts of matches.")] = 4096,
+    on_limit: Annotated[OnLimit, typer.Option(help="What to do beyond a limit.")] = OnLimit.ERROR,
     master: Master = "local[*]",
 ) -> None:
     """Run queries over events.
@@ -152,7 +158,16 @@ def run(
 
     if format is Format.PARQUET and output is None:
         raise typer.BadParameter("parquet is not for terminals: name a file with --output")
-    settings = Settings(time, type, time_unit, counts, optimizer=optimizer)
+    settings = Settings(
+        time,
+        type,
+        time_unit,
+        counts,
+        optimizer=optimizer,
+        match_limit=match_limit,
+        memory_limit=memory_limit << 20,
+        on_limit=on_limit,
+    )
     commands.run(file, events, settings, engine, master, commands.Output.to(output, format, limit or None))
 
 

@@ -148,6 +148,8 @@ def notes(outcome: Outcome, seconds: float) -> Iterator[str]:
     yield f"{count(outcome.rows, 'row')} read in {seconds:.1f} s ({rate:,.0f} rows/s), {results}"
     if outcome.set_aside:
         yield f"{count(outcome.set_aside, 'row')} set aside: no time or no type"
+    if outcome.truncated:
+        yield f"not all matches of {', '.join(outcome.truncated)} were found: a limit was reached"
     if outcome.overflows:
         yield f"{count(outcome.overflows, 'COUNT')} beyond 2^63 - 1 given as null (--counts double gives them roughly)"
 

@@ -48,6 +48,13 @@ class Optimizer(StrEnum):
     NONE = "none"
 
 
+class OnLimit(StrEnum):
+    """What to do where a query has more matches, or needs more memory, than it may."""
+
+    ERROR = "error"
+    TRUNCATE = "truncate"
+
+
 class Shown(StrEnum):
     """How plans and statistics are written."""
 

@@ -35,12 +35,12 @@ class Outcome:
 
 def columns_of(program: Program) -> list[str]:
     """Every column that any branch reads."""
-    return list(dict.fromkeys(name for branch in (*program.branches, *program.detect) for name in branch.columns))
+    return list(dict.fromkeys(name for branch in program.all_branches for name in branch.columns))
 
 
 def can_be_cut(program: Program) -> bool:
     """Whether results depend only on events of a bounded time before them."""
-    return all(branch.halo is not None for branch in (*program.branches, *program.detect))
+    return all(branch.halo is not None for branch in program.all_branches)
 
 
 def in_time_order(batches: Iterable[pa.RecordBatch], program: Program) -> bool:
@@ -134,7 +134,7 @@ def _chunks(program: Program, tables: Iterable[pa.Table], limit: int | None) -> 
         if cut is None or (emitted is not None and cut <= emitted):
             continue
         yield together, emitted, cut
-        longest = max(branch.halo or 0 for branch in (*program.branches, *program.detect))
+        longest = max(branch.halo or 0 for branch in program.all_branches)
         kept = together.filter(pc.fill_null(pc.greater_equal(times, cut - longest), False))
         fresh, rows, emitted = [], 0, cut
     if fresh or kept is not None:

@@ -81,6 +81,11 @@ class Program:
     warnings: tuple[Diagnostic, ...] = field(default=(), compare=False)
 
     @property
+    def all_branches(self) -> tuple[Branch | DetectBranch, ...]:
+        """Those that aggregate online and those that detect."""
+        return (*self.branches, *self.detect)
+
+    @property
     def definitions(self) -> dict[str, Expression]:
         return {definition.name: definition.condition for definition in self.workload.definitions}
 
@@ -131,6 +136,12 @@ class Program:
         """Queries whose matches are found, by their place in the workload."""
         found = {query.number: query for branch in self.detect for query in branch.queries}
         return dict(sorted(found.items()))
+
+    @cached_property
+    def contribution_keys(self) -> tuple[str, ...]:
+        """Contributions that may have to be combined agree on these columns."""
+        combined = [query.query for query in self.detected.values() if query.query.is_aggregate and query.combined]
+        return (QUERY, *(name for name in self.groups if all(name in query.group_by for query in combined)))
 
     @cached_property
     def contribution_schema(self) -> pa.Schema:
@@ -222,15 +233,17 @@ def compile_workload(
     if refused:
         raise QueryError(refused, workload.text, workload.origin)
     groups: dict[tuple[str, ...], list[CompiledQuery]] = {}
-    detected: dict[tuple[str, ...], list[DetectQuery]] = {}
+    # Aggregates that are combined over partitions go another way from there on, so they have branches of their own.
+    detected: dict[tuple[tuple[str, ...], bool], list[DetectQuery]] = {}
     for outcome in compiled:
         if isinstance(outcome, CompiledQuery):
             groups.setdefault(outcome.partition, []).append(outcome)
         elif isinstance(outcome, DetectQuery):
-            detected.setdefault(outcome.partition, []).append(outcome)
+            combines = outcome.query.is_aggregate and outcome.combined
+            detected.setdefault((outcome.partition, combines), []).append(outcome)
     definitions = {definition.name: definition.condition for definition in workload.definitions}
     branches = tuple(_branch(partition, queries, schema, definitions, options) for partition, queries in groups.items())
-    detect = tuple(detect_branch(partition, each, schema, definitions) for partition, each in detected.items())
+    detect = tuple(detect_branch(partition, each, schema, definitions) for (partition, _), each in detected.items())
     warnings = tuple(problem for problem in found if problem.warning)
     return Program(workload, schema, options, branches, detect, warnings)
 

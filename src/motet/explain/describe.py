@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from motet.engine import Branch, Program
-from motet.language.printer import expression_text, pattern_text, window_text
+from motet.explain.detect import describe_detect, symbol_text
+from motet.language.printer import pattern_text, window_text
 from motet.plan.compiled import CompiledQuery
 from motet.plan.units import Strategy, Unit
-from motet.template.symbols import Symbol
 
 # How each strategy keeps totals.
 KEEPS = {
@@ -27,10 +27,11 @@ def describe(program: Program, counts: Mapping[str, int] | None = None) -> dict[
     `counts` are the rows of each event type, where known: the plan then says how many rows a branch reads.
     """
     return {
-        "queries": len(program.queries),
+        "queries": len(program.workload.queries),
         "counts": program.options.counts,
         "rows": None if counts is None else sum(counts.values()),
         "branches": [describe_branch(branch, counts) for branch in program.branches],
+        "detect": [describe_detect(branch, program, counts) for branch in program.detect],
     }
 
 
@@ -79,10 +80,3 @@ def describe_query(compiled: CompiledQuery) -> dict[str, Any]:
 
 def settled_nodes(compiled: CompiledQuery) -> int:
     return sum(1 for node, settled in enumerate(compiled.automaton.fold) if node == settled)
-
-
-def symbol_text(symbol: Symbol) -> str:
-    """A type with its local conditions."""
-    if not symbol.conditions:
-        return symbol.type
-    return f"{symbol.type}[{' AND '.join(map(expression_text, symbol.conditions))}]"

@@ -8,6 +8,7 @@ from typing import Any
 
 from motet.engine import Program
 from motet.explain.describe import describe
+from motet.explain.detect import detect_lines
 from motet.explain.words import count
 from motet.language.printer import window_text
 from motet.model.window import TimeWindow
@@ -24,11 +25,14 @@ def plan_text(program: Program, counts: Mapping[str, int] | None = None) -> str:
 
 
 def plan_lines(plan: dict[str, Any]) -> Iterator[str]:
-    branches = plan["branches"]
-    yield f"{count(plan['queries'], 'query')} in {count(len(branches), 'branch')}"
+    branches, detect = plan["branches"], plan["detect"]
+    yield f"{count(plan['queries'], 'query')} in {count(len(branches) + len(detect), 'branch')}"
     for at, branch in enumerate(branches, 1):
         yield ""
         yield from branch_lines(at, branch, plan["rows"])
+    for at, branch in enumerate(detect, len(branches) + 1):
+        yield ""
+        yield from detect_lines(str(at), branch, plan["rows"])
 
 
 def branch_lines(at: int, branch: dict[str, Any], rows: int | None) -> Iterator[str]:

@@ -19,14 +19,13 @@ LONG_AGO = np.int64(-(2**62))
 class Instances(NamedTuple):
     """Instances of a node, by key and then last time.
 
-    `columns` holds what each item is bound to: an event, or a bundle of them (see `Bundles`). `oldest` is the earliest
-    first time that a match may have which ends with this instance's last event: windows of any kind come down to it.
+    `columns` holds what each item is bound to: an event, or a bundle of them (see `Bundles`); `end` is its last event.
     """
 
     columns: NDArray[np.int64]
     first: Ints
     last: Ints
-    oldest: Ints
+    end: Ints
     offsets: Ints
 
 

@@ -51,7 +51,7 @@ class Room(NamedTuple):
     columns: NDArray[np.int64]
     first: Ints
     last: Ints
-    oldest: Ints
+    end: Ints
     key: Ints
 
 
@@ -69,6 +69,7 @@ def join(
     values: Values,
     bundles: Bundles,
     absences: Absences,
+    oldest: Ints,
     scope: Scope,
     stack: Stack,
     room: Room,
@@ -77,8 +78,9 @@ def join(
 ) -> tuple[int, int, int]:
     """Fill the room with joined instances from outer row `start` on (its inner rows from `within` on, -1 for all).
 
-    Returns how many there are, and where to go on. For each outer row only those inner rows are looked at that its
-    window and order allow: O(log n) to find them, then O(1) each but for code.
+    `oldest` has for each event the earliest first time of what may end with it: windows of any kind come down to that,
+    and it never falls as time goes on. Returns how many there are, and where to go on. For each outer row only those
+    inner rows are looked at that its window and order allow: O(log n) to find them, then O(1) each but for code.
     """
     found = 0
     most = room.first.size
@@ -87,7 +89,10 @@ def join(
     for row in range(start, outer.first.size):
         while outer.offsets[key + 1] <= row:
             key += 1
-        low, high = outer.oldest[row], FOREVER
+        limit = oldest[outer.end[row]]
+        if outer.first[row] < limit:
+            continue
+        low, high = limit, FOREVER
         for i in range(ours):
             scope.current[i] = outer.columns[i, row]
             for j in range(theirs):
@@ -99,8 +104,8 @@ def join(
         at = after(inner.last, inner.offsets[key], end, low - 1)
         if row == start and within >= 0:
             at = within
-        while at < end and inner.last[at] < high and inner.oldest[at] <= outer.first[row]:
-            if inner.first[at] >= outer.oldest[row] and _fits(
+        while at < end and inner.last[at] < high and oldest[inner.end[at]] <= outer.first[row]:
+            if inner.first[at] >= max(limit, oldest[inner.end[at]]) and _fits(
                 outer, inner, row, at, key, table, tests, values, bundles, absences, scope, stack
             ):
                 if found == most:
@@ -169,7 +174,7 @@ def _put(
         room.columns[table.place[ours + j], to] = inner.columns[j, at]
     room.first[to] = min(outer.first[row], inner.first[at])
     room.last[to] = max(outer.last[row], inner.last[at])
-    room.oldest[to] = max(outer.oldest[row], inner.oldest[at])
+    room.end[to] = outer.end[row] if outer.last[row] >= inner.last[at] else inner.end[at]
     room.key[to] = key
 
 

@@ -51,17 +51,16 @@ class Conditions(NamedTuple):
 class Rules(NamedTuple):
     """What a query asks of a match. `slot[p]`: the slot of position p, -1 where no condition speaks of it.
 
-    `whole`: conditions on the match. Absence a has the conditions from `absent[a]` on; its event is in slot `absent_slot`.
+    `whole`: conditions on the match. Absence a has the conditions from `absent[a]` on; its event is in the last slot.
     Gap g lies between the positions where `gap[g, p]` is 1 and those where it is 2 and has absence `gap_absence[g]`.
-    In loop `loop[p]` (-1: none to look at), the step from p to q may be taken by the ways from `step_ways[p, q]` on, each
-    a stretch of `forbidden`; or freely, where there are none.
+    In loop `loop[p]` (-1: none to look at), the step from p to q may be taken by the ways from `step_ways[p, q]` on,
+    each a stretch of `forbidden`; or freely, where there are none.
     """
 
     slot: Codes
     whole: Codes
     absent: Ints
     absent_condition: Codes
-    absent_slot: int
     gap: NDArray[np.int8]
     gap_absence: Codes
     loop: Codes

@@ -20,14 +20,17 @@ from motet.kernels.stack import Scope, Stack, Values
 class Line(NamedTuple):
     """A line and the instances of its items: item i has in key k those from `offsets[i, k]` to `offsets[i, k + 1]`.
 
-    `what` is the event or bundle, `position` where the places of an item begin. Edge e, of those from `edges[q]` to `edges[q + 1]`, leads from item `source[e]` to q;
-    its ways are those from `ways[e]` on, each a stretch of `forbidden` absences, and its tests those from `tests[e]` on.
+    `what` is the event or bundle, `end` its last event; `oldest` has for each event the earliest first time of what may
+    end with it; `position` where the places of an item begin. Edge e, of those from `edges[q]` to
+    `edges[q + 1]`, leads from item `source[e]` to q; its ways are those from `ways[e]` on, each a stretch of
+    `forbidden` absences, and its tests those from `tests[e]` on.
     """
 
     offsets: NDArray[np.int64]
     what: Ints
     first: Ints
     last: Ints
+    end: Ints
     oldest: Ints
     position: Codes
     begins: NDArray[np.bool_]
@@ -61,7 +64,7 @@ class Listed(NamedTuple):
     event: Ints
     first: Ints
     last: Ints
-    oldest: Ints
+    end: Ints
     key: Ints
 
 
@@ -136,7 +139,7 @@ def endings(line: Line, latest: Ints) -> tuple[Ints, Ints, Ints]:
         for q in range(line.offsets.shape[0]):
             if line.ends[q]:
                 for row in range(line.offsets[q, key], line.offsets[q, key + 1]):
-                    if latest[row] >= line.oldest[row]:
+                    if latest[row] >= line.oldest[line.end[row]]:
                         items[found] = q
                         rows[found] = row
                         keys[found] = key
@@ -178,7 +181,7 @@ def list_paths(
             walk.edge[0] = -1
         item, row = walk.item[depth], walk.row[depth]
         key = end_key[end]
-        oldest = line.oldest[end_row[end]]
+        oldest = line.oldest[line.end[end_row[end]]]
         if walk.edge[depth] < 0:
             if line.begins[item] and line.first[row] >= oldest:
                 size = _size(line, walk, depth, bundles)
@@ -188,7 +191,7 @@ def list_paths(
                 _write(line, walk, depth, bundles, out, found)
                 out.first[found] = line.first[row]
                 out.last[found] = line.last[end_row[end]]
-                out.oldest[found] = oldest
+                out.end[found] = line.end[end_row[end]]
                 out.key[found] = key
                 found += 1
             walk.edge[depth] = line.edges[item]

@@ -1,13 +1,13 @@
 """The ways to read a pattern: alternatives without choice, each a set of items, their order, and the gaps they guard.
 
 OR, `?` and `{n,m}` become alternatives; what repeats without end becomes a *loop*, an item whose instances are paths
-of its position automaton. So a reading is what a join tree can take. Where a pattern has too many readings, all of it is
-one loop without a way back.
+of its position automaton. So a reading is what a join tree can take. Where a pattern has too many readings, all of it
+is one loop without a way back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
@@ -159,20 +159,24 @@ def _readings(tree: Tree, most: int) -> set[Reading]:
                 lambda lefts, part: _pairs(lefts, _readings(part, most), _side_by_side, most), parts, {Reading()}
             )
         case Either(parts):
-            found = {reading for part in parts for reading in _readings(part, most)}
+            return _not_too_many({reading for part in parts for reading in _readings(part, most)}, most)
         case Maybe(part):
-            found = _readings(part, most) | {Reading()}
+            return _not_too_many(_readings(part, most) | {Reading()}, most)
         case Rounds():
-            found = set(_variants(line_of(tree)))
+            return _not_too_many(set(_variants(line_of(tree))), most)
+
+
+def _not_too_many(found: set[Reading], most: int) -> set[Reading]:
     if len(found) > most:
         raise TooManyReadings
     return found
 
 
-def _pairs(lefts: set[Reading], rights: set[Reading], joined: object, most: int) -> set[Reading]:
+def _pairs(
+    lefts: set[Reading], rights: set[Reading], joined: Callable[[Reading, Reading], Reading], most: int
+) -> set[Reading]:
     if len(lefts) * len(rights) > most:
         raise TooManyReadings
-    assert callable(joined)
     return {joined(left, right) for left in lefts for right in rights}
 
 

@@ -40,7 +40,7 @@ def value_names(query: DetectQuery) -> dict[str, Aggregate]:
     for at, item in enumerate(query.query.aggregates):
         if item.variable is None:
             continue
-        prefix = f"#{query.number}.{at}."
+        prefix = f"#{query.number}_{at}_"
         found[prefix + "count"] = item
         if item.function in SUMS:
             found[prefix + "sum"] = item
@@ -55,7 +55,7 @@ def contribution_fields(query: DetectQuery, schema: EventSchema) -> list[pa.Fiel
     """The columns that a query's contributions have of their own."""
     fields = []
     for name, item in value_names(query).items():
-        kind = name.rpartition(".")[2]
+        kind = name.rpartition("_")[2]
         if kind == "count":
             fields.append(pa.field(name, pa.int64()))
         elif kind == "extreme":
@@ -85,7 +85,7 @@ def contributions(
         columns[name] = encoded.keys[name].take(pa.array(found.key[which]))
     for at, item in enumerate(query.query.aggregates):
         if item.variable is not None:
-            values = _values(query, item, found, encoded, f"#{query.number}.{at}.")
+            values = _values(query, item, found, encoded, f"#{query.number}_{at}_")
             columns |= {name: value.take(pa.array(which)) for name, value in values.items()}
     arrays = [
         columns[field.name].cast(field.type) if field.name in columns else pa.nulls(len(which), field.type)
@@ -144,7 +144,7 @@ def results(
     columns |= {name: summed.column(name) for name in groups}
     columns |= _times(query, summed.column(END).to_numpy().astype(np.int64), schema)
     for at, item in enumerate(query.query.aggregates):
-        columns[item.label] = _result(item, summed, f"#{query.number}.{at}.", counts)
+        columns[item.label] = _result(item, summed, f"#{query.number}_{at}_", counts)
     arrays = [
         columns[field.name].cast(field.type) if field.name in columns else pa.nulls(size, field.type)
         for field in result

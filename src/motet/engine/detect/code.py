@@ -79,11 +79,7 @@ class Compiler:
 
     def finish(self, words: pa.Array) -> Code:
         """The code of all expressions; texts are numbered by their place among the words."""
-        place = (
-            {word: at for at, word in enumerate(words.to_pylist())}
-            if any(isinstance(w, str) for w in self.whole)
-            else {}
-        )
+        place = {word: at for at, word in enumerate(words.to_pylist())} if self.columns.literals else {}
         flat = [word for instructions in self.code for instruction in instructions for word in instruction]
         begin = np.cumsum([0, *map(len, self.code)]).astype(np.int64)
         whole = [place[value] if isinstance(value, str) else value for value in self.whole]

@@ -16,7 +16,7 @@ from motet.kernels.instances import Absences, Bundles, Instances, Tests
 from motet.kernels.join import AFTER, APART, BEFORE, JoinTable, flatten, join, room_for
 from motet.kernels.judge import Matches
 from motet.kernels.paths import Line, Listed, endings, list_paths, listed_for, new_walk, reach
-from motet.kernels.stack import OVERFLOW, Scope, Values, new_stack
+from motet.kernels.stack import OVERFLOW, Code, Scope, Values, new_stack
 from motet.plan.detect.nodes import JoinNode, LeafNode, LoopNode, Node, UnionNode
 from motet.template.symbols import Symbol
 
@@ -75,7 +75,7 @@ class Runner:
 
     encoded: Encoded
     values: Values
-    compiler_code: Any
+    code: Code
     tests: Mapping[Node, NodeTests]
     oldest: Mapping[Node, Ints]  # what each node's windows allow, event by event
     absent: tuple[Symbol, ...]
@@ -147,7 +147,7 @@ class Runner:
             (base + order)[None, :],
             paths.first[order],
             paths.last[order],
-            paths.oldest[order],
+            paths.end[order],
             paths.key[order],
             len(self.encoded.offsets) - 1,
         )
@@ -157,24 +157,25 @@ class Runner:
     def instances(self, node: Node) -> Instances:
         """All instances of a node, kept from then on."""
         if node not in self.kept:
-            match node:
-                case LeafNode(symbol):
-                    found = self._leaf(symbol, self.oldest[node])
-                case JoinNode():
-                    found = self._joined(node)
-                case LoopNode():
-                    found = self._add_bundles(_together(list(self.paths(node))))
-                case UnionNode():
-                    found = self._add_bundles(self._union(node))
-            self.kept[node] = found
+            self.kept[node] = self._run(node)
         return self.kept[node]
 
-    def _leaf(self, symbol: Symbol, oldest: Ints) -> Instances:
+    def _run(self, node: Node) -> Instances:
+        match node:
+            case LeafNode(symbol):
+                return self._leaf(symbol)
+            case JoinNode():
+                return self._joined(node)
+            case LoopNode():
+                return self._add_bundles(_together(list(self.paths(node))))
+            case UnionNode():
+                return self._add_bundles(self._union(node))
+
+    def _leaf(self, symbol: Symbol) -> Instances:
         events = self.events_of(symbol)
-        events = events[oldest[events] <= self.encoded.time[events]]
         time = self.encoded.time[events]
         offsets = np.searchsorted(events, self.encoded.offsets).astype(np.int64)
-        return Instances(events[None, :], time, time, oldest[events], offsets)
+        return Instances(events[None, :], time, time, events, offsets)
 
     def _joined(self, node: JoinNode) -> Instances:
         blocks = []
@@ -182,17 +183,17 @@ class Runner:
             self.budget.take(8 * block[0].size + 32 * block[0].shape[1])
             blocks.append(block)
         columns, *rest = (np.concatenate(parts, axis=-1) for parts in zip(*blocks, strict=True))
-        first, last, oldest, key = rest
+        first, last, end, key = rest
         # Outer rows come by key and time, so that results often are in order already.
         if ((np.diff(key) == 0) & (np.diff(last) < 0)).any():
             order = np.lexsort((last, key))
-            columns, first, last, oldest, key = columns[:, order], first[order], last[order], oldest[order], key[order]
-        return _instances(columns, first, last, oldest, key, len(self.encoded.offsets) - 1)
+            columns, first, last, end, key = columns[:, order], first[order], last[order], end[order], key[order]
+        return _instances(columns, first, last, end, key, len(self.encoded.offsets) - 1)
 
     def joins(self, node: JoinNode) -> Iterator[tuple[Any, Ints, Ints, Ints, Ints]]:
-        """The instances of a join, block by block: columns, first, last, oldest and key."""
+        """The instances of a join, block by block: columns, first, last, end and key."""
         outer, inner = self.instances(node.outer), self.instances(node.inner)
-        table, tests = self._table(node), tests_table(self.tests[node].rows, self.compiler_code)
+        table, tests = self._table(node), tests_table(self.tests[node].rows, self.code)
         scope = _scope(len(node.items))
         at, within = 0, -1
         while True:
@@ -205,6 +206,7 @@ class Runner:
                 self.values,
                 self.bundles,
                 self.absences,
+                self.oldest[node],
                 scope,
                 self.stack,
                 room,
@@ -216,7 +218,7 @@ class Runner:
                 room.columns[:, :found].copy(),
                 room.first[:found].copy(),
                 room.last[:found].copy(),
-                room.oldest[:found].copy(),
+                room.end[:found].copy(),
                 room.key[:found].copy(),
             )
             if at >= len(outer.first):
@@ -287,7 +289,8 @@ class Runner:
             what=np.concatenate([each.columns[0] for each in instances]),
             first=np.concatenate([each.first for each in instances]),
             last=np.concatenate([each.last for each in instances]),
-            oldest=np.concatenate([each.oldest for each in instances]),
+            end=np.concatenate([each.end for each in instances]),
+            oldest=self.oldest[node],
             position=np.array(node.places, np.int32),
             begins=np.array([item in node.firsts for item in range(len(node.items))], np.bool_),
             ends=np.array([item in node.lasts for item in range(len(node.items))], np.bool_),
@@ -298,7 +301,7 @@ class Runner:
             forbidden=np.array([a for each in forbidden for a in each] or [0], np.int32),
             tests=np.array(self.tests[node].edges, np.int64),
         )
-        return line, tests_table(self.tests[node].rows, self.compiler_code)
+        return line, tests_table(self.tests[node].rows, self.code)
 
     def _union(self, node: UnionNode) -> Listed:
         blocks = []
@@ -307,7 +310,7 @@ class Runner:
             starts, positions = self._places(part, places)
             begin, position, event = flatten(found.columns, starts, positions, self.bundles)
             key = np.repeat(np.arange(len(found.offsets) - 1), np.diff(found.offsets))
-            blocks.append(Listed(begin, position, event, found.first, found.last, found.oldest, key))
+            blocks.append(Listed(begin, position, event, found.first, found.last, found.end, key))
         return _together(blocks)
 
     def _places(self, node: Node, positions: tuple[int, ...]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -359,9 +362,9 @@ def _scope(slots: int) -> Scope:
     )
 
 
-def _instances(columns: Any, first: Ints, last: Ints, oldest: Ints, key: Ints, keys: int) -> Instances:
+def _instances(columns: Any, first: Ints, last: Ints, end: Ints, key: Ints, keys: int) -> Instances:
     offsets = np.searchsorted(key, np.arange(keys + 1)).astype(np.int64)
-    return Instances(np.ascontiguousarray(columns, np.int64), first, last, oldest, offsets)
+    return Instances(np.ascontiguousarray(columns, np.int64), first, last, end, offsets)
 
 
 def _together(blocks: list[Listed]) -> Listed:

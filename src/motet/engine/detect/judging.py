@@ -28,7 +28,7 @@ from motet.kernels.judge import (
 )
 from motet.kernels.stack import OVERFLOW, Code
 from motet.model.expression import variables
-from motet.model.query import Policy
+from motet.model.query import Computed, Policy
 from motet.plan.detect.build import PlannedReading
 from motet.plan.detect.query import DetectQuery
 from motet.template.readings import Leaf, Loop
@@ -57,7 +57,7 @@ def compile_conditions(query: DetectQuery, compiler: Compiler) -> QueryCode:
         {
             item.label: compiler.add(item.expression, query.names, bound=False)
             for item in query.query.returns
-            if hasattr(item, "expression")
+            if isinstance(item, Computed)
         },
     )
 
@@ -145,7 +145,6 @@ class Judge:
             whole=np.array([self.numbers.whole[at] for at in self.reading.residual], np.int32),
             absent=np.cumsum([0, *map(len, self.numbers.absent)]).astype(np.int64),
             absent_condition=np.array([c for numbers in self.numbers.absent for c in numbers] or [0], np.int32),
-            absent_slot=len(query.slots) - 1,
             gap=gap,
             gap_absence=np.array([a for a, _, _ in self.reading.deferred] or [0], np.int32),
             loop=loop,

@@ -20,6 +20,7 @@ from motet.model.expression import (
     attributes,
     walk,
 )
+from motet.model.pattern import Event
 from motet.model.query import Aggregate, AllVariables, Computed, Query, Variable
 from motet.plan.detect.query import DetectQuery
 from motet.template.symbols import Symbol
@@ -124,7 +125,7 @@ def match_columns(query: DetectQuery) -> Iterator[tuple[str, frozenset[int] | Ex
                 yield item.label, expression
 
 
-def _in_text_order(written: Written) -> Iterable:  # type: ignore[type-arg]
+def _in_text_order(written: Written) -> Iterable[Event]:
     return (written.events[at] for at in sorted(range(len(written.events)), key=lambda at: written.copies[at]))
 
 

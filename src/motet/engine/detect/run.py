@@ -37,7 +37,7 @@ from motet.kernels.stack import Code
 from motet.optimizer.detect import planner
 from motet.plan.compiled import Span
 from motet.plan.detect.build import Builder, PlannedQuery
-from motet.plan.detect.nodes import Node, in_order, inputs
+from motet.plan.detect.nodes import LeafNode, Node, in_order, inputs
 from motet.plan.detect.query import DetectQuery
 
 FOREVER = -int(LONG_AGO)
@@ -118,7 +118,7 @@ class _Session:
         self.runner = Runner(
             encoded=encoded,
             values=values,
-            compiler_code=self.code,
+            code=self.code,
             tests=tests,
             oldest={node: oldest[frozenset(found)] for node, found in spans.items()},
             absent=absent,
@@ -149,7 +149,7 @@ class _Session:
         seen: set[bytes] | None = set() if query.ambiguous else None
         waiting: list[tuple[Judge, Matches]] = []
         for reading in planned.readings:
-            allows_more = self.spans[reading.root] != {query.span}
+            allows_more = isinstance(reading.root, LeafNode) or self.spans[reading.root] != {query.span}
             judge = Judge(
                 query, reading, numbers, self.code, self.runner,
                 oldest_of(query.span, self.encoded) if allows_more else None,

@@ -1,4 +1,4 @@
-"""What expressions read of events, as columns: whatever speaks of one event alone is computed for all of them at once."""
+"""What expressions read of events, as columns: what speaks of one event alone is computed for all of them at once."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def kind_of(data_type: pa.DataType) -> Kind:
 
 def _is_small(array: pa.Array) -> bool:
     extremes = pc.min_max(array).as_py()
-    return extremes["min"] is None or (-EXACT <= extremes["min"] and extremes["max"] <= EXACT)
+    return extremes["min"] is None or (extremes["min"] >= -EXACT and extremes["max"] <= EXACT)
 
 
 def _words(texts: list[pa.Array], literals: set[str]) -> pa.Array:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
@@ -44,5 +43,5 @@ def _oldest_by_rank(size: int, encoded: Encoded) -> Ints:
 
 def widest(spans: Iterable[Span], encoded: Encoded) -> Ints:
     """What the largest of some windows allows, event by event."""
-    arrays: list[Any] = [oldest_of(span, encoded) for span in spans]
-    return np.minimum.reduce(arrays).astype(np.int64)
+    oldest: Ints = np.minimum.reduce([oldest_of(span, encoded) for span in spans])
+    return oldest

@@ -95,7 +95,7 @@ class Sizes:
         keys = self.rates.keys
         per_key = math.prod(self.of_item(self.parts.items[item]) / keys for item in items)
         in_order = self.extensions(items) / math.factorial(len(items))
-        return keys * per_key * self.share ** (len(items) - 1) * in_order
+        return float(keys * per_key * self.share ** (len(items) - 1) * in_order)
 
     def _extensions(self, items: frozenset[int]) -> int:
         """In how many orders the items may come."""
@@ -112,4 +112,4 @@ class Sizes:
             case LoopNode(items):
                 events = sum(self.rates.of_symbol(each.symbol) for each in items if isinstance(each, LeafNode))
                 window = events / self.rates.keys * self.share
-                return max(events, 1.0) * min(2.0 ** min(window, 60.0), MOST_PATHS)
+                return float(max(events, 1.0) * min(2.0 ** min(window, 60.0), MOST_PATHS))

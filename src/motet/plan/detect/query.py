@@ -18,7 +18,7 @@ from motet.model.expression import (
 )
 from motet.model.names import with_variables
 from motet.model.pattern import Event, Or, Pattern, Repeat, children
-from motet.model.query import Policy, Query, Workload
+from motet.model.query import Computed, Policy, Query, Workload
 from motet.model.window import CountWindow
 from motet.plan.compiled import Span, span_of
 from motet.template.conditions import equivalence_of
@@ -53,8 +53,9 @@ from motet.template.written import (
 class DetectQuery:
     """All the detection engine needs to know of a query. `number` is its place in the workload.
 
-    `absent` holds the symbols of all absences, those of NOT and then those of NEG, `absent_conditions` what else an event
-    must satisfy to be one. Conditions in `whole` speak of several events; `slots` are the positions each name stands for.
+    `absent` holds the symbols of all absences, those of NOT and then those of NEG, `absent_conditions` what else an
+    event must satisfy to be one. Conditions in `whole` speak of several events; `slots` are the positions that each
+    name stands for. `reason` says why it is not aggregated online.
     """
 
     number: int
@@ -121,9 +122,7 @@ def compile_detect(number: int, workload: Workload, tick: int, reason: str = "")
         except TooManyStates:
             return refusal("this pattern has too many interleavings for SKIP TILL NEXT", "use fewer parts in an AND")
     slots, names = _slots(written, (*sorted_.whole, *(c for group in sorted_.absent for c in group)), query)
-    symbols = [
-        make_symbol(event.type, _local(sorted_.local, written.of_name, p)) for p, event in enumerate(written.events)
-    ]
+    symbols = [make_symbol(event.type, _local(sorted_.local, written, p)) for p, event in enumerate(written.events)]
     return DetectQuery(
         number=number,
         query=query,
@@ -204,23 +203,20 @@ def _is_local(condition: Expression) -> bool:
     )
 
 
-def _local(local: dict[str, list[Expression]], of_name: object, position: int) -> list[Expression]:
-    assert callable(of_name)
-    return [condition for name, conditions in local.items() if position in of_name(name) for condition in conditions]
+def _local(local: dict[str, list[Expression]], written: Written, position: int) -> list[Expression]:
+    own = [conditions for name, conditions in local.items() if position in written.of_name(name)]
+    return [condition for conditions in own for condition in conditions]
 
 
 def _slots(
     written: Written, conditions: Iterable[Expression], query: Query
 ) -> tuple[tuple[frozenset[int], ...], dict[str, int]]:
-    """The positions of every name that conditions and RETURN speak of; the last slot, with none, is for absent events."""
+    """The positions of each name that conditions and RETURN speak of; a last slot, with none, is for absent events."""
     slots: dict[frozenset[int], int] = {}
     names: dict[str, int] = {}
     spoken = [name for condition in conditions for name in sorted(variables(condition))]
     spoken += [
-        name
-        for item in query.returns
-        if (expression := getattr(item, "expression", None)) is not None
-        for name in sorted(variables(expression))
+        name for item in query.returns if isinstance(item, Computed) for name in sorted(variables(item.expression))
     ]
     for name in spoken:
         positions = frozenset(written.of_name(name))
