@@ -4,7 +4,7 @@ stays bounded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,7 +62,7 @@ def run_table(program: Program, table: pa.Table) -> Outcome:
     result = _finished(program, partials)
     truncated: set[str] = set()
     tables = [result.replace_schema_metadata(None), *detected(program, table, truncated)]
-    together = sorted_results(program, pa.concat_tables(tables))
+    together = _in_order(program, tables)
     missing = set_aside(table, program.schema)
     return Outcome(together, len(table), missing, overflows_of(result), tuple(sorted(truncated)))
 
@@ -105,8 +105,7 @@ def run_batches(
         tables.append(_finished(program, waiting))
     overflows = sum(overflows_of(table) for table in tables)
     plain = [table.replace_schema_metadata(None) for table in tables]
-    result = pa.concat_tables(plain) if plain else program.result_schema.empty_table()
-    ordered_results = sorted_results(program, result)
+    ordered_results = _in_order(program, plain)
     return Outcome(ordered_results, counted.rows, counted.set_aside, overflows, tuple(sorted(truncated)))
 
 
@@ -163,19 +162,41 @@ def _finished(program: Program, partials: list[pa.Table]) -> pa.Table:
     return finish(program, merge(program, together))
 
 
+def _in_order(program: Program, tables: Sequence[pa.Table]) -> pa.Table:
+    """Results by query, then time, then group. Those of each query are brought in order on their own, since to move
+    structs costs as much as to make them.
+    """
+    by_query: dict[str, list[pa.Table]] = {}
+    for table in tables:
+        names = pc.unique(table.column("query")).to_pylist()
+        for name in names:
+            own = table if len(names) == 1 else table.filter(pc.equal(table.column("query"), name))
+            by_query.setdefault(name, []).append(own)
+    found = [
+        sorted_results(program, pa.concat_tables(by_query[query.name]))
+        for query in program.workload.queries
+        if query.name in by_query
+    ]
+    return pa.concat_tables(found) if found else program.result_schema.empty_table()
+
+
 def sorted_results(program: Program, result: pa.Table) -> pa.Table:
     """Results by query, then time, then group."""
-    place = {query.name: number for number, query in enumerate(program.workload.queries)}
-    numbers = pa.array([place[name] for name in result.column("query").to_pylist()], pa.int32())
+    names = pa.array([query.name for query in program.workload.queries], pa.string())
     clocks = [name for name in ("window_end", "time", "start") if name in result.column_names]
     when = pc.coalesce(*(result.column(name) for name in clocks))
-    keyed = result.select([*clocks, *program.groups]).append_column("#query", numbers).append_column("#when", when)
-    keys = [("#query", "ascending"), ("#when", "ascending")]
+    keyed = result.select([*clocks, *program.groups]).append_column("#when", when)
+    keys = [("#when", "ascending")]
+    if len(pc.unique(result.column("query"))) > 1:
+        keyed = keyed.append_column("#query", pc.index_in(result.column("query"), value_set=names))
+        keys.insert(0, ("#query", "ascending"))
     if "end" in result.column_names:
         keyed = keyed.append_column("#end", result.column("end"))
         keys.append(("#end", "ascending"))
     keys += [(name, "ascending") for name in program.groups]
-    return result.take(pc.sort_indices(keyed, sort_keys=keys))
+    order = pc.sort_indices(keyed, sort_keys=keys).to_numpy()
+    # Matches often come in order, and to move structs costs as much as to make them.
+    return result if (np.diff(order.astype(np.int64)) == 1).all() else result.take(order)
 
 
 class _Counted:

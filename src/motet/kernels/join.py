@@ -21,7 +21,7 @@ from motet.kernels.instances import (
     share_event,
 )
 from motet.kernels.jit import kernel
-from motet.kernels.stack import Scope, Stack, Values
+from motet.kernels.stack import AT_LEAST, AT_MOST, EQUAL, LESS, MORE, Scope, Stack, Values
 
 # How an item of the outer side stands to one of the inner.
 FREE = 0
@@ -35,14 +35,20 @@ FOREVER = np.int64(2**62)
 class JoinTable(NamedTuple):
     """What a join must see to. Slots count the items of the outer side, then those of the inner.
 
-    `relation[i, j]`: how outer item i stands to inner item j. `place[s]`: the output column of slot s. `gap[g, s]`: 1
-    where guard g's gap comes after slot s, 2 where before it; `gap_absence[g]`: what must not occur in it.
+    `relation[i, j]`: how outer item i stands to inner item j; a row of `verify` is an i, a j and their relation where
+    the search by time does not settle it. `before_all[i]`: whether all inner items come before outer item i.
+    `place[s]`: the output column of slot s. `gap[g, s]`: 1 where guard g's gap comes after slot s, 2 where before it;
+    `gap_absence[g]`: what must not occur in it. A row of `compare` is a comparison, then the slot and row of values of
+    the outer side and those of the inner.
     """
 
     relation: NDArray[np.int8]
+    verify: Codes
+    before_all: NDArray[np.bool_]
     place: Codes
     gap: NDArray[np.int8]
     gap_absence: Codes
+    compare: NDArray[np.int32]
 
 
 class Room(NamedTuple):
@@ -82,46 +88,95 @@ def join(
     and it never falls as time goes on. Returns how many there are, and where to go on. For each outer row only those
     inner rows are looked at that its window and order allow: O(log n) to find them, then O(1) each but for code.
     """
-    found = 0
-    most = room.first.size
-    ours, theirs = outer.columns.shape[0], inner.columns.shape[0]
+    # Fields are taken out of their tuples here: inside the loops that would count references.
+    found, most = 0, room.first.size
+    outer_columns, outer_first, outer_last = outer.columns, outer.first, outer.last
+    outer_end, outer_offsets = outer.end, outer.offsets
+    inner_columns, inner_first, inner_last = inner.columns, inner.first, inner.last
+    inner_end, inner_offsets = inner.end, inner.offsets
+    ref_first, ref_last, real = bundles.first, bundles.last, values.real
+    relation, verify, before_all, compare = table.relation, table.verify, table.before_all, table.compare
+    out_columns, out_first, out_last, out_end, out_key = room.columns, room.first, room.last, room.end, room.key
+    place, current = table.place, scope.current
+    ours, theirs, rows = outer_columns.shape[0], inner_columns.shape[0], outer_first.size
+    mine = np.empty(compare.shape[0], np.float64)
+    more = tests.table.shape[0] > 0 or table.gap.shape[0] > 0
     key = 0
-    for row in range(start, outer.first.size):
-        while outer.offsets[key + 1] <= row:
+    for row in range(start, rows):
+        while outer_offsets[key + 1] <= row:
             key += 1
-        limit = oldest[outer.end[row]]
-        if outer.first[row] < limit:
+        limit = oldest[outer_end[row]]
+        if outer_first[row] < limit:
             continue
         low, high = limit, FOREVER
         for i in range(ours):
-            scope.current[i] = outer.columns[i, row]
+            current[i] = outer_columns[i, row]
+            if before_all[i]:
+                high = min(high, ref_first[current[i]])
             for j in range(theirs):
-                if table.relation[i, j] == BEFORE:
-                    low = max(low, bundles.last[outer.columns[i, row]] + 1)
-                elif table.relation[i, j] == AFTER:
-                    high = min(high, bundles.first[outer.columns[i, row]])
-        end = inner.offsets[key + 1]
-        at = after(inner.last, inner.offsets[key], end, low - 1)
+                if relation[i, j] == BEFORE:
+                    low = max(low, ref_last[current[i]] + 1)
+        for c in range(compare.shape[0]):
+            mine[c] = real[compare[c, 2], current[compare[c, 1]]]
+        end = inner_offsets[key + 1]
+        at = after(inner_last, inner_offsets[key], end, low - 1)
         if row == start and within >= 0:
             at = within
-        while at < end and inner.last[at] < high and oldest[inner.end[at]] <= outer.first[row]:
-            if inner.first[at] >= max(limit, oldest[inner.end[at]]) and _fits(
-                outer, inner, row, at, key, table, tests, values, bundles, absences, scope, stack
-            ):
+        while at < end and inner_last[at] < high:
+            allowed = oldest[inner_end[at]]
+            if allowed > outer_first[row]:
+                break
+            fits = inner_first[at] >= limit and inner_first[at] >= allowed
+            c = 0
+            while fits and c < compare.shape[0]:
+                x, y = mine[c], real[compare[c, 4], inner_columns[compare[c, 3], at]]
+                op = compare[c, 0]
+                if op == LESS:
+                    fits = x < y
+                elif op == MORE:
+                    fits = x > y
+                elif op == AT_MOST:
+                    fits = x <= y
+                elif op == AT_LEAST:
+                    fits = x >= y
+                elif op == EQUAL:
+                    fits = x == y
+                else:
+                    fits = x < y or x > y  # a null is different from nothing
+                c += 1
+            v = 0
+            while fits and v < verify.shape[0]:
+                one, other = current[verify[v, 0]], inner_columns[verify[v, 1], at]
+                if verify[v, 2] == BEFORE:
+                    fits = ref_last[one] < ref_first[other]
+                elif verify[v, 2] == AFTER:
+                    fits = ref_last[other] < ref_first[one]
+                else:
+                    fits = not share_event(bundles, one, other)
+                v += 1
+            if fits and more:
+                for j in range(theirs):
+                    current[ours + j] = inner_columns[j, at]
+                fits = _more_holds(key, table, tests, values, bundles, absences, scope, stack)
+            if fits:
                 if found == most:
                     return found, row, at
-                _put(outer, inner, row, at, key, table, room, found)
+                for i in range(ours):
+                    out_columns[place[i], found] = current[i]
+                for j in range(theirs):
+                    out_columns[place[ours + j], found] = inner_columns[j, at]
+                out_first[found] = min(outer_first[row], inner_first[at])
+                outer_is_last = outer_last[row] >= inner_last[at]
+                out_last[found] = outer_last[row] if outer_is_last else inner_last[at]
+                out_end[found] = outer_end[row] if outer_is_last else inner_end[at]
+                out_key[found] = key
                 found += 1
             at += 1
-    return found, outer.first.size, -1
+    return found, rows, -1
 
 
 @kernel
-def _fits(
-    outer: Instances,
-    inner: Instances,
-    row: int,
-    at: int,
+def _more_holds(
     key: int,
     table: JoinTable,
     tests: Tests,
@@ -131,29 +186,13 @@ def _fits(
     scope: Scope,
     stack: Stack,
 ) -> bool:
-    ours, theirs = outer.columns.shape[0], inner.columns.shape[0]
-    for j in range(theirs):
-        theirs_now = inner.columns[j, at]
-        scope.current[ours + j] = theirs_now
-        for i in range(ours):
-            relation = table.relation[i, j]
-            if relation == FREE:
-                continue
-            ours_now = scope.current[i]
-            if relation == BEFORE:
-                if bundles.last[ours_now] >= bundles.first[theirs_now]:
-                    return False
-            elif relation == AFTER:
-                if bundles.last[theirs_now] >= bundles.first[ours_now]:
-                    return False
-            elif share_event(bundles, ours_now, theirs_now):
-                return False
+    """Whether code and absences allow the combination that is in scope."""
     for number in range(tests.table.shape[0]):
         if not passes(tests, number, values, scope, stack):
             return False
     for g in range(table.gap.shape[0]):
         since, until = LONG_AGO, FOREVER
-        for slot in range(ours + theirs):
+        for slot in range(table.gap.shape[1]):
             if table.gap[g, slot] == 1:
                 since = max(since, bundles.last[scope.current[slot]])
             elif table.gap[g, slot] == 2:
@@ -161,21 +200,6 @@ def _fits(
         if occurs(absences, table.gap_absence[g], key, since, until):
             return False
     return True
-
-
-@kernel
-def _put(
-    outer: Instances, inner: Instances, row: int, at: int, key: int, table: JoinTable, room: Room, to: int
-) -> None:
-    ours = outer.columns.shape[0]
-    for i in range(ours):
-        room.columns[table.place[i], to] = outer.columns[i, row]
-    for j in range(inner.columns.shape[0]):
-        room.columns[table.place[ours + j], to] = inner.columns[j, at]
-    room.first[to] = min(outer.first[row], inner.first[at])
-    room.last[to] = max(outer.last[row], inner.last[at])
-    room.end[to] = outer.end[row] if outer.last[row] >= inner.last[at] else inner.end[at]
-    room.key[to] = key
 
 
 @kernel

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from motet.engine.detect.instances import Runner
+from motet.engine.detect.judging import owners
 from motet.engine.detect.results import given_back
 from motet.engine.encode import Encoded, Ints, read_column
 from motet.engine.schema import EventSchema
@@ -101,7 +102,7 @@ def _values(query: DetectQuery, item: Aggregate, found: Matches, encoded: Encode
     wanted = np.zeros(len(query.written.events), np.bool_)
     wanted[list(query.written.of_name(item.variable))] = True
     entries = np.flatnonzero(wanted[found.position])
-    match_of = np.searchsorted(found.begin, entries, side="right") - 1
+    match_of = owners(found)[entries]
     if item.name is None:
         return {prefix + "count": pa.array(np.bincount(match_of, minlength=size).astype(np.int64))}
     column = read_column(encoded.table, item.name).take(pa.array(encoded.rows[found.event[entries]]))

@@ -13,14 +13,28 @@ from motet.engine.detect.code import Compiler, tests_table
 from motet.engine.encode import Encoded, Ints
 from motet.errors import RunError
 from motet.kernels.instances import Absences, Bundles, Instances, Tests
-from motet.kernels.join import AFTER, APART, BEFORE, JoinTable, flatten, join, room_for
+from motet.kernels.join import AFTER, APART, BEFORE, FREE, JoinTable, flatten, join, room_for
 from motet.kernels.judge import Matches
 from motet.kernels.paths import Line, Listed, endings, list_paths, listed_for, new_walk, reach
-from motet.kernels.stack import OVERFLOW, Code, Scope, Values, new_stack
+from motet.kernels.stack import (
+    AT_LEAST,
+    AT_MOST,
+    DIFFERENT,
+    EQUAL,
+    LESS,
+    MORE,
+    OVERFLOW,
+    Code,
+    Scope,
+    Values,
+    new_stack,
+)
 from motet.plan.detect.nodes import JoinNode, LeafNode, LoopNode, Node, UnionNode
 from motet.template.symbols import Symbol
 
 BLOCK_ROWS = 1 << 16
+# What a comparison says when its sides change places.
+FLIPPED = {EQUAL: EQUAL, DIFFERENT: DIFFERENT, LESS: MORE, MORE: LESS, AT_MOST: AT_LEAST, AT_LEAST: AT_MOST}
 BLOCK_ENTRIES = 1 << 20
 
 
@@ -193,7 +207,7 @@ class Runner:
     def joins(self, node: JoinNode) -> Iterator[tuple[Any, Ints, Ints, Ints, Ints]]:
         """The instances of a join, block by block: columns, first, last, end and key."""
         outer, inner = self.instances(node.outer), self.instances(node.inner)
-        table, tests = self._table(node), tests_table(self.tests[node].rows, self.code)
+        table, tests = self._table(node)
         scope = _scope(len(node.items))
         at, within = 0, -1
         while True:
@@ -224,21 +238,45 @@ class Runner:
             if at >= len(outer.first):
                 return
 
-    def _table(self, node: JoinNode) -> JoinTable:
+    def _table(self, node: JoinNode) -> tuple[JoinTable, Tests]:
+        """What a join sees to, with the tests that need code apart."""
         slots = (*node.outer_items, *node.inner_items)
-        relation = np.full((len(node.outer_items), len(node.inner_items)), APART, np.int8)
+        ours = len(node.outer_items)
+        relation = np.full((ours, len(node.inner_items)), APART, np.int8)
         for i, one in enumerate(node.outer_items):
             for j, other in enumerate(node.inner_items):
                 if (one, other) in node.order:
                     relation[i, j] = BEFORE
                 elif (other, one) in node.order:
                     relation[i, j] = AFTER
+                elif not self._may_share(node.items[one], node.items[other]):
+                    relation[i, j] = FREE
+        # An event is found by its time alone; what a bundle begins with is not.
+        settled = (FREE, BEFORE, AFTER) if isinstance(node.inner, LeafNode) else (FREE,)
+        verify = [(i, j, relation[i, j]) for i, j in np.ndindex(relation.shape) if relation[i, j] not in settled]
         gap = np.zeros((len(node.new_gaps), len(slots)), np.int8)
         for g, each in enumerate(node.new_gaps):
             for s, item in enumerate(slots):
                 gap[g, s] = 1 if item in each.after else 2 if item in each.before else 0
         absence = [self.absent.index(each.symbol) for each in node.new_gaps]
-        return JoinTable(relation, np.array(slots, np.int32), gap, np.array(absence or [0], np.int32))
+        rows = self.tests[node].rows
+        compare = [_outer_first(row, ours) for row in rows if row[0] >= 0]
+        table = JoinTable(
+            relation,
+            np.array(verify, np.int32).reshape(len(verify), 3),
+            (relation == AFTER).all(axis=1),
+            np.array(slots, np.int32),
+            gap,
+            np.array(absence or [0], np.int32),
+            np.array(compare, np.int32).reshape(len(compare), 5),
+        )
+        return table, tests_table([row for row in rows if row[0] < 0], self.code)
+
+    def _may_share(self, one: Node, other: Node) -> bool:
+        """Whether two items may be bound to the same event."""
+        if isinstance(one, LeafNode) and isinstance(other, LeafNode):
+            return any(one.symbol in found and other.symbol in found for found in self.encoded.classes)
+        return True
 
     def paths(self, node: LoopNode) -> Iterator[Listed]:
         """The paths of a loop, block by block; positions count from the loop's own first."""
@@ -341,6 +379,14 @@ class Runner:
         for at in range(0, max(len(found.first), 1), BLOCK_ROWS):
             columns = np.ascontiguousarray(found.columns[:, at : at + BLOCK_ROWS])
             yield Matches(*flatten(columns, starts, table, self.bundles), keys[at : at + BLOCK_ROWS].copy())
+
+
+def _outer_first(row: list[int], ours: int) -> list[int]:
+    """A comparison with its outer side on the left; the inner slot counts from the first inner item."""
+    comparison, one, one_row, other, other_row = row
+    if one >= ours:
+        comparison, one, one_row, other, other_row = FLIPPED[comparison], other, other_row, one, one_row
+    return [comparison, one, one_row, other - ours, other_row]
 
 
 def _width(item: Node) -> int:

@@ -240,6 +240,11 @@ def together(blocks: Sequence[Matches]) -> Matches:
     return Matches(begin, *(np.concatenate([block[at] for block in blocks]) for at in range(1, 4)))
 
 
+def owners(found: Matches) -> Ints:
+    """For each event that matches bind, the number of the match."""
+    return np.repeat(np.arange(len(found.key)), np.diff(found.begin))
+
+
 def identities(found: Matches) -> list[bytes]:
     """What each match binds, as bytes: equal only for the same events at the same positions."""
     pairs = np.stack([found.position.astype(np.int64), found.event], axis=1)

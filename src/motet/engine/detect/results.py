@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from motet.engine.detect.instances import Runner
-from motet.engine.detect.judging import QueryCode, first_and_last
+from motet.engine.detect.judging import QueryCode, first_and_last, owners
 from motet.engine.detect.program import match_columns, undictionaried
 from motet.engine.encode import Ints
 from motet.engine.schema import TICKS, EventSchema
@@ -39,7 +39,7 @@ class MatchRows:
         kinds: list[str],
         words: pa.Array,
         runner: Runner,
-        events: pa.Table,
+        events: dict[str, pa.Array],
         schema: EventSchema,
         result: pa.Schema,
     ) -> None:
@@ -49,7 +49,8 @@ class MatchRows:
         self.kinds = kinds
         self.words = words
         self.runner = runner
-        self.events = events
+        self.columns = list(events.values())
+        self.fields = [pa.field(name, array.type) for name, array in events.items()]
         self.schema = schema
         self.result = result
         self.slot = np.full(len(query.written.events), -1, np.int32)
@@ -82,10 +83,13 @@ class MatchRows:
     def _shown(self, found: Matches, positions: frozenset[int], as_list: bool) -> pa.Array:
         """The events of a variable: a list where it may be bound more than once, else the event or null."""
         several = most_bound(self.query.written.tree, positions) > 1
+        column = None if several or as_list else _column_of(found, positions)
+        if column is not None:
+            return self._structs(pa.array(self.runner.encoded.rows[column]))
         wanted = np.zeros(len(self.query.written.events), np.bool_)
         wanted[list(positions)] = True
         entries = np.flatnonzero(wanted[found.position])
-        match_of = np.searchsorted(found.begin, entries, side="right") - 1
+        match_of = owners(found)[entries]
         rows = self.runner.encoded.rows[found.event[entries]]
         if several or as_list:
             counts = np.bincount(match_of, minlength=len(found.key))
@@ -98,18 +102,9 @@ class MatchRows:
         return self._structs(pa.array(one, mask=none), none)
 
     def _structs(self, rows: pa.Array, none: Any = None) -> pa.Array:
-        taken = self.events.take(rows)
-        arrays = []
-        for column in taken.columns:
-            array = column.combine_chunks()
-            if isinstance(array, pa.ChunkedArray):
-                array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
-            if pa.types.is_dictionary(array.type):
-                array = array.cast(undictionaried(array.type))
-            arrays.append(array)
-        fields = [pa.field(n, a.type) for n, a in zip(taken.column_names, arrays, strict=True)]
+        arrays = [pc.take(column, rows, boundscheck=False) for column in self.columns]
         mask = None if none is None or not none.any() else pa.array(none)
-        return pa.StructArray.from_arrays(arrays, fields=fields, mask=mask)
+        return pa.StructArray.from_arrays(arrays, fields=self.fields, mask=mask)
 
     def _computed(self, found: Matches, number: int) -> pa.Array:
         work = new_work(len(self.query.slots), int(np.diff(found.begin).max(initial=0)) + 2)
@@ -126,6 +121,31 @@ class MatchRows:
             case "time":
                 return pa.array(whole, mask=null).cast(pa.timestamp("us"))
         return pa.array(whole, mask=null)
+
+
+def _column_of(found: Matches, positions: frozenset[int]) -> Ints | None:
+    """The event that each match binds to a position, where all matches bind the same positions in the same order."""
+    width = int(found.begin[1])
+    if len(found.event) != width * len(found.key):
+        return None
+    places = found.position.reshape(-1, width)
+    own = [at for at in range(width) if int(places[0, at]) in positions]
+    if len(own) != 1 or not (places == places[0]).all():
+        return None
+    return found.event.reshape(-1, width)[:, own[0]]
+
+
+def event_columns(events: pa.Table) -> dict[str, pa.Array]:
+    """The columns that structs of events are made of."""
+    return {name: _one_array(events.column(name)) for name in events.column_names}
+
+
+def _one_array(column: pa.ChunkedArray) -> pa.Array:
+    """A column in one piece, its dictionary decoded."""
+    array = column.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):
+        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+    return array.cast(undictionaried(array.type)) if pa.types.is_dictionary(array.type) else array
 
 
 def _fitted(values: Any, wanted: pa.DataType) -> Any:

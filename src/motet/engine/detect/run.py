@@ -15,7 +15,6 @@ from motet.engine.detect.code import Compiler
 from motet.engine.detect.instances import Budget, OutOfRoom, Runner, compile_tests
 from motet.engine.detect.judging import (
     Judge,
-    QueryCode,
     chosen,
     compile_conditions,
     first_and_last,
@@ -25,7 +24,7 @@ from motet.engine.detect.judging import (
 )
 from motet.engine.detect.measure import rates_of
 from motet.engine.detect.program import DetectBranch
-from motet.engine.detect.results import MatchRows
+from motet.engine.detect.results import MatchRows, event_columns
 from motet.engine.detect.values import Columns
 from motet.engine.detect.windows import oldest_of, widest
 from motet.engine.encode import Encoded, Ints, encode
@@ -101,7 +100,7 @@ class _Session:
         self.detect = run
         self.program = run.program
         self.encoded = encoded
-        self.events = events
+        self.event_columns = event_columns(events)
         self.bounds = bounds
         spans = _spans(planned)
         self.nodes = in_order(reading.root for each in planned for reading in each.readings)
@@ -145,6 +144,10 @@ class _Session:
 
     def _run(self, query: DetectQuery, planned: PlannedQuery) -> Iterator[pa.Table]:
         numbers = self.numbers[query.number]
+        rows = MatchRows(
+            query, numbers, self.code, self.kinds, self.words, self.runner, self.event_columns,
+            self.program.schema, self.program.result_schema,
+        )  # fmt: skip
         tally = _Tally(self.program.options.match_limit, query.span)
         seen: set[bytes] | None = set() if query.ambiguous else None
         waiting: list[tuple[Judge, Matches]] = []
@@ -165,14 +168,14 @@ class _Session:
                 if query.query.is_aggregate:
                     waiting.append((judge, found))
                 else:
-                    yield from self._matches(query, numbers, judge, found, seen)
+                    yield from self._matches(query, rows, judge, found, seen)
         if waiting:
             yield self._contributions(query, waiting)
 
     # Matches
 
     def _matches(
-        self, query: DetectQuery, numbers: QueryCode, judge: Judge, found: Matches, seen: set[bytes] | None
+        self, query: DetectQuery, rows: MatchRows, judge: Judge, found: Matches, seen: set[bytes] | None
     ) -> Iterator[pa.Table]:
         first, last = first_and_last(found, self.encoded)
         certain = _certain(query, first, last)
@@ -191,11 +194,8 @@ class _Session:
                     new.append(at)
             found = taken(found, np.array(new, np.int64))
         if len(found.key):
-            rows = MatchRows(
-                query, numbers, self.code, self.kinds, self.words, self.runner, self.events,
-                self.program.schema, self.program.result_schema,
-            )  # fmt: skip
-            yield rows.table(found)
+            first, last = first_and_last(found, self.encoded)
+            yield rows.table(taken(found, np.lexsort((last, first))))
 
     def _windows(self, query: DetectQuery, judge: Judge, found: Matches) -> tuple[Ints, Any, Ints, Ints]:
         """Each match with each window that holds it: its number, whether nothing absent shows, the time since which
