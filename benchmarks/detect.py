@@ -31,7 +31,7 @@ OPENCEP = {1: 9_000, 10: 1_400, 50: 370}
 
 
 def stocks(events: int, seed: int = 2) -> pa.Table:
-    """Prices of four symbols, a random walk with noise: 50 patterns find as many matches per event as in OpenCEP's run."""
+    """Prices of four symbols, a random walk with noise; matches are as many per event as in OpenCEP's run."""
     rng = np.random.default_rng(seed)
     at = np.sort(rng.integers(0, events * 9, events)) * 1_000_000
     symbol = rng.integers(0, len(SYMBOLS), events)

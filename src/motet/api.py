@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from motet.engine import OPTIMIZERS, EventSchema, Options, Program, compile_workload
 from motet.engine.encode import set_aside
-from motet.engine.local import Outcome, can_be_cut, columns_of, in_time_order, run_batches, run_table
+from motet.engine.local import LocalRun, Outcome, can_be_cut, columns_of, in_time_order
 from motet.errors import DataError, Diagnostic, MotetError, QueryError
 from motet.explain.text import plan_text
 from motet.io.events import EventSource, open_events
@@ -127,14 +127,41 @@ def execute(
     for warning in program.warnings:
         if warn is not None:
             warn(warning)
+    local = LocalRun(program)
+    return local.outcome(pieces(local, source, progress))
+
+
+def pieces(local: LocalRun, source: TableSource | EventSource, progress: Progress | None = None) -> Iterator[pa.Table]:
+    """The results of a run in process over a source of events, table by table."""
+    program = local.program
     if isinstance(source, TableSource):
-        outcome = run_table(program, source.content)
+        yield from local.over_table(source.content)
         if progress is not None:
-            progress(outcome.rows)
-        return outcome
-    columns = columns_of(program)
-    ordered = can_be_cut(program) and in_time_order(source.batches([settings.time]), program)
-    return run_batches(program, source.batches(columns), ordered, progress)
+            progress(local.rows)
+        return
+    ordered = can_be_cut(program) and in_time_order(source.batches([program.schema.time]), program)
+    yield from local.over_batches(source.batches(columns_of(program)), ordered, progress)
+
+
+def batches(
+    events: Any,
+    workload: Workload | Query | Sequence[Query] | str | Path,
+    *,
+    time: str = "time",
+    type: str = "type",
+    time_unit: str = "s",
+    counts: str = "exact",
+    optimizer: str = "auto",
+    match_limit: int | None = None,
+    memory_limit: int = 4 << 30,
+    on_limit: str = "error",
+) -> pa.RecordBatchReader:
+    """Run in process and read the results batch by batch, as they are found: matches need not fit in memory."""
+    settings = Settings(time, type, time_unit, counts, "auto", optimizer, match_limit, memory_limit, on_limit)
+    source = _source(events, settings)
+    local = LocalRun(program_for(source, as_workload(workload), settings))
+    found = (batch for table in pieces(local, source) for batch in table.to_batches())
+    return pa.RecordBatchReader.from_batches(local.program.result_schema, found)
 
 
 def _check(workload: Workload, schema: EventSchema, warn: Callable[[Diagnostic], None] | None) -> None:

@@ -5,7 +5,7 @@ stays bounded.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -56,29 +56,79 @@ def in_time_order(batches: Iterable[pa.RecordBatch], program: Program) -> bool:
     return True
 
 
+@dataclass
+class LocalRun:
+    """A run in process whose results leave table by table, with what it has noticed so far.
+
+    Results of a query come in order of time within a table, not over all of them.
+    """
+
+    program: Program
+    rows: int = 0
+    set_aside: int = 0
+    overflows: int = 0
+    truncated: set[str] = field(default_factory=set)
+
+    def over_table(self, table: pa.Table) -> Iterator[pa.Table]:
+        """Run over a table that is in memory."""
+        self.rows += len(table)
+        self.set_aside += set_aside(table, self.program.schema)
+        yield self._finished(_run_branches(self.program, table, None, None))
+        yield from self._detected(table, None, None)
+
+    def over_batches(
+        self,
+        batches: Iterable[pa.RecordBatch],
+        ordered: bool,
+        progress: Progress | None = None,
+        chunk_rows: int = CHUNK_ROWS,
+    ) -> Iterator[pa.Table]:
+        """Run over a stream. Where it is in time order, no more than a chunk and the longest window is kept."""
+        waiting: list[pa.Table] = []
+        limit = chunk_rows if ordered and can_be_cut(self.program) else None
+        for chunk, emit_from, emit_to in _chunks(self.program, self._counted(batches, progress), limit):
+            partials = _run_branches(self.program, chunk, emit_from, emit_to)
+            if _sweeps(self.program):
+                waiting += partials
+            else:
+                yield self._finished(partials)
+            yield from self._detected(chunk, emit_from, emit_to)
+        if waiting:
+            yield self._finished(waiting)
+
+    def outcome(self, tables: Iterable[pa.Table]) -> Outcome:
+        """All results in order, once the run is over."""
+        together = _in_order(self.program, list(tables))
+        return Outcome(together, self.rows, self.set_aside, self.overflows, tuple(sorted(self.truncated)))
+
+    def _finished(self, partials: list[pa.Table]) -> pa.Table:
+        together = pa.concat_tables(partials) if partials else self.program.partial_schema.empty_table()
+        result = finish(self.program, merge(self.program, together))
+        self.overflows += overflows_of(result)
+        return result.replace_schema_metadata(None)
+
+    def _detected(self, table: pa.Table, emit_from: int | None, emit_to: int | None) -> Iterator[pa.Table]:
+        """The results of queries whose matches are found; with bounds, those due in [emit_from, emit_to)."""
+        for branch in self.program.detect:
+            run = DetectRun(self.program, branch)
+            pieces = run.pieces(table.select(branch.columns), emit_from, emit_to)
+            yield from finished(pieces, self.program, emit_from, emit_to)
+            self.truncated |= run.truncated
+
+    def _counted(self, batches: Iterable[pa.RecordBatch], progress: Progress | None) -> Iterator[pa.Table]:
+        for batch in batches:
+            self.rows += len(batch)
+            table = pa.Table.from_batches([batch])
+            self.set_aside += set_aside(table, self.program.schema)
+            if progress is not None:
+                progress(self.rows)
+            yield _compact(table)
+
+
 def run_table(program: Program, table: pa.Table) -> Outcome:
     """Run over a table that is in memory."""
-    partials = [run_branch(program, at, table.select(branch.columns)) for at, branch in enumerate(program.branches)]
-    result = _finished(program, partials)
-    truncated: set[str] = set()
-    tables = [result.replace_schema_metadata(None), *detected(program, table, truncated)]
-    together = _in_order(program, tables)
-    missing = set_aside(table, program.schema)
-    return Outcome(together, len(table), missing, overflows_of(result), tuple(sorted(truncated)))
-
-
-def detected(
-    program: Program,
-    table: pa.Table,
-    truncated: set[str],
-    emit_from: int | None = None,
-    emit_to: int | None = None,
-) -> Iterator[pa.Table]:
-    """The results of all queries whose matches are found, table by table; with bounds, those due in [from, to)."""
-    for branch in program.detect:
-        run = DetectRun(program, branch)
-        yield from finished(run.pieces(table.select(branch.columns), emit_from, emit_to), program, emit_from, emit_to)
-        truncated |= run.truncated
+    run = LocalRun(program)
+    return run.outcome(run.over_table(table))
 
 
 def run_batches(
@@ -88,25 +138,9 @@ def run_batches(
     progress: Progress | None = None,
     chunk_rows: int = CHUNK_ROWS,
 ) -> Outcome:
-    """Run over a stream. Where it is in time order, no more than a chunk and the longest window is kept."""
-    counted = _Counted(program, batches, progress)
-    tables: list[pa.Table] = []
-    waiting: list[pa.Table] = []
-    truncated: set[str] = set()
-    limit = chunk_rows if ordered and can_be_cut(program) else None
-    for chunk, emit_from, emit_to in _chunks(program, counted, limit):
-        partials = _run_branches(program, chunk, emit_from, emit_to)
-        if _sweeps(program):
-            waiting += partials
-        else:
-            tables.append(_finished(program, partials))
-        tables += detected(program, chunk, truncated, emit_from, emit_to)
-    if waiting:
-        tables.append(_finished(program, waiting))
-    overflows = sum(overflows_of(table) for table in tables)
-    plain = [table.replace_schema_metadata(None) for table in tables]
-    ordered_results = _in_order(program, plain)
-    return Outcome(ordered_results, counted.rows, counted.set_aside, overflows, tuple(sorted(truncated)))
+    """Run over a stream, and put all results together."""
+    run = LocalRun(program)
+    return run.outcome(run.over_batches(batches, ordered, progress, chunk_rows))
 
 
 Chunk = tuple[pa.Table, int | None, int | None]
@@ -157,11 +191,6 @@ def _sweeps(program: Program) -> bool:
     return any(compiled.swept for compiled in program.queries.values())
 
 
-def _finished(program: Program, partials: list[pa.Table]) -> pa.Table:
-    together = pa.concat_tables(partials) if partials else program.partial_schema.empty_table()
-    return finish(program, merge(program, together))
-
-
 def _in_order(program: Program, tables: Sequence[pa.Table]) -> pa.Table:
     """Results by query, then time, then group. Those of each query are brought in order on their own, since to move
     structs costs as much as to make them.
@@ -199,29 +228,9 @@ def sorted_results(program: Program, result: pa.Table) -> pa.Table:
     return result if (np.diff(order.astype(np.int64)) == 1).all() else result.take(order)
 
 
-class _Counted:
-    """Batches passing by: counts rows, those set aside, and reports progress."""
-
-    def __init__(self, program: Program, batches: Iterable[pa.RecordBatch], progress: Progress | None) -> None:
-        self.program = program
-        self.batches = batches
-        self.progress = progress
-        self.rows = 0
-        self.set_aside = 0
-
-    def __iter__(self) -> Iterator[pa.Table]:
-        for batch in self.batches:
-            self.rows += len(batch)
-            table = pa.Table.from_batches([batch])
-            self.set_aside += set_aside(table, self.program.schema)
-            if self.progress is not None:
-                self.progress(self.rows)
-            yield _compact(table)
-
-
 def _compact(table: pa.Table) -> pa.Table:
     """Text as codes: event data repeats few words."""
-    for at, field in enumerate(table.schema):
-        if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
-            table = table.set_column(at, field.name, table.column(at).dictionary_encode())
+    for at, column in enumerate(table.schema):
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            table = table.set_column(at, column.name, table.column(at).dictionary_encode())
     return table

@@ -44,15 +44,22 @@ class OutOfRoom(Exception):
 
 @dataclass
 class Budget:
-    """How many bytes of instances may be kept, and how many are."""
+    """How many bytes of instances may be kept, how many are, and whether to go on with those where there are more."""
 
     most: int
+    truncate: bool
     used: int = 0
+    cut: set[Node] = field(default_factory=set)  # nodes of which not all instances were kept
 
-    def take(self, size: int) -> None:
-        self.used += size
-        if self.used > self.most:
+    def admits(self, size: int, node: Node) -> bool:
+        """Whether so many more bytes may be kept."""
+        if self.used + size <= self.most:
+            self.used += size
+            return True
+        if not self.truncate:
             raise OutOfRoom
+        self.cut.add(node)
+        return False
 
 
 @dataclass(frozen=True)
@@ -147,8 +154,6 @@ class Runner:
 
     def _add_bundles(self, paths: Listed) -> Instances:
         """Keep paths as bundles, and give them as instances of one item."""
-        count = len(paths.first)
-        self.budget.take(8 * (4 * count) + 12 * len(paths.event))
         order = np.lexsort((paths.last, paths.key))
         base = len(self.encoded.time) + sum(map(len, self._first))
         self._first.append(paths.first)
@@ -181,9 +186,17 @@ class Runner:
             case JoinNode():
                 return self._joined(node)
             case LoopNode():
-                return self._add_bundles(_together(list(self.paths(node))))
+                return self._add_bundles(self._kept_paths(node))
             case UnionNode():
                 return self._add_bundles(self._union(node))
+
+    def _kept_paths(self, node: LoopNode) -> Listed:
+        blocks = []
+        for block in self.paths(node):
+            blocks.append(block)
+            if not self.budget.admits(32 * len(block.first) + 12 * len(block.event), node):
+                break
+        return _together(blocks)
 
     def _leaf(self, symbol: Symbol) -> Instances:
         events = self.events_of(symbol)
@@ -194,8 +207,9 @@ class Runner:
     def _joined(self, node: JoinNode) -> Instances:
         blocks = []
         for block in self.joins(node):
-            self.budget.take(8 * block[0].size + 32 * block[0].shape[1])
             blocks.append(block)
+            if not self.budget.admits(8 * block[0].size + 32 * block[0].shape[1], node):
+                break
         columns, *rest = (np.concatenate(parts, axis=-1) for parts in zip(*blocks, strict=True))
         first, last, end, key = rest
         # Outer rows come by key and time, so that results often are in order already.

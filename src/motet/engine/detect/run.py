@@ -121,7 +121,7 @@ class _Session:
             tests=tests,
             oldest={node: oldest[frozenset(found)] for node, found in spans.items()},
             absent=absent,
-            budget=Budget(options.memory_limit),
+            budget=Budget(options.memory_limit, truncate=options.on_limit == "truncate"),
         )
         self.spans = spans
         self.readers = _readers(planned)
@@ -131,7 +131,10 @@ class _Session:
         try:
             yield from self._run(planned.query, planned)
         except OutOfRoom:
-            self._over_budget(planned.query, "the memory for parts of matches is used up")
+            limit = self.program.options.memory_limit
+            self._over_budget(planned.query, f"parts of matches need more than {limit / 2**20:,.0f} MiB")
+        if self.runner.budget.cut & set(in_order(reading.root for reading in planned.readings)):
+            self.detect.truncated.add(planned.query.query.name)
 
     def _over_budget(self, query: DetectQuery, what: str) -> None:
         """Stop with an error, or mark the query as cut short."""
