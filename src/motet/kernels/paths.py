@@ -46,7 +46,7 @@ class Line(NamedTuple):
 class Walk(NamedTuple):
     """Where listing stands, so that it can go on: the item, instance, edge and candidate of each step, last one first.
 
-    `now` holds the depth, and the end that is being listed.
+    `now` holds the depth, the end that is being listed, and how many of its paths are.
     """
 
     item: Ints
@@ -71,7 +71,7 @@ class Listed(NamedTuple):
 def new_walk(depth: int) -> Walk:
     """A walk of at most so many steps that has not begun."""
     steps = [np.zeros(depth, np.int64) for _ in range(4)]
-    return Walk(steps[0], steps[1], steps[2], steps[3], np.array([-1, 0], np.int64))
+    return Walk(steps[0], steps[1], steps[2], steps[3], np.array([-1, 0, 0], np.int64))
 
 
 def listed_for(rows: int, entries: int) -> Listed:
@@ -163,20 +163,21 @@ def list_paths(
     scope: Scope,
     stack: Stack,
     out: Listed,
+    most: int,
 ) -> tuple[int, bool]:
-    """List paths from where the walk stands until all are listed or the room is full.
+    """List paths from where the walk stands until all are listed or the room is full; at most so many with each end.
 
     Returns how many there are, and whether all are listed. Where edges have no tests and no absences, every step
     belongs to a path that is listed: O(output), and O(log n) for each step to find what comes before it.
     """
     found = 0
-    depth, end = walk.now[0], walk.now[1]
+    depth, end, count = walk.now[0], walk.now[1], walk.now[2]
     while True:
         if depth < 0:
             if end == end_row.size:
                 walk.now[0], walk.now[1] = -1, end
                 return found, True
-            depth = 0
+            depth, count = 0, 0
             walk.item[0], walk.row[0] = end_item[end], end_row[end]
             walk.edge[0] = -1
         item, row = walk.item[depth], walk.row[depth]
@@ -186,7 +187,7 @@ def list_paths(
             if line.begins[item] and line.first[row] >= oldest:
                 size = _size(line, walk, depth, bundles)
                 if found == out.first.size or out.begin[found] + size > out.event.size:
-                    walk.now[0], walk.now[1] = depth, end
+                    walk.now[0], walk.now[1], walk.now[2] = depth, end, count
                     return found, False
                 _write(line, walk, depth, bundles, out, found)
                 out.first[found] = line.first[row]
@@ -194,6 +195,11 @@ def list_paths(
                 out.end[found] = line.end[end_row[end]]
                 out.key[found] = key
                 found += 1
+                count += 1
+                if count == most:
+                    depth = -1
+                    end += 1
+                    continue
             walk.edge[depth] = line.edges[item]
             walk.candidate[depth] = -2
         step = _next_step(line, walk, depth, key, oldest, latest, so_far, tests, values, absences, scope, stack)

@@ -36,6 +36,7 @@ BLOCK_ROWS = 1 << 16
 # What a comparison says when its sides change places.
 FLIPPED = {EQUAL: EQUAL, DIFFERENT: DIFFERENT, LESS: MORE, MORE: LESS, AT_MOST: AT_LEAST, AT_LEAST: AT_MOST}
 BLOCK_ENTRIES = 1 << 20
+EVERY = 1 << 62
 
 
 class OutOfRoom(Exception):
@@ -292,8 +293,8 @@ class Runner:
             return any(one.symbol in found and other.symbol in found for found in self.encoded.classes)
         return True
 
-    def paths(self, node: LoopNode) -> Iterator[Listed]:
-        """The paths of a loop, block by block; positions count from the loop's own first."""
+    def paths(self, node: LoopNode, most: int = EVERY) -> Iterator[Listed]:
+        """The paths of a loop, block by block, at most so many with each end; positions count from the loop's first."""
         line, tests = self._line(node)
         latest, so_far = reach(line)
         items, rows, keys = endings(line, latest)
@@ -318,6 +319,7 @@ class Runner:
                 scope,
                 self.stack,
                 out,
+                most,
             )
             self._check()
             entries = int(out.begin[found])
@@ -377,11 +379,14 @@ class Runner:
 
     # Matches
 
-    def matches(self, node: Node, positions: tuple[int, ...], shared: bool) -> Iterator[Matches]:
-        """The instances of a root as matches, block by block; kept where others read them too."""
+    def matches(self, node: Node, positions: tuple[int, ...], shared: bool, most: int) -> Iterator[Matches]:
+        """The instances of a root as matches, block by block; kept where others read them too.
+
+        Of paths that share their last event, no more than `most` are needed.
+        """
         starts, table = self._places(node, positions)
         if isinstance(node, LoopNode) and not shared and node not in self.kept:
-            for block in self.paths(node):
+            for block in self.paths(node, most):
                 yield Matches(block.begin, table[block.position], block.event, block.key)
             return
         if isinstance(node, JoinNode) and not shared and node not in self.kept:
