@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from motet.engine import EventSchema, compile_workload, finish, merge, run_branch
-from motet.model.expression import At, Attribute, Comparison
-from motet.model.pattern import Event, Repeat, Seq
-from motet.model.query import Aggregate, Query, Workload
+from motet.engine import EventSchema, compile_workload
+from motet.engine.local import run_table
+from motet.model.expression import At, Attribute, Comparison, KleeneAggregate
+from motet.model.pattern import Event, Not, Repeat, Seq
+from motet.model.query import Aggregate, AllVariables, Computed, Policy, Query, Workload
 from motet.model.window import CountWindow, TimeWindow
 
 # Out of order, so that sorting is compiled too.
@@ -21,15 +22,20 @@ _EVENTS = pa.table({"time": [2, 1, 3, 4], "type": ["A", "A", "B", "B"], "k": ["p
 def warm() -> None:
     """Run each kind of query once."""
     program = compile_workload(_every_kind_of_query(), EventSchema(_EVENTS.schema))
-    for index in range(len(program.branches)):
-        finish(program, merge(program, run_branch(program, index, _EVENTS)))
+    run_table(program, _EVENTS)
 
 
 def _every_kind_of_query() -> Workload:
-    """Sliding, continuous and count windows, partitions combined or not, and a condition on neighbours."""
+    """Sliding, continuous and count windows, partitions combined or not, a condition on neighbours, and matches by
+    joins and by paths, with an absence at the end and one that depends on what is bound.
+    """
     pattern = Seq((Repeat(Event("A"), 1, None), Event("B")))
     returns = (Aggregate("COUNT"), Aggregate("SUM", "A", "x"), Aggregate("MIN", "A", "x"))
     rising = Comparison("<", Attribute("A", "x"), Attribute("A", "x", At.NEXT))
+    joined = Seq((Event("A", "a"), Not(Event("B", "n")), Event("B", "b"), Not(Event("A", "last"))))
+    apart = Comparison("<", Attribute("a", "x"), Attribute("b", "x"))
+    depends = Comparison("=", Attribute("n", "x"), Attribute("a", "x"))
+    most = KleeneAggregate("MAX", "A", "x")
     sliding, continuous = TimeWindow(4_000_000, 2_000_000), TimeWindow(4_000_000)
     return Workload(
         (
@@ -38,6 +44,10 @@ def _every_kind_of_query() -> Workload:
             Query("continuous", pattern, returns, equivalence=("k",), window=continuous),
             Query("counted", pattern, returns, group_by=("k",), window=CountWindow(3)),
             Query("rising", pattern, returns, (rising,), group_by=("k",), window=continuous),
+            Query("paths", pattern, (AllVariables(), Computed(most, "most")), window=continuous),
+            Query(
+                "joins", joined, (AllVariables(),), (apart, depends), window=continuous, policy=Policy.SKIP_TILL_NEXT
+            ),
         )
     )
 
