@@ -43,6 +43,15 @@ class Line(NamedTuple):
     tests: Ints
 
 
+class Endings(NamedTuple):
+    """Where paths may end: item, instance and key, and the earliest time at which such a path may begin."""
+
+    item: Ints
+    row: Ints
+    key: Ints
+    floor: Ints
+
+
 class Walk(NamedTuple):
     """Where listing stands, so that it can go on: the item, instance, edge and candidate of each step, last one first.
 
@@ -57,7 +66,7 @@ class Walk(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """Paths, each a stretch of positions and events, with its times and key."""
+    """Paths, each a stretch of positions and events, with its times and key; `origin` is the end it was listed for."""
 
     begin: Ints
     position: Codes
@@ -66,6 +75,7 @@ class Listed(NamedTuple):
     last: Ints
     end: Ints
     key: Ints
+    origin: Ints
 
 
 def new_walk(depth: int) -> Walk:
@@ -80,7 +90,7 @@ def listed_for(rows: int, entries: int) -> Listed:
         np.zeros(rows + 1, np.int64),
         np.empty(entries, np.int32),
         np.empty(entries, np.int64),
-        *(np.empty(rows, np.int64) for _ in range(4)),
+        *(np.empty(rows, np.int64) for _ in range(5)),
     )
 
 
@@ -125,8 +135,8 @@ def reach(line: Line) -> tuple[Ints, Ints]:
 
 
 @kernel
-def endings(line: Line, latest: Ints) -> tuple[Ints, Ints, Ints]:
-    """The instances at which a path in the window may end: item, instance and key. O(instances)."""
+def endings(line: Line, latest: Ints) -> Endings:
+    """The instances at which a path in the window may end. O(instances)."""
     count = 0
     for q in range(line.offsets.shape[0]):
         if line.ends[q]:
@@ -134,6 +144,7 @@ def endings(line: Line, latest: Ints) -> tuple[Ints, Ints, Ints]:
     items = np.empty(count, np.int64)
     rows = np.empty(count, np.int64)
     keys = np.empty(count, np.int64)
+    floor = np.empty(count, np.int64)
     found = 0
     for key in range(line.offsets.shape[1] - 1):
         for q in range(line.offsets.shape[0]):
@@ -143,8 +154,9 @@ def endings(line: Line, latest: Ints) -> tuple[Ints, Ints, Ints]:
                         items[found] = q
                         rows[found] = row
                         keys[found] = key
+                        floor[found] = line.oldest[line.end[row]]
                         found += 1
-    return items[:found], rows[:found], keys[:found]
+    return Endings(items[:found], rows[:found], keys[:found], floor[:found])
 
 
 @kernel
@@ -152,9 +164,7 @@ def list_paths(
     line: Line,
     latest: Ints,
     so_far: Ints,
-    end_item: Ints,
-    end_row: Ints,
-    end_key: Ints,
+    ends: Endings,
     walk: Walk,
     tests: Tests,
     values: Values,
@@ -171,6 +181,7 @@ def list_paths(
     belongs to a path that is listed: O(output), and O(log n) for each step to find what comes before it.
     """
     found = 0
+    end_item, end_row, end_key, floor = ends.item, ends.row, ends.key, ends.floor
     depth, end, count = walk.now[0], walk.now[1], walk.now[2]
     while True:
         if depth < 0:
@@ -182,7 +193,7 @@ def list_paths(
             walk.edge[0] = -1
         item, row = walk.item[depth], walk.row[depth]
         key = end_key[end]
-        oldest = line.oldest[line.end[end_row[end]]]
+        oldest = floor[end]
         if walk.edge[depth] < 0:
             if line.begins[item] and line.first[row] >= oldest:
                 size = _size(line, walk, depth, bundles)
@@ -194,6 +205,7 @@ def list_paths(
                 out.last[found] = line.last[end_row[end]]
                 out.end[found] = line.end[end_row[end]]
                 out.key[found] = key
+                out.origin[found] = end
                 found += 1
                 count += 1
                 if count == most:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from motet.engine.detect.code import Compiler, tests_table
 from motet.engine.encode import Encoded, Ints
 from motet.errors import RunError
+from motet.kernels.expand import ends_for, fitting
 from motet.kernels.instances import Absences, Bundles, Instances, Tests
 from motet.kernels.join import AFTER, APART, BEFORE, FREE, JoinTable, flatten, join, room_for
 from motet.kernels.judge import Matches
-from motet.kernels.paths import Line, Listed, endings, list_paths, listed_for, new_walk, reach
+from motet.kernels.paths import Endings, Line, Listed, endings, list_paths, listed_for, new_walk, reach
 from motet.kernels.stack import (
     AT_LEAST,
     AT_MOST,
@@ -36,6 +37,8 @@ BLOCK_ROWS = 1 << 16
 # What a comparison says when its sides change places.
 FLIPPED = {EQUAL: EQUAL, DIFFERENT: DIFFERENT, LESS: MORE, MORE: LESS, AT_MOST: AT_LEAST, AT_LEAST: AT_MOST}
 BLOCK_ENTRIES = 1 << 20
+# Outer instances for which paths are listed at a time.
+OUTER_ROWS = 1 << 12
 EVERY = 1 << 62
 
 
@@ -91,6 +94,15 @@ def _by_target(node: LoopNode) -> list[Any]:
     return sorted(node.edges, key=lambda edge: (edge.target, edge.source))
 
 
+class Walked(NamedTuple):
+    """A loop made ready to list its paths."""
+
+    line: Line
+    tests: Tests
+    latest: Ints
+    so_far: Ints
+
+
 @dataclass
 class Runner:
     """The state of a run over the events of a branch: instances of nodes, by node."""
@@ -103,6 +115,7 @@ class Runner:
     absent: tuple[Symbol, ...]
     budget: Budget
     kept: dict[Node, Instances] = field(default_factory=dict)
+    walked: dict[Node, Walked] = field(default_factory=dict)
     _first: list[Ints] = field(default_factory=list)
     _last: list[Ints] = field(default_factory=list)
     _begin: list[Ints] = field(default_factory=list)
@@ -156,13 +169,7 @@ class Runner:
     def _add_bundles(self, paths: Listed) -> Instances:
         """Keep paths as bundles, and give them as instances of one item."""
         order = np.lexsort((paths.last, paths.key))
-        base = len(self.encoded.time) + sum(map(len, self._first))
-        self._first.append(paths.first)
-        self._last.append(paths.last)
-        self._begin.append(paths.begin)
-        self._position.append(paths.position)
-        self._event.append(paths.event)
-        self._bundles = None
+        base = self._keep(paths)
         return _instances(
             (base + order)[None, :],
             paths.first[order],
@@ -171,6 +178,17 @@ class Runner:
             paths.key[order],
             len(self.encoded.offsets) - 1,
         )
+
+    def _keep(self, paths: Listed) -> int:
+        """Add paths to what items may be bound to; the number of the first."""
+        base = len(self.encoded.time) + sum(map(len, self._first))
+        self._first.append(paths.first)
+        self._last.append(paths.last)
+        self._begin.append(paths.begin)
+        self._position.append(paths.position)
+        self._event.append(paths.event)
+        self._bundles = None
+        return base
 
     # Nodes
 
@@ -221,6 +239,9 @@ class Runner:
 
     def joins(self, node: JoinNode) -> Iterator[tuple[Any, Ints, Ints, Ints, Ints]]:
         """The instances of a join, block by block: columns, first, last, end and key."""
+        if isinstance(node.inner, LoopNode):
+            yield from self._joined_with_paths(node, node.inner)
+            return
         outer, inner = self.instances(node.outer), self.instances(node.inner)
         table, tests = self._table(node)
         scope = _scope(len(node.items))
@@ -252,6 +273,35 @@ class Runner:
             )
             if at >= len(outer.first):
                 return
+
+    def expansions(self, node: JoinNode, loop: LoopNode) -> Iterator[tuple[Instances, Ints, Listed]]:
+        """Outer instances with the paths of a loop that fit them: for each path the number of its outer instance."""
+        outer, walked = self.instances(node.outer), self._walked(loop)
+        table, _ = self._table(node)
+        walked = walked._replace(line=walked.line._replace(oldest=self.oldest[node]))
+        for start in range(0, max(len(outer.first), 1), OUTER_ROWS):
+            stop = min(start + OUTER_ROWS, len(outer.first))
+            owner, ends = ends_for(outer, start, stop, table, walked.line, walked.latest, self.bundles)
+            for block in self._listed(walked, ends):
+                owners = owner[block.origin]
+                kept = fitting(outer.columns, owners, block, table, self.bundles, self.absences)
+                yield outer, owners[kept], block if kept.all() else _paths_of(block, np.flatnonzero(kept))
+
+    def _joined_with_paths(self, node: JoinNode, loop: LoopNode) -> Iterator[tuple[Any, Ints, Ints, Ints, Ints]]:
+        """The same, with paths kept as bundles."""
+        for outer, owners, paths in self.expansions(node, loop):
+            base = self._keep(paths)
+            columns = np.empty((len(node.items), len(owners)), np.int64)
+            columns[list(node.outer_items)] = outer.columns[:, owners]
+            columns[list(node.inner_items)] = base + np.arange(len(owners))
+            later = paths.last > outer.last[owners]
+            yield (
+                columns,
+                np.minimum(outer.first[owners], paths.first),
+                np.maximum(outer.last[owners], paths.last),
+                np.where(later, paths.end, outer.end[owners]),
+                paths.key,
+            )
 
     def _table(self, node: JoinNode) -> tuple[JoinTable, Tests]:
         """What a join sees to, with the tests that need code apart."""
@@ -295,22 +345,28 @@ class Runner:
 
     def paths(self, node: LoopNode, most: int = EVERY) -> Iterator[Listed]:
         """The paths of a loop, block by block, at most so many with each end; positions count from the loop's first."""
-        line, tests = self._line(node)
-        latest, so_far = reach(line)
-        items, rows, keys = endings(line, latest)
+        walked = self._walked(node)
+        yield from self._listed(walked, endings(walked.line, walked.latest), most)
+
+    def _walked(self, node: LoopNode) -> Walked:
+        if node not in self.walked:
+            line, tests = self._line(node)
+            self.walked[node] = Walked(line, tests, *reach(line))
+        return self.walked[node]
+
+    def _listed(self, walked: Walked, ends: Endings, most: int = EVERY) -> Iterator[Listed]:
+        """The paths to some ends, block by block."""
+        line, tests, latest, so_far = walked
         longest = int(np.diff(self.encoded.offsets).max(initial=0)) + 2
         walk, scope = new_walk(longest), _scope(2)
-        room_entries = BLOCK_ENTRIES
         done = False
         while not done:
-            out = listed_for(BLOCK_ROWS, max(room_entries, 2 * longest))
+            out = listed_for(BLOCK_ROWS, max(BLOCK_ENTRIES, 2 * longest))
             found, done = list_paths(
                 line,
                 latest,
                 so_far,
-                items,
-                rows,
-                keys,
+                ends,
                 walk,
                 tests,
                 self.values,
@@ -364,7 +420,7 @@ class Runner:
             starts, positions = self._places(part, places)
             begin, position, event = flatten(found.columns, starts, positions, self.bundles)
             key = np.repeat(np.arange(len(found.offsets) - 1), np.diff(found.offsets))
-            blocks.append(Listed(begin, position, event, found.first, found.last, found.end, key))
+            blocks.append(Listed(begin, position, event, found.first, found.last, found.end, key, key))
         return _together(blocks)
 
     def _places(self, node: Node, positions: tuple[int, ...]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -389,6 +445,9 @@ class Runner:
             for block in self.paths(node, most):
                 yield Matches(block.begin, table[block.position], block.event, block.key)
             return
+        if isinstance(node, JoinNode) and isinstance(node.inner, LoopNode) and not shared and node not in self.kept:
+            yield from self._matches_with_paths(node, node.inner, starts, table)
+            return
         if isinstance(node, JoinNode) and not shared and node not in self.kept:
             for columns, _, _, _, key in self.joins(node):
                 yield Matches(*flatten(columns, starts, table, self.bundles), key)
@@ -398,6 +457,38 @@ class Runner:
         for at in range(0, max(len(found.first), 1), BLOCK_ROWS):
             columns = np.ascontiguousarray(found.columns[:, at : at + BLOCK_ROWS])
             yield Matches(*flatten(columns, starts, table, self.bundles), keys[at : at + BLOCK_ROWS].copy())
+
+    def _matches_with_paths(
+        self, node: JoinNode, loop: LoopNode, starts: NDArray[np.int32], table: NDArray[np.int32]
+    ) -> Iterator[Matches]:
+        """Outer instances with the paths that fit them, as matches; no path is kept."""
+        (inner_item,) = node.inner_items
+        for outer, owners, paths in self.expansions(node, loop):
+            columns = np.ascontiguousarray(outer.columns[:, owners])
+            begin, position, event = flatten(columns, starts[list(node.outer_items)], table, self.bundles)
+            together, ours, theirs = _side_by_side(begin, paths.begin)
+            positions = np.empty(together[-1], np.int32)
+            events = np.empty(together[-1], np.int64)
+            positions[ours], events[ours] = position, event
+            positions[theirs], events[theirs] = table[starts[inner_item] + paths.position], paths.event
+            yield Matches(together, positions, events, paths.key)
+
+
+def _side_by_side(begin: Ints, other: Ints) -> tuple[Ints, Ints, Ints]:
+    """Two ragged lists in one: where each row begins, and where the entries of the first and of the second go."""
+    ours, theirs = np.diff(begin), np.diff(other)
+    together = np.concatenate([[0], np.cumsum(ours + theirs)]).astype(np.int64)
+    to_ours = np.repeat(together[:-1] - begin[:-1], ours) + np.arange(begin[-1])
+    to_theirs = np.repeat(together[:-1] + ours - other[:-1], theirs) + np.arange(other[-1])
+    return together, to_ours, to_theirs
+
+
+def _paths_of(paths: Listed, rows: Ints) -> Listed:
+    """Some of the paths."""
+    sizes = np.diff(paths.begin)[rows]
+    begin = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    entries = np.repeat(paths.begin[rows] - begin[:-1], sizes) + np.arange(begin[-1])
+    return Listed(begin, paths.position[entries], paths.event[entries], *(column[rows] for column in paths[3:]))
 
 
 def _outer_first(row: list[int], ours: int) -> list[int]:
@@ -436,4 +527,4 @@ def _together(blocks: list[Listed]) -> Listed:
     """Paths of several blocks as one."""
     sizes = np.concatenate([np.diff(block.begin) for block in blocks])
     begin = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    return Listed(begin, *(np.concatenate([block[at] for block in blocks]) for at in range(1, 7)))
+    return Listed(begin, *(np.concatenate([block[at] for block in blocks]) for at in range(1, 8)))
