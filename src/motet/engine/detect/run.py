@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from motet.engine.detect import aggregate
 from motet.engine.detect.code import Compiler
-from motet.engine.detect.instances import EVERY, Budget, OutOfRoom, Runner, compile_tests
+from motet.engine.detect.instances import EVERY, Budget, OutOfRoom, Runner
 from motet.engine.detect.judging import (
     Judge,
     chosen,
@@ -25,6 +25,7 @@ from motet.engine.detect.judging import (
 from motet.engine.detect.measure import rates_of
 from motet.engine.detect.program import DetectBranch
 from motet.engine.detect.results import MatchRows, event_columns
+from motet.engine.detect.tables import compile_tests
 from motet.engine.detect.values import Columns
 from motet.engine.detect.windows import oldest_of, widest
 from motet.engine.encode import Encoded, Ints, encode
