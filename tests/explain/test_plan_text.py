@@ -7,7 +7,7 @@ import json
 import pyarrow as pa
 from syrupy.assertion import SnapshotAssertion
 
-from motet.engine import EventSchema, Program, compile_workload
+from motet.engine import EventSchema, Options, Program, compile_workload
 from motet.explain.statistics import statistics_text
 from motet.explain.text import plan_json, plan_text
 from motet.explain.words import words_above
@@ -72,3 +72,24 @@ def test_statistics_as_text() -> None:
 
 def test_statistics_of_nothing() -> None:
     assert statistics_text(Statistics()).startswith("0 events of 0 types\n")
+
+
+DETECTION = """\
+QUERY rise
+RETURN * PATTERN SEQ(A a, B b, C c) WHERE a.x < b.x AND b.x < c.x WITHIN 10 min
+
+QUERY rise_and_fall
+RETURN COUNT(*) PATTERN SEQ(A u, NOT N, B v, D w) WHERE u.x < v.x AND u.x > w.x WITHIN 5 min
+
+QUERY short
+RETURN one, two PATTERN SEQ(A one, B two) WHERE one.x < two.x WITHIN 2 min
+
+QUERY walk
+RETURN * PATTERN SEQ(A a, B+ b, OR(C c, D d)) WHERE b.x < NEXT(b).x WITHIN 1 min
+"""
+
+
+def test_a_plan_of_detection_as_text(snapshot: SnapshotAssertion) -> None:
+    columns = pa.schema([("time", pa.timestamp("us")), ("type", pa.string()), ("x", pa.int64())])
+    program = compile_workload(parse(DETECTION), EventSchema(columns), Options(optimizer="none"))
+    assert plan_text(program, {"A": 60, "B": 30, "C": 10, "D": 5, "N": 1}) == snapshot

@@ -49,6 +49,7 @@ SUM_WHOLE = 30  # slot, row, 1 for the mean
 SUM_REAL = 31
 LEAST_WHOLE = 32  # slot, row, 1 for the greatest
 LEAST_REAL = 33
+MAP = 34  # number of the map: what a function gives for each text
 
 # Which of the events bound to a slot an instruction reads.
 EACH = 0
@@ -73,12 +74,16 @@ _EDGE = 9223372036854775808.0  # 2^63
 
 
 class Code(NamedTuple):
-    """Expressions as code, one after another: expression c is instructions `begin[c]` to `begin[c + 1]`."""
+    """Expressions as code, one after another: expression c is instructions `begin[c]` to `begin[c + 1]`.
+
+    `maps[m, w]` is what map m gives for text number w.
+    """
 
     words: NDArray[np.int32]
     begin: NDArray[np.int64]
     whole: NDArray[np.int64]
     real: NDArray[np.float64]
+    maps: NDArray[np.int64]
 
 
 class Values(NamedTuple):
@@ -210,6 +215,9 @@ def run_code(code: Code, number: int, values: Values, scope: Scope, stack: Stack
             top -= 1
             if sn[top]:
                 si[top], sf[top], sn[top] = si[top + 1], sf[top + 1], sn[top + 1]
+        elif op == MAP:
+            if not sn[top]:
+                si[top] = code.maps[a, si[top]]
         elif op <= SQRT:
             if not sn[top]:
                 call(op, top, stack)

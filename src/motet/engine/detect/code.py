@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from motet.engine.detect.values import Columns, Kind
-from motet.errors import Diagnostic, QueryError
+from motet.engine.expressions import evaluate
 from motet.kernels import stack as op
 from motet.kernels.instances import Tests
 from motet.kernels.judge import Conditions
@@ -51,6 +52,7 @@ EPOCH = dt.datetime(1970, 1, 1)
 
 Instruction = tuple[int, int, int, int]
 Slots = Mapping[str, int]  # name -> slot
+TextMap = tuple[str, str]  # function, and the pattern of LIKE
 
 
 @dataclass
@@ -62,6 +64,7 @@ class Compiler:
     kinds: list[Kind] = field(default_factory=list)
     whole: list[int | str] = field(default_factory=list)
     real: list[float] = field(default_factory=list)
+    maps: dict[TextMap, int] = field(default_factory=dict)
 
     def add(self, expression: Expression, slots: Slots, bound: bool = True) -> int:
         """Compile an expression and return its number. `bound`: whether each event it reads is certain to be there."""
@@ -83,12 +86,21 @@ class Compiler:
         flat = [word for instructions in self.code for instruction in instructions for word in instruction]
         begin = np.cumsum([0, *map(len, self.code)]).astype(np.int64)
         whole = [place[value] if isinstance(value, str) else value for value in self.whole]
+        maps = np.zeros((max(len(self.maps), 1), max(len(words), 1)), np.int64)
+        for text_map, number in self.maps.items():
+            maps[number, : len(words)] = _mapped(text_map, words)
         return Code(
             np.array(flat or [0], np.int32),
             begin,
             np.array(whole or [0], np.int64),
             np.array(self.real or [0.0], np.float64),
+            maps,
         )
+
+    def text_map(self, function: str, pattern: str = "") -> int:
+        """The number of a function of texts; what it gives has to be among the words."""
+        self.columns.changes_case |= function in ("LOWER", "UPPER")
+        return self.maps.setdefault((function, pattern), len(self.maps))
 
     def test(self, expression: Expression, slots: Slots) -> list[int]:
         """A row of `Tests`: a comparison of two columns where it is one, else the number of its code."""
@@ -100,6 +112,18 @@ class Compiler:
                     one, other = attributes(left)[0].variable, attributes(right)[0].variable
                     return [COMPARISONS[operator], slots[one], rows[0] or 0, slots[other], rows[1] or 0]
         return [-1, self.add(expression, slots), 0, 0, 0]
+
+
+def _mapped(text_map: TextMap, words: pa.Array) -> Any:
+    """What a function gives for each word: the place of another, a length, or whether it is alike."""
+    function, pattern = text_map
+    changed = evaluate(
+        Like(Attribute("", ""), pattern) if function == "LIKE" else Call(function, (Attribute("", ""),)),
+        lambda _: words,
+    )
+    if function in ("LOWER", "UPPER"):
+        changed = pc.index_in(changed, value_set=words)
+    return changed.cast(pa.int64()).to_numpy(zero_copy_only=False)
 
 
 def tests_table(rows: Sequence[Sequence[int]], code: Code) -> Tests:
@@ -208,9 +232,15 @@ class _Writer:
                     self.put(op.NOT)
                 return "truth"
             case Call(function, arguments):
-                return self.call(function, arguments, expression)
-            case Like() | Attribute():
-                raise _mixed(expression)
+                return self.call(function, arguments)
+            case Like(operand, pattern, negated):
+                self.write(operand)
+                self.put(op.MAP, self.compiler.text_map("LIKE", pattern))
+                if negated:
+                    self.put(op.NOT)
+                return "truth"
+            case Attribute():
+                raise TypeError("an attribute is a column")
 
     def truth(self, expression: Expression) -> None:
         """A truth value; NULL itself is one."""
@@ -266,7 +296,7 @@ class _Writer:
         self.put(WHOLE_ARITHMETIC[operator])
         return "whole"
 
-    def call(self, function: str, arguments: Sequence[Expression], whole: Expression) -> Kind:
+    def call(self, function: str, arguments: Sequence[Expression]) -> Kind:
         if function == "COALESCE":
             kind = self.alike(arguments)
             for _ in arguments[1:]:
@@ -286,7 +316,8 @@ class _Writer:
                     self.put(op.TO_REAL)
                 self.put(op.SQRT)
                 return "real"
-        raise _mixed(whole)
+        self.put(op.MAP, self.compiler.text_map(function))
+        return "whole" if function == "LENGTH" else "text"
 
     def aggregate(self, function: str, variable: str, name: str | None) -> Kind:
         slot = self.slots[variable]
@@ -304,9 +335,3 @@ class _Writer:
                 return "real"
         self.put(op.LEAST_REAL if real else op.LEAST_WHOLE, slot, column.row, int(function == "MAX"))
         return "real" if real else column.kind
-
-
-def _mixed(expression: Expression) -> QueryError:
-    message = "a text made of several events cannot be taken apart here"
-    hint = "take it apart event by event, as in LOWER(a.name)"
-    return QueryError([Diagnostic(message, expression.span, None, hint)])

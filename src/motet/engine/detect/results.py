@@ -151,6 +151,8 @@ def _one_array(column: pa.ChunkedArray) -> pa.Array:
 def _fitted(values: Any, wanted: pa.DataType) -> Any:
     if values.type == wanted:
         return values
+    if pa.types.is_null(wanted):
+        return pa.nulls(len(values))
     if pa.types.is_timestamp(wanted) and pa.types.is_timestamp(values.type) and wanted.tz is not None:
         return values.cast(pa.timestamp("us", tz="UTC")).cast(wanted)
     if pa.types.is_date(wanted):

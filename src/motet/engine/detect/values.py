@@ -40,6 +40,7 @@ class Columns:
     whole: list[pa.Array] = field(default_factory=list)
     real: list[pa.Array | int] = field(default_factory=list)  # a column, or the row of a whole one to be copied
     literals: set[str] = field(default_factory=set)
+    changes_case: bool = False  # whether texts are made from others, so that those too must be among the words
 
     def of(self, expression: Expression) -> Column:
         """The column of an expression over one event."""
@@ -75,7 +76,7 @@ class Columns:
     def finish(self) -> tuple[Values, pa.Array]:
         """The values, and the distinct texts in order that numbers stand for."""
         texts = [array for array in self.whole if pa.types.is_string(array.type)]
-        words = _words(texts, self.literals)
+        words = _words(texts, self.literals, self.changes_case)
         size = len(self.encoded.time)
         whole = np.zeros((max(len(self.whole), 1), size), np.int64)
         known = np.zeros((max(len(self.whole), 1), size), np.bool_)
@@ -108,10 +109,16 @@ def _is_small(array: pa.Array) -> bool:
     return extremes["min"] is None or (extremes["min"] >= -EXACT and extremes["max"] <= EXACT)
 
 
-def _words(texts: list[pa.Array], literals: set[str]) -> pa.Array:
+def _words(texts: list[pa.Array], literals: set[str], changes_case: bool) -> pa.Array:
+    """All texts in order, with what LOWER and UPPER make of them where those are asked for."""
     distinct = [pc.unique(array).drop_null() for array in texts]
-    together = pa.concat_arrays([*distinct, pa.array(sorted(literals), pa.string())])
-    return pc.unique(together).take(pc.sort_indices(pc.unique(together)))
+    words = pc.unique(pa.concat_arrays([*distinct, pa.array(sorted(literals), pa.string())]))
+    while changes_case:
+        more = pc.unique(pa.concat_arrays([words, pc.utf8_lower(words), pc.utf8_upper(words)]))
+        if len(more) == len(words):
+            break
+        words = more
+    return words.take(pc.sort_indices(words))
 
 
 def _whole_numbers(array: pa.Array, words: pa.Array) -> Any:
