@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from motet.engine import OPTIMIZERS, EventSchema, Options, Program, compile_workload
+from motet.engine.detect.measure import selectivities
 from motet.engine.encode import set_aside
 from motet.engine.local import LocalRun, Outcome, can_be_cut, columns_of, in_time_order
 from motet.errors import DataError, Diagnostic, MotetError, QueryError
+from motet.explain.detect import measured_text
 from motet.explain.text import plan_text
 from motet.io.events import EventSource, open_events
 from motet.io.files import PARQUET
@@ -287,12 +289,32 @@ def plan(
 
 
 def profile(
-    events: Any, *, keys: Sequence[str] = (), time: str = "time", type: str = "type", time_unit: str = "s"
+    events: Any,
+    *,
+    keys: Sequence[str] = (),
+    workload: Workload | Query | Sequence[Query] | str | Path | None = None,
+    time: str = "time",
+    type: str = "type",
+    time_unit: str = "s",
 ) -> Statistics:
-    """Rates of event types, time span, ties and nulls of events of any kind, for each set of keys."""
+    """Rates of event types, time span, ties and nulls of events of any kind, for each set of keys.
+
+    With a workload, in process, also how often its conditions between events hold.
+    """
     if is_spark(events):
         from motet.spark.profile import profile as profile_on_spark
 
         return profile_on_spark(events, time, type, keys, time_unit)
     settings = Settings(time, type, time_unit)
-    return profile_table(_source(events, settings).table(), time, type, keys, time_unit)
+    source = _source(events, settings)
+    found = profile_table(source.table(), time, type, keys, time_unit)
+    return found if workload is None else with_selectivities(found, source, as_workload(workload), settings)
+
+
+def with_selectivities(
+    found: Statistics, source: TableSource | EventSource, workload: Workload, settings: Settings
+) -> Statistics:
+    """Statistics with the share of sampled pairs of events that satisfy each condition of a workload."""
+    program = program_for(source, workload, settings)
+    shares = selectivities(program, source.table(columns_of(program)))
+    return replace(found, selectivities={measured_text(test): share for test, share in shares.items()})

@@ -85,3 +85,26 @@ def test_the_plan_of_matches_is_shown(motet: Motet, matching: Path, events: Path
     assert outcome.status == 0, outcome.stderr
     assert "rising: matches of" in outcome.stdout
     assert "e1.x < e2.x" in outcome.stdout
+
+
+def test_profile_measures_conditions_and_plans_use_them(motet: Motet, tmp_path: Path) -> None:
+    events, queries, statistics = (tmp_path / name for name in ("events.jsonl", "q.motet", "statistics.json"))
+    rows = [{"time": at, "type": "ABC"[at % 3], "x": at % 3, "y": at} for at in range(90)]
+    events.write_text("\n".join(map(json.dumps, rows)))
+    queries.write_text("RETURN * PATTERN SEQ(A a, B b, C c) WHERE a.x < b.x AND c.x < b.x WITHIN 9 s")
+    outcome = motet("profile", "--events", events, "--queries", queries, "--format", "json")
+    assert outcome.status == 0, outcome.stderr
+    assert json.loads(outcome.stdout)["selectivities"] == {
+        "A e1, B e2: e1.x < e2.x": 1.0,
+        "C e1, B e2: e1.x < e2.x": 0.0,
+    }
+    statistics.write_text(outcome.stdout)
+    queries.write_text("RETURN * PATTERN SEQ(A a, B b, C c) WHERE a.x < b.x AND c.x = b.x WITHIN 9 s")
+    never = json.loads(outcome.stdout) | {
+        "selectivities": {"A e1, B e2: e1.x < e2.x": 0.0001, "C e1, B e2: e1.x = e2.x": 1.0}
+    }
+    statistics.write_text(json.dumps(never))
+    plan = motet("plan", queries, "--statistics", statistics)
+    assert plan.status == 0, plan.stderr
+    joins = [line for line in plan.stdout.splitlines() if ": join of" in line]
+    assert "A e1, B e2" in joins[0]

@@ -15,13 +15,14 @@ from motet.engine.local import run_table
 from motet.language import parse
 from motet.language.printer import to_text
 from motet.model.expression import Attribute, Comparison, Expression
+from motet.model.names import renamed
 from motet.model.pattern import And, Event, Not, Pattern, Seq
 from motet.model.query import AllVariables, Query, Workload
 from motet.model.window import TimeWindow
 from motet.optimizer.detect import PLANNERS
 from motet.optimizer.detect.local import cheapest_tree
 from motet.plan.detect.build import JoinTree, Parts
-from motet.plan.detect.cost import Rates, by_appearance
+from motet.plan.detect.cost import Rates
 from motet.plan.detect.nodes import LeafNode
 from motet.reference.tables import run_table as enumerate_table
 from motet.template.symbols import Symbol
@@ -91,7 +92,11 @@ def test_the_rarest_is_joined_first() -> None:
 
 def test_a_selective_condition_is_tested_first() -> None:
     test = Comparison("=", Attribute("0", "x"), Attribute("2", "x"))
-    rates = Rates({Symbol(t): 1000.0 for t in "ABC"}, duration=100.0, selectivity={by_appearance(test): 0.001})
+    rates = Rates(
+        {Symbol(t): 1000.0 for t in "ABC"},
+        duration=100.0,
+        selectivity={(renamed(test, {"2": "1"}), (Symbol("A"), Symbol("C"))): 0.001},
+    )
     tree = cheapest_tree(rates)(parts_of({(0, 1), (1, 2), (0, 2)}, [test]))
     assert isinstance(tree, tuple)
     assert any(isinstance(side, tuple) and set(side) == {0, 2} for side in tree)

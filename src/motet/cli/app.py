@@ -177,6 +177,9 @@ def profile(
     key: Annotated[
         list[str] | None, typer.Option(help="Column that correlates events; may be repeated.", show_default=False)
     ] = None,
+    queries: Annotated[
+        Path | None, typer.Option(help="Queries whose conditions between events to measure.", show_default=False)
+    ] = None,
     time: Time = "time",
     type: Type = "type",
     time_unit: Unit = TimeUnit.SECONDS,
@@ -188,12 +191,12 @@ def profile(
 
     \b
         motet profile --events trades.parquet --key symbol
-        motet profile --events trades.parquet --format json > statistics.json
+        motet profile --events trades.parquet --queries queries.motet --format json > statistics.json
     """
     from motet.api import Settings
     from motet.cli import commands
 
-    commands.profile(events, tuple(key or ()), Settings(time, type, time_unit), engine, master, format)
+    commands.profile(events, tuple(key or ()), queries, Settings(time, type, time_unit), engine, master, format)
 
 
 @app.command()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -122,18 +122,20 @@ def plan(file: Path, events: Path | None, statistics: Path | None, settings: api
     workload = read(file)
     source = open_for(workload, events, settings)
     program = compile_workload(workload, schema_of(source, settings), settings.options())
-    counts = given_counts(statistics) if events is None else event_counts(source)
+    given = given_statistics(statistics)
+    counts = event_counts(source) if events is not None else None if given is None else given.counts
     warn_or_raise(problems(workload, types=counts), workload)
-    write_text((plan_json if shown is Shown.JSON else plan_text)(program, counts))
+    shares = None if given is None else given.selectivities
+    write_text((plan_json if shown is Shown.JSON else plan_text)(program, counts, shares))
 
 
-def given_counts(statistics: Path | None) -> Mapping[str, int] | None:
-    """The rows of each type in a file of statistics."""
+def given_statistics(statistics: Path | None) -> Statistics | None:
+    """What a file of statistics says."""
     if statistics is None:
         return None
     if not statistics.is_file():
         raise DataError(f"no file {statistics}")
-    return Statistics.from_json(statistics.read_text()).counts
+    return Statistics.from_json(statistics.read_text())
 
 
 def write_text(text: str) -> None:
@@ -190,10 +192,18 @@ def notes(outcome: Outcome, found: int, seconds: float) -> Iterator[str]:
 
 
 def profile(
-    events: Path, keys: tuple[str, ...], settings: api.Settings, engine: Reader, master: str, shown: Shown
+    events: Path,
+    keys: tuple[str, ...],
+    queries: Path | None,
+    settings: api.Settings,
+    engine: Reader,
+    master: str,
+    shown: Shown,
 ) -> None:
     """Take statistics and show them."""
     source = open_events(events, time=settings.time, type=settings.type)
     require_columns(source.schema, keys, source.origin)
     found = take_statistics(source, keys, settings, engine, master)
+    if queries is not None:
+        found = api.with_selectivities(found, source, read(queries), settings)
     write_text(found.to_json() if shown is Shown.JSON else statistics_text(found))

@@ -21,17 +21,20 @@ KEEPS = {
 }
 
 
-def describe(program: Program, counts: Mapping[str, int] | None = None) -> dict[str, Any]:
+def describe(
+    program: Program, counts: Mapping[str, int] | None = None, selectivities: Mapping[str, float] | None = None
+) -> dict[str, Any]:
     """The plan of a workload: its branches, the units of each, and what their queries share.
 
-    `counts` are the rows of each event type, where known: the plan then says how many rows a branch reads.
+    `counts` are the rows of each event type, where known: the plan then says how many rows a branch reads. Joins are
+    planned by them and by `selectivities`, those of `motet.statistics.model.Statistics`.
     """
     return {
         "queries": len(program.workload.queries),
         "counts": program.options.counts,
         "rows": None if counts is None else sum(counts.values()),
         "branches": [describe_branch(branch, counts) for branch in program.branches],
-        "detect": [describe_detect(branch, program, counts) for branch in program.detect],
+        "detect": [describe_detect(branch, program, counts, selectivities or {}) for branch in program.detect],
     }
 
 

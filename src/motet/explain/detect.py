@@ -13,14 +13,18 @@ from motet.model.expression import Expression, variables
 from motet.model.names import renamed
 from motet.optimizer.detect import planner
 from motet.plan.detect.build import Builder, PlannedQuery
-from motet.plan.detect.cost import Rates, guess
+from motet.plan.detect.cost import Measured, Rates, guess, measured_test
 from motet.plan.detect.nodes import JoinNode, LeafNode, LoopNode, Node, UnionNode, in_order, inputs
 from motet.template.symbols import Symbol
 
 
-def describe_detect(branch: DetectBranch, program: Program, counts: Mapping[str, int] | None) -> dict[str, Any]:
-    """The graph of joins of a branch as it would be planned for so many events of each type."""
-    rates = Rates(_symbol_counts(branch, counts)) if counts else Rates()
+def describe_detect(
+    branch: DetectBranch, program: Program, counts: Mapping[str, int] | None, shares: Mapping[str, float]
+) -> dict[str, Any]:
+    """The graph of joins of a branch as it would be planned for so many events of each type, and conditions that hold
+    for these shares of pairs.
+    """
+    rates = Rates(_symbol_counts(branch, counts) if counts else {}, selectivity=_known(branch, shares))
     builder = Builder(planner(program.options.optimizer, rates))
     planned = [builder.plan(query) for query in branch.queries]
     nodes = in_order(reading.root for each in planned for reading in each.readings)
@@ -44,6 +48,26 @@ def describe_detect(branch: DetectBranch, program: Program, counts: Mapping[str,
         ],
         "queries": [describe_query(each, number) for each in planned],
     }
+
+
+def _known(branch: DetectBranch, shares: Mapping[str, float]) -> dict[Measured, float]:
+    """The conditions of a branch whose shares are known."""
+    found = {}
+    for query in branch.queries:
+        for condition in query.whole:
+            names = variables(condition)
+            symbols = {name: query.symbols[query.written.of_name(name)[0]] for name in names}
+            test = measured_test(condition, symbols)
+            if measured_text(test) in shares:
+                found[test] = shares[measured_text(test)]
+    return found
+
+
+def measured_text(measured: Measured) -> str:
+    """A condition and what its events are, as statistics have it: `A e1, B e2: e1.x < e2.x`."""
+    test, symbols = measured
+    events = ", ".join(f"{symbol_text(symbol)} e{at}" for at, symbol in enumerate(symbols, 1))
+    return f"{events}: {test_text(test)}"
 
 
 def _symbol_counts(branch: DetectBranch, counts: Mapping[str, int]) -> dict[Symbol, float]:

@@ -34,6 +34,8 @@ def statistics_lines(found: Statistics) -> Iterator[str]:
     rates = found.rates
     for name, events in sorted(found.counts.items(), key=lambda entry: -entry[1]):
         yield f"  {name:<{width}}  {events:>12,}  {events / found.events:>6.1%}  {rates[name]:>12,.4g} /s"
+    for condition, share in found.selectivities.items():
+        yield f"  {share:>6.1%} of pairs: {condition}"
 
 
 def moment(microseconds: int) -> str:

@@ -14,14 +14,18 @@ from motet.language.printer import window_text
 from motet.model.window import TimeWindow
 
 
-def plan_json(program: Program, counts: Mapping[str, int] | None = None) -> str:
+def plan_json(
+    program: Program, counts: Mapping[str, int] | None = None, selectivities: Mapping[str, float] | None = None
+) -> str:
     """The plan as JSON."""
-    return json.dumps(describe(program, counts), indent=2, ensure_ascii=False)
+    return json.dumps(describe(program, counts, selectivities), indent=2, ensure_ascii=False)
 
 
-def plan_text(program: Program, counts: Mapping[str, int] | None = None) -> str:
+def plan_text(
+    program: Program, counts: Mapping[str, int] | None = None, selectivities: Mapping[str, float] | None = None
+) -> str:
     """The plan as indented text."""
-    return "\n".join(plan_lines(describe(program, counts)))
+    return "\n".join(plan_lines(describe(program, counts, selectivities)))
 
 
 def plan_lines(plan: dict[str, Any]) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
@@ -39,7 +40,7 @@ def profile(
     )
 
 
-def _partitions(events: DataFrame, keys: Sequence[str], moment: Column) -> dict[str, int]:
+def _partitions(events: DataFrame, keys: Sequence[str], moment: Column) -> dict[str, Any]:
     names = [f"__key{place}" for place in range(len(keys))]
     at_one_time = events.groupBy(*(column(key).alias(name) for key, name in zip(keys, names, strict=True)), moment).agg(
         sf.count(sf.lit(1)).alias("rows")

@@ -18,7 +18,8 @@ class Statistics:
 
     `counts` has the events of each type; rows set aside for a null time or type are in none of the other numbers.
     `keys` are the attributes that events are partitioned by; an event with a null key is in no partition. `ties` counts
-    events beyond the first of their partition and time.
+    events beyond the first of their partition and time. `selectivities` has the share of pairs of events that satisfy
+    a condition, by its text: `A e1, B e2: e1.x < e2.x`.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -31,6 +32,7 @@ class Statistics:
     null_times: int = 0
     null_types: int = 0
     set_aside: int = 0
+    selectivities: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def events(self) -> int:

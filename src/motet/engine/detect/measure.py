@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pyarrow as pa
 
 from motet.engine.detect.program import DetectBranch
-from motet.engine.encode import Encoded
+from motet.engine.encode import Encoded, encode
 from motet.engine.expressions import holds
+from motet.engine.program import Program
 from motet.model.expression import At, Attribute, Expression, KleeneAggregate, attributes, variables, walk
-from motet.plan.detect.cost import Rates, by_appearance
+from motet.plan.detect.cost import Measured, Rates, measured_test
 from motet.plan.detect.query import DetectQuery
 from motet.template.symbols import Symbol
 
@@ -27,21 +30,33 @@ def rates_of(branch: DetectBranch, encoded: Encoded, optimizer: str) -> Rates:
             counts[symbol] = counts.get(symbol, 0.0) + float(size)
     keys = int((np.diff(encoded.offsets) > 0).sum())
     duration = float(encoded.time.max() - encoded.time.min() + 1) if len(encoded.time) else 1.0
-    selectivity: dict[Expression, float] = {}
+    selectivity: dict[Measured, float] = {}
     for query in branch.queries:
         selectivity |= _selectivities(query, encoded, selectivity)
     return Rates(counts, duration, max(keys, 1), selectivity)
 
 
-def _selectivities(query: DetectQuery, encoded: Encoded, known: dict[Expression, float]) -> dict[Expression, float]:
+def selectivities(program: Program, table: pa.Table) -> dict[Measured, float]:
+    """How often the conditions of all queries that detect hold, for pairs of events in any order of time."""
+    found: dict[Measured, float] = {}
+    for branch in program.detect:
+        events = table.select(branch.columns)
+        encoded = encode(events, program.schema, branch.partition, branch.symbols, program.definitions, branch.ranked)
+        for query in branch.queries:
+            found |= _selectivities(query, encoded, found)
+    return found
+
+
+def _selectivities(query: DetectQuery, encoded: Encoded, known: dict[Measured, float]) -> dict[Measured, float]:
     """The share of sampled pairs that satisfy each condition of two variables."""
-    found: dict[Expression, float] = {}
+    found: dict[Measured, float] = {}
     for condition in query.whole:
         names = sorted(variables(condition))
         if len(names) == 2 and _is_plain(condition):
-            test = by_appearance(condition)
+            symbols = {name: query.symbols[query.written.of_name(name)[0]] for name in names}
+            test = measured_test(condition, symbols)
             if test not in known:
-                found[test] = _share(condition, names, query, encoded)
+                found[test] = _share(condition, symbols, encoded)
     return found
 
 
@@ -51,12 +66,11 @@ def _is_plain(condition: Expression) -> bool:
     )
 
 
-def _share(condition: Expression, names: list[str], query: DetectQuery, encoded: Encoded) -> float:
+def _share(condition: Expression, symbols: Mapping[str, Symbol], encoded: Encoded) -> float:
     rng = np.random.default_rng(0)
     rows: dict[str, pa.Array] = {}
-    for name in names:
-        symbols = {query.symbols[p] for p in query.written.of_name(name)}
-        wanted = np.array([bool(symbols & found) for found in encoded.classes], np.bool_)
+    for name, symbol in symbols.items():
+        wanted = np.array([symbol in found for found in encoded.classes], np.bool_)
         events = np.flatnonzero(wanted[encoded.klass])
         if not len(events):
             return 1.0

@@ -29,6 +29,9 @@ from motet.template.symbols import Symbol
 
 MOST_PATHS = 1e7
 
+# A test over variables "0", "1", ... and the symbol of each.
+Measured = tuple[Expression, tuple[Symbol, ...]]
+
 
 @dataclass(frozen=True)
 class Rates:
@@ -39,23 +42,22 @@ class Rates:
     counts: Mapping[Symbol, float] = field(default_factory=dict)
     duration: float = 1.0
     keys: int = 1
-    selectivity: Mapping[Expression, float] = field(default_factory=dict)
+    selectivity: Mapping[Measured, float] = field(default_factory=dict)
 
     def of_symbol(self, symbol: Symbol) -> float:
         return max(self.counts.get(symbol, 1000.0 if not self.counts else 0.0), 1e-3)
 
-    def of_test(self, test: Expression) -> float:
-        """The share of combinations that satisfy a test."""
-        measured = self.selectivity.get(by_appearance(test)) if self.selectivity else None
+    def of_test(self, test: Expression, symbols: Mapping[str, Symbol]) -> float:
+        """The share of combinations that satisfy a test; `symbols` are those of its variables."""
+        known = self.selectivity and symbols.keys() == variables(test)
+        measured = self.selectivity.get(measured_test(test, symbols)) if known else None
         return guess(test) if measured is None else max(measured, 1e-4)
 
 
-def by_appearance(test: Expression) -> Expression:
-    """A test with its variables numbered in the order in which it speaks of them: the same whatever they are called."""
-    numbers: dict[str, str] = {}
-    for attribute in attributes(test):
-        numbers.setdefault(attribute.variable, str(len(numbers)))
-    return renamed(test, numbers)
+def measured_test(test: Expression, symbols: Mapping[str, Symbol]) -> Measured:
+    """A test whatever its variables are called: they are numbered as it speaks of them, each with its symbol."""
+    names = list(dict.fromkeys(attribute.variable for attribute in attributes(test)))
+    return renamed(test, {name: str(at) for at, name in enumerate(names)}), tuple(symbols[name] for name in names)
 
 
 def guess(test: Expression) -> float:
@@ -93,9 +95,12 @@ class Sizes:
 
     def __post_init__(self) -> None:
         self.share = min(self.parts.within / self.rates.duration, 1.0) if self.parts.within else 1.0
-        self.tests = [
-            (frozenset(int(name) for name in variables(test)), self.rates.of_test(test)) for test in self.parts.tests
-        ]
+        symbols = {str(at): item.symbol for at, item in enumerate(self.parts.items) if isinstance(item, LeafNode)}
+        self.tests = []
+        for test in self.parts.tests:
+            names = variables(test)
+            own = {name: symbol for name, symbol in symbols.items() if name in names}
+            self.tests.append((frozenset(map(int, names)), self.rates.of_test(test, own)))
         self.extensions = cache(self._extensions)
 
     def of(self, items: frozenset[int]) -> float:
