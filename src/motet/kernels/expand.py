@@ -13,10 +13,10 @@ from motet.kernels.paths import Endings, Line, Listed
 
 @kernel
 def ends_for(
-    outer: Instances, start: int, stop: int, table: JoinTable, line: Line, latest: Ints, bundles: Bundles
+    outer: Instances, start: int, stop: int, table: JoinTable, line: Line, latest: Ints, bundles: Bundles, since: int
 ) -> tuple[Ints, Endings]:
-    """For outer rows `start` to `stop`, where paths may end that fit them, and for which row. O(log n + results) for
-    each row, twice.
+    """For outer rows `start` to `stop`, where paths may end that fit them, and for which row; what ends before `since`
+    together with its row is left out. O(log n + results) for each row, twice.
     """
     count = 0
     owner = np.empty(0, np.int64)
@@ -45,7 +45,8 @@ def ends_for(
                 if not line.ends[q]:
                     continue
                 end = line.offsets[q, key + 1]
-                at = after(line.last, line.offsets[q, key], end, low - 1)
+                earliest = low if outer.last[row] >= since else max(low, since)
+                at = after(line.last, line.offsets[q, key], end, earliest - 1)
                 while at < end and line.last[at] < high:
                     limit = line.oldest[line.end[at]]
                     if limit > outer.first[row]:

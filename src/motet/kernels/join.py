@@ -80,6 +80,7 @@ def join(
     scope: Scope,
     stack: Stack,
     room: Room,
+    since: int,
     start: int,
     within: int,
 ) -> tuple[int, int, int]:
@@ -89,7 +90,7 @@ def join(
     must be equal: that from `inner.offsets[stretch[r]]` on; in none where that is -1. `oldest` has for each event the
     earliest first time of what may end with it: windows of any kind come down to that, and it never falls as time goes
     on. Returns how many there are, and where to go on. For each outer row only those inner rows are looked at that its
-    window and order allow: O(log n) to find them, then O(1) each but for code.
+    window and order allow: O(log n) to find them, then O(1) each but for code. What ends before `since` is left out.
     """
     # Fields are taken out of their tuples here: inside the loops that would count references.
     found, most = 0, room.first.size
@@ -112,6 +113,8 @@ def join(
         if outer_first[row] < limit or stretch[row] < 0:
             continue
         low, high = limit, FOREVER
+        if outer_last[row] < since:
+            low = max(low, since)
         for i in range(ours):
             current[i] = outer_columns[i, row]
             if before_all[i]:

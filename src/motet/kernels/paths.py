@@ -135,8 +135,8 @@ def reach(line: Line) -> tuple[Ints, Ints]:
 
 
 @kernel
-def endings(line: Line, latest: Ints) -> Endings:
-    """The instances at which a path in the window may end. O(instances)."""
+def endings(line: Line, latest: Ints, since: int) -> Endings:
+    """The instances from a time on at which a path in the window may end. O(instances)."""
     count = 0
     for q in range(line.offsets.shape[0]):
         if line.ends[q]:
@@ -150,7 +150,7 @@ def endings(line: Line, latest: Ints) -> Endings:
         for q in range(line.offsets.shape[0]):
             if line.ends[q]:
                 for row in range(line.offsets[q, key], line.offsets[q, key + 1]):
-                    if latest[row] >= line.oldest[line.end[row]]:
+                    if line.last[row] >= since and latest[row] >= line.oldest[line.end[row]]:
                         items[found] = q
                         rows[found] = row
                         keys[found] = key

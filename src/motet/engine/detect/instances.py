@@ -28,6 +28,7 @@ BLOCK_ENTRIES = 1 << 20
 # Outer instances for which paths are listed at a time.
 OUTER_ROWS = 1 << 12
 EVERY = 1 << 62
+ALWAYS = -(1 << 62)
 
 
 class OutOfRoom(Exception):
@@ -171,8 +172,8 @@ class Runner:
             columns, first, last, end, key = columns[:, order], first[order], last[order], end[order], key[order]
         return _instances(columns, first, last, end, key, len(self.encoded.offsets) - 1)
 
-    def joins(self, node: JoinNode) -> Iterator[tuple[Any, Ints, Ints, Ints, Ints]]:
-        """The instances of a join, block by block: columns, first, last, end and key."""
+    def joins(self, node: JoinNode, since: int = ALWAYS) -> Iterator[tuple[Any, Ints, Ints, Ints, Ints]]:
+        """The instances of a join that end at or after a time, block by block: columns, first, last, end and key."""
         if isinstance(node.inner, LoopNode):
             yield from self._joined_with_paths(node, node.inner)
             return
@@ -196,6 +197,7 @@ class Runner:
                 scope,
                 self.stack,
                 room,
+                since,
                 at,
                 within,
             )
@@ -210,13 +212,15 @@ class Runner:
             if at >= len(outer.first):
                 return
 
-    def expansions(self, node: JoinNode, loop: LoopNode) -> Iterator[tuple[Instances, Ints, Listed]]:
+    def expansions(
+        self, node: JoinNode, loop: LoopNode, since: int = ALWAYS
+    ) -> Iterator[tuple[Instances, Ints, Listed]]:
         """Outer instances with the paths of a loop that fit them: for each path the number of its outer instance."""
         outer, walked, table = self.instances(node.outer), self._walked(loop), self._table(node)
         walked = walked._replace(line=walked.line._replace(oldest=self.oldest[node]))
         for start in range(0, max(len(outer.first), 1), OUTER_ROWS):
             stop = min(start + OUTER_ROWS, len(outer.first))
-            owner, ends = ends_for(outer, start, stop, table, walked.line, walked.latest, self.bundles)
+            owner, ends = ends_for(outer, start, stop, table, walked.line, walked.latest, self.bundles, since)
             for block in self._listed(walked, ends):
                 owners = owner[block.origin]
                 kept = fitting(outer.columns, owners, block, table, self.bundles, self.absences)
@@ -241,10 +245,10 @@ class Runner:
     def _table(self, node: JoinNode) -> JoinTable:
         return join_table(node, self.tests[node].rows, self.absent, self.encoded.classes)
 
-    def paths(self, node: LoopNode, most: int = EVERY) -> Iterator[Listed]:
+    def paths(self, node: LoopNode, most: int = EVERY, since: int = ALWAYS) -> Iterator[Listed]:
         """The paths of a loop, block by block, at most so many with each end; positions count from the loop's first."""
         walked = self._walked(node)
-        yield from self._listed(walked, endings(walked.line, walked.latest), most)
+        yield from self._listed(walked, endings(walked.line, walked.latest, since), most)
 
     def _walked(self, node: LoopNode) -> Walked:
         if node not in self.walked:
@@ -307,21 +311,21 @@ class Runner:
 
     # Matches
 
-    def matches(self, node: Node, positions: tuple[int, ...], shared: bool, most: int) -> Iterator[Matches]:
+    def matches(self, node: Node, positions: tuple[int, ...], shared: bool, most: int, since: int) -> Iterator[Matches]:
         """The instances of a root as matches, block by block; kept where others read them too.
 
-        Of paths that share their last event, no more than `most` are needed.
+        Of paths that share their last event, no more than `most` are needed, and none that ends before `since`.
         """
         starts, table = self._places(node, positions)
         if isinstance(node, LoopNode) and not shared and node not in self.kept:
-            for block in self.paths(node, most):
+            for block in self.paths(node, most, since):
                 yield Matches(block.begin, table[block.position], block.event, block.key)
             return
         if isinstance(node, JoinNode) and isinstance(node.inner, LoopNode) and not shared and node not in self.kept:
-            yield from self._matches_with_paths(node, node.inner, starts, table)
+            yield from self._matches_with_paths(node, node.inner, starts, table, since)
             return
         if isinstance(node, JoinNode) and not shared and node not in self.kept:
-            for columns, _, _, _, key in self.joins(node):
+            for columns, _, _, _, key in self.joins(node, since):
                 yield Matches(*flatten(columns, starts, table, self.bundles), key)
             return
         found = self.instances(node)
@@ -331,11 +335,11 @@ class Runner:
             yield Matches(*flatten(columns, starts, table, self.bundles), keys[at : at + BLOCK_ROWS].copy())
 
     def _matches_with_paths(
-        self, node: JoinNode, loop: LoopNode, starts: NDArray[np.int32], table: NDArray[np.int32]
+        self, node: JoinNode, loop: LoopNode, starts: NDArray[np.int32], table: NDArray[np.int32], since: int
     ) -> Iterator[Matches]:
         """Outer instances with the paths that fit them, as matches; no path is kept."""
         (inner_item,) = node.inner_items
-        for outer, owners, paths in self.expansions(node, loop):
+        for outer, owners, paths in self.expansions(node, loop, since):
             columns = np.ascontiguousarray(outer.columns[:, owners])
             begin, position, event = flatten(columns, starts[list(node.outer_items)], table, self.bundles)
             together, ours, theirs = side_by_side(begin, paths.begin)

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from motet.engine.detect import aggregate
 from motet.engine.detect.code import Compiler
-from motet.engine.detect.instances import EVERY, Budget, OutOfRoom, Runner
+from motet.engine.detect.instances import ALWAYS, EVERY, Budget, OutOfRoom, Runner
 from motet.engine.detect.judging import (
     Judge,
     chosen,
@@ -164,7 +164,8 @@ class _Session:
             # One more than may be is enough to know; but where matches are judged later, any may be the one to keep.
             limit = self.program.options.match_limit
             most = EVERY if limit is None or judge.needed or judge.has_open_ends else limit + 1
-            for block in self.runner.matches(reading.root, reading.positions, self.readers[reading.root] > 1, most):
+            shared = self.readers[reading.root] > 1
+            for block in self.runner.matches(reading.root, reading.positions, shared, most, self._since(query)):
                 found = judge.keep(block)
                 if not len(found.key):
                     continue
@@ -180,6 +181,12 @@ class _Session:
                     yield from self._matches(query, rows, judge, found, seen)
         if waiting:
             yield self._contributions(query, waiting)
+
+    def _since(self, query: DetectQuery) -> int:
+        """The earliest end of a match that is still to be reported; aggregates may be over any."""
+        if query.query.is_aggregate or self.bounds[0] == int(LONG_AGO):
+            return ALWAYS
+        return self.bounds[0] - (query.span.within if query.certain_at_close else 0)
 
     # Matches
 
