@@ -30,8 +30,10 @@ class Options:
 
     `counts`: 'double' where counts may exceed 64 bits. `windows`: 'panes' or 'stacks' force that strategy wherever
     it is possible. `optimizer`: 'none' runs every query alone, 'prefix' computes equal prefixes once; 'auto'
-    chooses. Detection keeps at most `memory_limit` bytes of parts of matches and finds at most `match_limit` matches of
-    a query and key in a stretch of its window's length; beyond, `on_limit` is 'error' or 'truncate'.
+    chooses. In detection, 'none' joins in the order of the pattern and all others by cost.
+
+    Detection keeps at most `memory_limit` bytes of parts of matches and finds at most `match_limit` matches of a query
+    and key in a stretch of its window's length; beyond, `on_limit` is 'error' or 'truncate'.
     """
 
     counts: str = "exact"

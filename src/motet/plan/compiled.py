@@ -71,9 +71,9 @@ def compile_query(number: int, workload: Workload, tick: int) -> CompiledQuery |
         return Diagnostic(message, query.span, query.name, hint)
 
     if not query.is_aggregate:
-        return refusal("RETURN asks for the matches themselves, which the aggregate engine never builds", ORACLE)
+        return refusal("RETURN asks for the matches themselves, which the aggregate engine never builds")
     if query.policy is not Policy.SKIP_TILL_ANY:
-        return refusal(f"the aggregate engine counts under SKIP TILL ANY, not {query.policy}", ORACLE)
+        return refusal(f"the aggregate engine counts under SKIP TILL ANY, not {query.policy}")
     attributes, conditions = equivalence_of(query)
     query = replace(query, equivalence=(*query.equivalence, *attributes), conditions=conditions)
     try:
@@ -89,7 +89,7 @@ def compile_query(number: int, workload: Workload, tick: int) -> CompiledQuery |
         message = (
             "this condition compares events that are not neighbours in every match, so it needs the matches themselves"
         )
-        return Diagnostic(message, place or query.span, query.name, ORACLE)
+        return Diagnostic(message, place or query.span, query.name)
     channels, outputs = channels_of(query, positions)
 
     def symbol(type_name: str, name: str) -> Symbol:
@@ -110,9 +110,6 @@ def compile_query(number: int, workload: Workload, tick: int) -> CompiledQuery |
         span=span_of(query, tick),
     )
     return _limits(compiled) or compiled
-
-
-ORACLE = "the oracle (--engine oracle) answers it on small data"
 
 
 def span_of(query: Query, tick: int) -> Span:

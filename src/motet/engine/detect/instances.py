@@ -41,13 +41,13 @@ class Budget:
 
     most: int
     truncate: bool
-    used: int = 0
+    used: dict[Node, int] = field(default_factory=dict)
     cut: set[Node] = field(default_factory=set)  # nodes of which not all instances were kept
 
     def admits(self, size: int, node: Node) -> bool:
         """Whether so many more bytes may be kept."""
-        if self.used + size <= self.most:
-            self.used += size
+        if sum(self.used.values()) + size <= self.most:
+            self.used[node] = self.used.get(node, 0) + size
             return True
         if not self.truncate:
             raise OutOfRoom
@@ -132,6 +132,12 @@ class Runner:
         if node not in self.kept:
             self.kept[node] = self._run(node)
         return self.kept[node]
+
+    def release(self, node: Node) -> None:
+        """Forget the instances of a node that nobody will read any more; paths that were kept stay."""
+        if isinstance(node, JoinNode | LeafNode):
+            self.kept.pop(node, None)
+            self.budget.used.pop(node, None)
 
     def _run(self, node: Node) -> Instances:
         match node:

@@ -68,8 +68,12 @@ class DetectRun:
         builder = Builder(planner(program.options.optimizer, rates))
         planned = [builder.plan(query) for query in branch.queries]
         session = _Session(self, encoded, planned, events, bounds)
-        for each in planned:
+        last_reader = {node: at for at, each in enumerate(planned) for node in nodes_of(each)}
+        for at, each in enumerate(planned):
             yield from session.run(each)
+            for node in nodes_of(each):
+                if last_reader[node] == at:
+                    session.runner.release(node)
 
 
 def finished(
@@ -104,9 +108,9 @@ class _Session:
         self.event_columns = event_columns(events)
         self.bounds = bounds
         spans = _spans(planned)
-        self.nodes = in_order(reading.root for each in planned for reading in each.readings)
+        nodes = in_order(reading.root for each in planned for reading in each.readings)
         compiler = Compiler(Columns(encoded))
-        tests = {node: compile_tests(node, compiler) for node in self.nodes}
+        tests = {node: compile_tests(node, compiler) for node in nodes}
         self.numbers = {each.query.number: compile_conditions(each.query, compiler) for each in planned}
         values, self.words = compiler.columns.finish()
         self.code: Code = compiler.finish(self.words)
@@ -134,7 +138,7 @@ class _Session:
         except OutOfRoom:
             limit = self.program.options.memory_limit
             self._over_budget(planned.query, f"parts of matches need more than {limit / 2**20:,.0f} MiB")
-        if self.runner.budget.cut & set(in_order(reading.root for reading in planned.readings)):
+        if self.runner.budget.cut.intersection(nodes_of(planned)):
             self.detect.truncated.add(planned.query.query.name)
 
     def _over_budget(self, query: DetectQuery, what: str) -> None:
@@ -303,6 +307,11 @@ def _certain(query: DetectQuery, first: Ints, last: Ints) -> Ints:
     if not query.certain_at_close or span.within == 0:
         return last
     return first // span.slide * span.slide + span.within if span.slide else first + span.within
+
+
+def nodes_of(planned: PlannedQuery) -> list[Node]:
+    """The nodes that a query reads, directly or not."""
+    return in_order(reading.root for reading in planned.readings)
 
 
 def _spans(planned: Sequence[PlannedQuery]) -> dict[Node, set[Span]]:
