@@ -6,6 +6,7 @@ prefixes of patterns are the common case: A-Seq's PreTree (section 4.1), for loo
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -144,9 +145,13 @@ def _equal_nodes(
     for shift in shifts:
         leaving[shift.source].add(shift.symbol)
     # Several fresh nodes may fold into one, and each must: their order among themselves tells them apart.
-    ordinal = [sum(fold[earlier] == fold[node] for earlier in range(node)) for node in range(size)]
+    ordinal, seen = [], Counter[int]()
+    for settled in fold:
+        ordinal.append(seen[settled])
+        seen[settled] += 1
+    first = set(starts)
     labels: list[Hashable] = [
-        (node in set(starts), freshness[node], ordinal[node], frozenset(leaving[node])) for node in range(size)
+        (node in first, freshness[node], ordinal[node], frozenset(leaving[node])) for node in range(size)
     ]
     block = _numbered(labels)
     while True:
@@ -160,18 +165,11 @@ def _equal_nodes(
             if settled != node:
                 incoming[settled].append(("fold", block[node]))
         refined = _numbered(
-            [(block[node], block[fold[node]], frozenset(_counted(incoming[node]))) for node in range(size)]
+            [(block[node], block[fold[node]], frozenset(Counter(incoming[node]).items())) for node in range(size)]
         )
         if max(refined) == max(block):
             return block
         block = refined
-
-
-def _counted(entries: list[Hashable]) -> list[tuple[Hashable, int]]:
-    counts: dict[Hashable, int] = {}
-    for entry in entries:
-        counts[entry] = counts.get(entry, 0) + 1
-    return list(counts.items())
 
 
 def _numbered(labels: Sequence[Hashable]) -> list[int]:
