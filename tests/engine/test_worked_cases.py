@@ -7,7 +7,7 @@ import pytest
 
 from motet.api import Settings, execute
 
-pytestmark = pytest.mark.parametrize("windows", ["auto", "panes", "stacks"])
+pytestmark = pytest.mark.parametrize("windows", ["auto", "panes", "blocks", "stacks"])
 
 
 def events(text: str) -> pa.Table:

@@ -22,8 +22,8 @@ from motet.template.symbols import Symbol
 class Options:
     """How to run.
 
-    `counts`: 'double' where counts may exceed 64 bits. `windows`: 'panes' or 'stacks' force that strategy wherever
-    it is possible. `optimizer`: 'none' runs every query alone, 'prefix' computes equal prefixes once; 'auto'
+    `counts`: 'double' where counts may exceed 64 bits. `windows`: 'panes', 'blocks' or 'stacks' force that strategy
+    wherever it is possible. `optimizer`: 'none' runs every query alone, 'prefix' computes equal prefixes once; 'auto'
     chooses.
     """
 

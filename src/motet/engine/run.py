@@ -10,12 +10,14 @@ from motet.engine.encode import Encoded, encode, only_keys, unit_events
 from motet.engine.partials import merge_within, partials_of
 from motet.engine.program import Branch, Program
 from motet.engine.trends import run_trend
+from motet.kernels.blocks import run_blocks
 from motet.kernels.slots import PANES, STARTS, WINDOWS, run_slots
 from motet.kernels.stacks import run_stacks
-from motet.kernels.tables import FOREVER, LONG_AGO, Events
+from motet.kernels.tables import FOREVER, LONG_AGO, Events, Queries
 from motet.kernels.totals import Layout, layouts_of
-from motet.plan.machine import machine_for, queries_table
-from motet.plan.units import Strategy, Unit
+from motet.plan.blocks import Blocks, block_code
+from motet.plan.machine import Merged, machine_for, offsets_of, queries_table
+from motet.plan.units import PAIR_COST, Strategy, Unit, blocks_cost, slots_cost
 
 SLOT_MODES = {Strategy.PANES: PANES, Strategy.WINDOWS: WINDOWS, Strategy.STARTS: STARTS}
 
@@ -75,8 +77,60 @@ def _kernel(
     machine = machine_for(unit.merged, encoded.classes)
     queries = queries_table(unit.merged)
     ranked = unit.queries[0].span.ranked
+    if unit.blocks is not None and _are_full(unit, unit.blocks, events):
+        return _run_by_blocks(unit.merged, unit.blocks, encoded, events, queries, layout, bounds)
     if unit.strategy is Strategy.STACKS:
         settled = np.array(unit.merged.settled, np.int32)
         rows_before = np.array(unit.merged.rows_before, np.int32)
         return run_stacks(events, machine, queries, settled, rows_before, layout, ranked, *bounds)
-    return run_slots(events, machine, queries, layout, SLOT_MODES[unit.strategy], unit.width, ranked, *bounds)
+    return run_slots(events, machine, queries, layout, SLOT_MODES[unit.by_slots], unit.width, ranked, *bounds)
+
+
+# What it takes to empty a pair before a block, and to multiply one when a window ends, beside a step between pairs.
+EMPTY_COST = 0.3
+JOIN_COST = 2.0
+
+
+def _are_full(unit: Unit, blocks: Blocks, events: Events) -> bool:
+    """Whether a key has events enough in a block to make up for what each block and window costs."""
+    if unit.forced:
+        return True
+    first = unit.queries[0]
+    within, slide = first.span.within, first.span.slide
+    block = events.time // within
+    key = np.repeat(np.arange(len(events.offsets) - 1), np.diff(events.offsets))
+    used = 1 + np.count_nonzero((np.diff(block) != 0) | (np.diff(key) != 0))
+    pairs = blocks.forward.size + blocks.backward.size
+    joins = sum(map(len, blocks.joins)) * -(-within // slide)
+    per_block = 2 * (EMPTY_COST * pairs + JOIN_COST * PAIR_COST * joins)
+    # Costs of all transitions, each symbol being as frequent as another.
+    symbols = max(1, len(unit.merged.symbols))
+    saved = len(unit.merged.edges) * slots_cost(first, unit.slots) - blocks_cost(first, blocks)
+    return bool(len(events.time) * saved / symbols > used * per_block * (1 + 3 * sum(first.channels.shape)))
+
+
+def _run_by_blocks(
+    merged: Merged,
+    blocks: Blocks,
+    encoded: Encoded,
+    events: Events,
+    queries: Queries,
+    layout: Layout,
+    bounds: tuple[int, int],
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray[np.bool_]]:
+    forward, backward = blocks.forward, blocks.backward
+    return run_blocks(
+        events,
+        block_code(forward, encoded.classes, merged.negs),
+        forward.starts.astype(np.int32),
+        forward.size,
+        block_code(backward, encoded.classes, ()),
+        backward.starts.astype(np.int32),
+        backward.size,
+        blocks.rows.astype(np.int32),
+        offsets_of(blocks.joins),
+        np.array([word for own in blocks.joins for join in own for word in join], np.int32),
+        queries,
+        layout,
+        *bounds,
+    )

@@ -16,6 +16,7 @@ KEEPS = {
     Strategy.PANES: "per pane in which matches began",
     Strategy.WINDOWS: "per open window",
     Strategy.STARTS: "per time at which matches began",
+    Strategy.BLOCKS: "between pairs of steps, through blocks as long as a window",
     Strategy.STACKS: "as a sliding product of event matrices, two stacks",
     Strategy.TRENDS: "per event, for adjacent conditions",
 }
