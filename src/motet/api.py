@@ -40,7 +40,7 @@ class Settings:
 
     def options(self) -> Options:
         _one_of("counts", self.counts, ("exact", "double"))
-        _one_of("windows", self.windows, ("auto", "panes", "blocks", "stacks"))
+        _one_of("windows", self.windows, ("auto", "panes", "pairs", "stacks"))
         _one_of("optimizer", self.optimizer, OPTIMIZERS)
         return Options(counts=self.counts, windows=self.windows, optimizer=self.optimizer)
 

@@ -7,7 +7,7 @@ import pytest
 
 from motet.api import Settings, execute
 
-pytestmark = pytest.mark.parametrize("windows", ["auto", "panes", "blocks", "stacks"])
+pytestmark = pytest.mark.parametrize("windows", ["auto", "panes", "pairs", "stacks"])
 
 
 def events(text: str) -> pa.Table:

@@ -22,7 +22,7 @@ from motet.template.symbols import Symbol
 class Options:
     """How to run.
 
-    `counts`: 'double' where counts may exceed 64 bits. `windows`: 'panes', 'blocks' or 'stacks' force that strategy
+    `counts`: 'double' where counts may exceed 64 bits. `windows`: 'panes', 'pairs' or 'stacks' force that strategy
     wherever it is possible. `optimizer`: 'none' runs every query alone, 'prefix' computes equal prefixes once; 'auto'
     chooses.
     """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -10,14 +12,14 @@ from motet.engine.encode import Encoded, encode, only_keys, unit_events
 from motet.engine.partials import merge_within, partials_of
 from motet.engine.program import Branch, Program
 from motet.engine.trends import run_trend
-from motet.kernels.blocks import run_blocks
+from motet.kernels.pairs import Rows, run_pairs
 from motet.kernels.slots import PANES, STARTS, WINDOWS, run_slots
 from motet.kernels.stacks import run_stacks
-from motet.kernels.tables import FOREVER, LONG_AGO, Events, Queries
-from motet.kernels.totals import Layout, layouts_of
-from motet.plan.blocks import Blocks, block_code
-from motet.plan.machine import Merged, machine_for, offsets_of, queries_table
-from motet.plan.units import PAIR_COST, Strategy, Unit, blocks_cost, slots_cost
+from motet.kernels.tables import FOREVER, LONG_AGO, Events
+from motet.kernels.totals import Layout, layouts_of, pair_layouts_of
+from motet.plan.machine import machine_for, offsets_of, queries_table
+from motet.plan.pairs import Pairs, pairs_code
+from motet.plan.units import Strategy, Unit, pairs_cost, slots_cost
 
 SLOT_MODES = {Strategy.PANES: PANES, Strategy.WINDOWS: WINDOWS, Strategy.STARTS: STARTS}
 
@@ -61,9 +63,18 @@ def run_unit(
     unit: Unit, encoded: Encoded, events: Events, bounds: tuple[int, int] = (int(LONG_AGO), int(FOREVER) + 1)
 ) -> list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], Layout]]:
     """Labels and totals of results, by layout of the totals."""
+    attempts: list[tuple[Layout | None, Layout]]
+    if unit.pairs is not None and _are_full(unit, unit.pairs, events):
+        attempts = [*pair_layouts_of(*unit.queries[0].channels.shape)]
+    else:
+        layouts = layouts_of(*unit.queries[0].channels.shape, rarely_large=unit.strategy is Strategy.STACKS)
+        attempts = [(None, layout) for layout in layouts]
     found = []
-    for layout in layouts_of(*unit.queries[0].channels.shape, rarely_large=unit.strategy is Strategy.STACKS):
-        labels, whole, real, overflowed = _kernel(unit, encoded, events, layout, bounds)
+    for inner, layout in attempts:
+        if inner is None:
+            labels, whole, real, overflowed = _kernel(unit, encoded, events, layout, bounds)
+        else:
+            labels, whole, real, overflowed = _run_by_pairs(unit, encoded, events, inner, layout, bounds)
         found.append((labels, whole, real, layout))
         if not overflowed.any():
             break
@@ -77,8 +88,6 @@ def _kernel(
     machine = machine_for(unit.merged, encoded.classes)
     queries = queries_table(unit.merged)
     ranked = unit.queries[0].span.ranked
-    if unit.blocks is not None and _are_full(unit, unit.blocks, events):
-        return _run_by_blocks(unit.merged, unit.blocks, encoded, events, queries, layout, bounds)
     if unit.strategy is Strategy.STACKS:
         settled = np.array(unit.merged.settled, np.int32)
         rows_before = np.array(unit.merged.rows_before, np.int32)
@@ -86,51 +95,39 @@ def _kernel(
     return run_slots(events, machine, queries, layout, SLOT_MODES[unit.by_slots], unit.width, ranked, *bounds)
 
 
-# What it takes to empty a pair before a block, and to multiply one when a window ends, beside a step between pairs.
+# What it takes to empty a pair before a pane, and to multiply a lane by one, beside a step between pairs.
 EMPTY_COST = 0.3
-JOIN_COST = 2.0
+JOIN_COST = 0.7
 
 
-def _are_full(unit: Unit, blocks: Blocks, events: Events) -> bool:
-    """Whether a key has events enough in a block to make up for what each block and window costs."""
+def _are_full(unit: Unit, pairs: Pairs, events: Events) -> bool:
+    """Whether a key has events enough in a pane to make up for what each pane costs."""
     if unit.forced:
         return True
     first = unit.queries[0]
-    within, slide = first.span.within, first.span.slide
-    block = events.time // within
+    pane = events.time // pairs.pane
     key = np.repeat(np.arange(len(events.offsets) - 1), np.diff(events.offsets))
-    used = 1 + np.count_nonzero((np.diff(block) != 0) | (np.diff(key) != 0))
-    pairs = blocks.forward.size + blocks.backward.size
-    joins = sum(map(len, blocks.joins)) * -(-within // slide)
-    per_block = 2 * (EMPTY_COST * pairs + JOIN_COST * PAIR_COST * joins)
+    used = 1 + np.count_nonzero((np.diff(pane) != 0) | (np.diff(key) != 0))
+    per_pane = EMPTY_COST * pairs.size + JOIN_COST * sum(map(len, pairs.joins)) * unit.slots
     # Costs of all transitions, each symbol being as frequent as another.
     symbols = max(1, len(unit.merged.symbols))
-    saved = len(unit.merged.edges) * slots_cost(first, unit.slots) - blocks_cost(first, blocks)
-    return bool(len(events.time) * saved / symbols > used * per_block * (1 + 3 * sum(first.channels.shape)))
+    saved = len(unit.merged.edges) * slots_cost(first, unit.slots) - pairs_cost(unit.merged, pairs)
+    return bool(len(events.time) * saved / symbols > used * per_pane * (1 + 3 * sum(first.channels.shape)))
 
 
-def _run_by_blocks(
-    merged: Merged,
-    blocks: Blocks,
-    encoded: Encoded,
-    events: Events,
-    queries: Queries,
-    layout: Layout,
-    bounds: tuple[int, int],
+def _run_by_pairs(
+    unit: Unit, encoded: Encoded, events: Events, inner: Layout, layout: Layout, bounds: tuple[int, int]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray[np.bool_]]:
-    forward, backward = blocks.forward, blocks.backward
-    return run_blocks(
-        events,
-        block_code(forward, encoded.classes, merged.negs),
-        forward.starts.astype(np.int32),
-        forward.size,
-        block_code(backward, encoded.classes, ()),
-        backward.starts.astype(np.int32),
-        backward.size,
-        blocks.rows.astype(np.int32),
-        offsets_of(blocks.joins),
-        np.array([word for own in blocks.joins for join in own for word in join], np.int32),
-        queries,
-        layout,
-        *bounds,
+    pairs, queries = unit.pairs, queries_table(unit.merged)
+    assert pairs is not None
+    rows = Rows(
+        join_offsets=offsets_of(pairs.joins),
+        joins=np.array([word for row in pairs.joins for join in row for word in join], np.int32),
+        begin=np.array(sorted(set(pairs.begin)), np.int32),
+        accept_offsets=offsets_of(pairs.accept),
+        accept=np.array([row for rows in pairs.accept for row in rows], np.int32),
     )
+    code = pairs_code(pairs, encoded.classes, unit.merged.negs)
+    starts = pairs.starts.astype(np.int32)
+    step = math.gcd(*queries.slide.tolist())
+    return run_pairs(events, code, starts, pairs.size, rows, queries, inner, layout, pairs.pane, step, *bounds)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from motet.engine import EventSchema, compile_workload, finish, merge, run_branch
+from motet.engine import EventSchema, Options, compile_workload, finish, merge, run_branch
 from motet.model.expression import At, Attribute, Comparison
 from motet.model.pattern import Event, Repeat, Seq
 from motet.model.query import Aggregate, Query, Workload
@@ -20,9 +20,10 @@ _EVENTS = pa.table({"time": [2, 1, 3, 4], "type": ["A", "A", "B", "B"], "k": ["p
 
 def warm() -> None:
     """Run each kind of query once."""
-    program = compile_workload(_every_kind_of_query(), EventSchema(_EVENTS.schema))
-    for index in range(len(program.branches)):
-        finish(program, merge(program, run_branch(program, index, _EVENTS)))
+    for windows in ("auto", "pairs"):
+        program = compile_workload(_every_kind_of_query(), EventSchema(_EVENTS.schema), Options(windows=windows))
+        for index in range(len(program.branches)):
+            finish(program, merge(program, run_branch(program, index, _EVENTS)))
 
 
 def _every_kind_of_query() -> Workload:

@@ -16,7 +16,7 @@ KEEPS = {
     Strategy.PANES: "per pane in which matches began",
     Strategy.WINDOWS: "per open window",
     Strategy.STARTS: "per time at which matches began",
-    Strategy.BLOCKS: "between pairs of steps, through blocks as long as a window",
+    Strategy.PAIRS: "between pairs of steps within a pane, and per open window",
     Strategy.STACKS: "as a sliding product of event matrices, two stacks",
     Strategy.TRENDS: "per event, for adjacent conditions",
 }
@@ -62,6 +62,8 @@ def describe_unit(unit: Unit) -> dict[str, Any]:
         "slots": unit.slots or None,
         "totals": len(unit.merged.settled),
         "totals_apart": sum(settled_nodes(compiled) for compiled in unit.queries),
+        "pairs": None if unit.pairs is None else unit.pairs.size,
+        "pairs_apart": None if unit.pairs is None else unit.pairs.apart,
         "queries": [describe_query(compiled) for compiled in unit.queries],
     }
 

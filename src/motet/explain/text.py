@@ -52,13 +52,18 @@ def unit_lines(name: str, unit: dict[str, Any]) -> Iterator[str]:
     width = f" of {length(unit['width_us'])}" if unit["width_us"] else ""
     slots = f", {unit['slots']:,} at once" if unit["slots"] else ""
     yield f"  unit {name}: {unit['strategy']}{width}{slots}: totals {unit['keeps']}"
-    shared = unit["totals_apart"] - unit["totals"]
-    saving = f" instead of {unit['totals_apart']}: {shared} shared" if shared else ""
-    yield f"    {count(unit['totals'], 'total')}{saving}"
+    yield f"    {count(unit['totals'], 'total')}{saving(unit['totals'], unit['totals_apart'])}"
+    if unit["pairs"]:
+        yield f"    {count(unit['pairs'], 'pair')} of steps{saving(unit['pairs'], unit['pairs_apart'])}"
     for query in unit["queries"]:
         window = f" {query['window']}" if query["window"] else ""
         group = f" GROUP BY {', '.join(query['group_by'])}" if query["group_by"] else ""
         yield f"    {query['name']}: {', '.join(query['returns'])} of {query['pattern']}{group}{window}"
+
+
+def saving(kept: int, apart: int) -> str:
+    """How much is kept once for several queries."""
+    return f" instead of {apart}: {apart - kept} shared" if apart > kept else ""
 
 
 def length(microseconds: int) -> str:

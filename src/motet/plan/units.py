@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from motet.plan.blocks import Blocks, Colours, can_run_by_blocks, merge_pairs
 from motet.plan.compiled import CompiledQuery
 from motet.plan.machine import Merged, merge_queries
+from motet.plan.pairs import Colours, Pairs, can_run_by_pairs, merge_pairs
 
 
 class Strategy(StrEnum):
@@ -18,7 +18,7 @@ class Strategy(StrEnum):
     PANES = "panes"  # per pane in which matches began
     WINDOWS = "windows"  # per open window
     STARTS = "starts"  # per time at which matches began
-    BLOCKS = "blocks"  # between pairs of nodes, through blocks as long as a window
+    PAIRS = "pairs"  # per pane between pairs of nodes, and per open window
     STACKS = "stacks"  # as a sliding product of event matrices
     TRENDS = "trends"  # per event, for adjacent conditions
 
@@ -27,14 +27,14 @@ class Strategy(StrEnum):
 class Unit:
     """Queries executed together. `width` is that of a pane, or the slide; 0 where one slot serves.
 
-    A unit that runs by blocks can run by slots too where keys have few events, unless `forced`.
+    A unit that runs by pairs can run by slots too where keys have few events, unless `forced`.
     """
 
     strategy: Strategy
     width: int
     merged: Merged
     slots: int  # open at once, 0 where it depends on the data
-    blocks: Blocks | None = None
+    pairs: Pairs | None = None
     forced: bool = False
 
     @property
@@ -43,8 +43,8 @@ class Unit:
 
     @property
     def by_slots(self) -> Strategy:
-        """How it runs where not by blocks."""
-        return self.strategy if self.blocks is None else strategy_of(self.queries[0], "panes")[0]
+        """How it runs where not by pairs."""
+        return self.strategy if self.pairs is None else strategy_of(self.queries[0], "panes")[0]
 
 
 # Costs of one transition, fitted to the kernels: a slot is one lane of a vector loop, a settled node one scalar
@@ -53,8 +53,9 @@ SLOT_COST = 0.35
 SLOT_OVERHEAD = 3.0
 STACK_COST = 2.5
 STACK_OVERHEAD = 10.0
-# A step between pairs is a lane too, of shorter loops.
-PAIR_COST = 1.2
+# A step between pairs is a lane too, of shorter loops, of which there are about as many as transitions.
+PAIR_COST = 0.55
+PAIR_OVERHEAD = 1.8
 # More pairs than this take longer to plan than they save.
 MOST_PAIRS = 200_000
 
@@ -62,8 +63,8 @@ MOST_PAIRS = 200_000
 def strategy_of(compiled: CompiledQuery, forced: str = "auto") -> tuple[Strategy, int, int]:
     """The strategy for one query, with the width of its slots and how many are open at once.
 
-    `forced` is 'panes', 'blocks' or 'stacks' where the caller wants that one wherever it is possible. Blocks are not for one
-    query to choose: what they cost depends on what it shares.
+    `forced` is 'panes', 'pairs' or 'stacks' where the caller wants that one wherever it is possible. Pairs are not for
+    one query to choose: what they cost depends on what it shares.
     """
     span, automaton = compiled.span, compiled.automaton
     if compiled.adjacent:
@@ -79,7 +80,7 @@ def strategy_of(compiled: CompiledQuery, forced: str = "auto") -> tuple[Strategy
     else:
         pane = math.gcd(span.within, span.slide)
         slots = Strategy.PANES, pane, span.within // pane
-    by_stacks = slots_cost(compiled, slots[2]) > stacks_cost(compiled) and not can_run_by_blocks(compiled)
+    by_stacks = slots_cost(compiled, slots[2]) > stacks_cost(compiled) and not can_run_by_pairs(compiled)
     if forced == "stacks" or (forced == "auto" and by_stacks):
         return Strategy.STACKS, 0, 0
     return slots
@@ -96,27 +97,28 @@ def stacks_cost(compiled: CompiledQuery) -> float:
     return STACK_OVERHEAD + STACK_COST * settled * (1 + sum(compiled.channels.shape))
 
 
-def blocks_cost(compiled: CompiledQuery, blocks: Blocks) -> float:
-    """What all transitions of a unit cost with blocks."""
-    return PAIR_COST * blocks.steps * (1 + 3 * sum(compiled.channels.shape))
+def pairs_cost(merged: Merged, pairs: Pairs) -> float:
+    """What all transitions of a unit cost with pairs."""
+    weight = 1 + 3 * sum(merged.queries[0].channels.shape)
+    return PAIR_OVERHEAD * len(merged.edges) + PAIR_COST * int(pairs.steps.shape[1]) * weight
 
 
 def plan_units(
     queries: Sequence[CompiledQuery], forced: str = "auto", share: bool = True, colours: Colours = lambda *_: None
 ) -> tuple[Unit, ...]:
     """Group the queries of one partitioning into units: those that can share totals run on one machine, unless told
-    not to. `colours` limits what is shared by blocks.
+    not to. `colours` limits what is shared by pairs.
     """
     groups: dict[tuple[object, ...], list[CompiledQuery]] = {}
     slots: dict[tuple[object, ...], int] = {}
-    by_blocks: dict[tuple[object, ...], list[CompiledQuery]] = {}
+    by_pairs: dict[tuple[object, ...], list[CompiledQuery]] = {}
     units: list[Unit] = []
     for compiled in queries:
-        if forced in ("auto", "blocks") and can_run_by_blocks(compiled):
-            alike = (compiled.span, compiled.automaton.leading_guard, compiled.channels.shape)
-            by_blocks.setdefault((*alike, share or compiled.number), []).append(compiled)
-    for members in by_blocks.values():
-        unit = _blocks_unit(members, colours, forced == "blocks")
+        if forced in ("auto", "pairs") and can_run_by_pairs(compiled):
+            alike = (*strategy_of(compiled, "panes")[:2], compiled.channels.shape, share or compiled.number)
+            by_pairs.setdefault(alike, []).append(compiled)
+    for members in by_pairs.values():
+        unit = _pairs_unit(members, colours, forced == "pairs")
         if unit is not None and (unit.forced or _pays(unit)):
             units.append(unit)
     planned = {compiled.number for unit in units for compiled in unit.queries}
@@ -138,18 +140,19 @@ def plan_units(
     return tuple(sorted(units, key=lambda unit: unit.queries[0].number))
 
 
-def _blocks_unit(queries: Sequence[CompiledQuery], colours: Colours, forced: bool) -> Unit | None:
-    """The unit that runs queries of one window by blocks; None where that would take too many pairs."""
+def _pairs_unit(queries: Sequence[CompiledQuery], colours: Colours, forced: bool) -> Unit | None:
+    """The unit that runs queries of one width of slots by pairs; None where that would take too many."""
     settled = [sum(node == target for node, target in enumerate(c.automaton.fold)) for c in queries]
     if sum(count * count for count in settled) > MOST_PAIRS:
         return None
-    _, width, slots = strategy_of(queries[0], "panes")
+    planned = [strategy_of(compiled, "panes") for compiled in queries]
     merged = merge_queries(queries)
-    return Unit(Strategy.BLOCKS, width, merged, slots, merge_pairs(merged, colours), forced)
+    slots = max(open_ for _, _, open_ in planned)
+    return Unit(Strategy.PAIRS, planned[0][1], merged, slots, merge_pairs(merged, colours), forced)
 
 
 def _pays(unit: Unit) -> bool:
-    """Whether blocks cost less than slots."""
-    assert unit.blocks is not None
+    """Whether pairs cost less than slots."""
+    assert unit.pairs is not None
     first = unit.queries[0]
-    return blocks_cost(first, unit.blocks) < len(unit.merged.edges) * slots_cost(first, unit.slots)
+    return pairs_cost(unit.merged, unit.pairs) < len(unit.merged.edges) * slots_cost(first, unit.slots)
