@@ -33,6 +33,12 @@ def test_an_absence_between_clears_only_what_waits(windows: str) -> None:
     assert counts(query, "a1 b2 c3 a4 b5 d6", windows) == {6: 2}
 
 
+def test_an_event_that_two_absences_forbid_ends_both_hopes(windows: str) -> None:
+    query = "RETURN COUNT(*) PATTERN SEQ(A, (NOT N n, B)?, (NOT N m, C)?, D) WHERE n.time > 0 AND m.time > 1"
+    assert counts(f"{query} WITHIN 10 s SLIDE 5 s", "a1 n2 b3 c4 d5", windows, "window_start") == {0: 1}
+    assert counts(f"{query} WITHIN 10 s SLIDE 5 s", "a1 b3 c4 d5", windows, "window_start") == {0: 4}
+
+
 def test_ties_never_follow_each_other(windows: str) -> None:
     # Sharon, Fig. 7
     stream = "a1 b2 a3 c3 b4 b5 d5 c7 d8"
