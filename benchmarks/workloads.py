@@ -1,9 +1,9 @@
 """Workloads that share as those of the Sharon paper do (figures 1 and 2, section VIII), made from a seed.
 
 A few *runs* of types are popular: streets that many trips follow one after another, items that are bought one after
-another. A query follows a popular run, may enter it late, leave it early or change to another, and has up to two types of
-its own before and after: `Monitor, Laptop, Case, Adapter` and `Laptop, Case, Phone, ScreenProtector`. So queries have many
-runs in common, and most of these overlap others.
+another. A query follows a popular run, may enter it late, leave it early or change to another, and has up to two types
+of its own before and after: `Monitor, Laptop, Case, Adapter` and `Laptop, Case, Phone, ScreenProtector`. So queries
+have many runs in common, and most of these overlap others.
 
     ecommerce(queries=20, length=10)  # 50 items, [customer], 20 minutes sliding by one
     taxi(queries=20, length=10)       # 100 streets, [vehicle], 10 minutes sliding by one

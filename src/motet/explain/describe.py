@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from motet.engine import Branch, Program
-from motet.language.printer import expression_text, pattern_text, window_text
+from motet.language.printer import pattern_text, window_text
 from motet.plan.compiled import CompiledQuery
 from motet.plan.units import Strategy, Unit
-from motet.template.symbols import Symbol
+from motet.statistics.symbols import symbol_text
 
 # How each strategy keeps totals.
 KEEPS = {
@@ -79,10 +79,3 @@ def describe_query(compiled: CompiledQuery) -> dict[str, Any]:
 
 def settled_nodes(compiled: CompiledQuery) -> int:
     return sum(1 for node, settled in enumerate(compiled.automaton.fold) if node == settled)
-
-
-def symbol_text(symbol: Symbol) -> str:
-    """A type with its local conditions."""
-    if not symbol.conditions:
-        return symbol.type
-    return f"{symbol.type}[{' AND '.join(map(expression_text, symbol.conditions))}]"
