@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from motet.engine import Branch, Program
+from motet.explain.sharing import describe_sharing
 from motet.language.printer import pattern_text, window_text
 from motet.plan.compiled import CompiledQuery
 from motet.plan.units import Strategy, Unit
@@ -31,6 +32,7 @@ def describe(program: Program, counts: Mapping[str, int] | None = None) -> dict[
         "counts": program.options.counts,
         "rows": None if counts is None else sum(counts.values()),
         "branches": [describe_branch(branch, counts) for branch in program.branches],
+        "sharing": describe_sharing(program),
     }
 
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, milp
-from scipy.sparse import csr_array
 
 from motet.optimizer.solvers.graph import Deadline, Found, WeightedGraph, gap
 
@@ -161,21 +159,27 @@ class _Rows:
         self._value.extend(entries.values())
         self.limits.append(limit)
 
-    def constraints(self) -> list[LinearConstraint]:
-        if not self.limits:
-            return []
-        matrix = csr_array((self._value, (self._at, self._column)), shape=(len(self.limits), self.columns))
-        return [LinearConstraint(matrix, -np.inf, np.array(self.limits))]
+    def matrix(self) -> Any:
+        from scipy.sparse import csr_array
+
+        return csr_array((self._value, (self._at, self._column)), shape=(len(self.limits), self.columns))
 
 
 def _solve(worth: Any, rows: _Rows, integrality: Any, seconds: float) -> Any:
     """Maximise over zeros and ones. Worths are scaled to one, because HiGHS' tolerances are absolute."""
+    # Imported here: it takes longer to load than most plans take to make.
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
     scale = float(np.abs(worth).max()) or 1.0
     options: dict[str, Any] = {"mip_rel_gap": TOLERANCE}
     if np.isfinite(seconds):
         options["time_limit"] = max(seconds, 0.01)
     outcome = milp(
-        -worth / scale, integrality=integrality, bounds=Bounds(0, 1), constraints=rows.constraints(), options=options
+        -worth / scale,
+        integrality=integrality,
+        bounds=Bounds(0, 1),
+        constraints=[LinearConstraint(rows.matrix(), -np.inf, np.array(rows.limits))] if rows.limits else [],
+        options=options,
     )
     outcome.scale = scale
     return outcome
