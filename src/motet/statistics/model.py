@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
 from typing import Any
 
 from motet.errors import DataError
@@ -49,7 +51,7 @@ class Statistics:
             return 1.0
         return (self.last - self.first) / MICROSECONDS
 
-    @property
+    @cached_property
     def rates(self) -> dict[str, float]:
         """Events of each type, and of each type with local conditions, per second."""
         counted = {name: count / self.seconds for name, count in {**self.counts, **self.symbols}.items()}
@@ -59,8 +61,7 @@ class Statistics:
         """Events of a symbol in a window of so many microseconds (0: all there are) of one partition, on average; of
         its type where nothing is known of its conditions.
         """
-        rates = self.rates
-        rate = rates.get(symbol, rates.get(type, 0.0))
+        rate = self.rates.get(symbol, self.rates.get(type, 0.0))
         return rate * (within / MICROSECONDS or self.seconds) / self.partitions_by(partition)
 
     def partitions_by(self, partition: Sequence[str]) -> int:
@@ -85,10 +86,17 @@ class Statistics:
             found: dict[str, Any] = json.loads(text)
             known = {each.name: found[each.name] for each in fields(cls) if each.name in found}
             if "counts" not in found and "given" not in found:
-                known["given"] = {str(name): float(rate) for name, rate in found.get("rates", {}).items()}
+                known["given"] = {str(name): _rate(rate) for name, rate in found.get("rates", {}).items()}
             return cls(**{**known, "keys": tuple(known.get("keys", ()))})
         except (ValueError, TypeError, AttributeError) as error:
             raise DataError(f"these are no statistics: {error}") from error
+
+
+def _rate(value: Any) -> float:
+    rate = float(value)
+    if not 0 <= rate < math.inf:
+        raise ValueError(f"a rate of {value} events per second")
+    return rate
 
 
 def partition_text(partition: Sequence[str]) -> str:
