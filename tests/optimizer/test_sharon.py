@@ -120,16 +120,19 @@ def test_the_finder_the_exhaustive_search_and_the_packing_agree(
     finder = optimize(queries, known, SharonOptions(search="finder", seconds=None))
     assume(finder.options is not None and finder.options <= 14)
     packing = optimize(queries, known, SharonOptions(search="packing", seconds=None))
+    relaxed = optimize(queries, known, SharonOptions(most_options=0, seconds=None))
     every = optimize(queries, known, SharonOptions("sharon-exhaustive", seconds=None))
     greedy = optimize(queries, known, SharonOptions("sharon-greedy"))
-    for report in (finder, packing, every, greedy):
+    for report in (finder, packing, relaxed, every, greedy):
         assert_valid(report, queries, benefit)
     assert every.method == "exhaustive"
     assert finder.method == "finder"
     assert finder.score == pytest.approx(every.score)
     assert packing.score == pytest.approx(every.score)
+    assert relaxed.score == pytest.approx(every.score)
     assert finder.optimal
     assert packing.optimal
+    assert relaxed.optimal
     assert greedy.score <= every.score * (1 + 1e-9)
     hopeful = range(len(greedy.candidates))
     candidates = [judged.candidate for judged in greedy.candidates]

@@ -12,6 +12,7 @@ from motet.optimizer.aggregate.finder import find_plan
 from motet.optimizer.aggregate.reduction import reduce_graph
 from motet.optimizer.solvers.graph import Deadline, WeightedGraph, gap
 from motet.optimizer.solvers.independent import branch_and_bound, clique_bound, exhaustive, guaranteed_weight, gwmin
+from motet.optimizer.solvers.lagrange import relax
 from motet.optimizer.solvers.levels import enumerate_levels
 from motet.optimizer.solvers.packing import Offer, Packing, edge_cliques, pack, pack_graph
 from motet.optimizer.solvers.substrings import repeats
@@ -87,9 +88,7 @@ def test_a_search_out_of_time_says_that_it_is_not_complete() -> None:
 def packings(draw: st.DrawFn) -> Packing:
     prices = draw(st.lists(st.integers(0, 6), min_size=1, max_size=3))
     offer = st.builds(
-        lambda bundle, owner, gain, at, length: Offer(
-            bundle, owner, gain, tuple(10 * owner + place for place in range(at, at + length))
-        ),
+        lambda bundle, line, gain, begin, length: Offer(bundle, line, begin, begin + length, gain),
         st.integers(0, len(prices) - 1),
         st.integers(0, 3),
         st.integers(-2, 6),
@@ -100,11 +99,12 @@ def packings(draw: st.DrawFn) -> Packing:
 
 
 def is_allowed(packing: Packing, taken: tuple[int, ...]) -> bool:
-    used = [resource for at in taken for resource in packing.offers[at].resources]
-    owners: dict[int, set[int]] = {}
-    for at in taken:
-        owners.setdefault(packing.offers[at].bundle, set()).add(packing.offers[at].owner)
-    return len(used) == len(set(used)) and all(len(served) > 1 for served in owners.values())
+    offers = [packing.offers[at] for at in taken]
+    used = [(offer.line, point) for offer in offers for point in range(offer.begin, offer.end)]
+    lines: dict[int, set[int]] = {}
+    for offer in offers:
+        lines.setdefault(offer.bundle, set()).add(offer.line)
+    return len(used) == len(set(used)) and all(len(served) > 1 for served in lines.values())
 
 
 @settings(max_examples=200)
@@ -117,6 +117,10 @@ def test_a_packing_is_worth_as_much_as_the_best_choice(packing: Packing) -> None
     assert is_allowed(packing, tuple(sorted(packed.taken)))
     assert packed.value == packing.value(packed.taken) == pytest.approx(best)
     assert packed.gap <= 1e-6
+    relaxed = relax(packing)
+    assert relaxed.taken is not None
+    assert is_allowed(packing, tuple(sorted(relaxed.taken)))
+    assert packing.value(relaxed.taken) == relaxed.value <= best <= relaxed.bound * (1 + 1e-9) + 1e-9
 
 
 @settings(max_examples=300)

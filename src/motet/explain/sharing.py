@@ -17,7 +17,8 @@ METHODS = {
     "greedy": "greedily (GWMIN)",
     "finder": "by the plan finder, level by level",
     "exhaustive": "by looking at every set of options",
-    "packing": "as a set packing (HiGHS)",
+    "relaxation": "as a packing, by Lagrangian relaxation",
+    "packing": "as a packing, by integer programming (HiGHS)",
     "none": "",
 }
 

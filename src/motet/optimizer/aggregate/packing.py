@@ -13,19 +13,15 @@ from motet.plan.sharing import Segment
 
 def packing_of(candidates: Sequence[Candidate], benefit: Benefit, hopeful: Sequence[int]) -> Packing:
     """The search of section VII, exactly: benefits add up over places, so a candidate is a bundle of places with the
-    cost of its run as the price, and the positions of queries are the resources.
+    cost of its run as the price, and queries are the lines.
     """
-    resources: dict[Place, int] = {}
-
-    def resource(query: int, position: int) -> int:
-        return resources.setdefault((query, position), len(resources))
-
     offers = tuple(
         Offer(
             bundle,
             query,
+            offset,
+            offset + len(candidates[number].symbols),
             benefit.gain((query, offset), len(candidates[number].symbols)),
-            tuple(resource(query, offset + step) for step in range(len(candidates[number].symbols))),
         )
         for bundle, number in enumerate(hopeful)
         for query, offset in candidates[number].places

@@ -19,7 +19,8 @@ from motet.optimizer.aggregate.reduction import Reduction, reduce_graph
 from motet.optimizer.aggregate.report import Judged, SharonReport
 from motet.optimizer.solvers.graph import Deadline, Found
 from motet.optimizer.solvers.independent import exhaustive, gwmin
-from motet.optimizer.solvers.packing import pack
+from motet.optimizer.solvers.lagrange import relax
+from motet.optimizer.solvers.packing import Packed, pack
 from motet.plan.compiled import CompiledQuery
 from motet.plan.sequences import plain_sequences
 from motet.plan.sharing import SharingPlan
@@ -28,10 +29,12 @@ from motet.statistics.model import Statistics
 SHARON, GREEDY, EXHAUSTIVE = "sharon", "sharon-greedy", "sharon-exhaustive"
 VARIANTS = (SHARON, GREEDY, EXHAUSTIVE)
 
-# Of the time that is left, how much the plan finder may take before the packing is solved instead, and how much HiGHS
-# is told that it has: it looks at the clock only between its own steps.
+# Of the time that is left, how much the plan finder may take before the packing is looked at instead, then how much its
+# relaxation may take, and how much HiGHS is told that it has: it looks at the clock only between its own steps.
 SHARE_OF_FINDER = 0.25
-SHARE_OF_PACKING = 0.85
+SHARE_OF_RELAXATION = 0.25
+SHARE_OF_PACKING = 0.8
+MOST_ENTRIES = 300_000  # of the integer program, for HiGHS to come to anything in a few seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +169,7 @@ class _Search:
             yield report
             if report.method == "finder" or self.options.search == "finder":
                 return
-        yield self._pack()
+        yield from self._packed()
 
     def _find(self) -> SharonReport:
         expanded = self._expanded()
@@ -184,17 +187,36 @@ class _Search:
         chosen = [*(expanded.vertices[v] for v in sorted(reduced.free)), *_picked(left, found)]
         return self._serve("finder", chosen, sum(choice.benefit for choice in chosen), **counted)
 
-    def _pack(self) -> SharonReport:
+    def _packed(self) -> Iterator[SharonReport]:
+        """The packing: relaxed first, which is quick, then by HiGHS unless it is too large for that or nothing is left
+        to prove.
+        """
         with self.phase("packing"):
-            packed = pack(
-                packing_of(self.candidates, self.benefit, self.hopeful), self.deadline.left * SHARE_OF_PACKING
-            )
-        bound = min(packed.bound, self.bound)
+            packing = packing_of(self.candidates, self.benefit, self.hopeful)
+        too_large = packing.entries > MOST_ENTRIES
+        if self.options.search != "packing":
+            with self.phase("relaxation"):
+                if too_large:
+                    relaxed = relax(packing, Deadline(self.deadline.left * SHARE_OF_PACKING), len(packing.prices))
+                else:
+                    relaxed = relax(packing, Deadline(self.deadline.left * SHARE_OF_RELAXATION))
+            yield self._serve_packed("relaxation", relaxed)
+            if too_large or relaxed.gap == 0.0:
+                return
+        with self.phase("packing"):
+            packed = pack(packing, self.deadline.left * SHARE_OF_PACKING)
+        yield self._serve_packed("packing", packed)
+
+    def _serve_packed(self, method: str, packed: Packed) -> SharonReport:
+        """The plan of a packing if it is better than the one that serves; its bound in any case."""
+        self.bound = min(self.bound, packed.bound)
         if packed.taken is None or packed.value <= self.serving.score:
-            self.serving = replace(self.serving, bound=max(bound, self.serving.score), seconds=dict(self.seconds))
+            bound = max(self.bound, self.serving.score)
+            self.serving = replace(self.serving, bound=bound, seconds=dict(self.seconds))
             return self.serving
         chosen = choices_of(packed.taken, self.candidates, self.benefit, self.hopeful)
-        return self._serve("packing", chosen, bound, self.serving.options, self.serving.kept, self.serving.visited)
+        counted = (self.serving.options, self.serving.kept, self.serving.visited)
+        return self._serve(method, chosen, self.bound, *counted)
 
     def _expanded(self) -> SharonGraph | None:
         with self.phase("expansion"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
@@ -16,18 +17,21 @@ TOLERANCE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Something to take from a bundle: what it brings, to whom, and the resources it uses up."""
+    """Something to take from a bundle: what it brings, and the interval of a line, from `begin` to before `end`, that
+    it covers.
+    """
 
     bundle: int
-    owner: int
+    line: int
+    begin: int
+    end: int
     gain: float
-    resources: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Packing:
     """Offers of bundles. A bundle of which anything is taken costs its price once; it must then serve at least two
-    owners. No resource is used twice.
+    lines. Intervals that are taken do not overlap.
     """
 
     prices: tuple[float, ...]
@@ -37,6 +41,11 @@ class Packing:
         """What a choice of offers brings after the prices of their bundles."""
         opened = {self.offers[at].bundle for at in taken}
         return sum(self.offers[at].gain for at in sorted(taken)) - sum(self.prices[b] for b in sorted(opened))
+
+    @property
+    def entries(self) -> int:
+        """The size of its integer program: entries of the matrix that are not zero."""
+        return sum(offer.end - offer.begin + 3 for offer in self.offers) + len(self.prices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,25 +72,25 @@ def pack(packing: Packing, seconds: float | None = None) -> Packed:
         return Packed(frozenset(), 0.0, 0.0)
     rows = _Rows(len(offers) + bundles)
     members: list[list[int]] = [[] for _ in range(bundles)]
-    users: dict[int, list[int]] = {}
+    covering: dict[tuple[int, int], list[int]] = {}
     for at, offer in enumerate(offers):
         members[offer.bundle].append(at)
         rows.add({at: 1.0, len(offers) + offer.bundle: -1.0})
-        for resource in offer.resources:
-            users.setdefault(resource, []).append(at)
-    for sharers in users.values():
-        if len(sharers) > 1:
-            rows.add(dict.fromkeys(sharers, 1.0), limit=1.0)
+        for point in range(offer.begin, offer.end):
+            covering.setdefault((offer.line, point), []).append(at)
+    for together in covering.values():
+        if len(together) > 1:
+            rows.add(dict.fromkeys(together, 1.0), limit=1.0)
     for bundle, own in enumerate(members):
         opened = {len(offers) + bundle: 1.0}
         rows.add({**dict.fromkeys(own, -1.0), len(offers) + bundle: 2.0})
-        for owner in {offers[at].owner for at in own}:
-            others = [at for at in own if offers[at].owner != owner]
-            if len(others) < len(own) - 1:  # an owner with several offers must not be its own company
-                rows.add({**dict.fromkeys(others, -1.0), **opened})
+        offered = Counter(offers[at].line for at in own)
+        for line in (line for line, count in offered.items() if count > 1):
+            others = [at for at in own if offers[at].line != line]  # a line must not be its own company
+            rows.add({**dict.fromkeys(others, -1.0), **opened})
     worth = np.array([*(offer.gain for offer in offers), *(-price for price in packing.prices)])
-    # Once it is settled which bundles are open, what is left is nearly always solved by whole numbers of itself (each
-    # resource lies in a row with its neighbours: an interval matrix), so offers need not be branched on.
+    # Once it is settled which bundles are open, what is left is nearly always solved by whole numbers of itself (it is
+    # an interval matrix but for the demand of two lines), so offers need not be branched on.
     only_bundles = np.repeat([0, 1], [len(offers), bundles])
     deadline = Deadline(seconds)
     outcome = _solve(worth, rows, only_bundles, deadline.left)
@@ -101,11 +110,11 @@ def _is_whole(solution: np.ndarray[Any, np.dtype[np.float64]]) -> bool:
 
 
 def _feasible(packing: Packing, rounded: list[int]) -> frozenset[int]:
-    """What of a rounded solution may be taken: all of it unless rounding left a bundle with a single owner."""
-    owners: dict[int, set[int]] = {}
+    """What of a rounded solution may be taken: all of it unless rounding left a bundle with a single line."""
+    lines: dict[int, set[int]] = {}
     for at in rounded:
-        owners.setdefault(packing.offers[at].bundle, set()).add(packing.offers[at].owner)
-    return frozenset(at for at in rounded if len(owners[packing.offers[at].bundle]) > 1)
+        lines.setdefault(packing.offers[at].bundle, set()).add(packing.offers[at].line)
+    return frozenset(at for at in rounded if len(lines[packing.offers[at].bundle]) > 1)
 
 
 def pack_graph(graph: WeightedGraph, seconds: float | None = None) -> Found:
@@ -188,4 +197,6 @@ def _solve(worth: Any, rows: _Rows, integrality: Any, seconds: float) -> Any:
 def _bound_of(outcome: Any, ceiling: float) -> float:
     """What no choice exceeds; the ceiling where HiGHS had no time to prove anything."""
     proved = getattr(outcome, "mip_dual_bound", None)
-    return ceiling if proved is None or not np.isfinite(proved) else -float(proved) * float(outcome.scale)
+    if proved is None or not np.isfinite(proved):
+        return ceiling
+    return -float(proved) * float(outcome.scale) if -proved > TOLERANCE else 0.0
