@@ -12,6 +12,7 @@ import pyarrow as pa
 from motet.engine import OPTIMIZERS, EventSchema, Options, Program, compile_workload
 from motet.engine.encode import set_aside
 from motet.engine.local import Outcome, can_be_cut, columns_of, in_time_order, run_batches, run_table
+from motet.engine.survey import columns_asked, survey
 from motet.errors import DataError, Diagnostic, MotetError, QueryError
 from motet.explain.text import plan_text
 from motet.io.events import EventSource, open_events
@@ -37,12 +38,14 @@ class Settings:
     counts: str = "exact"
     windows: str = "auto"
     optimizer: str = "auto"
+    statistics: Statistics | None = None
+    budget: float = 10.0
 
     def options(self) -> Options:
         _one_of("counts", self.counts, ("exact", "double"))
         _one_of("windows", self.windows, ("auto", "panes", "pairs", "stacks"))
         _one_of("optimizer", self.optimizer, OPTIMIZERS)
-        return Options(counts=self.counts, windows=self.windows, optimizer=self.optimizer)
+        return Options(self.counts, self.windows, self.optimizer, self.statistics, self.budget)
 
 
 def _one_of(what: str, given: str, known: Sequence[str]) -> None:
@@ -73,15 +76,16 @@ def run(
     counts: str = "exact",
     windows: str = "auto",
     optimizer: str = "auto",
+    statistics: Statistics | None = None,
     progress: Progress | None = None,
 ) -> Any:
     """Run a workload over events: an Arrow table, a pandas or Spark DataFrame, or a path. The same kind comes out
     (Arrow for a path).
 
     `engine` is 'local' (in process), 'spark' or 'oracle' (plain enumeration, for small data); by default Spark for
-    a Spark DataFrame, else local.
+    a Spark DataFrame, else local. `statistics` (from `profile`) is what an optimizer goes by.
     """
-    settings = Settings(time, type, time_unit, counts, windows, optimizer)
+    settings = Settings(time, type, time_unit, counts, windows, optimizer, statistics)
     chosen = engine or ("spark" if is_spark(events) else "local")
     _one_of("engine", chosen, ENGINES)
     if chosen == "spark":
@@ -231,12 +235,16 @@ def plan(
     time_unit: str = "s",
     windows: str = "auto",
     optimizer: str = "auto",
+    statistics: Statistics | None = None,
+    budget: float = 10.0,
 ) -> Plan:
     """How a workload would run over events: an Arrow table or schema, a pandas or Spark DataFrame, or a path.
 
-    `print` it to read it.
+    `print` it to read it. An optimizer goes by `statistics` (from `profile`) and takes at most `budget` seconds.
     """
-    settings = Settings(time, type, time_unit, windows=windows, optimizer=optimizer)
+    settings = Settings(
+        time, type, time_unit, windows=windows, optimizer=optimizer, statistics=statistics, budget=budget
+    )
     if isinstance(events, pa.Schema):
         schema = events
     elif is_spark(events):
@@ -250,12 +258,26 @@ def plan(
 
 
 def profile(
-    events: Any, *, keys: Sequence[str] = (), time: str = "time", type: str = "type", time_unit: str = "s"
+    events: Any,
+    workload: Workload | Query | Sequence[Query] | str | Path | None = None,
+    *,
+    keys: Sequence[str] = (),
+    time: str = "time",
+    type: str = "type",
+    time_unit: str = "s",
 ) -> Statistics:
-    """Rates of event types, time span, ties and nulls of events of any kind, for each set of keys."""
+    """Rates of event types, time span, ties and nulls of events of any kind, for each set of keys; with a workload also
+    rates of its symbols (types with local conditions) and how many partitions its queries have.
+    """
+    asked = None if workload is None else as_workload(workload)
     if is_spark(events):
         from motet.spark.profile import profile as profile_on_spark
 
-        return profile_on_spark(events, time, type, keys, time_unit)
+        return profile_on_spark(events, time, type, keys, time_unit, asked)
     settings = Settings(time, type, time_unit)
-    return profile_table(_source(events, settings).table(), time, type, keys, time_unit)
+    source = _source(events, settings)
+    if asked is None:
+        needed = [name for name in dict.fromkeys((time, type, *keys)) if name in source.schema.names]
+        return profile_table(source.table(needed), time, type, keys, time_unit)
+    schema = EventSchema(source.schema, time, type, time_unit)
+    return survey(source.table(columns_asked(asked, schema, keys)), asked, schema, keys)

@@ -10,9 +10,12 @@ from typing import Annotated
 import typer
 
 from motet.cli.options import (
+    Budget,
     Counts,
+    Drawn,
     Engine,
     Events,
+    Facts,
     File,
     Master,
     Optimizer,
@@ -94,28 +97,28 @@ def check(
 def plan(
     file: File,
     events: Annotated[Path | None, typer.Option(help="Events that the plan is for.", show_default=False)] = None,
-    statistics: Annotated[
-        Path | None,
-        typer.Option(help="What `motet profile --format json` wrote, in place of events.", show_default=False),
-    ] = None,
+    statistics: Facts = None,
     time: Time = "time",
     type: Type = "type",
     time_unit: Unit = TimeUnit.SECONDS,
     optimizer: Sharing = Optimizer.AUTO,
-    format: Annotated[Shown, typer.Option(help="For people or for programs.")] = Shown.TEXT,
+    budget: Budget = 10.0,
+    format: Annotated[Drawn, typer.Option(help="For people, for programs, or a drawing.")] = Drawn.TEXT,
 ) -> None:
     """Show how queries would run, and what they share.
 
     \b
         motet plan queries.motet
         motet plan queries.motet --events trades.parquet --format json
+        motet plan queries.motet --statistics rates.json --optimizer sharon --format mermaid
     """
     from motet.api import Settings
     from motet.cli import commands
 
     if events is not None and statistics is not None:
         raise typer.BadParameter("give --events or --statistics, not both")
-    commands.plan(file, events, statistics, Settings(time, type, time_unit, optimizer=optimizer), format)
+    settings = Settings(time, type, time_unit, optimizer=optimizer, budget=budget)
+    commands.plan(file, events, statistics, settings, format)
 
 
 @app.command()
@@ -137,6 +140,7 @@ def run(
     ] = None,
     counts: Annotated[Counts, typer.Option(help="Whole numbers up to 2^63 - 1, or floating.")] = Counts.EXACT,
     optimizer: Sharing = Optimizer.AUTO,
+    statistics: Facts = None,
     limit: Annotated[int, typer.Option(min=0, help="Rows of each query shown on the terminal; 0 for all.")] = 20,
     master: Master = "local[*]",
 ) -> None:
@@ -152,7 +156,8 @@ def run(
 
     if format is Format.PARQUET and output is None:
         raise typer.BadParameter("parquet is not for terminals: name a file with --output")
-    settings = Settings(time, type, time_unit, counts, optimizer=optimizer)
+    known = commands.given_statistics(statistics)
+    settings = Settings(time, type, time_unit, counts, optimizer=optimizer, statistics=known)
     commands.run(file, events, settings, engine, master, commands.Output.to(output, format, limit or None))
 
 
@@ -165,6 +170,9 @@ def profile(
     time: Time = "time",
     type: Type = "type",
     time_unit: Unit = TimeUnit.SECONDS,
+    queries: Annotated[
+        Path | None, typer.Option(help="Queries whose conditions and windows to count for.", show_default=False)
+    ] = None,
     engine: Annotated[Reader, typer.Option(help="In this process or on Spark.")] = Reader.LOCAL,
     format: Annotated[Shown, typer.Option(help="For people or for programs.")] = Shown.TEXT,
     master: Master = "local[*]",
@@ -173,12 +181,13 @@ def profile(
 
     \b
         motet profile --events trades.parquet --key symbol
+        motet profile --events trades.parquet --queries queries.motet
         motet profile --events trades.parquet --format json > statistics.json
     """
     from motet.api import Settings
     from motet.cli import commands
 
-    commands.profile(events, tuple(key or ()), Settings(time, type, time_unit), engine, master, format)
+    commands.profile(events, tuple(key or ()), queries, Settings(time, type, time_unit), engine, master, format)
 
 
 @app.command()

@@ -13,8 +13,12 @@ from motet.errors import Diagnostic, QueryError
 from motet.model.expression import Expression, attributes
 from motet.model.query import Workload
 from motet.model.validate import problems
+from motet.optimizer.aggregate.report import SharonReport
+from motet.optimizer.aggregate.sharon import VARIANTS, SharonOptions, optimize
 from motet.plan.compiled import CompiledQuery, compile_query
+from motet.plan.sharing import SharingPlan, share_all
 from motet.plan.units import Unit, plan_units
+from motet.statistics.model import Statistics
 from motet.template.symbols import Symbol
 
 
@@ -23,16 +27,19 @@ class Options:
     """How to run.
 
     `counts`: 'double' where counts may exceed 64 bits. `windows`: 'panes', 'pairs' or 'stacks' force that strategy
-    wherever it is possible. `optimizer`: 'none' runs every query alone, 'prefix' computes equal prefixes once; 'auto'
-    chooses.
+    wherever it is possible. `optimizer`: 'none' runs every query alone, 'prefix' computes equal prefixes once, 'sharon'
+    and its variants look for runs to compute once anywhere; 'auto' computes all that is equal once where that pays.
+    What an optimizer knows of the data are the `statistics`, and it takes at most `budget` seconds.
     """
 
     counts: str = "exact"
     windows: str = "auto"
     optimizer: str = "auto"
+    statistics: Statistics | None = None
+    budget: float = 10.0
 
 
-OPTIMIZERS = ("auto", "prefix", "none")
+OPTIMIZERS = ("auto", "prefix", "none", *VARIANTS)
 
 
 @dataclass(frozen=True)
@@ -61,13 +68,15 @@ class Branch:
 
 @dataclass(frozen=True)
 class Program:
-    """A compiled workload. `warnings` are problems that do not stop it."""
+    """A compiled workload. `warnings` are problems that do not stop it; `report` says how `sharing` came about."""
 
     workload: Workload
     schema: EventSchema
     options: Options
     branches: tuple[Branch, ...]
     warnings: tuple[Diagnostic, ...] = field(default=(), compare=False)
+    sharing: SharingPlan | None = None
+    report: SharonReport | None = field(default=None, compare=False)
 
     @property
     def definitions(self) -> dict[str, Expression]:
@@ -175,21 +184,44 @@ def compile_workload(
     schema: EventSchema,
     options: Options = Options(),  # noqa: B008
     types: Sequence[str] | None = None,
+    sharing: SharingPlan | None = None,
 ) -> Program:
-    """Check a workload against the data's columns (and types, where known) and plan it. Raises `QueryError`."""
+    """Check a workload against the data's columns (and types, where known) and plan it. Raises `QueryError`.
+
+    A plan for `sharing` is run in place of one that an optimizer finds.
+    """
     found = problems(workload, schema.kinds(), types, time=schema.time, type=schema.type)
     compiled = [compile_query(number, workload, schema.tick) for number in range(len(workload.queries))]
     errors = [problem for problem in found if not problem.warning]
     errors += [outcome for outcome in compiled if isinstance(outcome, Diagnostic)]
     if errors:
         raise QueryError(errors, workload.text, workload.origin)
+    queries = [outcome for outcome in compiled if isinstance(outcome, CompiledQuery)]
+    report = _optimized(queries, options) if sharing is None else None
+    sharing = sharing if report is None else report.plan
     groups: dict[tuple[str, ...], list[CompiledQuery]] = {}
-    for outcome in compiled:
-        assert isinstance(outcome, CompiledQuery)
-        groups.setdefault(outcome.partition, []).append(outcome)
+    for query in queries:
+        groups.setdefault(query.partition, []).append(query)
     definitions = {definition.name: definition.condition for definition in workload.definitions}
-    branches = tuple(_branch(partition, queries, schema, definitions, options) for partition, queries in groups.items())
-    return Program(workload, schema, options, branches, tuple(problem for problem in found if problem.warning))
+    branches = tuple(
+        _branch(partition, queries, schema, definitions, options, sharing) for partition, queries in groups.items()
+    )
+    return Program(
+        workload,
+        schema,
+        options,
+        branches,
+        tuple(problem for problem in found if problem.warning),
+        sharing=sharing,
+        report=report,
+    )
+
+
+def _optimized(queries: Sequence[CompiledQuery], options: Options) -> SharonReport | None:
+    """What the optimizer that was asked for found; None where it looks for nothing."""
+    if options.optimizer not in VARIANTS:
+        return None
+    return optimize(queries, options.statistics, SharonOptions(options.optimizer, options.budget))
 
 
 def _branch(
@@ -198,8 +230,11 @@ def _branch(
     schema: EventSchema,
     definitions: Mapping[str, Expression],
     options: Options,
+    sharing: SharingPlan | None,
 ) -> Branch:
-    units = plan_units(queries, options.windows, share=options.optimizer != "none")
+    windows = "slots" if options.windows == "auto" and options.optimizer == "prefix" else options.windows
+    colours = share_all if sharing is None else sharing.colours()
+    units = plan_units(queries, windows, options.optimizer != "none", colours)
     symbols = {symbol for unit in units for symbol in unit.merged.symbols}
     ranked = any(compiled.span.ranked for compiled in queries)
     defined = {symbol.type for symbol in symbols if symbol.type in definitions}

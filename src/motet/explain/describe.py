@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from motet.engine import Branch, Program
-from motet.language.printer import expression_text, pattern_text, window_text
+from motet.explain.sharing import describe_sharing
+from motet.language.printer import pattern_text, window_text
 from motet.plan.compiled import CompiledQuery
 from motet.plan.units import Strategy, Unit
-from motet.template.symbols import Symbol
+from motet.statistics.symbols import symbol_text
 
 # How each strategy keeps totals.
 KEEPS = {
@@ -32,6 +33,7 @@ def describe(program: Program, counts: Mapping[str, int] | None = None) -> dict[
         "counts": program.options.counts,
         "rows": None if counts is None else sum(counts.values()),
         "branches": [describe_branch(branch, counts) for branch in program.branches],
+        "sharing": describe_sharing(program),
     }
 
 
@@ -82,10 +84,3 @@ def describe_query(compiled: CompiledQuery) -> dict[str, Any]:
 
 def settled_nodes(compiled: CompiledQuery) -> int:
     return sum(1 for node, settled in enumerate(compiled.automaton.fold) if node == settled)
-
-
-def symbol_text(symbol: Symbol) -> str:
-    """A type with its local conditions."""
-    if not symbol.conditions:
-        return symbol.type
-    return f"{symbol.type}[{' AND '.join(map(expression_text, symbol.conditions))}]"

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from motet.engine import Program
+from motet.errors import MotetError
 from motet.explain.describe import describe
+from motet.explain.sharing import sharing_lines, sharon_mermaid
 from motet.explain.words import count
 from motet.language.printer import window_text
 from motet.model.window import TimeWindow
@@ -23,12 +25,22 @@ def plan_text(program: Program, counts: Mapping[str, int] | None = None) -> str:
     return "\n".join(plan_lines(describe(program, counts)))
 
 
+def plan_mermaid(program: Program) -> str:
+    """The graph that the optimizer searched, for Mermaid to draw."""
+    if program.report is None:
+        raise MotetError("only a plan of --optimizer sharon, or a variant of it, has a graph to draw")
+    return sharon_mermaid(program.report, [query.name for query in program.workload.queries])
+
+
 def plan_lines(plan: dict[str, Any]) -> Iterator[str]:
     branches = plan["branches"]
     yield f"{count(plan['queries'], 'query')} in {count(len(branches), 'branch')}"
     for at, branch in enumerate(branches, 1):
         yield ""
         yield from branch_lines(at, branch, plan["rows"])
+    if plan["sharing"] is not None:
+        yield ""
+        yield from sharing_lines(plan["sharing"])
 
 
 def branch_lines(at: int, branch: dict[str, Any], rows: int | None) -> Iterator[str]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 
@@ -22,13 +22,10 @@ from numpy.typing import NDArray
 
 from motet.plan.compiled import CompiledQuery
 from motet.plan.machine import AttributeRows, Merged, Weights
+from motet.plan.sharing import Colours
 from motet.template.symbols import Symbol
 
 Ints = NDArray[np.int64]
-
-# Says, for the number of a query and a position of it, with what its steps may be shared: equal steps are one only
-# where this is equal too.
-Colours = Callable[[int, int], Hashable]
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,8 @@ from enum import StrEnum
 
 from motet.plan.compiled import CompiledQuery
 from motet.plan.machine import Merged, merge_queries
-from motet.plan.pairs import Colours, Pairs, can_run_by_pairs, merge_pairs
+from motet.plan.pairs import Pairs, can_run_by_pairs, merge_pairs
+from motet.plan.sharing import Colours, share_all
 
 
 class Strategy(StrEnum):
@@ -56,15 +57,17 @@ STACK_OVERHEAD = 10.0
 # A step between pairs is a lane too, of shorter loops, of which there are about as many as transitions.
 PAIR_COST = 0.55
 PAIR_OVERHEAD = 1.8
-# More pairs than this take longer to plan than they save.
+# More pairs than this take longer to plan than they save; with more windows open than this, keys with few events are
+# better off with stacks.
 MOST_PAIRS = 200_000
+MOST_WINDOWS = 256
 
 
 def strategy_of(compiled: CompiledQuery, forced: str = "auto") -> tuple[Strategy, int, int]:
     """The strategy for one query, with the width of its slots and how many are open at once.
 
-    `forced` is 'panes', 'pairs' or 'stacks' where the caller wants that one wherever it is possible. Pairs are not for
-    one query to choose: what they cost depends on what it shares.
+    `forced` is 'panes', 'pairs' or 'stacks' where the caller wants that one wherever it is possible, 'slots' where
+    anything but pairs. Pairs are not for one query to choose: what they cost depends on what it shares.
     """
     span, automaton = compiled.span, compiled.automaton
     if compiled.adjacent:
@@ -80,10 +83,8 @@ def strategy_of(compiled: CompiledQuery, forced: str = "auto") -> tuple[Strategy
     else:
         pane = math.gcd(span.within, span.slide)
         slots = Strategy.PANES, pane, span.within // pane
-    by_stacks = slots_cost(compiled, slots[2]) > stacks_cost(compiled) and not can_run_by_pairs(compiled)
-    if forced == "stacks" or (forced == "auto" and by_stacks):
-        return Strategy.STACKS, 0, 0
-    return slots
+    by_stacks = slots_cost(compiled, slots[2]) > stacks_cost(compiled)
+    return (Strategy.STACKS, 0, 0) if forced == "stacks" or (forced != "panes" and by_stacks) else slots
 
 
 def slots_cost(compiled: CompiledQuery, slots: int) -> float:
@@ -104,7 +105,7 @@ def pairs_cost(merged: Merged, pairs: Pairs) -> float:
 
 
 def plan_units(
-    queries: Sequence[CompiledQuery], forced: str = "auto", share: bool = True, colours: Colours = lambda *_: None
+    queries: Sequence[CompiledQuery], forced: str = "auto", share: bool = True, colours: Colours = share_all
 ) -> tuple[Unit, ...]:
     """Group the queries of one partitioning into units: those that can share totals run on one machine, unless told
     not to. `colours` limits what is shared by pairs.
@@ -119,7 +120,7 @@ def plan_units(
             by_pairs.setdefault(alike, []).append(compiled)
     for members in by_pairs.values():
         unit = _pairs_unit(members, colours, forced == "pairs")
-        if unit is not None and (unit.forced or _pays(unit)):
+        if unit is not None and (unit.forced or (unit.slots <= MOST_WINDOWS and _pays(unit))):
             units.append(unit)
     planned = {compiled.number for unit in units for compiled in unit.queries}
     for compiled in queries:
