@@ -57,7 +57,8 @@ def in_time_order(batches: Iterable[pa.RecordBatch], program: Program) -> bool:
 def run_table(program: Program, table: pa.Table) -> Outcome:
     """Run over a table that is in memory."""
     partials = [run_branch(program, at, table.select(branch.columns)) for at, branch in enumerate(program.branches)]
-    result = _finished(program, partials)
+    # Each branch has combined what it has of a result, save what takes a sweep over time.
+    result = _finished(program, partials) if _sweeps(program) else finish(program, pa.concat_tables(partials))
     return Outcome(sorted_results(program, result), len(table), set_aside(table, program.schema), overflows_of(result))
 
 

@@ -89,6 +89,18 @@ class Program:
         return dict(sorted(found.items()))
 
     @cached_property
+    def alike(self) -> tuple[tuple[CompiledQuery, ...], ...]:
+        """The queries whose results are put together in the same way."""
+        kinds: dict[tuple[object, ...], list[CompiledQuery]] = {}
+        for compiled in self.queries.values():
+            span = compiled.span
+            extremes = tuple((channel.kind, channel.column) for channel in compiled.channels.extremes)
+            way = (compiled.combined, compiled.swept, span.within == 0, span.continuous)
+            kind = (*way, compiled.partition, compiled.query.group_by, compiled.outputs, extremes)
+            kinds.setdefault(kind, []).append(compiled)
+        return tuple(map(tuple, kinds.values()))
+
+    @cached_property
     def partition(self) -> tuple[str, ...]:
         """Every attribute that any query partitions by."""
         return tuple(dict.fromkeys(name for branch in self.branches for name in branch.partition))

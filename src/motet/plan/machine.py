@@ -59,7 +59,7 @@ class Merged:
     whole: tuple[tuple[str, str], ...]  # 'count', 'min', 'max'
     real: tuple[tuple[str, str], ...]  # 'sum', 'square'
 
-    @property
+    @cached_property
     def symbols(self) -> frozenset[Symbol]:
         """Every symbol whose events matter."""
         moving = {edge.symbol for edge in self.edges} | {shift.symbol for shift in self.shifts}
@@ -298,15 +298,12 @@ def _direct_order(merged: Merged, edges: list[Edge]) -> list[Edge] | None:
 
 def queries_table(merged: Merged) -> Queries:
     """The queries of a machine as the kernels read them."""
-    fresh = [
-        [node for node in range(merged.size) if merged.fold[node] != node and merged.fold[node] in set(nodes)]
-        for nodes in merged.accepting
-    ]
+    folding: dict[int, list[int]] = {}
+    for node, settled in enumerate(merged.fold):
+        if node != settled:
+            folding.setdefault(settled, []).append(node)
     # A fresh node counts once for each time its settled node is accepted.
-    fresh = [
-        [node for node in group for _ in range(nodes.count(merged.fold[node]))]
-        for group, nodes in zip(fresh, merged.accepting, strict=True)
-    ]
+    fresh = [[node for settled in nodes for node in folding.get(settled, ())] for nodes in merged.accepting]
     negs = [[merged.negs.index(symbol) for symbol in compiled.negs] for compiled in merged.queries]
     spans = [compiled.span for compiled in merged.queries]
     continuous = [span.continuous for span in spans]
