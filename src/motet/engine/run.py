@@ -96,8 +96,8 @@ def _kernel(
 
 
 # What it takes to empty a pair before a pane, and to multiply a lane by one, beside a step between pairs.
-EMPTY_COST = 0.3
-JOIN_COST = 0.7
+EMPTY_COST = 0.4
+JOIN_COST = 1.2
 
 
 def _are_full(unit: Unit, pairs: Pairs, events: Events) -> bool:
