@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from motet.optimizer.aggregate.candidates import Candidate, Place
 from motet.optimizer.aggregate.rates import Rates
@@ -63,6 +63,7 @@ class Benefit:
     """The printed model over given rates. A score adds up over places, so any subset of them is easily valued."""
 
     rates: Rates
+    _gains: dict[tuple[Place, int], float] = field(default_factory=dict, compare=False, repr=False)
 
     def chopped(self, place: Place, length: int) -> Chopped:
         """A query around a run of so many positions."""
@@ -71,7 +72,11 @@ class Benefit:
         return Chopped(rates[:offset], rates[offset : offset + length], rates[offset + length :])
 
     def gain(self, place: Place, length: int) -> float:
-        return self.chopped(place, length).gain
+        """What the query at a place saves if it shares a run of so many positions there."""
+        known = self._gains.get((place, length))
+        if known is None:
+            known = self._gains[place, length] = self.chopped(place, length).gain
+        return known
 
     def cost(self, candidate: Candidate) -> float:
         """The run computed once, for the longest of the windows that use it."""
