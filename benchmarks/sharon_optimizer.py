@@ -121,14 +121,14 @@ def flat(row: dict[str, Any]) -> dict[str, Any]:
     """A row for people: seconds, and what the plans score."""
     some = row["greedy"]
     of_sharon = row.get("sharon") or {}
-    line: dict[str, Any] = {"queries": row["queries"], "candidates": some["candidates"]}
+    line: dict[str, Any] = {"queries": row["queries"], "found": some["candidates"]}
     line["options"] = of_sharon.get("options") or "-"
     line["kept"] = of_sharon.get("kept") or "-"
     for name in OPTIMIZERS:
         seconds = row[name]["seconds"] if name in row else None
-        line[f"{name} s"] = "-" if seconds is None else f"{seconds:.4f}"
-    line["greedy score"] = some["score"]
-    line["best score"] = max(row[name]["score"] for name in OPTIMIZERS if name in row)
+        line[name] = "-" if seconds is None else f"{seconds:.4f}"
+    line["score"] = some["score"]
+    line["best"] = max(row[name]["score"] for name in OPTIMIZERS if name in row)
     return line
 
 

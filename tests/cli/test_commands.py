@@ -184,8 +184,8 @@ def test_plan_goes_by_statistics_that_were_counted_or_given(motet: Motet, tmp_pa
 
 def test_only_the_graph_of_an_optimizer_can_be_drawn(motet: Motet, queries: Path) -> None:
     outcome = motet("plan", queries, "--format", "mermaid")
-    assert (outcome.status, outcome.stdout) == (1, "")
-    assert "only a plan of --optimizer sharon" in outcome.stderr
+    assert (outcome.status, outcome.stdout) == (2, "")
+    assert "mermaid draws the graph that --optimizer sharon" in outcome.stderr
 
 
 @pytest.mark.parametrize("engine", ["local", "oracle", ON_SPARK])

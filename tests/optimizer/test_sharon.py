@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Sequence
 from itertools import combinations
 
+import pyarrow as pa
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from motet.engine import EventSchema, Options, compile_workload
 from motet.language import parse
 from motet.optimizer.aggregate.benefit import Benefit, Chopped
-from motet.optimizer.aggregate.candidates import sharing_candidates
+from motet.optimizer.aggregate.candidates import Candidate, Place, sharing_candidates
 from motet.optimizer.aggregate.graph import positions
 from motet.optimizer.aggregate.packing import relaxed_bound
 from motet.optimizer.aggregate.rates import equal_rates, window_rates
@@ -266,6 +269,37 @@ def test_without_time_the_greedy_plan_serves_and_says_how_far_it_may_be_from_the
         assert report.method == "greedy"
         assert report.notes
         assert report.score <= report.bound
+
+
+def test_another_model_of_costs_makes_another_plan() -> None:
+    class Long:
+        """Only what is longer than two is worth anything."""
+
+        def gain(self, place: Place, length: int) -> float:
+            return length - 2.0
+
+        def cost(self, candidate: Candidate) -> float:
+            return 0.0
+
+    queries = sequences_of("A, B, C, X", "A, B, C, Y", "A, B, Z", "W, A, B")
+    printed = optimize(queries)
+    assert [len(segment.symbols) for segment in printed.plan.segments] == [2]
+    report = optimize(queries, None, SharonOptions(model=lambda queries, rates: Long()))
+    assert [len(segment.symbols) for segment in report.plan.segments] == [3]
+    assert report.score == 2
+
+
+def test_workers_get_the_plan_without_the_report() -> None:
+    columns = pa.schema([("time", pa.int64()), ("type", pa.string()), ("k", pa.string())])
+    text = "\n".join(f"QUERY {q} RETURN COUNT(*) PATTERN SEQ(A, B, C) WITHIN 9 SLIDE 3" for q in "pq")
+    program = compile_workload(parse(text), EventSchema(columns), Options(optimizer="sharon"))
+    assert program.report is not None
+    assert program.sharing == program.report.plan
+    assert program.sharing.segments
+    received = pickle.loads(pickle.dumps(program))
+    assert received.sharing == program.sharing
+    assert received.report is None
+    assert compile_workload(parse(text), EventSchema(columns), Options(optimizer="prefix")).sharing is None
 
 
 def test_no_queries_no_plan() -> None:

@@ -117,6 +117,8 @@ def plan(
 
     if events is not None and statistics is not None:
         raise typer.BadParameter("give --events or --statistics, not both")
+    if format is Drawn.MERMAID and not optimizer.startswith("sharon"):
+        raise typer.BadParameter("mermaid draws the graph that --optimizer sharon, or a variant of it, searches")
     settings = Settings(time, type, time_unit, optimizer=optimizer, budget=budget)
     commands.plan(file, events, statistics, settings, format)
 

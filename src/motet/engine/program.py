@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 
@@ -77,6 +78,10 @@ class Program:
     warnings: tuple[Diagnostic, ...] = field(default=(), compare=False)
     sharing: SharingPlan | None = None
     report: SharonReport | None = field(default=None, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Workers need the plan, not how it was found.
+        return {**self.__dict__, "report": None}
 
     @property
     def definitions(self) -> dict[str, Expression]:

@@ -138,6 +138,8 @@ def _candidate_lines(candidates: list[dict[str, Any]]) -> Iterator[str]:
 
 def number(value: float) -> str:
     """A score without digits that say nothing."""
+    if 0 < abs(value) < 0.1:
+        return f"{value:.2g}"
     return f"{value:,.2f}".rstrip("0").rstrip(".")
 
 

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Protocol
 
 from motet.optimizer.aggregate.candidates import Candidate, Place
 from motet.optimizer.aggregate.rates import Rates
+
+
+class BenefitModel(Protocol):
+    """What sharing is worth: a gain for each place, and a cost once for the run. Searches need no more, so a model of
+    another executor's costs can take the place of the printed one.
+    """
+
+    def gain(self, place: Place, length: int) -> float:
+        """What the query at a place saves if it shares a run of so many positions there."""
+
+    def cost(self, candidate: Candidate) -> float:
+        """What it costs to compute the run once; not negative."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +76,7 @@ class Benefit:
     """The printed model over given rates. A score adds up over places, so any subset of them is easily valued."""
 
     rates: Rates
+    _gains: dict[tuple[Place, int], float] = field(default_factory=dict, compare=False, repr=False)
 
     def chopped(self, place: Place, length: int) -> Chopped:
         """A query around a run of so many positions."""
@@ -71,7 +85,10 @@ class Benefit:
         return Chopped(rates[:offset], rates[offset : offset + length], rates[offset + length :])
 
     def gain(self, place: Place, length: int) -> float:
-        return self.chopped(place, length).gain
+        known = self._gains.get((place, length))
+        if known is None:
+            known = self._gains[place, length] = self.chopped(place, length).gain
+        return known
 
     def cost(self, candidate: Candidate) -> float:
         """The run computed once, for the longest of the windows that use it."""

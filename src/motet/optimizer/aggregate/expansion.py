@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import combinations, pairwise
 
-from motet.optimizer.aggregate.benefit import Benefit
+from motet.optimizer.aggregate.benefit import BenefitModel
 from motet.optimizer.aggregate.candidates import Candidate, Place
 from motet.optimizer.aggregate.graph import Valued
 from motet.plan.sharing import Segment
@@ -15,7 +15,7 @@ MOST_OPTIONS = 2_000  # beyond that the plan finder would not come to an end eit
 
 
 def expand(
-    candidates: Sequence[Candidate], benefit: Benefit, hopeful: Sequence[int], most: int = MOST_OPTIONS
+    candidates: Sequence[Candidate], benefit: BenefitModel, hopeful: Sequence[int], most: int = MOST_OPTIONS
 ) -> list[Valued] | None:
     """Every beneficial option of the hopeful candidates that an optimal plan might need; None if there are more than
     `most`.
@@ -48,7 +48,7 @@ def expand(
     return options
 
 
-def hopeful_candidates(candidates: Sequence[Candidate], benefit: Benefit) -> list[int]:
+def hopeful_candidates(candidates: Sequence[Candidate], benefit: BenefitModel) -> list[int]:
     """Those of which some option may be beneficial: their gains, losses left out, exceed the cost of the run."""
     return [
         number

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from motet.optimizer.aggregate.benefit import Benefit
+from motet.optimizer.aggregate.benefit import BenefitModel
 from motet.optimizer.aggregate.candidates import Candidate
 from motet.optimizer.solvers.graph import WeightedGraph
 from motet.plan.sharing import Segment
@@ -36,7 +36,7 @@ class SharonGraph:
         return SharonGraph(tuple(self.vertices[v] for v in order), self.graph.induced(order))
 
 
-def valued(candidates: Sequence[Candidate], benefit: Benefit) -> list[Valued]:
+def valued(candidates: Sequence[Candidate], benefit: BenefitModel) -> list[Valued]:
     """Each candidate shared by all queries that contain it, as the paper has it (equation 8)."""
     found = []
     for number, candidate in enumerate(candidates):

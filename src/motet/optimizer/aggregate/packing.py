@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from motet.optimizer.aggregate.benefit import Benefit
+from motet.optimizer.aggregate.benefit import BenefitModel
 from motet.optimizer.aggregate.candidates import Candidate, Place
 from motet.optimizer.aggregate.graph import Valued
 from motet.optimizer.solvers.packing import Offer, Packing
 from motet.plan.sharing import Segment
 
 
-def packing_of(candidates: Sequence[Candidate], benefit: Benefit, hopeful: Sequence[int]) -> Packing:
+def packing_of(candidates: Sequence[Candidate], benefit: BenefitModel, hopeful: Sequence[int]) -> Packing:
     """The search of section VII, exactly: benefits add up over places, so a candidate is a bundle of places with the
     cost of its run as the price, and queries are the lines.
     """
@@ -30,7 +30,7 @@ def packing_of(candidates: Sequence[Candidate], benefit: Benefit, hopeful: Seque
 
 
 def choices_of(
-    taken: Iterable[int], candidates: Sequence[Candidate], benefit: Benefit, hopeful: Sequence[int]
+    taken: Iterable[int], candidates: Sequence[Candidate], benefit: BenefitModel, hopeful: Sequence[int]
 ) -> list[Valued]:
     """The offers taken, as the options they make up."""
     places = [(number, place) for number in hopeful for place in candidates[number].places]
@@ -46,7 +46,7 @@ def choices_of(
     return found
 
 
-def relaxed_bound(candidates: Sequence[Candidate], benefit: Benefit, hopeful: Sequence[int]) -> float:
+def relaxed_bound(candidates: Sequence[Candidate], benefit: BenefitModel, hopeful: Sequence[int]) -> float:
     """No plan scores more: each query takes its best places that do not overlap, each place with its even part of the
     run's cost.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from motet.optimizer.aggregate.benefit import Benefit
+from motet.optimizer.aggregate.benefit import Benefit, BenefitModel
 from motet.optimizer.aggregate.candidates import Place, sharing_candidates
 from motet.optimizer.aggregate.expansion import MOST_OPTIONS, expand, hopeful_candidates
 from motet.optimizer.aggregate.finder import find_plan
@@ -33,8 +33,12 @@ VARIANTS = (SHARON, GREEDY, EXHAUSTIVE)
 # relaxation may take, and how much HiGHS is told that it has: it looks at the clock only between its own steps.
 SHARE_OF_FINDER = 0.25
 SHARE_OF_RELAXATION = 0.25
-SHARE_OF_PACKING = 0.8
+SHARE_OF_PACKING = 0.75
 MOST_ENTRIES = 300_000  # of the integer program, for HiGHS to come to anything in a few seconds
+
+
+def _printed(_: Sequence[CompiledQuery], rates: Rates) -> BenefitModel:
+    return Benefit(rates)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +47,15 @@ class SharonOptions:
 
     `variant`: 'sharon' (expansion, reduction, plan finder; a packing where that takes too long), 'sharon-greedy' (GWMIN
     on the paper's graph) or 'sharon-exhaustive' (every set of options). `search` binds 'sharon' to the paper's 'finder'
-    or to the 'packing'. `seconds`: after that the best plan so far serves; None for no limit.
+    or to the 'packing'. `seconds`: after that the best plan so far serves; None for no limit. `model` says what sharing
+    is worth.
     """
 
     variant: str = SHARON
     seconds: float | None = 10.0
     search: str = "auto"
     most_options: int = MOST_OPTIONS
+    model: Callable[[Sequence[CompiledQuery], Rates], BenefitModel] = _printed
 
 
 def optimize(
@@ -119,7 +125,7 @@ class _Search:
             sequences, excluded = plain_sequences(queries)
             self.candidates = sharing_candidates(sequences)
         with self.phase("graph"):
-            self.benefit = Benefit(rates)
+            self.benefit = options.model(queries, rates)
             self.whole = valued(self.candidates, self.benefit)
             self.graph = sharon_graph(self.whole)
             self.hopeful = hopeful_candidates(self.candidates, self.benefit)
