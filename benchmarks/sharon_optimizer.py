@@ -28,7 +28,7 @@ OPTIMIZERS = {
     "exhaustive": SharonOptions("sharon-exhaustive"),
     "packing": SharonOptions("sharon", search="packing"),
 }
-QUERIES = (2, 4, 6, 8, 10, 12, 16, 20, 30, 40, 50, 60, 70)
+QUERIES = (2, 4, 6, 8, 10, 12, 16, 20, 24, 30, 40, 50, 60, 70)
 
 
 def main() -> None:
@@ -121,7 +121,7 @@ def flat(row: dict[str, Any]) -> dict[str, Any]:
     """A row for people: seconds, and what the plans score."""
     some = row["greedy"]
     of_sharon = row.get("sharon") or {}
-    line: dict[str, Any] = {"queries": row["queries"], "found": some["candidates"]}
+    line: dict[str, Any] = {"queries": row["queries"], "candidates": some["candidates"]}
     line["options"] = of_sharon.get("options") or "-"
     line["kept"] = of_sharon.get("kept") or "-"
     for name in OPTIMIZERS:

@@ -143,6 +143,7 @@ def run(
     counts: Annotated[Counts, typer.Option(help="Whole numbers up to 2^63 - 1, or floating.")] = Counts.EXACT,
     optimizer: Sharing = Optimizer.AUTO,
     statistics: Facts = None,
+    budget: Budget = 10.0,
     limit: Annotated[int, typer.Option(min=0, help="Rows of each query shown on the terminal; 0 for all.")] = 20,
     master: Master = "local[*]",
 ) -> None:
@@ -159,7 +160,7 @@ def run(
     if format is Format.PARQUET and output is None:
         raise typer.BadParameter("parquet is not for terminals: name a file with --output")
     known = commands.given_statistics(statistics)
-    settings = Settings(time, type, time_unit, counts, optimizer=optimizer, statistics=known)
+    settings = Settings(time, type, time_unit, counts, optimizer=optimizer, statistics=known, budget=budget)
     commands.run(file, events, settings, engine, master, commands.Output.to(output, format, limit or None))
 
 

@@ -34,6 +34,7 @@ VARIANTS = (SHARON, GREEDY, EXHAUSTIVE)
 SHARE_OF_FINDER = 0.25
 SHARE_OF_RELAXATION = 0.25
 SHARE_OF_PACKING = 0.75
+LEAST_FOR_PACKING = 0.5  # seconds: to load scipy takes as long
 MOST_ENTRIES = 300_000  # of the integer program, for HiGHS to come to anything in a few seconds
 
 
@@ -207,7 +208,7 @@ class _Search:
                 else:
                     relaxed = relax(packing, Deadline(self.deadline.left * SHARE_OF_RELAXATION))
             yield self._serve_packed("relaxation", relaxed)
-            if too_large or relaxed.gap == 0.0:
+            if too_large or relaxed.gap == 0.0 or self.deadline.left < LEAST_FOR_PACKING:
                 return
         with self.phase("packing"):
             packed = pack(packing, self.deadline.left * SHARE_OF_PACKING)

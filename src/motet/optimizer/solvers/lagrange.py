@@ -1,4 +1,4 @@
-"""Packings of intervals by Lagrangian relaxation: good choices and tight bounds in milliseconds, whatever the size.
+"""Packings of intervals by Lagrangian relaxation: good choices and fair bounds quickly, also of very large ones.
 
 That an offer needs its bundle is given up and priced instead: each offer pays a part of its bundle's price. What is
 left falls apart into lines, each a heaviest schedule of intervals, which dynamic programming solves for all lines at
