@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from motet.engine import OPTIMIZERS, EventSchema, Options, Program, compile_workload
 from motet.engine.encode import set_aside
-from motet.engine.local import Outcome, can_be_cut, columns_of, in_time_order, run_batches, run_table
+from motet.engine.local import LocalRun, Outcome, can_be_cut, columns_of, in_time_order
 from motet.engine.survey import columns_asked, survey
 from motet.errors import DataError, Diagnostic, MotetError, QueryError
 from motet.explain.text import plan_text
@@ -40,12 +40,25 @@ class Settings:
     optimizer: str = "auto"
     statistics: Statistics | None = None
     budget: float = 10.0
+    match_limit: int | None = None
+    memory_limit: int = 4 << 30
+    on_limit: str = "error"
 
     def options(self) -> Options:
         _one_of("counts", self.counts, ("exact", "double"))
         _one_of("windows", self.windows, ("auto", "panes", "pairs", "stacks"))
         _one_of("optimizer", self.optimizer, OPTIMIZERS)
-        return Options(self.counts, self.windows, self.optimizer, self.statistics, self.budget)
+        _one_of("on_limit", self.on_limit, ("error", "truncate"))
+        return Options(
+            self.counts,
+            self.windows,
+            self.optimizer,
+            self.statistics,
+            self.budget,
+            self.match_limit,
+            self.memory_limit,
+            self.on_limit,
+        )
 
 
 def _one_of(what: str, given: str, known: Sequence[str]) -> None:
@@ -77,6 +90,9 @@ def run(
     windows: str = "auto",
     optimizer: str = "auto",
     statistics: Statistics | None = None,
+    match_limit: int | None = None,
+    memory_limit: int = 4 << 30,
+    on_limit: str = "error",
     progress: Progress | None = None,
 ) -> Any:
     """Run a workload over events: an Arrow table, a pandas or Spark DataFrame, or a path. The same kind comes out
@@ -84,8 +100,22 @@ def run(
 
     `engine` is 'local' (in process), 'spark' or 'oracle' (plain enumeration, for small data); by default Spark for
     a Spark DataFrame, else local. `statistics` (from `profile`) is what an optimizer goes by.
+
+    Queries that need their matches found keep at most `memory_limit` bytes of parts of them, and find at most
+    `match_limit` matches of one key in a stretch of the window's length; beyond, `on_limit` is 'error' or 'truncate'.
     """
-    settings = Settings(time, type, time_unit, counts, windows, optimizer, statistics)
+    settings = Settings(
+        time,
+        type,
+        time_unit,
+        counts,
+        windows,
+        optimizer,
+        statistics,
+        match_limit=match_limit,
+        memory_limit=memory_limit,
+        on_limit=on_limit,
+    )
     chosen = engine or ("spark" if is_spark(events) else "local")
     _one_of("engine", chosen, ENGINES)
     if chosen == "spark":
@@ -121,14 +151,50 @@ def execute(
     for warning in program.warnings:
         if warn is not None:
             warn(warning)
+    local = LocalRun(program)
+    return local.outcome(pieces(local, source, progress))
+
+
+def pieces(local: LocalRun, source: TableSource | EventSource, progress: Progress | None = None) -> Iterator[pa.Table]:
+    """The results of a run in process over a source of events, table by table."""
+    program = local.program
     if isinstance(source, TableSource):
-        outcome = run_table(program, source.content)
+        yield from local.over_table(source.content)
         if progress is not None:
-            progress(outcome.rows)
-        return outcome
-    columns = columns_of(program)
-    ordered = can_be_cut(program) and in_time_order(source.batches([settings.time]), program)
-    return run_batches(program, source.batches(columns), ordered, progress)
+            progress(local.rows)
+        return
+    ordered = can_be_cut(program) and in_time_order(source.batches([program.schema.time]), program)
+    yield from local.over_batches(source.batches(columns_of(program)), ordered, progress)
+
+
+def batches(
+    events: Any,
+    workload: Workload | Query | Sequence[Query] | str | Path,
+    *,
+    time: str = "time",
+    type: str = "type",
+    time_unit: str = "s",
+    counts: str = "exact",
+    optimizer: str = "auto",
+    match_limit: int | None = None,
+    memory_limit: int = 4 << 30,
+    on_limit: str = "error",
+) -> pa.RecordBatchReader:
+    """Run in process and read the results batch by batch, as they are found: matches need not fit in memory."""
+    settings = Settings(
+        time,
+        type,
+        time_unit,
+        counts,
+        optimizer=optimizer,
+        match_limit=match_limit,
+        memory_limit=memory_limit,
+        on_limit=on_limit,
+    )
+    source = _source(events, settings)
+    local = LocalRun(program_for(source, as_workload(workload), settings))
+    found = (batch for table in pieces(local, source) for batch in table.to_batches())
+    return pa.RecordBatchReader.from_batches(local.program.result_schema, found)
 
 
 def _check(workload: Workload, schema: EventSchema, warn: Callable[[Diagnostic], None] | None) -> None:

@@ -18,6 +18,7 @@ from motet.cli.options import (
     Facts,
     File,
     Master,
+    OnLimit,
     Optimizer,
     Reader,
     Sharing,
@@ -145,6 +146,11 @@ def run(
     statistics: Facts = None,
     budget: Budget = 10.0,
     limit: Annotated[int, typer.Option(min=0, help="Rows of each query shown on the terminal; 0 for all.")] = 20,
+    match_limit: Annotated[
+        int | None, typer.Option(min=1, help="Most matches of a query and key in one window.", show_default=False)
+    ] = None,
+    memory_limit: Annotated[int, typer.Option(min=1, help="Megabytes for parts of matches.")] = 4096,
+    on_limit: Annotated[OnLimit, typer.Option(help="What to do beyond a limit.")] = OnLimit.ERROR,
     master: Master = "local[*]",
 ) -> None:
     """Run queries over events.
@@ -159,8 +165,18 @@ def run(
 
     if format is Format.PARQUET and output is None:
         raise typer.BadParameter("parquet is not for terminals: name a file with --output")
-    known = commands.given_statistics(statistics)
-    settings = Settings(time, type, time_unit, counts, optimizer=optimizer, statistics=known, budget=budget)
+    settings = Settings(
+        time,
+        type,
+        time_unit,
+        counts,
+        optimizer=optimizer,
+        statistics=commands.given_statistics(statistics),
+        budget=budget,
+        match_limit=match_limit,
+        memory_limit=memory_limit << 20,
+        on_limit=on_limit,
+    )
     commands.run(file, events, settings, engine, master, commands.Output.to(output, format, limit or None))
 
 

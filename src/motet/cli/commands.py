@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import IO
 
 import pyarrow as pa
 from rich.console import Console
 
 from motet import api
-from motet.cli.engines import execute, take_statistics
+from motet.cli.engines import errors_of_data, execute, take_statistics
 from motet.cli.options import Drawn, Engine, Reader, Shown
 from motet.cli.progress import Meter
 from motet.cli.report import say, warn
 from motet.engine import EventSchema, compile_workload
-from motet.engine.local import Outcome
+from motet.engine.local import LocalRun, Outcome, sorted_results
 from motet.engine.survey import compiled_queries
 from motet.errors import DataError, Diagnostic, QueryError
 from motet.explain.statistics import statistics_text, windows_text
@@ -24,7 +26,7 @@ from motet.explain.text import plan_json, plan_mermaid, plan_text
 from motet.explain.words import count
 from motet.io.events import EventSource, blank_source, open_events, require_columns
 from motet.io.files import PARQUET
-from motet.io.results import Format, format_for, target_file, write_file, write_stream
+from motet.io.results import Format, ResultWriter, format_for, replacing, target_file, write_file, write_stream
 from motet.io.survey import columns_read, event_counts, likely_types
 from motet.io.tables import UNLIMITED, print_tables
 from motet.language import read
@@ -47,6 +49,16 @@ class Output:
         """Settled and checked before a run rather than after it."""
         chosen = format or format_for(output)
         return cls(None if output is None else target_file(output, chosen), chosen, limit)
+
+    @contextmanager
+    def stream(self) -> Iterator[IO[bytes]]:
+        """Where to write table by table: a file that appears whole or not at all, or the terminal."""
+        if self.target is None:
+            yield sys.stdout.buffer
+            sys.stdout.buffer.flush()
+        else:
+            with replacing(self.target) as stream:
+                yield stream
 
     def write(self, results: pa.Table, workload: Workload) -> None:
         """Write all results."""
@@ -151,20 +163,45 @@ def run(file: Path, events: Path, settings: api.Settings, engine: Engine, master
     workload = read(file)
     source = open_for(workload, events, settings)
     warn_or_raise(only_with_data(workload, source, settings), workload)
-    with Meter(source.num_rows) as meter:
-        outcome = execute(source, workload, settings, engine, master, meter.reached)
-    output.write(outcome.table, workload)
-    for note in notes(outcome, meter.seconds):
+    returns_matches = not all(query.is_aggregate for query in workload.queries)
+    if engine is Engine.LOCAL and returns_matches and output.format is not Format.TABLE:
+        with Meter(source.num_rows) as meter:
+            outcome, results = write_as_found(source, workload, settings, output, meter.reached)
+    else:
+        with Meter(source.num_rows) as meter:
+            outcome = execute(source, workload, settings, engine, master, meter.reached)
+        output.write(outcome.table, workload)
+        results = len(outcome.table)
+    for note in notes(outcome, results, meter.seconds):
         say(note)
 
 
-def notes(outcome: Outcome, seconds: float) -> Iterator[str]:
+def write_as_found(
+    source: EventSource, workload: Workload, settings: api.Settings, output: Output, progress: Callable[[int], None]
+) -> tuple[Outcome, int]:
+    """Run in process and write matches as they are found: they need not fit in memory. Also how many there are."""
+    local = LocalRun(api.program_for(source, workload, settings))
+    schema = local.program.result_schema
+    written = 0
+    with output.stream() as stream:
+        writer = ResultWriter(stream, schema, workload, output.format)
+        with errors_of_data():
+            for table in api.pieces(local, source, progress):
+                writer.write(sorted_results(local.program, table))
+                written += len(table)
+        writer.close()
+    return local.outcome([]), written
+
+
+def notes(outcome: Outcome, found: int, seconds: float) -> Iterator[str]:
     """What a run noticed."""
     rate = outcome.rows / max(seconds, 1e-9)
-    results = count(len(outcome.table), "result")
+    results = count(found, "result")
     yield f"{count(outcome.rows, 'row')} read in {seconds:.1f} s ({rate:,.0f} rows/s), {results}"
     if outcome.set_aside:
         yield f"{count(outcome.set_aside, 'row')} set aside: no time or no type"
+    if outcome.truncated:
+        yield f"not all matches of {', '.join(outcome.truncated)} were found: a limit was reached"
     if outcome.overflows:
         yield f"{count(outcome.overflows, 'COUNT')} beyond 2^63 - 1 given as null (--counts double gives them roughly)"
 

@@ -48,7 +48,7 @@ def run_demo(engine: Engine, rows: int, master: str) -> None:
         show_answer(console, of_query, workload, outcome.table, rows)
     show_plan(console, source, workload)
     console.print("\n[bold]The run[/]")
-    for note in notes(outcome, seconds):
+    for note in notes(outcome, len(outcome.table), seconds):
         console.print(f"  {note}")
 
 

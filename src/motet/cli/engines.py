@@ -24,10 +24,17 @@ def execute(
     progress: Callable[[int], None] | None = None,
 ) -> Outcome:
     """Run a workload over event files that were checked before; Spark shows no progress of its own."""
-    try:
+    with errors_of_data():
         if engine is Engine.SPARK:
             return execute_on_spark(source, workload, settings, master)
         return api.execute(source, workload, settings, engine=engine, progress=progress)
+
+
+@contextmanager
+def errors_of_data() -> Iterator[None]:
+    """Events that were checked before and turn out wrong are a run that failed."""
+    try:
+        yield
     except DataError as error:
         raise RunError(str(error)) from error
 

@@ -51,6 +51,13 @@ class Optimizer(StrEnum):
     SHARON_EXHAUSTIVE = "sharon-exhaustive"
 
 
+class OnLimit(StrEnum):
+    """What to do where a query has more matches, or needs more memory, than it may."""
+
+    ERROR = "error"
+    TRUNCATE = "truncate"
+
+
 class Shown(StrEnum):
     """How statistics are written."""
 

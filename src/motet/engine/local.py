@@ -4,13 +4,14 @@ stays bounded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from motet.engine.detect.run import DetectRun, finished
 from motet.engine.encode import microseconds, set_aside
 from motet.engine.partials import finish, merge, overflows_of
 from motet.engine.program import Program
@@ -29,16 +30,17 @@ class Outcome:
     rows: int
     set_aside: int
     overflows: int
+    truncated: tuple[str, ...] = ()  # queries of which not all matches were found, for a limit
 
 
 def columns_of(program: Program) -> list[str]:
     """Every column that any branch reads."""
-    return list(dict.fromkeys(name for branch in program.branches for name in branch.columns))
+    return list(dict.fromkeys(name for branch in program.all_branches for name in branch.columns))
 
 
 def can_be_cut(program: Program) -> bool:
     """Whether results depend only on events of a bounded time before them."""
-    return all(branch.halo is not None for branch in program.branches)
+    return all(branch.halo is not None for branch in program.all_branches)
 
 
 def in_time_order(batches: Iterable[pa.RecordBatch], program: Program) -> bool:
@@ -54,12 +56,80 @@ def in_time_order(batches: Iterable[pa.RecordBatch], program: Program) -> bool:
     return True
 
 
+@dataclass
+class LocalRun:
+    """A run in process whose results leave table by table, with what it has noticed so far.
+
+    Results of a query come in order of time within a table, not over all of them.
+    """
+
+    program: Program
+    rows: int = 0
+    set_aside: int = 0
+    overflows: int = 0
+    truncated: set[str] = field(default_factory=set)
+
+    def over_table(self, table: pa.Table) -> Iterator[pa.Table]:
+        """Run over a table that is in memory."""
+        self.rows += len(table)
+        self.set_aside += set_aside(table, self.program.schema)
+        yield self._finished(_run_branches(self.program, table, None, None))
+        yield from self._detected(table, None, None)
+
+    def over_batches(
+        self,
+        batches: Iterable[pa.RecordBatch],
+        ordered: bool,
+        progress: Progress | None = None,
+        chunk_rows: int = CHUNK_ROWS,
+    ) -> Iterator[pa.Table]:
+        """Run over a stream. Where it is in time order, no more than a chunk and the longest window is kept."""
+        waiting: list[pa.Table] = []
+        limit = chunk_rows if ordered and can_be_cut(self.program) else None
+        for chunk, emit_from, emit_to in _chunks(self.program, self._counted(batches, progress), limit):
+            partials = _run_branches(self.program, chunk, emit_from, emit_to)
+            if _sweeps(self.program):
+                waiting += partials
+            else:
+                yield self._finished(partials)
+            yield from self._detected(chunk, emit_from, emit_to)
+        if waiting:
+            yield self._finished(waiting)
+
+    def outcome(self, tables: Iterable[pa.Table]) -> Outcome:
+        """All results in order, once the run is over."""
+        together = _in_order(self.program, list(tables))
+        return Outcome(together, self.rows, self.set_aside, self.overflows, tuple(sorted(self.truncated)))
+
+    def _finished(self, partials: list[pa.Table]) -> pa.Table:
+        together = pa.concat_tables(partials) if partials else self.program.partial_schema.empty_table()
+        # Each branch has combined what it has of a result, save what takes a sweep over time.
+        result = finish(self.program, merge(self.program, together) if _sweeps(self.program) else together)
+        self.overflows += overflows_of(result)
+        return result.replace_schema_metadata(None)
+
+    def _detected(self, table: pa.Table, emit_from: int | None, emit_to: int | None) -> Iterator[pa.Table]:
+        """The results of queries whose matches are found; with bounds, those due in [emit_from, emit_to)."""
+        for branch in self.program.detect:
+            run = DetectRun(self.program, branch)
+            pieces = run.pieces(table.select(branch.columns), emit_from, emit_to)
+            yield from finished(pieces, self.program, emit_from, emit_to)
+            self.truncated |= run.truncated
+
+    def _counted(self, batches: Iterable[pa.RecordBatch], progress: Progress | None) -> Iterator[pa.Table]:
+        for batch in batches:
+            self.rows += len(batch)
+            table = pa.Table.from_batches([batch])
+            self.set_aside += set_aside(table, self.program.schema)
+            if progress is not None:
+                progress(self.rows)
+            yield _compact(table)
+
+
 def run_table(program: Program, table: pa.Table) -> Outcome:
     """Run over a table that is in memory."""
-    partials = [run_branch(program, at, table.select(branch.columns)) for at, branch in enumerate(program.branches)]
-    # Each branch has combined what it has of a result, save what takes a sweep over time.
-    result = _finished(program, partials) if _sweeps(program) else finish(program, pa.concat_tables(partials))
-    return Outcome(sorted_results(program, result), len(table), set_aside(table, program.schema), overflows_of(result))
+    run = LocalRun(program)
+    return run.outcome(run.over_table(table))
 
 
 def run_batches(
@@ -69,26 +139,16 @@ def run_batches(
     progress: Progress | None = None,
     chunk_rows: int = CHUNK_ROWS,
 ) -> Outcome:
-    """Run over a stream. Where it is in time order, no more than a chunk and the longest window is kept."""
-    counted = _Counted(program, batches, progress)
-    tables: list[pa.Table] = []
-    waiting: list[pa.Table] = []
-    limit = chunk_rows if ordered and can_be_cut(program) else None
-    for partials in _run_chunks(program, counted, limit):
-        if _sweeps(program):
-            waiting += partials
-        else:
-            tables.append(_finished(program, partials))
-    if waiting:
-        tables.append(_finished(program, waiting))
-    overflows = sum(overflows_of(table) for table in tables)
-    plain = [table.replace_schema_metadata(None) for table in tables]
-    result = pa.concat_tables(plain) if plain else program.result_schema.empty_table()
-    return Outcome(sorted_results(program, result), counted.rows, counted.set_aside, overflows)
+    """Run over a stream, and put all results together."""
+    run = LocalRun(program)
+    return run.outcome(run.over_batches(batches, ordered, progress, chunk_rows))
 
 
-def _run_chunks(program: Program, tables: Iterable[pa.Table], limit: int | None) -> Iterator[list[pa.Table]]:
-    """The partial results of each chunk, every branch's together; a chunk ends before the last time it holds.
+Chunk = tuple[pa.Table, int | None, int | None]
+
+
+def _chunks(program: Program, tables: Iterable[pa.Table], limit: int | None) -> Iterator[Chunk]:
+    """The events of each chunk, and from when to when to report; a chunk ends before the last time it holds.
 
     The longest window before a cut is run again with the next chunk, so a chunk takes in at least as many new rows
     as it kept.
@@ -107,12 +167,12 @@ def _run_chunks(program: Program, tables: Iterable[pa.Table], limit: int | None)
         cut = pc.max(times).as_py()
         if cut is None or (emitted is not None and cut <= emitted):
             continue
-        yield _run_branches(program, together, emitted, cut)
-        longest = max(branch.halo or 0 for branch in program.branches)
+        yield together, emitted, cut
+        longest = max(branch.halo or 0 for branch in program.all_branches)
         kept = together.filter(pc.fill_null(pc.greater_equal(times, cut - longest), False))
         fresh, rows, emitted = [], 0, cut
     if fresh or kept is not None:
-        yield _run_branches(program, _concatenated(kept, fresh), emitted, None)
+        yield _concatenated(kept, fresh), emitted, None
 
 
 def _concatenated(kept: pa.Table | None, fresh: list[pa.Table]) -> pa.Table:
@@ -132,44 +192,46 @@ def _sweeps(program: Program) -> bool:
     return any(compiled.swept for compiled in program.queries.values())
 
 
-def _finished(program: Program, partials: list[pa.Table]) -> pa.Table:
-    together = pa.concat_tables(partials) if partials else program.partial_schema.empty_table()
-    return finish(program, merge(program, together))
+def _in_order(program: Program, tables: Sequence[pa.Table]) -> pa.Table:
+    """Results by query, then time, then group. Those of each query are brought in order on their own, since to move
+    structs costs as much as to make them.
+    """
+    by_query: dict[str, list[pa.Table]] = {}
+    for table in tables:
+        names = pc.unique(table.column("query")).to_pylist()
+        for name in names:
+            own = table if len(names) == 1 else table.filter(pc.equal(table.column("query"), name))
+            by_query.setdefault(name, []).append(own)
+    found = [
+        sorted_results(program, pa.concat_tables(by_query[query.name]))
+        for query in program.workload.queries
+        if query.name in by_query
+    ]
+    return pa.concat_tables(found) if found else program.result_schema.empty_table()
 
 
 def sorted_results(program: Program, result: pa.Table) -> pa.Table:
     """Results by query, then time, then group."""
-    place = {query.name: number for number, query in enumerate(program.workload.queries)}
-    numbers = pa.array([place[name] for name in result.column("query").to_pylist()], pa.int32())
-    when = pc.coalesce(result.column("window_end"), result.column("time"))
-    keyed = result.append_column("#query", numbers).append_column("#when", when)
-    keys = [("#query", "ascending"), ("#when", "ascending"), *((name, "ascending") for name in program.groups)]
-    return result.take(pc.sort_indices(keyed, sort_keys=keys))
-
-
-class _Counted:
-    """Batches passing by: counts rows, those set aside, and reports progress."""
-
-    def __init__(self, program: Program, batches: Iterable[pa.RecordBatch], progress: Progress | None) -> None:
-        self.program = program
-        self.batches = batches
-        self.progress = progress
-        self.rows = 0
-        self.set_aside = 0
-
-    def __iter__(self) -> Iterator[pa.Table]:
-        for batch in self.batches:
-            self.rows += len(batch)
-            table = pa.Table.from_batches([batch])
-            self.set_aside += set_aside(table, self.program.schema)
-            if self.progress is not None:
-                self.progress(self.rows)
-            yield _compact(table)
+    names = pa.array([query.name for query in program.workload.queries], pa.string())
+    clocks = [name for name in ("window_end", "time", "start") if name in result.column_names]
+    when = pc.coalesce(*(result.column(name) for name in clocks))
+    keyed = result.select([*clocks, *program.groups]).append_column("#when", when)
+    keys = [("#when", "ascending")]
+    if len(pc.unique(result.column("query"))) > 1:
+        keyed = keyed.append_column("#query", pc.index_in(result.column("query"), value_set=names))
+        keys.insert(0, ("#query", "ascending"))
+    if "end" in result.column_names:
+        keyed = keyed.append_column("#end", result.column("end"))
+        keys.append(("#end", "ascending"))
+    keys += [(name, "ascending") for name in program.groups]
+    order = pc.sort_indices(keyed, sort_keys=keys).to_numpy()
+    # Matches often come in order, and to move structs costs as much as to make them.
+    return result if (np.diff(order.astype(np.int64)) == 1).all() else result.take(order)
 
 
 def _compact(table: pa.Table) -> pa.Table:
     """Text as codes: event data repeats few words."""
-    for at, field in enumerate(table.schema):
-        if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
-            table = table.set_column(at, field.name, table.column(at).dictionary_encode())
+    for at, column in enumerate(table.schema):
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            table = table.set_column(at, column.name, table.column(at).dictionary_encode())
     return table

@@ -1,4 +1,7 @@
-"""A workload compiled for the aggregate engine: branches by partition, units within them, and the shape of results."""
+"""A workload compiled: branches by partition, what runs in each, and the shape of results.
+
+Queries that can be aggregated online are; those that need the matches themselves are detected.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from motet.engine.detect.aggregate import DUE, END, FROM, QUERY, UNTIL, contribution_fields
+from motet.engine.detect.program import DetectBranch, add_column, detect_branch, match_types
 from motet.engine.schema import EventSchema, is_text
 from motet.errors import Diagnostic, QueryError
 from motet.model.expression import Expression, attributes
@@ -17,6 +22,7 @@ from motet.model.validate import problems
 from motet.optimizer.aggregate.report import SharonReport
 from motet.optimizer.aggregate.sharon import VARIANTS, SharonOptions, optimize
 from motet.plan.compiled import CompiledQuery, compile_query
+from motet.plan.detect.query import DetectQuery, compile_detect
 from motet.plan.sharing import SharingPlan, share_all
 from motet.plan.units import Unit, plan_units
 from motet.statistics.model import Statistics
@@ -31,6 +37,9 @@ class Options:
     wherever it is possible. `optimizer`: 'none' runs every query alone, 'prefix' computes equal prefixes once, 'sharon'
     and its variants look for runs to compute once anywhere; 'auto' computes all that is equal once where that pays.
     What an optimizer knows of the data are the `statistics`, and it takes at most `budget` seconds.
+
+    Detection keeps at most `memory_limit` bytes of parts of matches and finds at most `match_limit` matches of a query
+    and key in a stretch of its window's length; beyond, `on_limit` is 'error' or 'truncate'.
     """
 
     counts: str = "exact"
@@ -38,6 +47,9 @@ class Options:
     optimizer: str = "auto"
     statistics: Statistics | None = None
     budget: float = 10.0
+    match_limit: int | None = None
+    memory_limit: int = 4 << 30
+    on_limit: str = "error"
 
 
 OPTIMIZERS = ("auto", "prefix", "none", *VARIANTS)
@@ -75,6 +87,7 @@ class Program:
     schema: EventSchema
     options: Options
     branches: tuple[Branch, ...]
+    detect: tuple[DetectBranch, ...] = ()
     warnings: tuple[Diagnostic, ...] = field(default=(), compare=False)
     sharing: SharingPlan | None = None
     report: SharonReport | None = field(default=None, compare=False)
@@ -84,12 +97,17 @@ class Program:
         return {**self.__dict__, "report": None}
 
     @property
+    def all_branches(self) -> tuple[Branch | DetectBranch, ...]:
+        """Those that aggregate online and those that detect."""
+        return (*self.branches, *self.detect)
+
+    @property
     def definitions(self) -> dict[str, Expression]:
         return {definition.name: definition.condition for definition in self.workload.definitions}
 
     @cached_property
     def queries(self) -> dict[int, CompiledQuery]:
-        """Compiled queries by their place in the workload."""
+        """Queries that are aggregated online, by their place in the workload."""
         found = {compiled.number: compiled for branch in self.branches for compiled in branch.queries}
         return dict(sorted(found.items()))
 
@@ -113,7 +131,7 @@ class Program:
     @cached_property
     def groups(self) -> tuple[str, ...]:
         """Every attribute that any query groups by: columns of the result."""
-        return tuple(dict.fromkeys(name for compiled in self.queries.values() for name in compiled.query.group_by))
+        return tuple(dict.fromkeys(name for query in self.workload.queries for name in query.group_by))
 
     @cached_property
     def shape(self) -> tuple[int, int, int]:
@@ -123,14 +141,45 @@ class Program:
 
     @cached_property
     def result_schema(self) -> pa.Schema:
+        """Times, GROUP BY attributes, aggregates by their labels, then what matches show."""
         time = self.schema.result_time_type
-        fields = [pa.field("query", pa.string())]
-        fields += [pa.field(name, time) for name in ("window_start", "window_end", "time")]
+        queries = self.workload.queries
+        fields: dict[str, pa.DataType] = {"query": pa.string()}
+        if any(query.is_aggregate for query in queries) or not queries:
+            fields |= dict.fromkeys(("window_start", "window_end", "time"), time)
+        if not all(query.is_aggregate for query in queries):
+            fields |= dict.fromkeys(("start", "end"), time)
+        fields |= {name: plain_type(self.schema.columns.field(name).type) for name in self.groups}
+        for query in queries:
+            for item in query.aggregates:
+                add_column(fields, item.label, self._output_type(item.function, item.name))
+        for detected in self.detected.values():
+            if not detected.query.is_aggregate:
+                for label, found in match_types(detected, self.schema.columns):
+                    add_column(fields, label, found)
+        return pa.schema(fields)
+
+    @cached_property
+    def detected(self) -> dict[int, DetectQuery]:
+        """Queries whose matches are found, by their place in the workload."""
+        found = {query.number: query for branch in self.detect for query in branch.queries}
+        return dict(sorted(found.items()))
+
+    @cached_property
+    def contribution_keys(self) -> tuple[str, ...]:
+        """Contributions that may have to be combined agree on these columns."""
+        combined = [query.query for query in self.detected.values() if query.query.is_aggregate and query.combined]
+        return (QUERY, *(name for name in self.groups if all(name in query.group_by for query in combined)))
+
+    @cached_property
+    def contribution_schema(self) -> pa.Schema:
+        """What matches add to aggregates, on its way to being combined: see `motet.engine.detect.aggregate`."""
+        fields = [pa.field(QUERY, pa.int32()), *(pa.field(name, pa.int64()) for name in (END, FROM, UNTIL))]
+        fields.append(pa.field(DUE, pa.bool_()))
         fields += [pa.field(name, plain_type(self.schema.columns.field(name).type)) for name in self.groups]
-        for compiled in self.queries.values():
-            for output in compiled.outputs:
-                if output.label not in {f.name for f in fields}:
-                    fields.append(pa.field(output.label, self._output_type(output.function, output.column)))
+        for query in self.detected.values():
+            if query.query.is_aggregate:
+                fields += contribution_fields(query, self.schema)
         return pa.schema(fields)
 
     def _output_type(self, function: str, column: str | None) -> pa.DataType:
@@ -208,30 +257,40 @@ def compile_workload(
     A plan for `sharing` is run in place of one that an optimizer finds.
     """
     found = problems(workload, schema.kinds(), types, time=schema.time, type=schema.type)
-    compiled = [compile_query(number, workload, schema.tick) for number in range(len(workload.queries))]
     errors = [problem for problem in found if not problem.warning]
-    errors += [outcome for outcome in compiled if isinstance(outcome, Diagnostic)]
     if errors:
         raise QueryError(errors, workload.text, workload.origin)
-    queries = [outcome for outcome in compiled if isinstance(outcome, CompiledQuery)]
-    report = _optimized(queries, options) if sharing is None else None
+    compiled = [_compiled(number, workload, schema.tick) for number in range(len(workload.queries))]
+    refused = [outcome for outcome in compiled if isinstance(outcome, Diagnostic)]
+    if refused:
+        raise QueryError(refused, workload.text, workload.origin)
+    online = [outcome for outcome in compiled if isinstance(outcome, CompiledQuery)]
+    report = _optimized(online, options) if sharing is None else None
     sharing = sharing if report is None else report.plan
     groups: dict[tuple[str, ...], list[CompiledQuery]] = {}
-    for query in queries:
+    for query in online:
         groups.setdefault(query.partition, []).append(query)
+    # Aggregates that are combined over partitions go another way from there on, so they have branches of their own.
+    detected: dict[tuple[tuple[str, ...], bool], list[DetectQuery]] = {}
+    for outcome in compiled:
+        if isinstance(outcome, DetectQuery):
+            combines = outcome.query.is_aggregate and outcome.combined
+            detected.setdefault((outcome.partition, combines), []).append(outcome)
     definitions = {definition.name: definition.condition for definition in workload.definitions}
     branches = tuple(
         _branch(partition, queries, schema, definitions, options, sharing) for partition, queries in groups.items()
     )
-    return Program(
-        workload,
-        schema,
-        options,
-        branches,
-        tuple(problem for problem in found if problem.warning),
-        sharing=sharing,
-        report=report,
-    )
+    detect = tuple(detect_branch(partition, each, schema, definitions) for (partition, _), each in detected.items())
+    warnings = tuple(problem for problem in found if problem.warning)
+    return Program(workload, schema, options, branches, detect, warnings, sharing=sharing, report=report)
+
+
+def _compiled(number: int, workload: Workload, tick: int) -> CompiledQuery | DetectQuery | Diagnostic:
+    """A query for the engine that takes it: aggregated online where that is possible, else by its matches."""
+    online = compile_query(number, workload, tick)
+    if isinstance(online, CompiledQuery):
+        return online
+    return compile_detect(number, workload, tick, online.message)
 
 
 def _optimized(queries: Sequence[CompiledQuery], options: Options) -> SharonReport | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from motet.engine import Branch, Program
+from motet.explain.detect import describe_detect
 from motet.explain.sharing import describe_sharing
 from motet.language.printer import pattern_text, window_text
 from motet.plan.compiled import CompiledQuery
@@ -29,11 +30,12 @@ def describe(program: Program, counts: Mapping[str, int] | None = None) -> dict[
     `counts` are the rows of each event type, where known: the plan then says how many rows a branch reads.
     """
     return {
-        "queries": len(program.queries),
+        "queries": len(program.workload.queries),
         "counts": program.options.counts,
         "rows": None if counts is None else sum(counts.values()),
         "branches": [describe_branch(branch, counts) for branch in program.branches],
         "sharing": describe_sharing(program),
+        "detect": [describe_detect(branch, program, counts) for branch in program.detect],
     }
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from motet.engine import Program
 from motet.errors import MotetError
 from motet.explain.describe import describe
+from motet.explain.detect import detect_lines
 from motet.explain.sharing import sharing_lines, sharon_mermaid
 from motet.explain.words import count
 from motet.language.printer import window_text
@@ -33,11 +34,14 @@ def plan_mermaid(program: Program) -> str:
 
 
 def plan_lines(plan: dict[str, Any]) -> Iterator[str]:
-    branches = plan["branches"]
-    yield f"{count(plan['queries'], 'query')} in {count(len(branches), 'branch')}"
+    branches, detect = plan["branches"], plan["detect"]
+    yield f"{count(plan['queries'], 'query')} in {count(len(branches) + len(detect), 'branch')}"
     for at, branch in enumerate(branches, 1):
         yield ""
         yield from branch_lines(at, branch, plan["rows"])
+    for at, branch in enumerate(detect, len(branches) + 1):
+        yield ""
+        yield from detect_lines(str(at), branch, plan["rows"])
     if plan["sharing"] is not None:
         yield ""
         yield from sharing_lines(plan["sharing"])

@@ -78,6 +78,32 @@ def write_stream(results: pa.Table, workload: Workload, stream: IO[bytes], forma
             stream.write(text.getvalue().encode())
 
 
+class ResultWriter:
+    """Writes results table by table to an open stream, as json lines, csv or parquet."""
+
+    def __init__(self, stream: IO[bytes], schema: pa.Schema, workload: Workload, format: Format) -> None:
+        self.stream = stream
+        self.workload = workload
+        self.writer: pq.ParquetWriter | csv.CSVWriter | None = None
+        if format is Format.PARQUET:
+            self.writer = pq.ParquetWriter(stream, schema, compression="zstd")
+        elif format is Format.CSV:
+            self.writer = csv.CSVWriter(stream, flattened(schema.empty_table()).schema)
+        self.flatten = format is Format.CSV
+
+    def write(self, results: pa.Table) -> None:
+        """Write some results."""
+        if self.writer is None:
+            for line in json_lines(results, self.workload):
+                self.stream.write(line.encode())
+        else:
+            self.writer.write_table(flattened(results) if self.flatten else results)
+
+    def close(self) -> None:
+        if self.writer is not None:
+            self.writer.close()
+
+
 @contextmanager
 def replacing(target: Path) -> Iterator[IO[bytes]]:
     """A stream to a file beside the target that takes its place at the end, and is removed if anything fails."""

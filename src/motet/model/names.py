@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from motet.model.expression import (
@@ -67,16 +67,25 @@ def _renamed_item(item: ReturnItem, names: Mapping[str, str]) -> ReturnItem:
 
 def renamed(expression: Expression, names: Mapping[str, str]) -> Expression:
     """An expression whose variables are called by their new names."""
+
+    def called(leaf: Attribute | KleeneAggregate) -> Expression:
+        return replace(leaf, variable=names.get(leaf.variable, leaf.variable))
+
+    return rewritten(expression, called)
+
+
+def rewritten(expression: Expression, change: Callable[[Attribute | KleeneAggregate], Expression]) -> Expression:
+    """An expression with everything that it reads of events changed."""
     match expression:
         case Literal():
             return expression
-        case Attribute(variable) | KleeneAggregate(_, variable):
-            return replace(expression, variable=names.get(variable, variable))
+        case Attribute() | KleeneAggregate():
+            return change(expression)
         case Arithmetic(_, left, right) | Comparison(_, left, right):
-            return replace(expression, left=renamed(left, names), right=renamed(right, names))
+            return replace(expression, left=rewritten(left, change), right=rewritten(right, change))
         case Negative(operand) | Inverse(operand) | IsNull(operand) | Membership(operand) | Like(operand):
-            return replace(expression, operand=renamed(operand, names))
+            return replace(expression, operand=rewritten(operand, change))
         case Logical(_, operands):
-            return replace(expression, operands=tuple(renamed(operand, names) for operand in operands))
+            return replace(expression, operands=tuple(rewritten(operand, change) for operand in operands))
         case Call(_, arguments):
-            return replace(expression, arguments=tuple(renamed(argument, names) for argument in arguments))
+            return replace(expression, arguments=tuple(rewritten(argument, change) for argument in arguments))

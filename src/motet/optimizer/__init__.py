@@ -1,1 +1,1 @@
-"""Optimizers: each writes a plan of what queries share, within a time budget, and says how good it is."""
+"""Optimizers: each writes a plan of what runs together, shared by whom and in which order."""

@@ -107,7 +107,7 @@ def compile_query(number: int, workload: Workload, tick: int) -> CompiledQuery |
         adjacent=tuple(sorted_.adjacent),
         channels=channels,
         outputs=outputs,
-        span=_span(query, tick),
+        span=span_of(query, tick),
     )
     return _limits(compiled) or compiled
 
@@ -115,7 +115,8 @@ def compile_query(number: int, workload: Workload, tick: int) -> CompiledQuery |
 ORACLE = "the oracle (--engine oracle) answers it on small data"
 
 
-def _span(query: Query, tick: int) -> Span:
+def span_of(query: Query, tick: int) -> Span:
+    """The window of a query in the terms of the engine."""
     match query.window:
         case None:
             return Span(0, 0)

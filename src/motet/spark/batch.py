@@ -13,11 +13,12 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as sf
 
 from motet.engine import Branch, EventSchema, Options, Program, compile_workload
+from motet.engine.detect.program import DetectBranch
 from motet.errors import DataError, RunError
 from motet.model.query import Workload
 from motet.spark.skew import Layout, arrange, by_key, find_layout
 from motet.spark.tables import arrow_schema, as_events, column, microseconds, present, spark_schema
-from motet.spark.tasks import Received, branch_task, merge_task, type_code
+from motet.spark.tasks import Received, branch_task, contribution_task, detect_task, merge_task, type_code
 
 # The part of the rows that is looked at to find hot keys and where in time their rows are: enough of any that are worth
 # a task to tell their number within a fifth or so.
@@ -62,6 +63,12 @@ def run(
         _branch_results(events, program, index, schema, partitions, skew == "auto", None if index else observation)
         for index in range(len(program.branches))
     ]
+    results += [
+        _detect_results(
+            events, program, index, schema, partitions, skew == "auto", None if results or index else observation
+        )
+        for index in range(len(program.detect))
+    ]
     produced = Observation()
     result = _count_overflows(reduce(DataFrame.union, results), produced, program)
 
@@ -81,7 +88,48 @@ def _branch_results(
     cut_hot_keys: bool,
     observation: Observation | None,
 ) -> DataFrame:
+    """The results of queries that are aggregated online."""
     branch = program.branches[index]
+    arranged, received = _arranged(events, branch, schema, partitions, cut_hot_keys, observation)
+    task = branch_task(program, index, received)
+    if not branch.needs_combine:
+        return arranged.mapInArrow(task, spark_schema(program.result_schema))
+    partials = arranged.mapInArrow(task, spark_schema(program.partial_schema))
+    together = by_key(partials, program.merge_keys, partitions)
+    return together.mapInArrow(merge_task(program), spark_schema(program.result_schema))
+
+
+def _detect_results(
+    events: DataFrame,
+    program: Program,
+    index: int,
+    schema: EventSchema,
+    partitions: int | None,
+    cut_hot_keys: bool,
+    observation: Observation | None,
+) -> DataFrame:
+    """The results of queries whose matches are found."""
+    branch = program.detect[index]
+    # Two slices of a key may both find a match that adds to what is combined later, so such keys stay whole.
+    cut_hot_keys = cut_hot_keys and not branch.needs_combine
+    arranged, received = _arranged(events, branch, schema, partitions, cut_hot_keys, observation)
+    task = detect_task(program, index, received)
+    if not branch.needs_combine:
+        return arranged.mapInArrow(task, spark_schema(program.result_schema))
+    found = arranged.mapInArrow(task, spark_schema(program.contribution_schema))
+    together = by_key(found, program.contribution_keys, partitions)
+    return together.mapInArrow(contribution_task(program), spark_schema(program.result_schema))
+
+
+def _arranged(
+    events: DataFrame,
+    branch: Branch | DetectBranch,
+    schema: EventSchema,
+    partitions: int | None,
+    cut_hot_keys: bool,
+    observation: Observation | None,
+) -> tuple[DataFrame, Received]:
+    """The rows that a branch reads, each in the task of its key, and how they reach that task."""
     events = events.select(*(column(name) for name in branch.columns))
     time = microseconds(events, schema.time, schema.time_unit)
     layout = Layout(partitions)
@@ -94,15 +142,10 @@ def _branch_results(
     relevant = _with_type_codes(_relevant(read, branch, schema), schema, types)
     arranged = _by_place(arrange(relevant, branch.partition, time, layout))
     columns = pa.schema([schema.columns.field(name) for name in branch.columns])
-    task = branch_task(program, index, Received(columns, schema.type, types, layout.bounds))
-    if not branch.needs_combine:
-        return arranged.mapInArrow(task, spark_schema(program.result_schema))
-    partials = arranged.mapInArrow(task, spark_schema(program.partial_schema))
-    together = by_key(partials, program.merge_keys, partitions)
-    return together.mapInArrow(merge_task(program), spark_schema(program.result_schema))
+    return arranged, Received(columns, schema.type, types, layout.bounds)
 
 
-def _relevant(events: DataFrame, branch: Branch, schema: EventSchema) -> DataFrame:
+def _relevant(events: DataFrame, branch: Branch | DetectBranch, schema: EventSchema) -> DataFrame:
     """The rows that a branch needs: a row without a time, a type or a key takes no part."""
     kept = events.filter(present(events, (schema.time, schema.type, *branch.partition)))
     return kept if branch.types is None else kept.filter(column(schema.type).isin(sorted(branch.types)))
@@ -113,7 +156,7 @@ def _by_place(events: DataFrame) -> DataFrame:
     return events.toDF(*(f"c{place}" for place in range(len(events.columns))))
 
 
-def _listed_types(branch: Branch, schema: EventSchema) -> tuple[str, ...] | None:
+def _listed_types(branch: Branch | DetectBranch, schema: EventSchema) -> tuple[str, ...] | None:
     """The types of a branch in the order of their codes; None where codes do not tell all types apart."""
     if branch.types is None or schema.type in branch.partition:
         return None

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from motet.engine import Program, finish, merge, run_branch
+from motet.engine.detect.run import DetectRun, finished
 from motet.spark.skew import SLICE, Bounds
 
 Batches = Iterator[pa.RecordBatch]
@@ -65,6 +66,33 @@ def branch_task(program: Program, index: int, received: Received) -> Task:
             if events.num_rows:
                 partials = run_branch(program, index, events, emit_from, emit_to)
                 yield from _batches(finish(program, partials) if final else partials, target)
+
+    return run
+
+
+def detect_task(program: Program, index: int, received: Received) -> Task:
+    """Events of many keys to matches, or to what they add to aggregates that others are to be merged into."""
+    branch = program.detect[index]
+    target = program.contribution_schema if branch.needs_combine else program.result_schema
+
+    def run(batches: Batches) -> Batches:
+        for events, bounds in received.slices(batches):
+            if events.num_rows:
+                pieces = DetectRun(program, branch).pieces(events, *bounds)
+                for piece in pieces if branch.needs_combine else finished(pieces, program, *bounds):
+                    yield from _batches(piece, target)
+
+    return run
+
+
+def contribution_task(program: Program) -> Task:
+    """What matches add, all of what belongs together, to results."""
+
+    def run(batches: Batches) -> Batches:
+        contributions = _table(batches, program.contribution_schema)
+        if contributions.num_rows:
+            for piece in finished([contributions], program):
+                yield from _batches(piece, program.result_schema)
 
     return run
 

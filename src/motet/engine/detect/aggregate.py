@@ -1,0 +1,207 @@
+"""Aggregates after detection: what each match adds, and the results over all matches of a group and window.
+
+A *contribution* is a match, in one window where windows slide, with what it adds to each aggregate. Contributions of
+all partitions of a group make a result, so that they may come from different tasks.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from motet.engine.detect.instances import Runner
+from motet.engine.detect.judging import owners
+from motet.engine.detect.results import given_back
+from motet.engine.encode import Encoded, Ints, read_column
+from motet.engine.schema import EventSchema
+from motet.kernels.instances import LONG_AGO
+from motet.kernels.judge import Matches
+from motet.model.query import Aggregate
+from motet.plan.detect.query import DetectQuery
+
+FOREVER = -LONG_AGO
+Bounds = tuple[int, int]
+SUMS = ("SUM", "AVG", "VAR", "STDDEV")
+
+# Columns of contributions beside the groups and values: the window's end, or the time from which on a match counts,
+# until it expires; and whether a result is due when it completes.
+END = "#end"
+FROM = "#from"
+UNTIL = "#until"
+DUE = "#due"
+QUERY = "#query"
+
+
+def value_names(query: DetectQuery) -> dict[str, Aggregate]:
+    """The columns of a query's contributions that hold values, and the aggregate each is for."""
+    found: dict[str, Aggregate] = {}
+    for at, item in enumerate(query.query.aggregates):
+        if item.variable is None:
+            continue
+        prefix = f"#{query.number}_{at}_"
+        found[prefix + "count"] = item
+        if item.function in SUMS:
+            found[prefix + "sum"] = item
+        if item.function in ("VAR", "STDDEV"):
+            found[prefix + "squares"] = item
+        if item.function in ("MIN", "MAX"):
+            found[prefix + "extreme"] = item
+    return found
+
+
+def contribution_fields(query: DetectQuery, schema: EventSchema) -> list[pa.Field]:
+    """The columns that a query's contributions have of their own."""
+    fields = []
+    for name, item in value_names(query).items():
+        kind = name.rpartition("_")[2]
+        if kind == "count":
+            fields.append(pa.field(name, pa.int64()))
+        elif kind == "extreme":
+            assert item.name is not None
+            fields.append(pa.field(name, _plain(schema.columns.field(item.name).type)))
+        else:
+            fields.append(pa.field(name, pa.float64()))
+    return fields
+
+
+def _plain(data_type: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(data_type):
+        return _plain(data_type.value_type)
+    if pa.types.is_decimal(data_type) or pa.types.is_floating(data_type):
+        return pa.float64()
+    return pa.string() if pa.types.is_large_string(data_type) or pa.types.is_string_view(data_type) else data_type
+
+
+def contributions(
+    query: DetectQuery, found: Matches, which: Ints, times: dict[str, Any], runner: Runner, schema: pa.Schema
+) -> pa.Table:
+    """What matches add: a row for each of `which`, with its times."""
+    encoded = runner.encoded
+    columns: dict[str, Any] = {QUERY: pa.array(np.full(len(which), query.number, np.int32))}
+    columns |= {name: pa.array(values) for name, values in times.items()}
+    for name in query.query.group_by:
+        columns[name] = encoded.keys[name].take(pa.array(found.key[which]))
+    for at, item in enumerate(query.query.aggregates):
+        if item.variable is not None:
+            values = _values(query, item, found, encoded, f"#{query.number}_{at}_")
+            columns |= {name: value.take(pa.array(which)) for name, value in values.items()}
+    arrays = [
+        columns[field.name].cast(field.type) if field.name in columns else pa.nulls(len(which), field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _values(query: DetectQuery, item: Aggregate, found: Matches, encoded: Encoded, prefix: str) -> dict[str, pa.Array]:
+    """What each match adds to one aggregate: over the events it binds to its variable."""
+    assert item.variable is not None
+    size = len(found.key)
+    wanted = np.zeros(len(query.written.events), np.bool_)
+    wanted[list(query.written.of_name(item.variable))] = True
+    entries = np.flatnonzero(wanted[found.position])
+    match_of = owners(found)[entries]
+    if item.name is None:
+        return {prefix + "count": pa.array(np.bincount(match_of, minlength=size).astype(np.int64))}
+    column = read_column(encoded.table, item.name).take(pa.array(encoded.rows[found.event[entries]]))
+    valid = column.is_valid().to_numpy(zero_copy_only=False)
+    match_of, column = match_of[valid], column.filter(pa.array(valid))
+    values = {prefix + "count": pa.array(np.bincount(match_of, minlength=size).astype(np.int64))}
+    if item.function in SUMS:
+        numbers = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        values[prefix + "sum"] = pa.array(np.bincount(match_of, numbers, size))
+        if item.function in ("VAR", "STDDEV"):
+            values[prefix + "squares"] = pa.array(np.bincount(match_of, numbers * numbers, size))
+    elif item.function in ("MIN", "MAX"):
+        order = pc.sort_indices(column, sort_keys=[("", "descending" if item.function == "MIN" else "ascending")])
+        places = order.to_numpy()
+        best = np.full(size, -1, np.int64)
+        best[match_of[places]] = places  # the last to be put is the extreme
+        values[prefix + "extreme"] = column.take(pa.array(best, mask=best < 0))
+    return values
+
+
+def results(
+    query: DetectQuery, rows: pa.Table, schema: EventSchema, result: pa.Schema, counts: str, bounds: Bounds
+) -> pa.Table:
+    """The results of one query from all of its contributions, those that are due in [from, to)."""
+    groups = list(query.query.group_by)
+    swept = query.span.continuous and not query.certain_at_close
+    grouped = _swept(rows, groups) if swept else rows
+    if query.span.within:
+        end = grouped.column(END).to_numpy()
+        grouped = grouped.filter(pa.array((bounds[0] <= end) & (end < bounds[1])))
+    if not len(grouped):
+        return result.empty_table()
+    keys = [*groups, END]
+    names = value_names(query)
+    asked = [(name, "sum" if not name.endswith("extreme") else item.function.lower()) for name, item in names.items()]
+    summed = grouped.append_column("#n", pa.array(np.ones(len(grouped), np.int64)))
+    summed = summed.select([*keys, "#n", *names]).group_by(keys, use_threads=False).aggregate([("#n", "sum"), *asked])
+    size = len(summed)
+    columns: dict[str, Any] = {"query": pa.repeat(query.query.name, size)}
+    columns |= {name: summed.column(name) for name in groups}
+    columns |= _times(query, summed.column(END).to_numpy().astype(np.int64), schema)
+    for at, item in enumerate(query.query.aggregates):
+        columns[item.label] = _result(item, summed, f"#{query.number}_{at}_", counts)
+    arrays = [
+        columns[field.name].cast(field.type) if field.name in columns else pa.nulls(size, field.type)
+        for field in result
+    ]
+    return pa.Table.from_arrays(arrays, schema=result)
+
+
+def _times(query: DetectQuery, end: Ints, schema: EventSchema) -> dict[str, pa.Array]:
+    if query.span.within == 0:
+        return {}
+    if query.span.continuous:
+        return {"time": given_back(end, schema)}
+    return {"window_start": given_back(end - query.span.within, schema), "window_end": given_back(end, schema)}
+
+
+def _result(item: Aggregate, table: pa.Table, prefix: str, counts: str) -> Any:
+    if item.function == "COUNT":
+        number = table.column("#n_sum" if item.variable is None else f"{prefix}count_sum")
+        return number.cast(pa.float64()) if counts == "double" else number
+    if item.function in ("MIN", "MAX"):
+        return table.column(f"{prefix}extreme_{item.function.lower()}")
+    count = table.column(f"{prefix}count_sum").to_numpy().astype(np.float64)
+    total = table.column(f"{prefix}sum_sum").to_numpy()
+    with np.errstate(all="ignore"):
+        if item.function == "SUM":
+            return _known(total, count > 0)
+        if item.function == "AVG":
+            return _known(total / count, count > 0)
+        squares = table.column(f"{prefix}squares_sum").to_numpy()
+        variance = np.maximum(squares - total * total / count, 0.0) / (count - 1)
+        return _known(np.sqrt(variance) if item.function == "STDDEV" else variance, count > 1)
+
+
+def _known(values: Any, known: Any) -> pa.Array:
+    return pa.array(values, mask=~known | np.isnan(values))
+
+
+def _swept(rows: pa.Table, groups: list[str]) -> pa.Table:
+    """Contributions repeated for every time at which a result of their group is due while they count."""
+    codes = np.zeros(len(rows), np.int64)
+    for name in groups:
+        encoded = rows.column(name).combine_chunks().dictionary_encode()
+        encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
+        codes = codes * (len(encoded.dictionary) + 1) + encoded.indices.to_numpy(zero_copy_only=False)
+        codes = np.unique(codes, return_inverse=True)[1].astype(np.int64)
+    end, since, until = (rows.column(name).to_numpy().astype(np.int64) for name in (END, FROM, UNTIL))
+    due = rows.column(DUE).to_numpy(zero_copy_only=False).astype(np.bool_)
+    repeated, at = [], []
+    for code in range(int(codes.max(initial=-1)) + 1):
+        own = np.flatnonzero(codes == code)
+        moments = np.unique(end[own[due[own]]])
+        low = np.searchsorted(moments, np.maximum(since[own], end[own]))
+        high = np.maximum(np.searchsorted(moments, until[own]), low)
+        counts = high - low
+        repeated.append(np.repeat(own, counts))
+        first = np.cumsum(counts) - counts
+        at.append(moments[np.repeat(low - first, counts) + np.arange(counts.sum())])
+    taken = rows.take(pa.array(np.concatenate(repeated)))
+    return taken.set_column(taken.schema.get_field_index(END), END, pa.array(np.concatenate(at).astype(np.int64)))

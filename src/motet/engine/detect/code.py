@@ -1,0 +1,312 @@
+"""Compiles expressions over the events of a match to code for the stack machine."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from motet.engine.detect.values import Columns, Kind
+from motet.errors import Diagnostic, QueryError
+from motet.kernels import stack as op
+from motet.kernels.instances import Tests
+from motet.kernels.judge import Conditions
+from motet.kernels.stack import Code
+from motet.model.expression import (
+    Arithmetic,
+    At,
+    Attribute,
+    Call,
+    Comparison,
+    Expression,
+    Inverse,
+    IsNull,
+    KleeneAggregate,
+    Like,
+    Literal,
+    Logical,
+    Membership,
+    Negative,
+    attributes,
+    operands,
+    walk,
+)
+
+COMPARISONS = {
+    "=": op.EQUAL,
+    "!=": op.DIFFERENT,
+    "<": op.LESS,
+    "<=": op.AT_MOST,
+    ">": op.MORE,
+    ">=": op.AT_LEAST,
+}
+WHICH = {At.EACH: op.EACH, At.NEXT: op.NEXT, At.FIRST: op.FIRST, At.LAST: op.LAST}
+WHOLE_ARITHMETIC = {"+": op.ADD_WHOLE, "-": op.SUB_WHOLE, "*": op.MUL_WHOLE, "%": op.MOD_WHOLE}
+REAL_ARITHMETIC = {"+": op.ADD_REAL, "-": op.SUB_REAL, "*": op.MUL_REAL, "%": op.MOD_REAL}
+EPOCH = dt.datetime(1970, 1, 1)
+
+Instruction = tuple[int, int, int, int]
+Slots = Mapping[str, int]  # name -> slot
+
+
+@dataclass
+class Compiler:
+    """Compiles all expressions of a branch; columns and constants are theirs in common."""
+
+    columns: Columns
+    code: list[list[Instruction]] = field(default_factory=list)
+    kinds: list[Kind] = field(default_factory=list)
+    whole: list[int | str] = field(default_factory=list)
+    real: list[float] = field(default_factory=list)
+
+    def add(self, expression: Expression, slots: Slots, bound: bool = True) -> int:
+        """Compile an expression and return its number. `bound`: whether each event it reads is certain to be there."""
+        out: list[Instruction] = []
+        kind = _Writer(self, slots, bound, out).write(expression)
+        self.code.append(out)
+        self.kinds.append(kind)
+        return len(self.code) - 1
+
+    def constant(self, value: int | str) -> int:
+        self.whole.append(value)
+        if isinstance(value, str):
+            self.columns.literals.add(value)
+        return len(self.whole) - 1
+
+    def finish(self, words: pa.Array) -> Code:
+        """The code of all expressions; texts are numbered by their place among the words."""
+        place = {word: at for at, word in enumerate(words.to_pylist())} if self.columns.literals else {}
+        flat = [word for instructions in self.code for instruction in instructions for word in instruction]
+        begin = np.cumsum([0, *map(len, self.code)]).astype(np.int64)
+        whole = [place[value] if isinstance(value, str) else value for value in self.whole]
+        return Code(
+            np.array(flat or [0], np.int32),
+            begin,
+            np.array(whole or [0], np.int64),
+            np.array(self.real or [0.0], np.float64),
+        )
+
+    def test(self, expression: Expression, slots: Slots) -> list[int]:
+        """A row of `Tests`: a comparison of two columns where it is one, else the number of its code."""
+        match expression:
+            case Comparison(operator, left, right) if _one_event(left) and _one_event(right):
+                kinds = {self.columns.of(left).kind, self.columns.of(right).kind}
+                rows = (self.columns.as_real(left), self.columns.as_real(right))
+                if (kinds <= {"whole", "real", "null"} or len(kinds) == 1) and None not in rows:
+                    one, other = attributes(left)[0].variable, attributes(right)[0].variable
+                    return [COMPARISONS[operator], slots[one], rows[0] or 0, slots[other], rows[1] or 0]
+        return [-1, self.add(expression, slots), 0, 0, 0]
+
+
+def tests_table(rows: Sequence[Sequence[int]], code: Code) -> Tests:
+    """Tests as a table."""
+    return Tests(np.array(rows, np.int32).reshape(len(rows), 5), code)
+
+
+def conditions_table(numbered: Mapping[int, Expression], slots: Slots, code: Code) -> Conditions:
+    """Some expressions of the code, by number, as conditions: which events each must hold for."""
+    singles: list[list[int]] = [[] for _ in range(len(code.begin) - 1)]
+    pairs: list[list[int]] = [[] for _ in singles]
+    for number, expression in numbered.items():
+        read = attributes(expression)
+        paired = {a.variable for a in read if a.at is At.NEXT}
+        single = {a.variable for a in read if a.at is At.EACH} - paired
+        singles[number] = sorted({slots[name] for name in single})
+        pairs[number] = sorted({slots[name] for name in paired})
+    return Conditions(code, *_ragged(singles), *_ragged(pairs))
+
+
+def _ragged(lists: Sequence[Sequence[int]]) -> tuple[Any, Any]:
+    begin = np.cumsum([0, *map(len, lists)]).astype(np.int64)
+    return begin, np.array([value for each in lists for value in each] or [0], np.int32)
+
+
+def _one_event(expression: Expression) -> bool:
+    """Whether an expression reads single events of one variable."""
+    read = attributes(expression)
+    if any(isinstance(node, KleeneAggregate) for node in walk(expression)):
+        return False
+    return len({(a.variable, a.at) for a in read}) == 1 and read[0].at is At.EACH
+
+
+def _is_strict(expression: Expression) -> bool:
+    """Whether an expression is null as soon as anything in it is."""
+    match expression:
+        case Logical() | IsNull() | Call("COALESCE"):
+            return False
+    return all(map(_is_strict, operands(expression)))
+
+
+@dataclass
+class _Writer:
+    """Writes the instructions of one expression."""
+
+    compiler: Compiler
+    slots: Slots
+    bound: bool
+    out: list[Instruction]
+
+    def put(self, code: int, a: int = 0, b: int = 0, c: int = 0) -> None:
+        self.out.append((code, a, b, c))
+
+    def write(self, expression: Expression) -> Kind:
+        """Write an expression, and say what kind of value it leaves."""
+        read = attributes(expression)
+        if read and len({(a.variable, a.at) for a in read}) == 1 and not isinstance(expression, KleeneAggregate):
+            aggregates = any(isinstance(node, KleeneAggregate) for node in walk(expression))
+            certain = self.bound and read[0].at in (At.EACH, At.NEXT)
+            if not aggregates and (certain or _is_strict(expression)):
+                return self.load(expression, read[0])
+        return self.operator(expression)
+
+    def load(self, expression: Expression, read: Attribute) -> Kind:
+        column = self.compiler.columns.of(expression)
+        real = column.kind in ("real", "null")
+        self.put(op.LOAD_REAL if real else op.LOAD_WHOLE, self.slots[read.variable], column.row, WHICH[read.at])
+        return "real" if column.kind == "null" else column.kind
+
+    def operator(self, expression: Expression) -> Kind:
+        match expression:
+            case Literal(value):
+                return self.literal(value)
+            case KleeneAggregate(function, variable, name):
+                return self.aggregate(function, variable, name)
+            case Arithmetic(operator, left, right):
+                return self.arithmetic(operator, left, right)
+            case Negative(operand):
+                return self.arithmetic("-", Literal(0), operand)
+            case Comparison(operator, left, right):
+                real = self.alike([left, right])
+                self.put(op.COMPARE_REAL if real == "real" else op.COMPARE_WHOLE, COMPARISONS[operator])
+                return "truth"
+            case Logical(operator, parts):
+                self.truth(parts[0])
+                for part in parts[1:]:
+                    self.truth(part)
+                    self.put(op.AND if operator == "AND" else op.OR)
+                return "truth"
+            case Inverse(operand):
+                self.truth(operand)
+                self.put(op.NOT)
+                return "truth"
+            case IsNull(operand, negated):
+                self.write(operand)
+                self.put(op.IS_NULL)
+                if negated:
+                    self.put(op.NOT)
+                return "truth"
+            case Membership(operand, options, negated):
+                for at, option in enumerate(options):
+                    self.operator(Comparison("=", operand, option))
+                    if at:
+                        self.put(op.OR)
+                if negated:
+                    self.put(op.NOT)
+                return "truth"
+            case Call(function, arguments):
+                return self.call(function, arguments, expression)
+            case Like() | Attribute():
+                raise _mixed(expression)
+
+    def truth(self, expression: Expression) -> None:
+        """A truth value; NULL itself is one."""
+        self.write(expression)
+
+    def literal(self, value: Any) -> Kind:
+        match value:
+            case None:
+                self.put(op.CONST_NULL)
+                return "null"
+            case bool():
+                self.put(op.CONST_WHOLE, self.compiler.constant(int(value)))
+                return "truth"
+            case int():
+                self.put(op.CONST_WHOLE, self.compiler.constant(value))
+                return "whole"
+            case float():
+                self.compiler.real.append(value)
+                self.put(op.CONST_NULL if value != value else op.CONST_REAL, len(self.compiler.real) - 1)
+                return "real"
+            case str():
+                self.put(op.CONST_WHOLE, self.compiler.constant(value))
+                return "text"
+        moment = value.astimezone(dt.UTC).replace(tzinfo=None) if value.tzinfo else value
+        self.put(op.CONST_WHOLE, self.compiler.constant((moment - EPOCH) // dt.timedelta(microseconds=1)))
+        return "time"
+
+    def alike(self, parts: Sequence[Expression]) -> Kind:
+        """Two values in one common kind: whole numbers beside floating ones become floating."""
+        marks = []
+        for part in parts:
+            kind = self.write(part)
+            marks.append((kind, len(self.out)))
+        if any(kind == "real" for kind, _ in marks):
+            # From the last back, so that places stay right.
+            for kind, at in reversed(marks):
+                if kind == "whole":
+                    self.out.insert(at, (op.TO_REAL, 0, 0, 0))
+            return "real"
+        return next((kind for kind, _ in marks if kind != "null"), "null")
+
+    def arithmetic(self, operator: str, left: Expression, right: Expression) -> Kind:
+        if operator == "/":
+            for part in (left, right):
+                if self.write(part) == "whole":
+                    self.put(op.TO_REAL)
+            self.put(op.DIV_REAL)
+            return "real"
+        kind = self.alike([left, right])
+        if kind == "real":
+            self.put(REAL_ARITHMETIC[operator])
+            return "real"
+        self.put(WHOLE_ARITHMETIC[operator])
+        return "whole"
+
+    def call(self, function: str, arguments: Sequence[Expression], whole: Expression) -> Kind:
+        if function == "COALESCE":
+            kind = self.alike(arguments)
+            for _ in arguments[1:]:
+                self.put(op.COALESCE)
+            return kind
+        kind = self.write(arguments[0])
+        match function:
+            case "ABS":
+                self.put(op.ABS_REAL if kind == "real" else op.ABS_WHOLE)
+                return "real" if kind == "real" else "whole"
+            case "FLOOR" | "CEIL":
+                if kind == "real":
+                    self.put(op.FLOOR if function == "FLOOR" else op.CEIL)
+                return "whole"
+            case "SQRT":
+                if kind == "whole":
+                    self.put(op.TO_REAL)
+                self.put(op.SQRT)
+                return "real"
+        raise _mixed(whole)
+
+    def aggregate(self, function: str, variable: str, name: str | None) -> Kind:
+        slot = self.slots[variable]
+        if name is None:
+            self.put(op.COUNT, slot)
+            return "whole"
+        column = self.compiler.columns.of(Attribute(variable, name))
+        real = column.kind in ("real", "null")
+        match function:
+            case "COUNT":
+                self.put(op.COUNT_REAL if real else op.COUNT_WHOLE, slot, column.row)
+                return "whole"
+            case "SUM" | "AVG":
+                self.put(op.SUM_REAL if real else op.SUM_WHOLE, slot, column.row, int(function == "AVG"))
+                return "real"
+        self.put(op.LEAST_REAL if real else op.LEAST_WHOLE, slot, column.row, int(function == "MAX"))
+        return "real" if real else column.kind
+
+
+def _mixed(expression: Expression) -> QueryError:
+    message = "a text made of several events cannot be taken apart here"
+    hint = "take it apart event by event, as in LOWER(a.name)"
+    return QueryError([Diagnostic(message, expression.span, None, hint)])

@@ -1,0 +1,190 @@
+"""What a program says of detection: branches of queries that agree on their partition, and the columns of matches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from motet.engine.schema import EventSchema
+from motet.errors import DataError
+from motet.model.expression import (
+    Arithmetic,
+    Attribute,
+    Call,
+    Expression,
+    KleeneAggregate,
+    Literal,
+    Negative,
+    attributes,
+    walk,
+)
+from motet.model.pattern import Event
+from motet.model.query import Aggregate, AllVariables, Computed, Query, Variable
+from motet.plan.detect.query import DetectQuery
+from motet.template.symbols import Symbol
+from motet.template.written import Written, most_bound
+
+
+@dataclass(frozen=True)
+class DetectBranch:
+    """The detection queries that agree on their partition attributes; `halo` is how long before a result events still
+    matter to it, None where for ever.
+    """
+
+    partition: tuple[str, ...]
+    queries: tuple[DetectQuery, ...]
+    columns: tuple[str, ...]
+    types: frozenset[str] | None
+    halo: int | None
+    ranked: bool
+
+    @property
+    def symbols(self) -> tuple[Symbol, ...]:
+        found = (symbol for query in self.queries for symbol in (*query.symbols, *query.absent))
+        return tuple(dict.fromkeys(sorted(found, key=repr)))
+
+    @property
+    def needs_combine(self) -> bool:
+        """Whether some results have to be put together over partitions."""
+        return any(query.query.is_aggregate and query.combined for query in self.queries)
+
+
+def detect_branch(
+    partition: tuple[str, ...],
+    queries: Sequence[DetectQuery],
+    schema: EventSchema,
+    definitions: Mapping[str, Expression],
+) -> DetectBranch:
+    """The branch of some queries, and what it reads."""
+    ranked = any(query.ranked for query in queries)
+    symbols = [symbol for query in queries for symbol in (*query.symbols, *query.absent)]
+    defined = {symbol.type for symbol in symbols if symbol.type in definitions}
+    if all(query.query.is_aggregate for query in queries):
+        read = {name for query in queries for name in _columns_of(query.query)}
+        read |= {a.name for symbol in symbols for condition in symbol.conditions for a in attributes(condition)}
+        read |= {a.name for name in defined for a in attributes(definitions[name])}
+        columns = tuple(dict.fromkeys((schema.time, schema.type, *partition, *sorted(read))))
+    else:
+        columns = tuple(schema.columns.names)
+    endless = any(query.span.ranked or query.span.within == 0 for query in queries)
+    return DetectBranch(
+        partition=partition,
+        queries=tuple(queries),
+        columns=columns,
+        types=None if ranked or defined else frozenset(symbol.type for symbol in symbols),
+        # A match reaches back one window from when it is certain, and an absence before it another.
+        halo=None if endless else 2 * max(query.span.within for query in queries),
+        ranked=ranked,
+    )
+
+
+def _columns_of(query: Query) -> Iterator[str]:
+    for condition in query.conditions:
+        yield from _columns_in(condition)
+    for item in query.returns:
+        if isinstance(item, Aggregate) and item.name is not None:
+            yield item.name
+
+
+def _columns_in(expression: Expression) -> Iterator[str]:
+    for node in walk(expression):
+        if isinstance(node, Attribute | KleeneAggregate) and node.name is not None:
+            yield node.name
+
+
+# The columns of matches
+
+
+def event_type(columns: pa.Schema) -> pa.DataType:
+    """An event as a struct of its columns."""
+    return pa.struct([pa.field(field.name, undictionaried(field.type)) for field in columns])
+
+
+def undictionaried(data_type: pa.DataType) -> pa.DataType:
+    return data_type.value_type if pa.types.is_dictionary(data_type) else data_type
+
+
+def shown_positions(written: Written, name: str) -> frozenset[int]:
+    """The positions of all events that go by a name: `RETURN *` shows equal names as one variable."""
+    return frozenset(p for p, event in enumerate(written.events) if event.name == name)
+
+
+def match_columns(query: DetectQuery) -> Iterator[tuple[str, frozenset[int] | Expression]]:
+    """The columns of a query that returns matches: which positions each shows, or what it computes."""
+    written = query.written
+    for item in query.query.returns:
+        match item:
+            case AllVariables():
+                for name in dict.fromkeys(event.name for event in _in_text_order(written)):
+                    yield name, shown_positions(written, name)
+            case Variable(name):
+                yield item.label, frozenset(written.of_name(name))
+            case Computed(expression):
+                yield item.label, expression
+
+
+def _in_text_order(written: Written) -> Iterable[Event]:
+    return (written.events[at] for at in sorted(range(len(written.events)), key=lambda at: written.copies[at]))
+
+
+def match_types(query: DetectQuery, columns: pa.Schema) -> Iterator[tuple[str, pa.DataType]]:
+    """The types of those columns: a list where a variable may be bound more than once."""
+    event = event_type(columns)
+    for label, what in match_columns(query):
+        if isinstance(what, frozenset):
+            yield label, pa.list_(event) if most_bound(query.written.tree, what) > 1 else event
+        else:
+            yield label, value_type(what, columns)
+
+
+def value_type(expression: Expression, columns: pa.Schema) -> pa.DataType:
+    """The type of what an expression computes."""
+    match expression:
+        case Literal(value):
+            return pa.scalar(value).type
+        case Attribute(_, name):
+            return undictionaried(columns.field(name).type)
+        case KleeneAggregate("COUNT"):
+            return pa.int64()
+        case KleeneAggregate("MIN" | "MAX", _, name):
+            return undictionaried(columns.field(name).type)
+        case KleeneAggregate() | Arithmetic("/") | Call("SQRT"):
+            return pa.float64()
+        case Arithmetic(_, left, right):
+            return _wider(value_type(left, columns), value_type(right, columns))
+        case Negative(operand) | Call("ABS", (operand,)):
+            return _wider(value_type(operand, columns), pa.int64())
+        case Call("FLOOR" | "CEIL" | "LENGTH"):
+            return pa.int64()
+        case Call("COALESCE", arguments):
+            known = [t for t in (value_type(each, columns) for each in arguments) if not pa.types.is_null(t)]
+            if len(set(known)) <= 1:
+                return known[0] if known else pa.null()
+            return _wider(known[0], known[1])
+        case Call():
+            return pa.string()
+    return pa.bool_()
+
+
+def _wider(left: pa.DataType, right: pa.DataType) -> pa.DataType:
+    both_whole = all(pa.types.is_integer(side) or pa.types.is_null(side) for side in (left, right))
+    return pa.int64() if both_whole else pa.float64()
+
+
+def add_column(fields: dict[str, pa.DataType], label: str, found: pa.DataType) -> None:
+    """Add a column to a result; one label in several queries takes the wider of their types."""
+    known = fields.setdefault(label, found)
+    if known == found or known == pa.list_(found):
+        return
+    if found == pa.list_(known):
+        fields[label] = found
+    elif _is_number(known) and _is_number(found):
+        fields[label] = pa.float64()
+    else:
+        raise DataError(f"the result column {label!r} would hold both {known} and {found}: give one of them an alias")
+
+
+def _is_number(data_type: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(data_type) or pa.types.is_floating(data_type))

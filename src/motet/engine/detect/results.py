@@ -1,0 +1,158 @@
+"""Matches as rows: structs of the events they bind, put together only when they leave."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from motet.engine.detect.instances import Runner
+from motet.engine.detect.judging import QueryCode, first_and_last, owners
+from motet.engine.detect.program import match_columns, undictionaried
+from motet.engine.encode import Ints
+from motet.engine.schema import TICKS, EventSchema
+from motet.errors import RunError
+from motet.kernels.judge import Matches, compute, new_work
+from motet.kernels.stack import OVERFLOW, Code
+from motet.plan.detect.query import DetectQuery
+from motet.template.written import most_bound
+
+
+def given_back(times: Ints, schema: EventSchema) -> pa.Array:
+    """Times as they came in."""
+    if schema.is_whole:
+        unit = schema.time_unit
+        return pa.array(times * 1000 if unit == "ns" else times // TICKS[unit])
+    return pa.array(times).cast(schema.result_time_type)
+
+
+class MatchRows:
+    """Makes the rows of one query that returns matches."""
+
+    def __init__(
+        self,
+        query: DetectQuery,
+        numbers: QueryCode,
+        code: Code,
+        kinds: list[str],
+        words: pa.Array,
+        runner: Runner,
+        events: dict[str, pa.Array],
+        schema: EventSchema,
+        result: pa.Schema,
+    ) -> None:
+        self.query = query
+        self.numbers = numbers
+        self.code = code
+        self.kinds = kinds
+        self.words = words
+        self.runner = runner
+        self.columns = list(events.values())
+        self.fields = [pa.field(name, array.type) for name, array in events.items()]
+        self.schema = schema
+        self.result = result
+        self.slot = np.full(len(query.written.events), -1, np.int32)
+        for number, positions in enumerate(query.slots):
+            self.slot[list(positions)] = number
+
+    def table(self, found: Matches) -> pa.Table:
+        """The rows of some matches."""
+        size = len(found.key)
+        first, last = first_and_last(found, self.runner.encoded)
+        columns: dict[str, Any] = {
+            "query": pa.repeat(self.query.query.name, size),
+            "start": given_back(first, self.schema),
+            "end": given_back(last, self.schema),
+        }
+        for name in self.query.query.group_by:
+            columns[name] = self.runner.encoded.keys[name].take(pa.array(found.key))
+        for label, what in match_columns(self.query):
+            wanted = self.result.field(label).type
+            if isinstance(what, frozenset):
+                columns[label] = self._shown(found, what, pa.types.is_list(wanted))
+            else:
+                columns[label] = self._computed(found, self.numbers.computed[label])
+        arrays = [
+            _fitted(columns[field.name], field.type) if field.name in columns else pa.nulls(size, field.type)
+            for field in self.result
+        ]
+        return pa.Table.from_arrays(arrays, schema=self.result)
+
+    def _shown(self, found: Matches, positions: frozenset[int], as_list: bool) -> pa.Array:
+        """The events of a variable: a list where it may be bound more than once, else the event or null."""
+        several = most_bound(self.query.written.tree, positions) > 1
+        column = None if several or as_list else _column_of(found, positions)
+        if column is not None:
+            return self._structs(pa.array(self.runner.encoded.rows[column]))
+        wanted = np.zeros(len(self.query.written.events), np.bool_)
+        wanted[list(positions)] = True
+        entries = np.flatnonzero(wanted[found.position])
+        match_of = owners(found)[entries]
+        rows = self.runner.encoded.rows[found.event[entries]]
+        if several or as_list:
+            counts = np.bincount(match_of, minlength=len(found.key))
+            offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+            return pa.ListArray.from_arrays(pa.array(offsets), self._structs(pa.array(rows)))
+        one = np.zeros(len(found.key), np.int64)
+        none = np.ones(len(found.key), np.bool_)
+        one[match_of] = rows
+        none[match_of] = False
+        return self._structs(pa.array(one, mask=none), none)
+
+    def _structs(self, rows: pa.Array, none: Any = None) -> pa.Array:
+        arrays = [pc.take(column, rows, boundscheck=False) for column in self.columns]
+        mask = None if none is None or not none.any() else pa.array(none)
+        return pa.StructArray.from_arrays(arrays, fields=self.fields, mask=mask)
+
+    def _computed(self, found: Matches, number: int) -> pa.Array:
+        work = new_work(len(self.query.slots), int(np.diff(found.begin).max(initial=0)) + 2)
+        whole, real, null = compute(found, self.slot, self.code, number, self.runner.values, work)
+        if work.stack.status[0] == OVERFLOW:
+            raise RunError(f"query {self.query.query.name}: a whole number in RETURN does not fit in 64 bits")
+        match self.kinds[number]:
+            case "real":
+                return pa.array(real, mask=null)
+            case "text":
+                return self.words.take(pa.array(whole, mask=null))
+            case "truth":
+                return pa.array(whole != 0, mask=null)
+            case "time":
+                return pa.array(whole, mask=null).cast(pa.timestamp("us"))
+        return pa.array(whole, mask=null)
+
+
+def _column_of(found: Matches, positions: frozenset[int]) -> Ints | None:
+    """The event that each match binds to a position, where all matches bind the same positions in the same order."""
+    width = int(found.begin[1])
+    if len(found.event) != width * len(found.key):
+        return None
+    places = found.position.reshape(-1, width)
+    own = [at for at in range(width) if int(places[0, at]) in positions]
+    if len(own) != 1 or not (places == places[0]).all():
+        return None
+    return found.event.reshape(-1, width)[:, own[0]]
+
+
+def event_columns(events: pa.Table) -> dict[str, pa.Array]:
+    """The columns that structs of events are made of."""
+    return {name: _one_array(events.column(name)) for name in events.column_names}
+
+
+def _one_array(column: pa.ChunkedArray) -> pa.Array:
+    """A column in one piece, its dictionary decoded."""
+    array = column.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):
+        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+    return array.cast(undictionaried(array.type)) if pa.types.is_dictionary(array.type) else array
+
+
+def _fitted(values: Any, wanted: pa.DataType) -> Any:
+    if values.type == wanted:
+        return values
+    if pa.types.is_timestamp(wanted) and pa.types.is_timestamp(values.type) and wanted.tz is not None:
+        return values.cast(pa.timestamp("us", tz="UTC")).cast(wanted)
+    if pa.types.is_date(wanted):
+        return pc.cast(values, wanted, safe=False)
+    return values.cast(wanted)

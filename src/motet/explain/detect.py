@@ -1,0 +1,175 @@
+"""What a plan says of detection, as plain data and as text: the graph of joins, and what each query reads of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from motet.engine import Program
+from motet.engine.detect.program import DetectBranch
+from motet.explain.words import count
+from motet.language.printer import expression_text, pattern_text, window_text
+from motet.model.expression import Expression, variables
+from motet.model.names import renamed
+from motet.optimizer.detect import planner
+from motet.plan.detect.build import Builder, PlannedQuery
+from motet.plan.detect.cost import Rates, guess
+from motet.plan.detect.nodes import JoinNode, LeafNode, LoopNode, Node, UnionNode, in_order, inputs
+from motet.statistics.symbols import symbol_text
+from motet.template.symbols import Symbol
+
+
+def describe_detect(branch: DetectBranch, program: Program, counts: Mapping[str, int] | None) -> dict[str, Any]:
+    """The graph of joins of a branch as it would be planned for so many events of each type."""
+    rates = Rates(_symbol_counts(branch, counts)) if counts else Rates()
+    builder = Builder(planner(program.options.optimizer, rates))
+    planned = [builder.plan(query) for query in branch.queries]
+    nodes = in_order(reading.root for each in planned for reading in each.readings)
+    number = {node: at for at, node in enumerate(nodes, 1)}
+    serves = _serves(planned)
+    return {
+        "partition": list(branch.partition),
+        "columns": list(branch.columns),
+        "types": None if branch.types is None else sorted(branch.types),
+        "rows": None if counts is None else _rows_read(branch, counts),
+        "halo_us": branch.halo,
+        "combined": branch.needs_combine,
+        "nodes": [
+            {
+                "node": number[node],
+                **describe_node(node),
+                "reads": [number[each] for each in inputs(node)],
+                "queries": serves[node],
+            }
+            for node in nodes
+        ],
+        "queries": [describe_query(each, number) for each in planned],
+    }
+
+
+def _symbol_counts(branch: DetectBranch, counts: Mapping[str, int]) -> dict[Symbol, float]:
+    found = {}
+    for symbol in branch.symbols:
+        rows = float(counts.get(symbol.type, sum(counts.values()) / 2))
+        for condition in symbol.conditions:
+            rows *= guess(condition)
+        found[symbol] = rows
+    return found
+
+
+def _rows_read(branch: DetectBranch, counts: Mapping[str, int]) -> int:
+    return sum(rows for type, rows in counts.items() if branch.types is None or type in branch.types)
+
+
+def _serves(planned: list[PlannedQuery]) -> dict[Node, list[str]]:
+    """The queries that each node works for."""
+    found: dict[Node, list[str]] = {}
+    for each in planned:
+        for node in in_order(reading.root for reading in each.readings):
+            found.setdefault(node, []).append(each.query.query.name)
+    return found
+
+
+def describe_query(planned: PlannedQuery, number: Mapping[Node, int]) -> dict[str, Any]:
+    """A query as the plan sees it: how its matches are found, and why they have to be."""
+    compiled, query = planned.query, planned.query.query
+    residual = sorted({at for reading in planned.readings for at in reading.residual})
+    return {
+        "name": query.name,
+        "pattern": pattern_text(query.pattern),
+        "window": None if query.window is None else window_text(query.window),
+        "group_by": list(query.group_by),
+        "policy": str(query.policy),
+        "way": "compact graph" if compiled.compact else "joins",
+        "aggregated": query.is_aggregate,
+        "reason": compiled.reason or None,
+        "nodes": [number[reading.root] for reading in planned.readings],
+        "on_matches": [expression_text(compiled.whole[at]) for at in residual],
+    }
+
+
+def describe_node(node: Node) -> dict[str, Any]:
+    """What a node finds."""
+    match node:
+        case LeafNode(symbol):
+            return {"kind": "leaf", "finds": symbol_text(symbol)}
+        case UnionNode():
+            return {"kind": "union", "finds": "any of its inputs"}
+        case LoopNode(items, firsts, lasts, edges):
+            return {
+                "kind": "paths",
+                "finds": "paths over " + ", ".join(_item_text(item) for item in items),
+                "steps": [[edge.source + 1, edge.target + 1] for edge in edges],
+                "begins": [item + 1 for item in sorted(firsts)],
+                "ends": [item + 1 for item in sorted(lasts)],
+                "tests": sorted({test_text(test) for edge in edges for test in edge.tests}),
+                "absent": sorted({symbol_text(s) for edge in edges for way in edge.ways for s in way}),
+            }
+        case JoinNode():
+            order = [f"e{a + 1} before e{b + 1}" for a, b in sorted(_direct(node.order))]
+            gaps = [
+                f"no {symbol_text(gap.symbol)} between {_names(gap.after)} and {_names(gap.before)}"
+                for gap in node.new_gaps
+            ]
+            return {
+                "kind": "join",
+                "finds": ", ".join(f"{_item_text(item)} e{at}" for at, item in enumerate(node.items, 1)),
+                "order": order,
+                "tests": [test_text(test) for test in node.new_tests],
+                "absent": gaps,
+            }
+
+
+def _direct(order: frozenset[tuple[int, int]]) -> set[tuple[int, int]]:
+    """Pairs in order with nothing between them."""
+    return {(a, b) for a, b in order if not any((a, c) in order and (c, b) in order for c, _ in order)}
+
+
+def _names(items: frozenset[int]) -> str:
+    return " and ".join(f"e{item + 1}" for item in sorted(items))
+
+
+def _item_text(item: Node) -> str:
+    return (
+        symbol_text(item.symbol) if isinstance(item, LeafNode) else "(loop)" if isinstance(item, LoopNode) else "(AND)"
+    )
+
+
+def test_text(test: Expression) -> str:
+    """A test with its items as e1, e2, ..."""
+    return expression_text(renamed(test, {name: f"e{int(name) + 1}" for name in variables(test)}))
+
+
+def detect_lines(name: str, branch: dict[str, Any], rows: int | None) -> Iterator[str]:
+    """The text of a branch that detects."""
+    partition = ", ".join(branch["partition"])
+    yield f"branch {name}: matches among " + (f"events that agree on {partition}" if partition else "all events")
+    yield f"  reads {', '.join(branch['columns'])}"
+    types = "any type" if branch["types"] is None else "types " + ", ".join(branch["types"])
+    yield f"  rows of {types}" + (f": {branch['rows']:,} of {rows:,} ({branch['rows'] / rows:.0%})" if rows else "")
+    shared = sum(len(node["queries"]) > 1 and node["kind"] != "leaf" for node in branch["nodes"])
+    yield f"  {count(len(branch['nodes']), 'node')}, {shared} beyond leaves shared among queries"
+    for node in branch["nodes"]:
+        yield from node_lines(node)
+    for query in branch["queries"]:
+        yield from query_lines(query)
+
+
+def node_lines(node: dict[str, Any]) -> Iterator[str]:
+    reads = f" of {' and '.join(map(str, node['reads']))}" if node["reads"] else ""
+    serves = f"  [{', '.join(node['queries'])}]" if len(node["queries"]) > 1 else ""
+    yield f"    node {node['node']}: {node['kind']}{reads}: {node['finds']}{serves}"
+    tested = [*node.get("order", ()), *node.get("tests", ()), *node.get("absent", ())]
+    if tested:
+        yield f"      {', '.join(tested)}"
+
+
+def query_lines(query: dict[str, Any]) -> Iterator[str]:
+    window = f" {query['window']}" if query["window"] else ""
+    group = f" GROUP BY {', '.join(query['group_by'])}" if query["group_by"] else ""
+    nodes = " or ".join(f"node {node}" for node in query["nodes"])
+    yield f"    {query['name']}: matches of {query['pattern']}{group}{window} by {query['way']}, from {nodes}"
+    if query["on_matches"]:
+        yield f"      then on each match: {', '.join(query['on_matches'])}"
+    if query["aggregated"]:
+        yield f"      aggregated after detection: {query['reason']}"

@@ -1,0 +1,115 @@
+"""Instances of patterns in columns: what joins and paths read and write, and the tests they share."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motet.kernels.jit import kernel
+from motet.kernels.stack import Code, Scope, Stack, Values, compares, is_true
+
+Ints = NDArray[np.int64]
+Codes = NDArray[np.int32]
+
+LONG_AGO = np.int64(-(2**62))
+
+
+class Instances(NamedTuple):
+    """Instances of a node, by key and then last time.
+
+    `columns` holds what each item is bound to: an event, or a bundle of them (see `Bundles`); `end` is its last event.
+    """
+
+    columns: NDArray[np.int64]
+    first: Ints
+    last: Ints
+    end: Ints
+    offsets: Ints
+
+
+class Bundles(NamedTuple):
+    """What items may be bound to: events by their number, then bundles of events (paths, blocks) after them.
+
+    Bundle b, counted from the number of events on, binds the positions and events `begin[b]` to `begin[b + 1]`.
+    """
+
+    first: Ints
+    last: Ints
+    begin: Ints
+    position: Codes
+    event: Ints
+    events: int
+
+
+class Absences(NamedTuple):
+    """The events of each absence, by key: absence a has in key k those from `offsets[a, k]` to `offsets[a, k + 1]`."""
+
+    offsets: NDArray[np.int64]
+    event: Ints
+    time: Ints
+
+
+class Tests(NamedTuple):
+    """Conditions to be tested on one combination: a comparison of two columns, or code.
+
+    A row of `table` is the comparison or -1; then slot, row of values, slot, row of values; or the number of the code.
+    """
+
+    table: NDArray[np.int32]
+    code: Code
+
+
+@kernel
+def after(times: Ints, begin: int, end: int, moment: int) -> int:
+    """The first place of a sorted stretch whose time is later than a moment. O(log n)."""
+    while begin < end:
+        middle = (begin + end) // 2
+        if times[middle] <= moment:
+            begin = middle + 1
+        else:
+            end = middle
+    return begin
+
+
+@kernel
+def occurs(absences: Absences, absence: int, key: int, since: int, until: int) -> bool:
+    """Whether an event of an absence lies strictly between two times. O(log n)."""
+    end = absences.offsets[absence, key + 1]
+    at = after(absences.time, absences.offsets[absence, key], end, since)
+    return at < end and absences.time[at] < until
+
+
+@kernel
+def passes(tests: Tests, number: int, values: Values, scope: Scope, stack: Stack) -> bool:
+    """Whether one test holds for the events chosen now."""
+    table = tests.table
+    comparison = table[number, 0]
+    if comparison < 0:
+        return is_true(tests.code, table[number, 1], values, scope, stack)
+    x = values.real[table[number, 2], scope.current[table[number, 1]]]
+    y = values.real[table[number, 4], scope.current[table[number, 3]]]
+    if np.isnan(x) or np.isnan(y):
+        return False
+    return compares(comparison, x < y, x == y)
+
+
+@kernel
+def share_event(bundles: Bundles, one: int, other: int) -> bool:
+    """Whether two items are bound to the same event."""
+    if one < bundles.events and other < bundles.events:
+        return one == other
+    if one < bundles.events:
+        one, other = other, one
+    b = one - bundles.events
+    for at in range(bundles.begin[b], bundles.begin[b + 1]):
+        if other < bundles.events:
+            if bundles.event[at] == other:
+                return True
+        else:
+            o = other - bundles.events
+            for beside in range(bundles.begin[o], bundles.begin[o + 1]):
+                if bundles.event[at] == bundles.event[beside]:
+                    return True
+    return False

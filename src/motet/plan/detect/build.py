@@ -1,0 +1,305 @@
+"""From readings of queries to a graph of shared nodes, by trees that an optimizer chooses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import TypeVar
+
+from motet.model.expression import At, Attribute, Expression, KleeneAggregate, attributes, variables, walk
+from motet.model.names import renamed, rewritten
+from motet.plan.detect.nodes import Edge, Gap, ItemNode, JoinNode, LeafNode, LoopNode, Node, UnionNode
+from motet.plan.detect.query import DetectQuery
+from motet.template.readings import Block, Item, Leaf, Line, Loop, Reading, positions_of_item
+from motet.template.symbols import Symbol
+
+# A tree over the numbers of items: a number, or two trees.
+JoinTree = int | tuple["JoinTree", "JoinTree"]
+N = TypeVar("N", bound=Node)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a tree is to be built over: items, the pairs in order, and the tests, each over some of the items."""
+
+    items: tuple[ItemNode, ...]
+    order: frozenset[tuple[int, int]]
+    tests: frozenset[Expression]
+    gaps: frozenset[Gap]
+    within: int  # how far apart first and last may be in microseconds; 0 where that is not known
+
+
+ChooseTree = Callable[[Parts], JoinTree]
+# What two neighbours in a loop must satisfy, by the items they are bound to.
+EdgeTests = Mapping[tuple[int, int], frozenset[Expression]]
+
+
+@dataclass(frozen=True)
+class PlannedReading:
+    """A reading of a query and the node that finds it. Column c of the node's instances has the positions
+    `positions[places[c]]` and on; `residual` are the conditions that remain to be tested on whole matches.
+    """
+
+    reading: Reading
+    root: Node
+    positions: tuple[int, ...]
+    places: tuple[int, ...]
+    residual: tuple[int, ...]
+    deferred: tuple[tuple[int, frozenset[int], frozenset[int]], ...]  # absence, positions before and after the gap
+
+
+@dataclass(frozen=True)
+class PlannedQuery:
+    """A query with the nodes that find its readings."""
+
+    query: DetectQuery
+    readings: tuple[PlannedReading, ...]
+
+
+@dataclass
+class Builder:
+    """Builds the nodes of many queries, equal ones once."""
+
+    choose: ChooseTree
+    nodes: dict[Node, Node] = field(default_factory=dict)
+
+    def plan(self, query: DetectQuery) -> PlannedQuery:
+        """The nodes for one query."""
+        return PlannedQuery(query, tuple(self._reading(reading, query) for reading in query.readings))
+
+    def _once(self, node: N) -> N:
+        found = self.nodes.setdefault(node, node)
+        assert isinstance(found, type(node))
+        return found
+
+    def _reading(self, reading: Reading, query: DetectQuery) -> PlannedReading:
+        items = sorted(reading.items, key=lambda item: min(positions_of_item(item)))
+        tests, residual = _tests_of(items, query)
+        deferred = tuple(
+            (guard.absence, _all_positions(guard.after), _all_positions(guard.before))
+            for guard in sorted(reading.guards, key=repr)
+            if not query.is_free(guard.absence)
+        )
+        bound = _all_positions(reading.items)
+        edge_tests = {item: _edge_tests(item, bound, query, residual) for item in items}
+        root, columns = self._root(items, reading, query, tests, edge_tests)
+        places = tuple(sum(map(len, columns[:at])) for at in range(len(columns)))
+        flat = tuple(position for column in columns for position in column)
+        return PlannedReading(reading, root, flat, places, tuple(residual), deferred)
+
+    def _root(
+        self,
+        items: Sequence[Item],
+        reading: Reading,
+        query: DetectQuery,
+        tests: frozenset[Expression],
+        edge_tests: Mapping[Item, EdgeTests],
+    ) -> tuple[Node, list[tuple[int, ...]]]:
+        """The node of a reading, and the positions that each of its items counts by."""
+        built = [self._item(item, query, edge_tests.get(item, {})) for item in items]
+        columns = [positions for _, positions in built]
+        number = {item: at for at, item in enumerate(items)}
+        within = 0 if query.span.ranked else query.span.within
+        order = frozenset((number[a], number[b]) for a, b in reading.order)
+        gaps = set()
+        for guard in reading.guards:
+            if query.is_free(guard.absence):
+                after, before = ({number[item] for item in side} for side in (guard.after, guard.before))
+                # Of items in order only the last before the gap and the first after it matter.
+                last = frozenset(a for a in after if not any((a, other) in order for other in after))
+                first = frozenset(b for b in before if not any((other, b) in order for other in before))
+                gaps.add(Gap(query.absent[guard.absence], last, first))
+        parts = Parts(tuple(node for node, _ in built), order, tests, frozenset(gaps), within)
+        if len(items) == 1:
+            return parts.items[0], columns
+        return self._join(self.choose(parts), parts)[0], columns
+
+    def _item(self, item: Item, query: DetectQuery, tests: EdgeTests) -> tuple[ItemNode, tuple[int, ...]]:
+        match item:
+            case Leaf(position):
+                return self._once(LeafNode(query.symbols[position])), (position,)
+            case Loop(line, firsts, lasts):
+                return self._loop(line, firsts, lasts, query, tests)
+
+    def _loop(
+        self,
+        line: Line,
+        firsts: frozenset[int],
+        lasts: frozenset[int],
+        query: DetectQuery,
+        tests: EdgeTests,
+    ) -> tuple[LoopNode, tuple[int, ...]]:
+        items: list[LeafNode | UnionNode] = []
+        positions: list[tuple[int, ...]] = []
+        for item in line.items:
+            match item:
+                case Leaf(position):
+                    items.append(self._once(LeafNode(query.symbols[position])))
+                    positions.append((position,))
+                case Block(readings):
+                    own = tuple(
+                        sorted(position for each in readings for i in each.items for position in positions_of_item(i))
+                    )
+                    own = tuple(dict.fromkeys(own))
+                    items.append(self._union(readings, own, query))
+                    positions.append(own)
+        edges = tuple(
+            Edge(p, q, self._ways(line, (p, q), query), tests.get((p, q), frozenset())) for p, q in sorted(line.follow)
+        )
+        places = tuple(sum(map(len, positions[:at])) for at in range(len(positions)))
+        node = self._once(LoopNode(tuple(items), firsts, lasts, edges, places))
+        return node, tuple(position for own in positions for position in own)
+
+    def _ways(self, line: Line, edge: tuple[int, int], query: DetectQuery) -> frozenset[frozenset[Symbol]]:
+        """The ways to cross a gap; free here where one of them depends on bound events: that is tested later."""
+        ways = line.follow[edge]
+        if frozenset() in ways or any(not query.is_free(absence) for guards in ways for absence in guards):
+            return frozenset()
+        return frozenset(frozenset(query.absent[absence] for absence in guards) for guards in ways)
+
+    def _union(self, readings: Sequence[Reading], own: tuple[int, ...], query: DetectQuery) -> UnionNode:
+        parts = []
+        for reading in readings:
+            items = sorted(reading.items, key=lambda item: min(positions_of_item(item)))
+            root, columns = self._root(items, reading, query, frozenset(), {})
+            parts.append((root, tuple(own.index(position) for column in columns for position in column)))
+        return self._once(UnionNode(tuple(parts)))
+
+    def _join(self, tree: JoinTree, parts: Parts) -> tuple[Node, tuple[int, ...]]:
+        """The node of a tree, and the items of the reading that it binds."""
+        if isinstance(tree, int):
+            return parts.items[tree], (tree,)
+        (left, left_items), (right, right_items) = self._join(tree[0], parts), self._join(tree[1], parts)
+        # The inner side is searched by its last time: best the one that comes first, or a leaf.
+        left_is_inner = not _all_before(right_items, left_items, parts.order) and (
+            _all_before(left_items, right_items, parts.order) or isinstance(left, LeafNode)
+        )
+        if left_is_inner:
+            inner, inner_items, outer, outer_items = left, left_items, right, right_items
+        else:
+            inner, inner_items, outer, outer_items = right, right_items, left, left_items
+        bound = tuple(sorted((*left_items, *right_items)))
+        number = {item: at for at, item in enumerate(bound)}
+        sides = (frozenset(left_items), frozenset(right_items))
+        tests, new_tests = set(), []
+        for test in sorted(parts.tests, key=repr):
+            used = frozenset(int(name) for name in variables(test))
+            if used <= set(bound):
+                own = renamed(test, {str(item): str(at) for item, at in number.items()})
+                tests.add(own)
+                if not any(used <= side for side in sides):
+                    new_tests.append(own)
+        gaps, new_gaps = set(), []
+        for gap in sorted(parts.gaps, key=repr):
+            used = gap.after | gap.before
+            if used <= set(bound):
+                moved = Gap(
+                    gap.symbol, frozenset(number[i] for i in gap.after), frozenset(number[i] for i in gap.before)
+                )
+                gaps.add(moved)
+                if not any(used <= side for side in sides):
+                    new_gaps.append(moved)
+        node = JoinNode(
+            items=tuple(parts.items[item] for item in bound),
+            order=frozenset((number[a], number[b]) for a, b in parts.order if a in number and b in number),
+            tests=frozenset(tests),
+            gaps=frozenset(gaps),
+            outer=outer,
+            inner=inner,
+            outer_items=tuple(number[item] for item in sorted(outer_items)),
+            inner_items=tuple(number[item] for item in sorted(inner_items)),
+            new_tests=tuple(new_tests),
+            new_gaps=tuple(new_gaps),
+        )
+        return self._once(node), bound
+
+
+def _all_before(ones: Sequence[int], others: Sequence[int], order: frozenset[tuple[int, int]]) -> bool:
+    return all((one, other) in order for one in ones for other in others)
+
+
+def _all_positions(items: frozenset[Item]) -> frozenset[int]:
+    return frozenset().union(*map(positions_of_item, items))
+
+
+def _tests_of(items: Sequence[Item], query: DetectQuery) -> tuple[frozenset[Expression], list[int]]:
+    """The tests a join can make, over items by number; and the conditions, by number, that need the whole match."""
+    tests: set[Expression] = set()
+    residual: list[int] = []
+    for at, condition in enumerate(query.whole):
+        owners = {
+            name: [n for n, item in enumerate(items) if positions_of_item(item) & query.slots[query.names[name]]]
+            for name in sorted(variables(condition))
+        }
+        read = attributes(condition)
+        if any(a.at is At.EACH and not owners[a.variable] for a in read):
+            continue  # it speaks of an event that this reading does not bind
+        plain = all(a.at is At.EACH for a in read) and not any(
+            isinstance(node, KleeneAggregate) for node in walk(condition)
+        )
+        leaves = all(isinstance(items[n], Leaf) for owned in owners.values() for n in owned)
+        if plain and leaves and owners:
+            for chosen in product(*owners.values()):
+                names = {name: str(n) for name, n in zip(owners, chosen, strict=True)}
+                tests.add(renamed(condition, names))
+        else:
+            residual.append(at)
+    return frozenset(tests), residual
+
+
+def _edge_tests(
+    item: Item, bound: frozenset[int], query: DetectQuery, residual: list[int]
+) -> dict[tuple[int, int], frozenset[Expression]]:
+    """Conditions on NEXT that can be tested on each step of a loop; they are taken off the residual ones."""
+    found: dict[tuple[int, int], set[Expression]] = {}
+    if not isinstance(item, Loop):
+        return {}
+    line = item.line
+    followers: dict[int, set[int]] = {}
+    for p, q in line.follow:
+        followers.setdefault(p, set()).add(q)
+    for at in list(residual):
+        condition = query.whole[at]
+        read = attributes(condition)
+        names = variables(condition)
+        if len(names) != 1 or any(isinstance(node, KleeneAggregate) for node in walk(condition)):
+            continue
+        if {a.at for a in read} != {At.EACH, At.NEXT}:
+            continue
+        (name,) = names
+        slot = query.slots[query.names[name]] & bound
+        own = {n for n, inner in enumerate(line.items) if isinstance(inner, Leaf) and inner.position in slot}
+        inside = {position for n in own if isinstance(leaf := line.items[n], Leaf) for position in (leaf.position,)}
+        if inside != slot or _comes_back(followers, own):
+            continue
+        residual.remove(at)
+        test = renamed(condition, {name: "0"})
+        for p, q in line.follow:
+            if p in own and q in own:
+                found.setdefault((p, q), set()).add(_as_neighbours(test))
+    return {edge: frozenset(tests) for edge, tests in found.items()}
+
+
+def _as_neighbours(test: Expression) -> Expression:
+    """A test of an event and NEXT of it as one of two events, "0" and "1"."""
+
+    def apart(leaf: Attribute | KleeneAggregate) -> Expression:
+        assert isinstance(leaf, Attribute)
+        return Attribute("1" if leaf.at is At.NEXT else "0", leaf.name)
+
+    return rewritten(test, apart)
+
+
+def _comes_back(followers: Mapping[int, set[int]], own: set[int]) -> bool:
+    """Whether something else can be bound between two events of the same variable."""
+    pending = [q for p in own for q in followers.get(p, ()) if q not in own]
+    seen: set[int] = set()
+    while pending:
+        item = pending.pop()
+        if item in own:
+            return True
+        if item not in seen:
+            seen.add(item)
+            pending += followers.get(item, ())
+    return False

@@ -1,0 +1,115 @@
+"""What a join tree costs: how many instances each of its nodes makes, and how many pairs it looks at for them.
+
+The expected number of instances is that of the multi-pattern paper (section 3.3): rates, windows and selectivities
+multiplied; here also the share of combinations that are in order, since only those are ever looked at.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+
+from motet.model.expression import Comparison, Expression, Inverse, IsNull, Like, Logical, Membership, variables
+from motet.plan.detect.build import Parts
+from motet.plan.detect.nodes import ItemNode, LeafNode, LoopNode
+from motet.template.symbols import Symbol
+
+MOST_PATHS = 1e7
+
+
+@dataclass(frozen=True)
+class Rates:
+    """How many events of each symbol there are, over how long in microseconds and how many keys, and how often tests
+    hold where that was measured. Without counts all symbols are taken to be as frequent.
+    """
+
+    counts: Mapping[Symbol, float] = field(default_factory=dict)
+    duration: float = 1.0
+    keys: int = 1
+    selectivity: Mapping[Expression, float] = field(default_factory=dict)
+
+    def of_symbol(self, symbol: Symbol) -> float:
+        return max(self.counts.get(symbol, 1000.0 if not self.counts else 0.0), 1e-3)
+
+    def of_test(self, test: Expression) -> float:
+        """The share of combinations that satisfy a test."""
+        measured = self.selectivity.get(test)
+        return guess(test) if measured is None else max(measured, 1e-4)
+
+
+def guess(test: Expression) -> float:
+    """The share of events that satisfy a condition of which nothing is known."""
+    match test:
+        case Comparison("="):
+            return 0.1
+        case Comparison("!="):
+            return 0.9
+        case Comparison():
+            return 0.4
+        case Logical("AND", parts):
+            return math.prod(map(guess, parts))
+        case Logical(_, parts):
+            return 1 - math.prod(1 - guess(part) for part in parts)
+        case Inverse(operand):
+            return 1 - guess(operand)
+        case IsNull(_, negated):
+            return 0.9 if negated else 0.1
+        case Membership(_, options, negated):
+            share = min(0.1 * len(options), 0.9)
+            return 1 - share if negated else share
+        case Like(_, _, negated):
+            return 0.8 if negated else 0.2
+    return 0.5
+
+
+@dataclass
+class Sizes:
+    """The expected number of instances of any set of a reading's items."""
+
+    parts: Parts
+    rates: Rates
+    known: dict[frozenset[int], float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.share = min(self.parts.within / self.rates.duration, 1.0) if self.parts.within else 1.0
+        self.tests = [(frozenset(int(n) for n in variables(test)), test) for test in self.parts.tests]
+        self.extensions = cache(self._extensions)
+
+    def of(self, items: frozenset[int]) -> float:
+        """Instances in all."""
+        if items not in self.known:
+            selectivity = math.prod(self.rates.of_test(test) for used, test in self.tests if used <= items)
+            self.known[items] = self._combinations(items) * selectivity
+        return self.known[items]
+
+    def looked_at(self, left: frozenset[int], right: frozenset[int]) -> float:
+        """Pairs that joining two sets looks at."""
+        together = self._combinations(left | right)
+        seen = self._combinations(left) * self._combinations(right)
+        return self.of(left) * self.of(right) * together / max(seen, 1e-300)
+
+    def _combinations(self, items: frozenset[int]) -> float:
+        """Combinations in the window and in order."""
+        keys = self.rates.keys
+        per_key = math.prod(self.of_item(self.parts.items[item]) / keys for item in items)
+        in_order = self.extensions(items) / math.factorial(len(items))
+        return float(keys * per_key * self.share ** (len(items) - 1) * in_order)
+
+    def _extensions(self, items: frozenset[int]) -> int:
+        """In how many orders the items may come."""
+        if len(items) <= 1:
+            return 1
+        last = [i for i in items if not any((i, other) in self.parts.order for other in items)]
+        return sum(self.extensions(items - {i}) for i in last)
+
+    def of_item(self, item: ItemNode) -> float:
+        """Instances of one item; for a loop, the subsets of its events in a window, up to a limit."""
+        match item:
+            case LeafNode(symbol):
+                return self.rates.of_symbol(symbol)
+            case LoopNode(items):
+                events = sum(self.rates.of_symbol(each.symbol) for each in items if isinstance(each, LeafNode))
+                window = events / self.rates.keys * self.share
+                return float(max(events, 1.0) * min(2.0 ** min(window, 60.0), MOST_PATHS))

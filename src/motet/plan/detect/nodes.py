@@ -1,0 +1,110 @@
+"""Nodes of a detection plan: what they find is all they are told apart by, so equal ones are one for all queries.
+
+Variables do not occur in nodes: tests speak of items by their number in the node ("0", "1", ...), in the order in which
+they stand in the pattern. Windows do not either: a node serves queries with windows of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from motet.model.expression import Expression
+from motet.template.symbols import Symbol
+
+
+@dataclass(frozen=True, slots=True)
+class LeafNode:
+    """The events of a symbol."""
+
+    symbol: Symbol
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A step of a loop from one item to another: the ways to cross the gap, and what the two must satisfy.
+
+    In its tests "0" is the earlier event and "1" the later, or NEXT of "0".
+    """
+
+    source: int
+    target: int
+    ways: frozenset[frozenset[Symbol]]
+    tests: frozenset[Expression]
+
+
+@dataclass(frozen=True, slots=True)
+class LoopNode:
+    """Paths over items, by the edges between them."""
+
+    items: tuple[LeafNode | UnionNode, ...]
+    firsts: frozenset[int]
+    lasts: frozenset[int]
+    edges: tuple[Edge, ...]
+    places: tuple[int, ...] = field(compare=False)  # where the positions of each item begin
+
+
+@dataclass(frozen=True, slots=True)
+class UnionNode:
+    """Any of some nodes, each with the places its items' positions have in the union."""
+
+    parts: tuple[tuple[Node, tuple[int, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """No event of a symbol between the last of some items and the first of others."""
+
+    symbol: Symbol
+    after: frozenset[int]
+    before: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class JoinNode:
+    """Two nodes joined. `order` are pairs of items of which the first ends before the second begins; other pairs share
+    no event. `tests` and `gaps` are all that hold for its instances, those that its inputs saw to included.
+    """
+
+    items: tuple[LeafNode | LoopNode, ...]
+    order: frozenset[tuple[int, int]]
+    tests: frozenset[Expression]
+    gaps: frozenset[Gap]
+    outer: Node = field(compare=False)
+    inner: Node = field(compare=False)
+    outer_items: tuple[int, ...] = field(compare=False)
+    inner_items: tuple[int, ...] = field(compare=False)
+    new_tests: tuple[Expression, ...] = field(compare=False)
+    new_gaps: tuple[Gap, ...] = field(compare=False)
+
+
+ItemNode = LeafNode | LoopNode
+Node = LeafNode | LoopNode | UnionNode | JoinNode
+
+
+def inputs(node: Node) -> tuple[Node, ...]:
+    """The nodes a node reads."""
+    match node:
+        case LeafNode():
+            return ()
+        case LoopNode(items):
+            return items
+        case UnionNode(parts):
+            return tuple(part for part, _ in parts)
+        case JoinNode():
+            return (node.outer, node.inner)
+
+
+def in_order(roots: Iterator[Node]) -> list[Node]:
+    """All nodes below some roots, each once, inputs before what reads them."""
+    found: dict[Node, None] = {}
+
+    def visit(node: Node) -> None:
+        if node not in found:
+            for each in inputs(node):
+                visit(each)
+            found[node] = None
+
+    for root in roots:
+        visit(root)
+    return list(found)

@@ -1,0 +1,87 @@
+"""Queries that return matches on the command line: json lines, csv, parquet and tables, as they are found."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from tests.cli.conftest import Motet
+
+QUERY = """\
+QUERY rising
+RETURN a, b, b.x - a.x AS gain
+PATTERN SEQ(A a, B+ b_all, B b)
+WHERE a.x < b.x AND [key]
+WITHIN 10 s
+
+QUERY pairs
+RETURN COUNT(*)
+PATTERN SEQ(A, B)
+WITHIN 10 s SLIDE 10 s
+"""
+ROWS = [
+    {"query": "pairs", "window_start": 0, "window_end": 10, "group": {}, "values": {"COUNT(*)": 2}},
+    {
+        "query": "rising",
+        "start": 1,
+        "end": 3,
+        "match": {
+            "a": {"time": 1, "type": "A", "key": "u", "x": 1},
+            "b": {"time": 3, "type": "B", "key": "u", "x": 4},
+            "gain": 3,
+        },
+    },
+]
+
+
+@pytest.fixture
+def matching(tmp_path: Path) -> Path:
+    file = tmp_path / "matching.motet"
+    file.write_text(QUERY)
+    return file
+
+
+@pytest.mark.parametrize("engine", ["local", "oracle"])
+def test_matches_as_json_lines(motet: Motet, matching: Path, events: Path, engine: str) -> None:
+    outcome = motet("run", matching, "--events", events, "--engine", engine, "--format", "jsonl")
+    assert outcome.status == 0, outcome.stderr
+    rows = [json.loads(line) for line in outcome.stdout.splitlines()]
+    assert sorted(rows, key=lambda row: row["query"]) == ROWS
+
+
+def test_matches_in_parquet_are_typed_structs(motet: Motet, matching: Path, events: Path) -> None:
+    target = events.parent / "out.parquet"
+    outcome = motet("run", matching, "--events", events, "--output", target)
+    assert outcome.status == 0, outcome.stderr
+    table = pq.read_table(target)
+    assert str(table.schema.field("a").type) == "struct<time: int64, type: string, key: string, x: int64>"
+    (row,) = [row for row in table.to_pylist() if row["query"] == "rising"]
+    assert (row["b"]["x"], row["gain"]) == (4, 3)
+
+
+def test_matches_in_csv_and_in_a_table(motet: Motet, matching: Path, events: Path) -> None:
+    target = events.parent / "out.csv"
+    assert motet("run", matching, "--events", events, "--output", target).status == 0
+    assert '""x"": 4' in target.read_text()
+    outcome = motet("run", matching, "--events", events)
+    assert "{time: 3, type: B, key: u, x: 4}" in outcome.stdout
+
+
+def test_a_limit_is_a_run_that_failed_or_a_note(motet: Motet, events: Path) -> None:
+    file = events.parent / "all.motet"
+    file.write_text("QUERY all RETURN * PATTERN B b WITHIN 10 s")
+    failed = motet("run", file, "--events", events, "--match-limit", "1")
+    assert failed.status == 1
+    assert "query all: more than 1 matches in one window" in failed.stderr
+    cut = motet("run", file, "--events", events, "--match-limit", "1", "--on-limit", "truncate")
+    assert cut.status == 0
+    assert "not all matches of all were found" in cut.stderr
+
+
+def test_the_plan_of_matches_is_shown(motet: Motet, matching: Path, events: Path) -> None:
+    outcome = motet("plan", matching, "--events", events)
+    assert outcome.status == 0, outcome.stderr
+    assert "rising: matches of" in outcome.stdout
+    assert "e1.x < e3.x" in outcome.stdout

@@ -1,0 +1,75 @@
+"""Whatever the query, the detection engine gives the oracle's results on random workloads and streams."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, note
+from hypothesis import strategies as st
+
+from motet.engine import EventSchema, Options, compile_workload
+from motet.engine.local import run_batches, run_table
+from motet.errors import Diagnostic
+from motet.language.printer import to_text
+from motet.model.query import Query, Workload
+from motet.model.validate import problems
+from motet.plan.detect.query import compile_detect
+from motet.reference.tables import run_table as enumerate_table
+from motet.testing import STREAM_SCHEMA, assert_same_results, detection_queries, stream_table, streams, workloads
+
+Rows = list[dict[str, Any]]
+
+# What detection refuses, and says so.
+REFUSED = ("a NOT in a repeated AND", "too many")
+
+
+def is_valid(query: Query, workload: Workload) -> bool:
+    """Random conditions may ask for the NEXT of what is bound once."""
+    found = problems(replace(workload, queries=(query,)), EventSchema(STREAM_SCHEMA).kinds())
+    return not any(not problem.warning for problem in found)
+
+
+def taken(workload: Workload) -> Workload:
+    """The queries that detection takes."""
+    workload = replace(workload, queries=tuple(query for query in workload.queries if is_valid(query, workload)))
+    compiled = [compile_detect(number, workload, 1) for number in range(len(workload.queries))]
+    refused = [outcome.message for outcome in compiled if isinstance(outcome, Diagnostic)]
+    assert all(any(word in message for word in REFUSED) for message in refused), refused
+    kept = zip(workload.queries, compiled, strict=True)
+    return replace(workload, queries=tuple(query for query, found in kept if not isinstance(found, Diagnostic)))
+
+
+def engine_results(workload: Workload, table: pa.Table, **options: Any) -> pa.Table:
+    program = compile_workload(workload, EventSchema(table.schema), Options(**options))
+    return run_table(program, table).table
+
+
+@pytest.mark.parametrize("optimizer", ["auto", "none"])
+@given(query=detection_queries(), rows=streams())
+def test_any_query_gives_the_results_of_plain_enumeration(optimizer: str, query: Query, rows: Rows) -> None:
+    workload = taken(Workload((query,)))
+    note(to_text(workload))
+    table = stream_table(rows)
+    assert_same_results(engine_results(workload, table, optimizer=optimizer), enumerate_table(workload, table))
+
+
+@given(workload=workloads(min_queries=2, max_queries=6, detection=True), rows=streams())
+def test_queries_that_are_aggregated_and_detected_go_together(workload: Workload, rows: Rows) -> None:
+    workload = taken(workload)
+    note(to_text(workload))
+    table = stream_table(rows)
+    assert_same_results(engine_results(workload, table), enumerate_table(workload, table))
+
+
+@given(workload=workloads(min_queries=1, max_queries=3, detection=True), rows=streams(), chunk=st.integers(1, 6))
+def test_a_stream_run_in_chunks_gives_the_results_of_the_whole(workload: Workload, rows: Rows, chunk: int) -> None:
+    workload = taken(workload)
+    note(to_text(workload))
+    ordered = sorted(rows, key=lambda row: (row["time"] is None, row["time"]))
+    table = stream_table(ordered)
+    program = compile_workload(workload, EventSchema(table.schema))
+    batches = table.to_batches(max_chunksize=chunk)
+    assert_same_results(run_batches(program, batches, True, chunk_rows=chunk).table, run_table(program, table).table)

@@ -1,0 +1,39 @@
+"""AND: all parts in any order, ties allowed, no event twice."""
+
+from __future__ import annotations
+
+from tests.detect.cases import found
+
+
+def test_parts_come_in_any_order_and_may_tie() -> None:
+    # AND(A, B)
+    assert found("b1 a2 b2", "RETURN * PATTERN AND(A a, B b)") == ["a2 b1", "a2 b2"]
+
+
+def test_one_event_is_never_bound_twice() -> None:
+    # AND(A, A)
+    assert found("a1 a2", "RETURN * PATTERN AND(A x, A y)") == ["a1 a2", "a2 a1"]
+
+
+def test_an_and_in_a_sequence_lies_between_its_neighbours() -> None:
+    # SEQ(A, AND(B, C), D)
+    query = "RETURN * PATTERN SEQ(A a, AND(B b, C c), D d) WHERE b.x <= c.x"
+    assert found("a1 c1:9 c2:4 b3:3 d3 d4", query) == ["a1 b3 c2 d4"]
+
+
+def test_sequences_in_an_and_interleave() -> None:
+    # AND(SEQ(A, B), SEQ(C, D))
+    query = "RETURN * PATTERN AND(SEQ(A a, B b), SEQ(C c, D d)) WHERE a.x = d.x"
+    assert found("a1:1 c2 b3 d4:1 b5 d6:2", query) == ["a1 b3 c2 d4", "a1 b5 c2 d4"]
+
+
+def test_a_repeated_and_counts_each_match_once_however_it_is_read() -> None:
+    # (AND(A, B*))+: round one may hold b2 or not
+    assert found("a1 b2 a3", "RETURN * PATTERN (AND(A a, B* b))+") == [
+        "a1",
+        "a1 a3",
+        "a1 a3 b2",
+        "a1 b2",
+        "a3",
+        "a3 b2",
+    ]

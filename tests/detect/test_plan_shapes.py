@@ -1,0 +1,120 @@
+"""Whatever the tree by which a pattern is joined, the matches are the same; and the planner picks a good one."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+from unittest.mock import patch
+
+import pyarrow as pa
+from hypothesis import given, note
+from hypothesis import strategies as st
+
+from motet.engine import EventSchema, Options, compile_workload
+from motet.engine.local import run_table
+from motet.language import parse
+from motet.language.printer import to_text
+from motet.model.expression import Attribute, Comparison, Expression
+from motet.model.pattern import And, Event, Not, Pattern, Seq
+from motet.model.query import AllVariables, Query, Workload
+from motet.model.window import TimeWindow
+from motet.optimizer.detect import PLANNERS
+from motet.optimizer.detect.local import cheapest_tree
+from motet.plan.detect.build import JoinTree, Parts
+from motet.plan.detect.cost import Rates
+from motet.plan.detect.nodes import LeafNode
+from motet.reference.tables import run_table as enumerate_table
+from motet.template.symbols import Symbol
+from motet.testing import assert_same_results, stream_table, streams
+
+
+def random_tree(seed: int) -> Any:
+    """A planner that joins in any shape."""
+
+    def choose(parts: Parts) -> JoinTree:
+        dice = random.Random(seed)
+        trees: list[JoinTree] = list(range(len(parts.items)))
+        while len(trees) > 1:
+            dice.shuffle(trees)
+            trees = [(trees[0], trees[1]), *trees[2:]]
+        return trees[0]
+
+    return lambda rates: choose
+
+
+@st.composite
+def joined_queries(draw: st.DrawFn) -> Query:
+    """Four or five events in sequence and side by side, with conditions between any of them, and a NOT."""
+    types = [draw(st.sampled_from("ABCD")) for _ in range(draw(st.integers(4, 5)))]
+    events: list[Pattern] = [Event(type, f"v{at}") for at, type in enumerate(types)]
+    match draw(st.integers(0, 3)):
+        case 0:
+            pattern: Pattern = Seq(tuple(events))
+        case 1:
+            pattern = Seq((events[0], And(tuple(events[1:3])), *events[3:]))
+        case 2:
+            pattern = And((Seq(tuple(events[:2])), Seq(tuple(events[2:]))))
+        case _:
+            pattern = Seq((*events[:2], Not(Event("N", "n")), *events[2:]))
+    conditions: list[Expression] = []
+    for _ in range(draw(st.integers(1, 3))):
+        one, other = draw(st.lists(st.integers(0, len(types) - 1), min_size=2, max_size=2, unique=True))
+        sign = draw(st.sampled_from(["<", "<=", ">", "!=", "="]))
+        conditions.append(Comparison(sign, Attribute(f"v{one}", "x"), Attribute(f"v{other}", "x")))
+    window = TimeWindow(draw(st.integers(4, 12)), draw(st.sampled_from([None, None, 2])), ticks=True)
+    return Query("q", pattern, (AllVariables(),), tuple(conditions), window=window)
+
+
+@given(query=joined_queries(), rows=streams(types=("A", "B", "C", "D", "N")), seed=st.integers(0, 10_000))
+def test_every_tree_gives_the_results_of_plain_enumeration(query: Query, rows: list[Any], seed: int) -> None:
+    workload = Workload((query,))
+    note(to_text(workload))
+    table = stream_table(rows)
+    with patch.dict(PLANNERS, {"auto": random_tree(seed)}):
+        program = compile_workload(workload, EventSchema(table.schema), Options())
+        result = run_table(program, table).table
+    assert_same_results(result, enumerate_table(workload, table))
+
+
+def parts_of(order: set[tuple[int, int]], tests: list[Expression], count: int = 3) -> Parts:
+    items = tuple(LeafNode(Symbol("ABCDEFGHIJKLMNO"[at])) for at in range(count))
+    return Parts(items, frozenset(order), frozenset(tests), frozenset(), 10)
+
+
+def test_the_rarest_is_joined_first() -> None:
+    rates = Rates({Symbol("A"): 1000.0, Symbol("B"): 1000.0, Symbol("C"): 10.0}, duration=100.0)
+    in_sequence = parts_of({(0, 1), (1, 2), (0, 2)}, [])
+    tree = cheapest_tree(rates)(in_sequence)
+    assert isinstance(tree, tuple)
+    assert any(isinstance(side, tuple) and 2 in side for side in tree)
+
+
+def test_a_selective_condition_is_tested_first() -> None:
+    test = Comparison("=", Attribute("0", "x"), Attribute("2", "x"))
+    rates = Rates({Symbol(t): 1000.0 for t in "ABC"}, duration=100.0, selectivity={test: 0.001})
+    tree = cheapest_tree(rates)(parts_of({(0, 1), (1, 2), (0, 2)}, [test]))
+    assert isinstance(tree, tuple)
+    assert any(isinstance(side, tuple) and set(side) == {0, 2} for side in tree)
+
+
+def test_many_items_are_planned_without_trying_everything() -> None:
+    count = 15
+    order = {(a, b) for a in range(count) for b in range(a + 1, count)}
+    tree = cheapest_tree(Rates())(parts_of(order, [], count))
+    assert _leaves(tree) == set(range(count))
+
+
+def _leaves(tree: JoinTree) -> set[int]:
+    return {tree} if isinstance(tree, int) else _leaves(tree[0]) | _leaves(tree[1])
+
+
+def test_a_pattern_with_more_alternatives_than_are_listed_is_walked_as_one_graph() -> None:
+    optional = ", ".join(f"A{at}? v{at}" for at in range(8))
+    query = f"RETURN * PATTERN SEQ({optional}, B b) WHERE v0.x < b.x"
+    rows = [{"time": 1, "type": "A0", "x": 1}, {"time": 2, "type": "A5", "x": 1}, {"time": 3, "type": "B", "x": 0}]
+    rows.append({"time": 4, "type": "B", "x": 2})
+    table = pa.Table.from_pylist(rows)
+    workload = parse(query)
+    program = compile_workload(workload, EventSchema(table.schema))
+    assert program.detected[0].compact
+    assert_same_results(run_table(program, table).table, enumerate_table(workload, table))

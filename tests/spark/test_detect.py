@@ -1,0 +1,62 @@
+"""Matches on Spark: the same as in process and by the oracle, on random workloads and on keys that are cut by time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, note, settings
+from pyspark.sql import SparkSession
+from tests.detect.test_against_oracle import taken
+
+from motet.engine import EventSchema, compile_workload
+from motet.engine.local import run_table
+from motet.language import parse
+from motet.language.printer import to_text
+from motet.model.query import Workload
+from motet.reference.tables import run_table as enumerate_table
+from motet.spark.batch import run
+from motet.testing import STREAM_SCHEMA, assert_same_results, stream_table, streams, workloads
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def session(spark: SparkSession) -> SparkSession:
+    return spark
+
+
+def test_local_spark_and_oracle_agree_on_matches(session: SparkSession) -> None:
+    # Match queries, aggregates after detection and online aggregates, several partitionings, ties and nulls.
+    @settings(max_examples=8)
+    @given(workload=workloads(min_queries=8, max_queries=10, detection=True), rows=streams())
+    def check(workload: Workload, rows: list[dict[str, Any]]) -> None:
+        asked = taken(workload)
+        note(to_text(asked))
+        table = stream_table(rows)
+        expected = enumerate_table(asked, table)
+        assert_same_results(run_table(compile_workload(asked, EventSchema(STREAM_SCHEMA)), table).table, expected)
+        assert_same_results(run(session.createDataFrame(table), asked, partitions=2).result.toArrow(), expected)
+
+    check()
+
+
+def test_a_hot_key_is_cut_by_time_and_no_match_is_lost_or_found_twice(session: SparkSession) -> None:
+    rows = [{"time": t, "type": "AB"[t % 2], "k": "hot", "x": t * 7 % 11} for t in range(120_000)]
+    table = pa.Table.from_pylist(rows)
+    workload = parse("RETURN a, b PATTERN SEQ(A a, B b) WHERE [k] AND a.x < b.x WITHIN 4 s")
+    expected = run_table(compile_workload(workload, EventSchema(table.schema)), table).table
+    result = run(session.createDataFrame(table), workload, partitions=6).result.toArrow()
+    assert len(result) == len(expected) > 10_000
+    assert sorted(result.column("start").to_pylist()) == expected.column("start").to_pylist()
+
+
+def test_structs_of_matches_keep_the_types_of_columns(session: SparkSession) -> None:
+    frame = session.sql(
+        "SELECT timestamp'2024-01-01 10:00:00' AS time, 'A' AS type, CAST(1 AS INT) AS x, array(1, 2) AS more"
+    )
+    result = run(frame, parse("RETURN * PATTERN A a WHERE COUNT(a) > 0 WITHIN 1 min")).result
+    assert result.schema["a"].dataType.simpleString() == "struct<time:timestamp,type:string,x:int,more:array<int>>"
+    (row,) = result.collect()
+    assert (row["a"]["x"], row["a"]["more"]) == (1, [1, 2])
