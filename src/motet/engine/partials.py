@@ -162,7 +162,7 @@ def merge(program: Program, partials: pa.Table) -> pa.Table:
         if not compiled.combined:
             kept.append(partials.take(pa.array(rows)))
         elif compiled.swept:
-            kept.append(_swept(program, compiled, partials.take(pa.array(rows))))
+            kept.append(swept(program, compiled, partials.take(pa.array(rows))))
         else:
             kept.append(_summed(program, compiled, partials.take(pa.array(rows))))
     return pa.concat_tables(kept) if kept else partials
@@ -170,14 +170,14 @@ def merge(program: Program, partials: pa.Table) -> pa.Table:
 
 def merge_within(program: Program, partials: pa.Table) -> pa.Table:
     """Combine what one task has of each result; rows that a sweep over time will need are left as they are."""
-    swept = [compiled.number for compiled in program.queries.values() if compiled.swept]
-    if not swept:
+    to_sweep = [compiled.number for compiled in program.queries.values() if compiled.swept]
+    if not to_sweep:
         return merge(program, partials)
-    waits = pc.is_in(partials.column("query"), pa.array(swept, pa.int32()))
+    waits = pc.is_in(partials.column("query"), pa.array(to_sweep, pa.int32()))
     return pa.concat_tables([partials.filter(waits), merge(program, partials.filter(pc.invert(waits)))])
 
 
-def _group_codes(program: Program, compiled: CompiledQuery, table: pa.Table, names: Sequence[str]) -> NDArray[np.int64]:
+def group_codes(program: Program, table: pa.Table, names: Sequence[str]) -> NDArray[np.int64]:
     """One code per combination of the named attributes."""
     code = np.zeros(len(table), np.int64)
     for name in names:
@@ -191,7 +191,7 @@ def _group_codes(program: Program, compiled: CompiledQuery, table: pa.Table, nam
 
 
 def _summed(program: Program, compiled: CompiledQuery, table: pa.Table) -> pa.Table:
-    group = _group_codes(program, compiled, table, compiled.query.group_by)
+    group = group_codes(program, table, compiled.query.group_by)
     end = _numpy(table, "end")
     order = np.lexsort((end, group))
     new = np.flatnonzero(np.diff(group[order], prepend=-1).astype(bool) | np.diff(end[order], prepend=0).astype(bool))
@@ -203,10 +203,11 @@ def _summed(program: Program, compiled: CompiledQuery, table: pa.Table) -> pa.Ta
     return _with_totals(program, compiled, table.take(pa.array(order[new])), summed, layout, words)
 
 
-def _swept(program: Program, compiled: CompiledQuery, table: pa.Table) -> pa.Table:
-    group = _group_codes(program, compiled, table, compiled.query.group_by)
+def swept(program: Program, compiled: CompiledQuery, table: pa.Table) -> pa.Table:
+    """The sum over a query's partitions at each time at which one of them completes a match."""
+    group = group_codes(program, table, compiled.query.group_by)
     rest = [name for name in compiled.partition if name not in compiled.query.group_by]
-    part = _group_codes(program, compiled, table, rest)
+    part = group_codes(program, table, rest)
     end = _numpy(table, "end").astype(np.int64)
     order = np.lexsort((_numpy(table, "seq"), end, group)).astype(np.int64)
     new = np.flatnonzero(np.diff(group[order], prepend=-1))
@@ -218,8 +219,8 @@ def _swept(program: Program, compiled: CompiledQuery, table: pa.Table) -> pa.Tab
     parts = np.bincount(pair[0]).astype(np.int64)[group[order[new]]]
     done = _numpy(table, "done").astype(np.bool_)
     totals, layout, words = _totals_of(program, compiled, table)
-    shown, swept = sweep_groups(order, offsets, local, parts, end, done, totals, layout)
-    return _with_totals(program, compiled, table.take(pa.array(shown)), swept, layout, words)
+    shown, sums = sweep_groups(order, offsets, local, parts, end, done, totals, layout)
+    return _with_totals(program, compiled, table.take(pa.array(shown)), sums, layout, words)
 
 
 def _with_totals(

@@ -24,12 +24,13 @@ class Options:
 
     `counts`: 'double' where counts may exceed 64 bits. `windows`: 'panes' or 'stacks' force that strategy wherever
     it is possible. `optimizer`: 'none' runs every query alone, 'prefix' computes equal prefixes once; 'auto'
-    chooses.
+    chooses. `live`: the output mode of a stream ('append' or 'update'), or '' where the events are all there.
     """
 
     counts: str = "exact"
     windows: str = "auto"
     optimizer: str = "auto"
+    live: str = ""
 
 
 OPTIMIZERS = ("auto", "prefix", "none")
@@ -45,6 +46,7 @@ class Branch:
     types: frozenset[str] | None
     halo: int | None
     ranked: bool
+    spread: tuple[str, ...] = ()  # in a stream: rows that agree on these attributes must be kept together
 
     @property
     def queries(self) -> tuple[CompiledQuery, ...]:
@@ -183,23 +185,34 @@ def compile_workload(
     errors += [outcome for outcome in compiled if isinstance(outcome, Diagnostic)]
     if errors:
         raise QueryError(errors, workload.text, workload.origin)
-    groups: dict[tuple[str, ...], list[CompiledQuery]] = {}
+    groups: dict[tuple[tuple[str, ...], tuple[str, ...]], list[CompiledQuery]] = {}
     for outcome in compiled:
         assert isinstance(outcome, CompiledQuery)
-        groups.setdefault(outcome.partition, []).append(outcome)
+        groups.setdefault((outcome.partition, _spread(outcome, options)), []).append(outcome)
     definitions = {definition.name: definition.condition for definition in workload.definitions}
-    branches = tuple(_branch(partition, queries, schema, definitions, options) for partition, queries in groups.items())
+    branches = tuple(_branch(*key, queries, schema, definitions, options) for key, queries in groups.items())
     return Program(workload, schema, options, branches, tuple(problem for problem in found if problem.warning))
+
+
+def _spread(compiled: CompiledQuery, options: Options) -> tuple[str, ...]:
+    """In a stream, what combines partitions at every moment needs them in one place; sums of windows can be added up
+    later.
+    """
+    if not options.live:
+        return ()
+    at_once = compiled.swept or (compiled.combined and options.live == "update")
+    return tuple(sorted(compiled.query.group_by)) if at_once else compiled.partition
 
 
 def _branch(
     partition: tuple[str, ...],
+    spread: tuple[str, ...],
     queries: list[CompiledQuery],
     schema: EventSchema,
     definitions: Mapping[str, Expression],
     options: Options,
 ) -> Branch:
-    units = plan_units(queries, options.windows, share=options.optimizer != "none")
+    units = plan_units(queries, "live" if options.live else options.windows, share=options.optimizer != "none")
     symbols = {symbol for unit in units for symbol in unit.merged.symbols}
     ranked = any(compiled.span.ranked for compiled in queries)
     defined = {symbol.type for symbol in symbols if symbol.type in definitions}
@@ -216,6 +229,7 @@ def _branch(
         types=None if ranked or defined else frozenset(symbol.type for symbol in symbols),
         halo=_halo(queries),
         ranked=ranked,
+        spread=spread,
     )
 
 

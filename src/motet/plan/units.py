@@ -46,7 +46,8 @@ STACK_OVERHEAD = 10.0
 def strategy_of(compiled: CompiledQuery, forced: str = "auto") -> tuple[Strategy, int, int]:
     """The strategy for one query, with the width of its slots and how many are open at once.
 
-    `forced` is 'panes' or 'stacks' where the caller wants that one wherever it is possible.
+    `forced` is 'panes' or 'stacks' where the caller wants that one wherever it is possible, 'live' where the totals
+    have to be kept between runs.
     """
     span, automaton = compiled.span, compiled.automaton
     if compiled.adjacent:
@@ -62,7 +63,7 @@ def strategy_of(compiled: CompiledQuery, forced: str = "auto") -> tuple[Strategy
     else:
         pane = math.gcd(span.within, span.slide)
         slots = Strategy.PANES, pane, span.within // pane
-    if forced == "stacks" or (forced == "auto" and slots_cost(compiled, slots[2]) > stacks_cost(compiled)):
+    if forced == "stacks" or (forced in ("auto", "live") and slots_cost(compiled, slots[2]) > stacks_cost(compiled)):
         return Strategy.STACKS, 0, 0
     return slots
 

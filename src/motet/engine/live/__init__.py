@@ -1,0 +1,6 @@
+"""A workload over an endless stream: state that is carried from one micro-batch to the next."""
+
+from motet.engine.live.branch import Fed, LiveBranch
+from motet.engine.live.stream import Stream
+
+__all__ = ["Fed", "LiveBranch", "Stream"]

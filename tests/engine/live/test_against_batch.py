@@ -1,0 +1,77 @@
+"""A stream, however it is cut and disordered within the watermark, gives the results of the whole at once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import given, note
+from hypothesis import strategies as st
+
+from motet.engine import EventSchema, Options, compile_workload
+from motet.engine.live import Stream
+from motet.engine.local import run_table
+from motet.errors import Diagnostic
+from motet.kernels.tables import LONG_AGO
+from motet.language.printer import to_text
+from motet.model.query import Workload
+from motet.plan.compiled import compile_query
+from motet.reference.tables import run_table as enumerate_table
+from motet.testing import assert_same_results, stream_table, streams, workloads
+
+Rows = list[dict[str, Any]]
+SECOND = 1_000_000
+
+
+def endless(workload: Workload) -> Workload:
+    """The queries that can run on a stream: those with a window, of a kind that the engine takes."""
+    compiled = [compile_query(number, workload, SECOND) for number in range(len(workload.queries))]
+    kept = [
+        query
+        for query, outcome in zip(workload.queries, compiled, strict=True)
+        if query.window is not None and not isinstance(outcome, Diagnostic)
+    ]
+    return replace(workload, queries=tuple(kept))
+
+
+@st.composite
+def micro_batches(draw: st.DrawFn, rows: Rows) -> list[tuple[Rows, int]]:
+    """Rows in batches, each with the watermark it comes with: no row is before the watermark of its batch."""
+    delay = draw(st.integers(0, 6))
+    jitter = draw(st.lists(st.integers(0, delay), min_size=len(rows), max_size=len(rows)))
+    arrival = sorted(range(len(rows)), key=lambda at: (rows[at]["time"] or 0) + jitter[at])
+    cuts = sorted(draw(st.lists(st.integers(0, len(rows)), max_size=8)))
+    batches = []
+    newest: int | None = None
+    for first, last in zip([0, *cuts], [*cuts, len(rows)], strict=True):
+        batch = [rows[at] for at in arrival[first:last]]
+        watermark = int(LONG_AGO) if newest is None else (newest - delay) * SECOND
+        batches.append((batch, watermark))
+        times = [row["time"] for row in batch if row["time"] is not None]
+        newest = max([*times, *([newest] if newest is not None else [])], default=None)
+    return batches
+
+
+def answers(stream: Stream, batches: list[tuple[Rows, int]]) -> pa.Table:
+    found = []
+    for rows, watermark in batches:
+        answer = stream.feed(stream_table(rows), watermark)
+        assert answer.late == 0
+        found.append(answer.results)
+    return pa.concat_tables([*found, stream.finish().results])
+
+
+@given(workload=workloads(min_queries=1, max_queries=6), rows=streams(), data=st.data())
+def test_a_stream_gives_the_results_of_batch_and_oracle(workload: Workload, rows: Rows, data: st.DataObject) -> None:
+    workload = endless(workload)
+    if not workload.queries:
+        return
+    note(to_text(workload))
+    table = stream_table(rows)
+    expected = enumerate_table(workload, table)
+    schema = EventSchema(table.schema)
+    assert_same_results(run_table(compile_workload(workload, schema), table).table, expected)
+    batches = data.draw(micro_batches(rows))
+    stream = Stream(compile_workload(workload, schema, Options(live="append")))
+    assert_same_results(answers(stream, batches), expected)
