@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeGuard
 
 import pyarrow as pa
 
@@ -183,6 +184,8 @@ def compile_workload(
     compiled = [compile_query(number, workload, schema.tick) for number in range(len(workload.queries))]
     errors = [problem for problem in found if not problem.warning]
     errors += [outcome for outcome in compiled if isinstance(outcome, Diagnostic)]
+    if options.live:
+        errors += [_endless(outcome) for outcome in compiled if _is_endless(outcome)]
     if errors:
         raise QueryError(errors, workload.text, workload.origin)
     groups: dict[tuple[tuple[str, ...], tuple[str, ...]], list[CompiledQuery]] = {}
@@ -192,6 +195,15 @@ def compile_workload(
     definitions = {definition.name: definition.condition for definition in workload.definitions}
     branches = tuple(_branch(*key, queries, schema, definitions, options) for key, queries in groups.items())
     return Program(workload, schema, options, branches, tuple(problem for problem in found if problem.warning))
+
+
+def _is_endless(outcome: CompiledQuery | Diagnostic) -> TypeGuard[CompiledQuery]:
+    return isinstance(outcome, CompiledQuery) and outcome.span.within == 0
+
+
+def _endless(compiled: CompiledQuery) -> Diagnostic:
+    message = "without WITHIN the whole input is one window, and a stream never ends"
+    return Diagnostic(message, compiled.query.span, compiled.query.name, "add WITHIN, with or without SLIDE")
 
 
 def _spread(compiled: CompiledQuery, options: Options) -> tuple[str, ...]:

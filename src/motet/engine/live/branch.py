@@ -10,7 +10,9 @@ import pyarrow.compute as pc
 
 from motet.engine.encode import Encoded, key_codes
 from motet.engine.live.due import final_bounds, next_reports
+from motet.engine.live.fit import fit_rows, fit_values, plain_values
 from motet.engine.live.rows import Times, poisoned, sort_out, still_needed, times_of
+from motet.engine.live.saved import Saved, fingerprint, table_bytes
 from motet.engine.live.sweep import sweep_on
 from motet.engine.partials import finish, merge
 from motet.engine.program import Program
@@ -22,14 +24,14 @@ from motet.plan.compiled import CompiledQuery
 
 @dataclass(frozen=True)
 class Fed:
-    """What a micro-batch gave: final results, totals that other parts of the stream may have to be added to, and the
-    rows that took no part.
+    """What a micro-batch gave: final results, totals that other parts of the stream may have to be added to, the rows
+    that came too late, and how many could not be read.
     """
 
     results: pa.Table
     partials: pa.Table
     late: pa.Table
-    set_aside: pa.Table
+    set_aside: int
 
 
 class LiveBranch:
@@ -42,7 +44,7 @@ class LiveBranch:
     def __init__(self, program: Program, index: int, births: dict[int, int] | None = None) -> None:
         self.program = program
         self.branch = program.branches[index]
-        self.births = births or {}
+        self.births = dict(births or {})
         self.watermark = int(LONG_AGO)
         schema = pa.schema([program.schema.columns.field(name) for name in self.branch.columns])
         self.rows = schema.empty_table()
@@ -51,10 +53,10 @@ class LiveBranch:
     def feed(self, events: pa.Table, watermark: int) -> Fed:
         """Take in the rows of a micro-batch and move on to a watermark; rows before it are late."""
         watermark = max(watermark, self.watermark)
-        arrived = sort_out(events.select(self.branch.columns), self.branch, self.program.schema, watermark)
-        rows, aside = self.rows, arrived.set_aside
+        arrived = sort_out(events, self.branch, self.program.schema, watermark)
+        rows, aside = self.rows, len(arrived.set_aside)
         if len(arrived.usable):
-            rows = pa.concat_tables([rows, arrived.usable.cast(rows.schema)])
+            rows = pa.concat_tables([rows, arrived.usable.select(rows.column_names).cast(rows.schema)])
         times = times_of(rows, self.program.schema)
         try:
             partials = self._run(rows, times, watermark)
@@ -62,7 +64,7 @@ class LiveBranch:
             bad = poisoned(rows, self._evaluate)
             if not bad.any():
                 raise
-            aside = pa.concat_tables([aside, rows.filter(pa.array(bad)).cast(aside.schema)])
+            aside += int(bad.sum())
             rows, times = rows.filter(pa.array(~bad)), times[~bad]
             partials = self._run(rows, times, watermark)
         results, rest = self._settled(partials)
@@ -122,6 +124,36 @@ class LiveBranch:
         kept = still_needed(rows, times, self.branch.partition, watermark, watermark - longest, last)
         self.rows = rows if kept.all() else rows.filter(pa.array(kept)).combine_chunks()
         self.watermark = watermark
+
+    def save(self) -> bytes:
+        """The state as bytes, for `restore` by this or a later version, with this or another program."""
+        prints = {compiled.number: fingerprint(self.program, compiled) for compiled in self.branch.queries}
+        header = {
+            "watermark": self.watermark,
+            "queries": {prints[number]: self.births.get(number) for number in prints},
+        }
+        sections = {"rows": table_bytes(self.rows)}
+        for number, values in self.values.items():
+            own = plain_values(self.program, self.program.queries[number], values)
+            sections[f"values {prints[number]}"] = table_bytes(own)
+        return Saved(header, sections).to_bytes()
+
+    def restore(self, data: bytes) -> None:
+        """Go on from a saved state. Queries that it does not know begin where it ends."""
+        saved = Saved.from_bytes(data)
+        self.watermark = saved.header["watermark"]
+        rows = saved.table("rows")
+        newest = max(times_of(rows, self.program.schema).max(initial=LONG_AGO) + 1, self.watermark)
+        known = saved.header["queries"]
+        for compiled in self.branch.queries:
+            name = fingerprint(self.program, compiled)
+            birth = known.get(name) if name in known else int(newest)
+            if birth is not None:
+                self.births.setdefault(compiled.number, birth)
+            if f"values {name}" in saved.sections and compiled.number in self.values:
+                values = saved.table(f"values {name}")
+                self.values[compiled.number] = fit_values(self.program, compiled, values)
+        self.rows = fit_rows(rows, self.rows.schema)
 
     @property
     def waiting(self) -> int:

@@ -34,7 +34,7 @@ class Stream:
         combined = finish(self.program, merge(self.program, pa.concat_tables([part.partials for part in fed])))
         tables = [part.results for part in fed] + [combined]
         results = pa.concat_tables([table.replace_schema_metadata(None) for table in tables])
-        return Answer(results, max(len(part.late) for part in fed), max(len(part.set_aside) for part in fed))
+        return Answer(results, max(len(part.late) for part in fed), max(part.set_aside for part in fed))
 
     def finish(self) -> Answer:
         """The stream has ended: all that waits becomes final."""

@@ -1,0 +1,91 @@
+"""The stateful operator: one call of the engine for all keys of a bucket, its state as one value in Spark's store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql.streaming.stateful_processor import (
+    ExpiredTimerInfo,
+    StatefulProcessor,
+    StatefulProcessorHandle,
+    TimerValues,
+)
+
+from motet.engine import Program
+from motet.engine.live import Fed, LiveBranch
+from motet.kernels.tables import LONG_AGO
+from motet.spark.packing import FIRST, from_blob, to_blob
+
+# What an output row carries.
+RESULTS, PARTIALS, LATE = 0, 1, 2
+OUTPUT = "kind INT, body BINARY, late BIGINT, set_aside BIGINT, waiting BIGINT, state_bytes BIGINT"
+
+
+class BucketProcessor(StatefulProcessor):
+    """Feeds a bucket's rows to its branch; with no rows, a timer wakes it when the watermark makes results final."""
+
+    def __init__(self, program: Program, branches: dict[str, int], births: dict[int, int], keep_late: bool) -> None:
+        self.program = program
+        self.branches = branches
+        self.births = births
+        self.keep_late = keep_late
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.handle = handle
+        self.state = handle.getValueState("state", "state BINARY, timer BIGINT, waiting BIGINT")
+
+    def handleInputRows(  # noqa: N802
+        self, key: Any, rows: Iterator[pd.DataFrame], timerValues: TimerValues  # noqa: N803
+    ) -> Iterator[pd.DataFrame]:
+        blobs = [from_blob(blob) for frame in rows for blob in frame["rows"]]
+        yield from self._advance(key[0], blobs, timerValues.getCurrentWatermarkInMs())
+
+    def handleExpiredTimer(  # noqa: N802
+        self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo  # noqa: N803
+    ) -> Iterator[pd.DataFrame]:
+        yield from self._advance(key[0], [], timerValues.getCurrentWatermarkInMs())
+
+    def _advance(self, bucket: str, blobs: list[pa.Table], watermark_ms: int) -> Iterator[pd.DataFrame]:
+        branch = self.branches.get(bucket.rpartition("/")[0])
+        if branch is None:  # its queries are gone
+            self.state.clear()
+            return
+        live = LiveBranch(self.program, branch, self.births)
+        saved = self.state.get()
+        if saved is not None:
+            live.restore(bytes(saved[0]))
+        events = pa.concat_tables(blobs) if blobs else self.program.schema.columns.empty_table()
+        # Spark's watermark is 0 before there is one.
+        fed = live.feed(events, watermark_ms * 1000 if watermark_ms > 0 else int(LONG_AGO))
+        timer = self._wake_at(live, watermark_ms, saved[1] if saved is not None else -1)
+        state, waiting = live.save(), live.waiting
+        before = saved if saved is not None else (b"", -1, 0)
+        self.state.update((state, timer, waiting))
+        yield self._output(fed, waiting - before[2], len(state) - len(before[0]))
+
+    def _wake_at(self, live: LiveBranch, watermark_ms: int, registered: int) -> int:
+        """Keep one timer: Spark calls it once the watermark has reached it."""
+        wake = live.wake
+        wanted = -1 if wake is None else max(-(-wake // 1000), watermark_ms + 1)
+        if wanted != registered:
+            if registered > watermark_ms:
+                self.handle.deleteTimer(registered)
+            if wanted >= 0:
+                self.handle.registerTimer(wanted)
+        return wanted
+
+    def _output(self, fed: Fed, waiting: int, state_bytes: int) -> pd.DataFrame:
+        late = fed.late.filter(fed.late[FIRST]) if FIRST in fed.late.column_names else fed.late
+        bodies = [(RESULTS, fed.results), (PARTIALS, fed.partials)]
+        if self.keep_late:
+            bodies.append((LATE, late))
+        full = [(kind, to_blob(table)) for kind, table in bodies if len(table)] or [(RESULTS, None)]
+        counts = [(len(late), fed.set_aside, waiting, state_bytes)] + [(0, 0, 0, 0)] * (len(full) - 1)
+        rows = [(kind, body, *numbers) for (kind, body), numbers in zip(full, counts, strict=True)]
+        return pd.DataFrame(rows, columns=["kind", "body", "late", "set_aside", "waiting", "state_bytes"])
+
+    def close(self) -> None:
+        pass
