@@ -56,6 +56,7 @@ class Merged:
     negs: tuple[Symbol, ...]
     whole: tuple[tuple[str, str], ...]  # 'count', 'min', 'max'
     real: tuple[tuple[str, str], ...]  # 'sum', 'square'
+    nodes: tuple[tuple[int, ...], ...] = ()  # by query: where each node of its automaton is
 
     @property
     def symbols(self) -> frozenset[Symbol]:
@@ -215,6 +216,10 @@ def _quotient(
         negs=tuple(negs),
         whole=tuple(columns.whole),
         real=tuple(columns.real),
+        nodes=tuple(
+            tuple(block[start : start + len(compiled.automaton.fold)])
+            for start, compiled in zip(starts, queries, strict=True)
+        ),
     )
 
 

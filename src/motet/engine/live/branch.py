@@ -11,8 +11,10 @@ import pyarrow.compute as pc
 from motet.engine.encode import Encoded, key_codes
 from motet.engine.live.due import final_bounds, next_reports
 from motet.engine.live.fit import fit_rows, fit_values, plain_values
-from motet.engine.live.rows import Times, poisoned, sort_out, still_needed, times_of
+from motet.engine.live.keys import Keys
+from motet.engine.live.rows import Flags, Times, poisoned, sort_out, still_needed, times_of
 from motet.engine.live.saved import Saved, fingerprint, table_bytes
+from motet.engine.live.slots import LiveSlots, keeps_totals
 from motet.engine.live.sweep import sweep_on
 from motet.engine.partials import finish, merge
 from motet.engine.program import Program
@@ -48,6 +50,10 @@ class LiveBranch:
         self.watermark = int(LONG_AGO)
         schema = pa.schema([program.schema.columns.field(name) for name in self.branch.columns])
         self.rows = schema.empty_table()
+        self.keys = Keys(pa.schema([schema.field(name) for name in self.branch.partition]))
+        self.slots = [LiveSlots(program, unit) for unit in self.branch.units if keeps_totals(program, unit)]
+        self.rerun = [unit for unit in self.branch.units if not keeps_totals(program, unit)]
+        self.rerun_queries = [compiled for unit in self.rerun for compiled in unit.queries]
         self.values = {c.number: program.partial_schema.empty_table() for c in self.branch.queries if c.swept}
 
     def feed(self, events: pa.Table, watermark: int) -> Fed:
@@ -72,22 +78,31 @@ class LiveBranch:
         return Fed(results, rest, arrived.late, aside)
 
     def _run(self, rows: pa.Table, times: Times, watermark: int) -> pa.Table:
-        """Partial results that become final as the watermark moves, over the keys for which there may be any."""
-        before = self.watermark
+        """Partial results that become final as the watermark moves."""
+        new = (times >= self.watermark) & (times < watermark)
+        tables = self._run_again(rows, times, new, watermark) if self.rerun else []
+        if self.slots:
+            encoded = self._evaluate(rows.filter(pa.array(new)))
+            numbers = self.keys.numbers(encoded.keys, len(encoded.offsets) - 1)
+            tables += [
+                table for slots in self.slots for table in slots.advance(encoded, numbers, self.keys, watermark)
+            ]
+        return pa.concat_tables(tables) if tables else self.program.partial_schema.empty_table()
+
+    def _run_again(self, rows: pa.Table, times: Times, new: Flags, watermark: int) -> list[pa.Table]:
+        """Run the live windows of the keys that may have something to report."""
         codes, _, keys = key_codes(rows, self.branch.partition)
-        passed = times < watermark
-        calls = (times >= before) | (next_reports(self.branch.queries, times, before) <= watermark)
+        due = (times < watermark) & (next_reports(self.rerun_queries, times, self.watermark) <= watermark)
         active = np.zeros(keys, np.bool_)
-        active[codes[passed & calls]] = True
-        encoded = self._evaluate(rows.filter(pa.array(passed & active[codes])))
-        tables = [
+        active[codes[new | due]] = True
+        encoded = self._evaluate(rows.filter(pa.array((times < watermark) & active[codes])))
+        return [
             table
-            for unit in self.branch.units
+            for unit in self.rerun
             for table in unit_partials(
-                self.program, unit, encoded, final_bounds(unit.queries[0], before, watermark)
+                self.program, unit, encoded, final_bounds(unit.queries[0], self.watermark, watermark)
             )
         ]
-        return pa.concat_tables(tables) if tables else self.program.partial_schema.empty_table()
 
     def _evaluate(self, rows: pa.Table) -> Encoded:
         return encode_branch(self.program, self.branch, rows)
@@ -118,12 +133,23 @@ class LiveBranch:
 
     def _forget(self, rows: pa.Table, times: Times, watermark: int) -> None:
         """Keep what waits, and what a later result may depend on."""
-        spans = [compiled.span for compiled in self.branch.queries]
+        spans = [compiled.span for compiled in self.rerun_queries]
         longest = max((span.within for span in spans if not span.ranked), default=0)
         last = max((span.within for span in spans if span.ranked), default=0)
         kept = still_needed(rows, times, self.branch.partition, watermark, watermark - longest, last)
         self.rows = rows if kept.all() else rows.filter(pa.array(kept)).combine_chunks()
         self.watermark = watermark
+        self._forget_keys()
+
+    def _forget_keys(self) -> None:
+        """Keys of which nothing is kept are forgotten, once they are half of all."""
+        alive = np.zeros(self.keys.count, np.bool_)
+        for slots in self.slots:
+            alive[slots.keys] = True
+        if alive.sum() * 2 <= len(alive):
+            numbers = self.keys.keep(alive)
+            for slots in self.slots:
+                slots.renumber(numbers)
 
     def save(self) -> bytes:
         """The state as bytes, for `restore` by this or a later version, with this or another program."""
@@ -131,8 +157,11 @@ class LiveBranch:
         header = {
             "watermark": self.watermark,
             "queries": {prints[number]: self.births.get(number) for number in prints},
+            "units": [slots.describe() for slots in self.slots],
         }
-        sections = {"rows": table_bytes(self.rows)}
+        sections = {"rows": table_bytes(self.rows), "keys": table_bytes(self.keys.values)}
+        for place, slots in enumerate(self.slots):
+            sections |= {f"unit {place} {name}": body for name, body in slots.sections().items()}
         for number, values in self.values.items():
             own = plain_values(self.program, self.program.queries[number], values)
             sections[f"values {prints[number]}"] = table_bytes(own)
@@ -154,6 +183,11 @@ class LiveBranch:
                 values = saved.table(f"values {name}")
                 self.values[compiled.number] = fit_values(self.program, compiled, values)
         self.rows = fit_rows(rows, self.rows.schema)
+        self.keys.restore(saved.table("keys"))
+        for slots in self.slots:
+            for place, description in enumerate(saved.header["units"]):
+                if slots.restore(description, lambda name, place=place: saved.words(f"unit {place} {name}")):
+                    break
 
     @property
     def waiting(self) -> int:
@@ -164,9 +198,8 @@ class LiveBranch:
     def wake(self) -> int | None:
         """The least watermark at which there may be something to do without a further row."""
         times = times_of(self.rows, self.program.schema)
-        if not len(times):
-            return None
         waits = times[times >= self.watermark] + 1
-        reports = next_reports(self.branch.queries, times, self.watermark)
-        soonest = min(int(reports.min()), int(waits.min()) if len(waits) else int(FOREVER))
+        reports = next_reports(self.rerun_queries, times, self.watermark)
+        soonest = min([int(FOREVER), *(slots.wake for slots in self.slots)])
+        soonest = int(min(reports.min(initial=soonest), waits.min(initial=soonest)))
         return soonest if soonest < FOREVER else None

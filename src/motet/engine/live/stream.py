@@ -39,3 +39,12 @@ class Stream:
     def finish(self) -> Answer:
         """The stream has ended: all that waits becomes final."""
         return self.feed(self.program.schema.columns.empty_table(), int(FOREVER))
+
+    def save(self) -> list[bytes]:
+        """The state of each branch."""
+        return [branch.save() for branch in self.branches]
+
+    def restore(self, states: list[bytes]) -> None:
+        """Go on from a saved state."""
+        for branch, state in zip(self.branches, states, strict=True):
+            branch.restore(state)
