@@ -74,14 +74,35 @@ def run(
     windows: str = "auto",
     optimizer: str = "auto",
     progress: Progress | None = None,
+    watermark: str | None = None,
+    mode: str = "append",
+    keep_late: bool = False,
+    checkpoint: str | None = None,
 ) -> Any:
     """Run a workload over events: an Arrow table, a pandas or Spark DataFrame, or a path. The same kind comes out
     (Arrow for a path).
 
     `engine` is 'local' (in process), 'spark' or 'oracle' (plain enumeration, for small data); by default Spark for
-    a Spark DataFrame, else local.
+    a Spark DataFrame, else local. For a streaming DataFrame, `watermark` is how late rows may come ('10 minutes'),
+    `mode` 'append' or 'update', `keep_late` adds a column with rows that came too late, and `checkpoint` is where the
+    query will keep its checkpoint, where its queries may change later.
     """
     settings = Settings(time, type, time_unit, counts, windows, optimizer)
+    if is_spark(events) and events.isStreaming:
+        from motet.spark.stream import run as run_stream
+
+        return run_stream(
+            events,
+            as_workload(workload),
+            watermark=watermark,
+            time=time,
+            type=type,
+            time_unit=time_unit,
+            options=settings.options(),
+            mode=mode,
+            keep_late=keep_late,
+            checkpoint=checkpoint,
+        )
     chosen = engine or ("spark" if is_spark(events) else "local")
     _one_of("engine", chosen, ENGINES)
     if chosen == "spark":

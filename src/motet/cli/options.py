@@ -48,6 +48,13 @@ class Optimizer(StrEnum):
     NONE = "none"
 
 
+class Mode(StrEnum):
+    """Which results a stream gives."""
+
+    APPEND = "append"
+    UPDATE = "update"
+
+
 class Shown(StrEnum):
     """How plans and statistics are written."""
 

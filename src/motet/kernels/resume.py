@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from motet.kernels.jit import kernel
 from motet.kernels.slots import (
-    AT,
     BASE,
     EMPTY,
     HI,

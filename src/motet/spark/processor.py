@@ -27,24 +27,25 @@ OUTPUT = "kind INT, body BINARY, late BIGINT, set_aside BIGINT, waiting BIGINT, 
 class BucketProcessor(StatefulProcessor):
     """Feeds a bucket's rows to its branch; with no rows, a timer wakes it when the watermark makes results final."""
 
-    def __init__(self, program: Program, branches: dict[str, int], births: dict[int, int], keep_late: bool) -> None:
+    def __init__(
+        self, program: Program, branches: dict[str, int], births: dict[int, int], keep_late: bool, start: str
+    ) -> None:
         self.program = program
         self.branches = branches
         self.births = births
         self.keep_late = keep_late
+        self.start = start  # tells one start of the query from another
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.handle = handle
-        self.state = handle.getValueState("state", "state BINARY, timer BIGINT, waiting BIGINT")
+        self.state = handle.getValueState("state", "state BINARY, timer BIGINT, waiting BIGINT, start STRING")
 
-    def handleInputRows(  # noqa: N802
-        self, key: Any, rows: Iterator[pd.DataFrame], timerValues: TimerValues  # noqa: N803
-    ) -> Iterator[pd.DataFrame]:
+    def handleInputRows(self, key: Any, rows: Any, timerValues: TimerValues) -> Iterator[pd.DataFrame]:
         blobs = [from_blob(blob) for frame in rows for blob in frame["rows"]]
         yield from self._advance(key[0], blobs, timerValues.getCurrentWatermarkInMs())
 
-    def handleExpiredTimer(  # noqa: N802
-        self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo  # noqa: N803
+    def handleExpiredTimer(
+        self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo
     ) -> Iterator[pd.DataFrame]:
         yield from self._advance(key[0], [], timerValues.getCurrentWatermarkInMs())
 
@@ -62,8 +63,9 @@ class BucketProcessor(StatefulProcessor):
         fed = live.feed(events, watermark_ms * 1000 if watermark_ms > 0 else int(LONG_AGO))
         timer = self._wake_at(live, watermark_ms, saved[1] if saved is not None else -1)
         state, waiting = live.save(), live.waiting
-        before = saved if saved is not None else (b"", -1, 0)
-        self.state.update((state, timer, waiting))
+        self.state.update((state, timer, waiting, self.start))
+        # Whoever watches adds up changes, from nothing at each start.
+        before = saved if saved is not None and saved[3] == self.start else (b"", -1, 0, "")
         yield self._output(fed, waiting - before[2], len(state) - len(before[0]))
 
     def _wake_at(self, live: LiveBranch, watermark_ms: int, registered: int) -> int:
@@ -82,7 +84,8 @@ class BucketProcessor(StatefulProcessor):
         bodies = [(RESULTS, fed.results), (PARTIALS, fed.partials)]
         if self.keep_late:
             bodies.append((LATE, late))
-        full = [(kind, to_blob(table)) for kind, table in bodies if len(table)] or [(RESULTS, None)]
+        full: list[tuple[int, bytes | None]] = [(kind, to_blob(table)) for kind, table in bodies if len(table)]
+        full = full or [(RESULTS, None)]
         counts = [(len(late), fed.set_aside, waiting, state_bytes)] + [(0, 0, 0, 0)] * (len(full) - 1)
         rows = [(kind, body, *numbers) for (kind, body), numbers in zip(full, counts, strict=True)]
         return pd.DataFrame(rows, columns=["kind", "body", "late", "set_aside", "waiting", "state_bytes"])

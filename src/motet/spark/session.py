@@ -7,6 +7,7 @@ import os
 import re
 import sys
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -56,6 +57,14 @@ def local_session(
     # A local cluster whose driver just goes away fills the screen with the ends of its executors.
     atexit.register(session.stop)
     return session
+
+
+def stream_session(master: str = "local[*]", packages: Sequence[str] = ()) -> SparkSession:
+    """A session for a stream: as many parts of the state as cores, each written as a change log."""
+    settings = {"spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true"}
+    if packages:
+        settings["spark.jars.packages"] = ",".join(packages)
+    return local_session(master, name="motet stream", partitions=_cores(master), config=settings)
 
 
 def prepare_environment() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from pyspark.sql import types as st
 from motet.engine import EventSchema, Options, Program, compile_workload, finish, merge
 from motet.errors import DataError
 from motet.model.query import Workload
+from motet.spark.history import births
 from motet.spark.packing import PACKED, Route, from_blob, pack_task
 from motet.spark.processor import LATE, OUTPUT, PARTIALS, RESULTS, BucketProcessor
 from motet.spark.tables import TICKS, arrow_schema, as_events, column, microseconds, present, spark_schema
@@ -41,13 +43,15 @@ def run(
     mode: str = "append",
     buckets: int = BUCKETS,
     keep_late: bool = False,
+    checkpoint: str | None = None,
 ) -> DataFrame:
     """Run a workload over a streaming DataFrame, classic or Connect: a streaming DataFrame of results.
 
     `watermark` is how long rows may be late, such as '10 minutes'. `mode` is the output mode: 'append' gives each
     result once, when it is final; 'update' also gives early values of windows that are still open. `buckets` is into
     how many parts the state is cut; it must stay the same for a checkpoint. With `keep_late` the results have a column
-    `late` more: a row that came too late is there as JSON, and all else is null.
+    `late` more: a row that came too late is there as JSON, and all else is null. `checkpoint` is where the query will
+    keep its checkpoint: needed for queries to be added to a checkpoint that already exists.
     """
     if not df.isStreaming:
         raise DataError("the DataFrame is not a stream")
@@ -66,7 +70,8 @@ def run(
     routes = _routes(program, columns)
     packed = stamped.mapInArrow(pack_task(read, routes), spark_schema(PACKED))
     branches = {route.name: index for index, route in enumerate(routes)}
-    processor = BucketProcessor(program, branches, {}, keep_late)
+    since = births(df.sparkSession, checkpoint, program, watermark, buckets) if checkpoint else {}
+    processor = BucketProcessor(program, branches, since, keep_late, uuid.uuid4().hex)
     fed = packed.groupBy("bucket").transformWithStateInPandas(processor, OUTPUT, mode.capitalize(), "EventTime")
     counted = fed.observe(
         METRICS, *(sf.sum(name).alias(name) for name in ("late", "set_aside", "waiting", "state_bytes"))

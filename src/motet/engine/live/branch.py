@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from motet.engine.encode import Encoded, key_codes
 from motet.engine.live.due import final_bounds, next_reports
@@ -84,9 +86,7 @@ class LiveBranch:
         if self.slots:
             encoded = self._evaluate(rows.filter(pa.array(new)))
             numbers = self.keys.numbers(encoded.keys, len(encoded.offsets) - 1)
-            tables += [
-                table for slots in self.slots for table in slots.advance(encoded, numbers, self.keys, watermark)
-            ]
+            tables += [table for slots in self.slots for table in slots.advance(encoded, numbers, self.keys, watermark)]
         return pa.concat_tables(tables) if tables else self.program.partial_schema.empty_table()
 
     def _run_again(self, rows: pa.Table, times: Times, new: Flags, watermark: int) -> list[pa.Table]:
@@ -110,13 +110,12 @@ class LiveBranch:
     def _settled(self, partials: pa.Table) -> tuple[pa.Table, pa.Table]:
         """Finish what is whole here; add up, as far as it is here, what is combined over partitions."""
         query = partials["query"].to_numpy()
-        whole, parts = [], []
+        whole: list[pa.Table] = []
+        parts: list[pa.Table] = []
         for compiled in self.branch.queries:
             own = partials.take(pa.array(np.flatnonzero(query == compiled.number)))
             if compiled.swept:
-                own, self.values[compiled.number] = sweep_on(
-                    self.program, compiled, self.values[compiled.number], own
-                )
+                own, self.values[compiled.number] = sweep_on(self.program, compiled, self.values[compiled.number], own)
             own = self._since_birth(compiled, own)
             (parts if compiled.combined and not compiled.swept else whole).append(own)
         rest = merge(self.program, pa.concat_tables(parts)) if parts else self.program.partial_schema.empty_table()
@@ -186,7 +185,7 @@ class LiveBranch:
         self.keys.restore(saved.table("keys"))
         for slots in self.slots:
             for place, description in enumerate(saved.header["units"]):
-                if slots.restore(description, lambda name, place=place: saved.words(f"unit {place} {name}")):
+                if slots.restore(description, partial(_unit_words, saved, place)):
                     break
 
     @property
@@ -203,3 +202,7 @@ class LiveBranch:
         soonest = min([int(FOREVER), *(slots.wake for slots in self.slots)])
         soonest = int(min(reports.min(initial=soonest), waits.min(initial=soonest)))
         return soonest if soonest < FOREVER else None
+
+
+def _unit_words(saved: Saved, place: int, name: str) -> NDArray[np.int64]:
+    return saved.words(f"unit {place} {name}")

@@ -47,7 +47,8 @@ class Saved:
         # Sections begin at whole words, so that they can be read where they lie.
         head += b" " * (-(len(MAGIC) + 2 + 4 + len(head)) % 8)
         start = MAGIC + VERSION.to_bytes(2, "little") + len(head).to_bytes(4, "little") + head
-        return b"".join([start, *(padded for body in self.sections.values() for padded in (body, b"\0" * (-len(body) % 8)))])
+        bodies = ((body, b"\0" * (-len(body) % 8)) for body in self.sections.values())
+        return b"".join([start, *(part for body in bodies for part in body)])
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Saved:
