@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeGuard
 
 import pyarrow as pa
 
+from motet.engine.fingerprint import fingerprint
 from motet.engine.schema import EventSchema, is_text
 from motet.errors import Diagnostic, QueryError
+from motet.kernels.tables import Machine, Queries
 from motet.model.expression import Expression, attributes
 from motet.model.query import Workload
 from motet.model.validate import problems
@@ -81,6 +83,16 @@ class Program:
         """Compiled queries by their place in the workload."""
         found = {compiled.number: compiled for branch in self.branches for compiled in branch.queries}
         return dict(sorted(found.items()))
+
+    @cached_property
+    def fingerprints(self) -> dict[int, str]:
+        """What each query asks, by its place in the workload: what state is kept by."""
+        return {number: fingerprint(self, compiled) for number, compiled in self.queries.items()}
+
+    @cached_property
+    def machines(self) -> dict[Hashable, tuple[Machine, Queries]]:
+        """Machines made so far, by unit and classes of events: for runs of many small batches."""
+        return {}
 
     @cached_property
     def partition(self) -> tuple[str, ...]:

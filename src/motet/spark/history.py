@@ -10,7 +10,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from motet.engine import Program
-from motet.engine.live.saved import fingerprint
 from motet.errors import DataError, RunError
 
 FOLDER = "motet"  # inside the checkpoint, beside Spark's own folders
@@ -37,7 +36,7 @@ def births(session: SparkSession, checkpoint: str, program: Program, watermark: 
         raise RunError(f"the checkpoint was made with {last.buckets} buckets, which cannot change to {buckets}")
     joins = None if reached is None else reached + _delay(session, watermark) + 1000
     known = {} if last is None else last.queries
-    prints = {number: fingerprint(program, compiled) for number, compiled in program.queries.items()}
+    prints = program.fingerprints
     queries = {name: known.get(name, joins) for name in prints.values()}
     if last is None or queries != last.queries:
         _write(session, checkpoint, Record(0 if last is None else last.start + 1, buckets, queries))

@@ -1,7 +1,8 @@
-"""The stateful operator: one call of the engine for all keys of a bucket, its state as one value in Spark's store."""
+"""The stateful operator: one call of the engine for all keys of a bucket."""
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,10 +19,21 @@ from motet.engine import Program
 from motet.engine.live import Fed, LiveBranch
 from motet.kernels.tables import LONG_AGO
 from motet.spark.packing import FIRST, from_blob, to_blob
+from motet.spark.store import BucketStore
 
 # What an output row carries.
 RESULTS, PARTIALS, LATE = 0, 1, 2
 OUTPUT = "kind INT, body BINARY, late BIGINT, set_aside BIGINT, waiting BIGINT, state_bytes BIGINT"
+
+
+_programs: dict[str, Program] = {}
+
+
+def _processor(start: str, program: bytes, *rest: Any) -> BucketProcessor:
+    if start not in _programs:
+        _programs.clear()
+        _programs[start] = pickle.loads(program)
+    return BucketProcessor(_programs[start], *rest)
 
 
 class BucketProcessor(StatefulProcessor):
@@ -36,9 +48,14 @@ class BucketProcessor(StatefulProcessor):
         self.keep_late = keep_late
         self.start = start  # tells one start of the query from another
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Workers are used again: what they made of the program for earlier micro-batches is still good.
+        rest = (self.branches, self.births, self.keep_late, self.start)
+        return _processor, (self.start, pickle.dumps(self.program), *rest)
+
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.handle = handle
-        self.state = handle.getValueState("state", "state BINARY, timer BIGINT, waiting BIGINT, start STRING")
+        self.store = BucketStore(handle)
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: TimerValues) -> Iterator[pd.DataFrame]:
         blobs = [from_blob(blob) for frame in rows for blob in frame["rows"]]
@@ -52,21 +69,19 @@ class BucketProcessor(StatefulProcessor):
     def _advance(self, bucket: str, blobs: list[pa.Table], watermark_ms: int) -> Iterator[pd.DataFrame]:
         branch = self.branches.get(bucket.rpartition("/")[0])
         if branch is None:  # its queries are gone
-            self.state.clear()
+            self.store.clear()
             return
         live = LiveBranch(self.program, branch, self.births)
-        saved = self.state.get()
-        if saved is not None:
-            live.restore(bytes(saved[0]))
+        self.store.load(live)
         events = pa.concat_tables(blobs) if blobs else self.program.schema.columns.empty_table()
         # Spark's watermark is 0 before there is one.
         fed = live.feed(events, watermark_ms * 1000 if watermark_ms > 0 else int(LONG_AGO))
-        timer = self._wake_at(live, watermark_ms, saved[1] if saved is not None else -1)
-        state, waiting = live.save(), live.waiting
-        self.state.update((state, timer, waiting, self.start))
+        timer = self._wake_at(live, watermark_ms, self.store.timer)
         # Whoever watches adds up changes, from nothing at each start.
-        before = saved if saved is not None and saved[3] == self.start else (b"", -1, 0, "")
-        yield self._output(fed, waiting - before[2], len(state) - len(before[0]))
+        waiting_before, size_before = self.store.counted(self.start)
+        waiting = live.waiting
+        size = self.store.store(live, timer, waiting, self.start)
+        yield self._output(fed, waiting - waiting_before, size - size_before)
 
     def _wake_at(self, live: LiveBranch, watermark_ms: int, registered: int) -> int:
         """Keep one timer: Spark calls it once the watermark has reached it."""

@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
-from motet.engine import EventSchema, Options, Program, compile_workload, finish, merge
+from motet.engine import Branch, EventSchema, Options, Program, compile_workload, finish, merge
 from motet.errors import DataError
 from motet.model.query import Workload
 from motet.spark.history import births
@@ -59,19 +59,11 @@ def run(
         raise DataError("a stream needs a watermark: how long rows may be late, such as watermark='10 minutes'")
     if mode not in MODES:
         raise DataError(f"mode is {mode!r}: use one of {', '.join(MODES)}")
-    events = as_events(df, time, type)
-    schema = EventSchema(arrow_schema(events), time, type, time_unit)
-    options = options or Options()
-    program = compile_workload(workload, schema, Options(options.counts, "auto", options.optimizer, mode))
+    program = program_of(df, workload, time=time, type=type, time_unit=time_unit, options=options, mode=mode)
     _use_rocksdb(df)
-    columns = list(schema.columns.names) if keep_late else _columns(program)
-    stamped = _stamped(events, program, columns, watermark, buckets)
-    read = pa.schema([schema.columns.field(name) for name in columns])
-    routes = _routes(program, columns)
-    packed = stamped.mapInArrow(pack_task(read, routes), spark_schema(PACKED))
-    branches = {route.name: index for index, route in enumerate(routes)}
+    packed = packed_rows(df, program, watermark, buckets=buckets, keep_late=keep_late)
     since = births(df.sparkSession, checkpoint, program, watermark, buckets) if checkpoint else {}
-    processor = BucketProcessor(program, branches, since, keep_late, uuid.uuid4().hex)
+    processor = BucketProcessor(program, _names(program), since, keep_late, uuid.uuid4().hex)
     fed = packed.groupBy("bucket").transformWithStateInPandas(processor, OUTPUT, mode.capitalize(), "EventTime")
     counted = fed.observe(
         METRICS, *(sf.sum(name).alias(name) for name in ("late", "set_aside", "waiting", "state_bytes"))
@@ -82,6 +74,44 @@ def run(
         bodies = bodies.repartition(1)
     result = bodies.mapInArrow(unpack_task(program, keep_late), spark_schema(_result_schema(program, keep_late)))
     return result.observe(RESULT_METRICS, *_results_by_query(program))
+
+
+def program_of(
+    df: DataFrame,
+    workload: Workload,
+    *,
+    time: str = "time",
+    type: str = "type",
+    time_unit: str = "s",
+    options: Options | None = None,
+    mode: str = "append",
+) -> Program:
+    """A workload compiled for a streaming DataFrame."""
+    schema = EventSchema(arrow_schema(as_events(df, time, type)), time, type, time_unit)
+    asked = options or Options()
+    return compile_workload(workload, schema, Options(counts=asked.counts, live=mode))
+
+
+def packed_rows(
+    df: DataFrame, program: Program, watermark: str, *, buckets: int = BUCKETS, keep_late: bool = False
+) -> DataFrame:
+    """The rows of a stream in blobs, one for each bucket of a branch and task."""
+    schema = program.schema
+    events = as_events(df, schema.time, schema.type)
+    columns = list(schema.columns.names) if keep_late else _columns(program)
+    read = pa.schema([schema.columns.field(name) for name in columns])
+    stamped = _stamped(events, program, columns, watermark, buckets)
+    return stamped.mapInArrow(pack_task(read, _routes(program, columns)), spark_schema(PACKED))
+
+
+def _names(program: Program) -> dict[str, int]:
+    """Branches by name."""
+    return {_name(branch): index for index, branch in enumerate(program.branches)}
+
+
+def _name(branch: Branch) -> str:
+    """A branch is named by what tells its rows apart."""
+    return "/".join(["+".join(branch.partition), "+".join(branch.spread)])
 
 
 def _use_rocksdb(df: DataFrame) -> None:
@@ -96,13 +126,13 @@ def _columns(program: Program) -> list[str]:
 
 
 def _routes(program: Program, columns: Sequence[str]) -> list[Route]:
-    """Where each branch finds its columns; a branch is named by what tells its rows apart."""
+    """Where each branch finds its columns."""
     spreads = _spreads(program)
     everything = tuple(range(len(columns)))
     shipped = set(columns) - set(_columns(program))
     return [
         Route(
-            name="/".join(["+".join(branch.partition), "+".join(branch.spread)]),
+            name=_name(branch),
             columns=everything if shipped else tuple(columns.index(name) for name in branch.columns),
             bucket=len(columns) + spreads.index(branch.spread),
             type=columns.index(program.schema.type),

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from motet.engine.encode import Encoded, key_codes
 from motet.engine.live.due import final_bounds, next_reports
-from motet.engine.live.fit import fit_rows, fit_values, plain_values
 from motet.engine.live.keys import Keys
 from motet.engine.live.rows import Flags, Times, poisoned, sort_out, still_needed, times_of
-from motet.engine.live.saved import Saved, fingerprint, table_bytes
 from motet.engine.live.slots import LiveSlots, keeps_totals
 from motet.engine.live.sweep import sweep_on
 from motet.engine.partials import finish, merge
@@ -56,15 +52,16 @@ class LiveBranch:
         self.slots = [LiveSlots(program, unit) for unit in self.branch.units if keeps_totals(program, unit)]
         self.rerun = [unit for unit in self.branch.units if not keeps_totals(program, unit)]
         self.rerun_queries = [compiled for unit in self.rerun for compiled in unit.queries]
+        self.added = self.rows
+        self.rewritten = True
         self.values = {c.number: program.partial_schema.empty_table() for c in self.branch.queries if c.swept}
 
     def feed(self, events: pa.Table, watermark: int) -> Fed:
         """Take in the rows of a micro-batch and move on to a watermark; rows before it are late."""
         watermark = max(watermark, self.watermark)
         arrived = sort_out(events, self.branch, self.program.schema, watermark)
-        rows, aside = self.rows, len(arrived.set_aside)
-        if len(arrived.usable):
-            rows = pa.concat_tables([rows, arrived.usable.select(rows.column_names).cast(rows.schema)])
+        self.added = arrived.usable.select(self.rows.column_names).cast(self.rows.schema)
+        rows, aside = pa.concat_tables([self.rows, self.added]), len(arrived.set_aside)
         times = times_of(rows, self.program.schema)
         try:
             partials = self._run(rows, times, watermark)
@@ -73,6 +70,7 @@ class LiveBranch:
             if not bad.any():
                 raise
             aside += int(bad.sum())
+            self.rewritten = True
             rows, times = rows.filter(pa.array(~bad)), times[~bad]
             partials = self._run(rows, times, watermark)
         results, rest = self._settled(partials)
@@ -110,32 +108,39 @@ class LiveBranch:
     def _settled(self, partials: pa.Table) -> tuple[pa.Table, pa.Table]:
         """Finish what is whole here; add up, as far as it is here, what is combined over partitions."""
         query = partials["query"].to_numpy()
-        whole: list[pa.Table] = []
-        parts: list[pa.Table] = []
-        for compiled in self.branch.queries:
-            own = partials.take(pa.array(np.flatnonzero(query == compiled.number)))
-            if compiled.swept:
-                own, self.values[compiled.number] = sweep_on(self.program, compiled, self.values[compiled.number], own)
-            own = self._since_birth(compiled, own)
-            (parts if compiled.combined and not compiled.swept else whole).append(own)
-        rest = merge(self.program, pa.concat_tables(parts)) if parts else self.program.partial_schema.empty_table()
-        finals = pa.concat_tables(whole) if whole else self.program.partial_schema.empty_table()
-        return finish(self.program, finals), rest
+        swept = [self._swept(self.program.queries[number], partials, query) for number in self.values]
+        plain = partials.filter(pa.array(~np.isin(query, list(self.values)))) if self.values else partials
+        plain = self._since_birth(plain)
+        combined = np.isin(plain["query"].to_numpy(), [c.number for c in self.branch.queries if c.combined])
+        finals = pa.concat_tables([plain.filter(pa.array(~combined)), *map(self._since_birth, swept)])
+        return finish(self.program, finals), merge(self.program, plain.filter(pa.array(combined)))
 
-    def _since_birth(self, compiled: CompiledQuery, partials: pa.Table) -> pa.Table:
-        """Windows that began after the stream was first seen by this query."""
-        birth = self.births.get(compiled.number)
-        if birth is None or not len(partials):
+    def _swept(self, compiled: CompiledQuery, partials: pa.Table, query: NDArray[np.int32]) -> pa.Table:
+        own = partials.take(pa.array(np.flatnonzero(query == compiled.number)))
+        shown, self.values[compiled.number] = sweep_on(self.program, compiled, self.values[compiled.number], own)
+        return shown
+
+    def _since_birth(self, partials: pa.Table) -> pa.Table:
+        """Results of windows that began after their query first saw the stream."""
+        if not self.births or not len(partials):
             return partials
-        within = 0 if compiled.span.ranked else compiled.span.within
-        return partials.filter(pc.greater_equal(partials["end"], birth + within))
+        since = np.full(max(self.program.queries) + 1, LONG_AGO, np.int64)
+        for number, birth in self.births.items():
+            span = self.program.queries[number].span
+            since[number] = birth + (0 if span.ranked else span.within)
+        return partials.filter(pa.array(partials["end"].to_numpy() >= since[partials["query"].to_numpy()]))
+
+    def horizon(self, watermark: int) -> tuple[int, int]:
+        """What is kept of rows that the watermark has passed: those at or after a time, and the last so many of each
+        key.
+        """
+        spans = [compiled.span for compiled in self.rerun_queries]
+        longest = max((span.within for span in spans if not span.ranked), default=0)
+        return watermark - longest, max((span.within for span in spans if span.ranked), default=0)
 
     def _forget(self, rows: pa.Table, times: Times, watermark: int) -> None:
         """Keep what waits, and what a later result may depend on."""
-        spans = [compiled.span for compiled in self.rerun_queries]
-        longest = max((span.within for span in spans if not span.ranked), default=0)
-        last = max((span.within for span in spans if span.ranked), default=0)
-        kept = still_needed(rows, times, self.branch.partition, watermark, watermark - longest, last)
+        kept = still_needed(rows, times, self.branch.partition, watermark, *self.horizon(watermark))
         self.rows = rows if kept.all() else rows.filter(pa.array(kept)).combine_chunks()
         self.watermark = watermark
         self._forget_keys()
@@ -146,47 +151,10 @@ class LiveBranch:
         for slots in self.slots:
             alive[slots.keys] = True
         if alive.sum() * 2 <= len(alive):
+            self.rewritten |= self.keys.count > 0
             numbers = self.keys.keep(alive)
             for slots in self.slots:
                 slots.renumber(numbers)
-
-    def save(self) -> bytes:
-        """The state as bytes, for `restore` by this or a later version, with this or another program."""
-        prints = {compiled.number: fingerprint(self.program, compiled) for compiled in self.branch.queries}
-        header = {
-            "watermark": self.watermark,
-            "queries": {prints[number]: self.births.get(number) for number in prints},
-            "units": [slots.describe() for slots in self.slots],
-        }
-        sections = {"rows": table_bytes(self.rows), "keys": table_bytes(self.keys.values)}
-        for place, slots in enumerate(self.slots):
-            sections |= {f"unit {place} {name}": body for name, body in slots.sections().items()}
-        for number, values in self.values.items():
-            own = plain_values(self.program, self.program.queries[number], values)
-            sections[f"values {prints[number]}"] = table_bytes(own)
-        return Saved(header, sections).to_bytes()
-
-    def restore(self, data: bytes) -> None:
-        """Go on from a saved state. Queries that it does not know begin where it ends."""
-        saved = Saved.from_bytes(data)
-        self.watermark = saved.header["watermark"]
-        rows = saved.table("rows")
-        newest = max(times_of(rows, self.program.schema).max(initial=LONG_AGO) + 1, self.watermark)
-        known = saved.header["queries"]
-        for compiled in self.branch.queries:
-            name = fingerprint(self.program, compiled)
-            birth = known.get(name) if name in known else int(newest)
-            if birth is not None:
-                self.births.setdefault(compiled.number, birth)
-            if f"values {name}" in saved.sections and compiled.number in self.values:
-                values = saved.table(f"values {name}")
-                self.values[compiled.number] = fit_values(self.program, compiled, values)
-        self.rows = fit_rows(rows, self.rows.schema)
-        self.keys.restore(saved.table("keys"))
-        for slots in self.slots:
-            for place, description in enumerate(saved.header["units"]):
-                if slots.restore(description, partial(_unit_words, saved, place)):
-                    break
 
     @property
     def waiting(self) -> int:
@@ -202,7 +170,3 @@ class LiveBranch:
         soonest = min([int(FOREVER), *(slots.wake for slots in self.slots)])
         soonest = int(min(reports.min(initial=soonest), waits.min(initial=soonest)))
         return soonest if soonest < FOREVER else None
-
-
-def _unit_words(saved: Saved, place: int, name: str) -> NDArray[np.int64]:
-    return saved.words(f"unit {place} {name}")

@@ -18,6 +18,7 @@ class Keys:
 
     def __init__(self, schema: pa.Schema) -> None:
         self.values = schema.empty_table()
+        self.added = self.values  # by the last call of `numbers`
         self.count = 0
 
     @property
@@ -38,8 +39,9 @@ class Keys:
         own = codes[self.count :]
         unknown = np.flatnonzero(number[own] < 0)
         number[own[unknown]] = self.count + np.arange(len(unknown))
+        self.added = fresh.take(pa.array(unknown))
         if len(unknown):
-            self.values = pa.concat_tables([self.values, fresh.take(pa.array(unknown))]).combine_chunks()
+            self.values = pa.concat_tables([self.values, self.added]).combine_chunks()
             self.count += len(unknown)
         return number[own]
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from motet.kernels.tables import FOREVER
 
 Ints = NDArray[np.int64]
+RUN_PARTS = ("ids", "offsets", "words", "wake")
 
 
 @dataclass(frozen=True)

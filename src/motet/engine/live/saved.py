@@ -6,21 +6,16 @@ workload can pick out what it still needs.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from motet.engine.program import Program
 from motet.errors import RunError
-from motet.language.printer import to_text
-from motet.model.query import EventDefinition
-from motet.plan.compiled import CompiledQuery
 
 MAGIC = b"MOTET\x00"
 VERSION = 1
@@ -41,17 +36,24 @@ class Saved:
         """A section that holds whole numbers."""
         return np.frombuffer(self.sections[name], np.int64)
 
-    def to_bytes(self) -> bytes:
+    def to_bytes(self, *, compressed: bool = False) -> bytes:
+        """A version, the header, and the sections; compressed for where they are kept, plain where they are read
+        soon.
+        """
+        parts = [part for body in self.sections.values() for part in (body, b"\0" * (-len(body) % 8))]
+        body: Any = b"".join(parts)
         sizes = {name: len(body) for name, body in self.sections.items()}
-        head = json.dumps({**self.header, "sections": sizes}).encode()
+        header = {**self.header, "sections": sizes}
+        if compressed:
+            header["size"] = len(body)
+            body = pa.compress(body, codec="lz4", asbytes=True)
+        head = json.dumps(header).encode()
         # Sections begin at whole words, so that they can be read where they lie.
         head += b" " * (-(len(MAGIC) + 2 + 4 + len(head)) % 8)
-        start = MAGIC + VERSION.to_bytes(2, "little") + len(head).to_bytes(4, "little") + head
-        bodies = ((body, b"\0" * (-len(body) % 8)) for body in self.sections.values())
-        return b"".join([start, *(part for body in bodies for part in body)])
+        return b"".join([MAGIC, VERSION.to_bytes(2, "little"), len(head).to_bytes(4, "little"), head, body])
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Saved:
+    def from_bytes(cls, data: Any) -> Saved:
         """Read what any version up to this one wrote."""
         view = memoryview(data)
         if bytes(view[: len(MAGIC)]) != MAGIC:
@@ -63,10 +65,14 @@ class Saved:
         size = int.from_bytes(view[at + 2 : at + 6], "little")
         at += 6
         header = json.loads(bytes(view[at : at + size]))
-        at += size
+        body = view[at + size :]
+        raw = header.pop("size", None)
+        if raw is not None:
+            body = memoryview(pa.decompress(body, decompressed_size=raw, codec="lz4", asbytes=True))
         sections = {}
+        at = 0
         for name, length in header.pop("sections").items():
-            sections[name] = view[at : at + length]
+            sections[name] = body[at : at + length]
             at += length + -length % 8
         return cls(header, sections)
 
@@ -77,17 +83,3 @@ def table_bytes(table: pa.Table) -> Any:
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table.combine_chunks())
     return sink.getvalue()
-
-
-def fingerprint(program: Program, compiled: CompiledQuery) -> str:
-    """What a query asks, whatever its name: equal for queries that always hold equal totals."""
-    types = {symbol.type for symbol in (*compiled.symbols, *compiled.absences, *compiled.negs)}
-    definitions = [
-        to_text(EventDefinition(name, condition))
-        for name, condition in sorted(program.definitions.items(), key=lambda item: item[0])
-        if name in types
-    ]
-    schema = program.schema
-    reading = f"{schema.time} {schema.type} {schema.time_unit if schema.is_whole else ''}"
-    text = "\n".join([reading, *definitions, to_text(replace(compiled.query, name="_"))])
-    return hashlib.sha256(text.encode()).hexdigest()[:16]

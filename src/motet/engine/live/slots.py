@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,18 +14,16 @@ from numpy.typing import NDArray
 from motet.engine.encode import Encoded, only_keys, unit_events
 from motet.engine.live.keys import Keys
 from motet.engine.live.runs import Runs, runs_of
-from motet.engine.live.saved import fingerprint
 from motet.engine.partials import partials_of
 from motet.engine.program import Program
 from motet.engine.run import SLOT_MODES
 from motet.kernels.resume import extend_runs, renumber_runs, run_slots_on
-from motet.kernels.tables import Events
+from motet.kernels.tables import Events, Machine, Queries
 from motet.kernels.totals import layouts_of
 from motet.plan.machine import machine_for, queries_table
 from motet.plan.units import Strategy, Unit
 
 Ints = NDArray[np.int64]
-RUN_PARTS = ("ids", "offsets", "words", "wake")
 
 
 def keeps_totals(program: Program, unit: Unit) -> bool:
@@ -42,6 +41,7 @@ class LiveSlots:
         self.mode = SLOT_MODES[unit.strategy]
         self.layouts = layouts_of(*unit.queries[0].channels.shape, rarely_large=False)
         self.held = [Runs.none() for _ in self.layouts]
+        self.changed = [(np.zeros(0, np.int64), Runs.none()) for _ in self.layouts]  # by the last advance
 
     def advance(self, encoded: Encoded, numbers: Ints, keys: Keys, watermark: int) -> list[pa.Table]:
         """Run on over new events (`numbers` are their keys') and to the watermark; the partial results."""
@@ -59,10 +59,11 @@ class LiveSlots:
                 },
             )
         concerned = (np.diff(events.offsets) > 0) | np.isin(ids, due)
+        self.changed = [(np.zeros(0, np.int64), Runs.none()) for _ in self.layouts]
         if not concerned.any():
             return []
         places = [np.where(concerned, runs.places(ids, keys.count), -1) for runs in self.held]
-        machine, queries = machine_for(self.unit.merged, encoded.classes), queries_table(self.unit.merged)
+        machine, queries = self._machine(encoded)
         tables = []
         held_above = np.any([at >= 0 for at in places[1:]], axis=0)
         pool = self._pool(0, places[0])
@@ -78,7 +79,9 @@ class LiveSlots:
                 )  # fmt: skip
                 runs = runs_of(ids, offsets, words, wake)
                 tables.append(partials_of(self.program, labels, whole, real, layout, self.unit.queries, encoded))
-            self.held[level] = self.held[level].without(places[level]).plus(runs)
+            gone = places[level][places[level] >= 0]
+            self.changed[level] = self.held[level].ids[gone], runs
+            self.held[level] = self.held[level].without(gone).plus(runs)
             if level + 1 < len(self.layouts):
                 pool = self._pool(level + 1, places[level + 1])
                 own = concerned & (places[level + 1] >= 0)
@@ -89,6 +92,14 @@ class LiveSlots:
                     pool = pool.plus(runs_of(old.ids, *larger, old.wake))
                     own |= overflowed
         return tables
+
+    def _machine(self, encoded: Encoded) -> tuple[Machine, Queries]:
+        """The machine for these classes of events and its queries, made once for all buckets."""
+        made = self.program.machines
+        key = (self.unit.queries[0].number, tuple(encoded.classes))
+        if key not in made:
+            made[key] = machine_for(self.unit.merged, encoded.classes), queries_table(self.unit.merged)
+        return made[key]
 
     def renumber(self, numbers: Ints) -> None:
         """Keys have other numbers now."""
@@ -103,37 +114,30 @@ class LiveSlots:
         offsets, words = self.held[level].take(places)
         return runs_of(np.arange(len(places)), offsets, words, np.zeros(len(places), np.int64))
 
-    def describe(self) -> dict[str, Any]:
+    @cached_property
+    def description(self) -> dict[str, Any]:
         """What the numbers in the runs mean, for whoever restores them."""
         merged = self.unit.merged
         return {
             "strategy": str(self.unit.strategy),
             "width": self.unit.width,
             "shape": list(merged.queries[0].channels.shape),
-            "queries": [fingerprint(self.program, compiled) for compiled in merged.queries],
+            "queries": [self.program.fingerprints[compiled.number] for compiled in merged.queries],
             "nodes": [list(nodes) for nodes in merged.nodes],
             "negs": [repr(symbol) for symbol in merged.negs],
         }
 
-    def sections(self) -> dict[str, Any]:
-        """The runs, by level of layout."""
-        return {
-            f"{level} {name}": pa.py_buffer(np.ascontiguousarray(getattr(runs, name)))
-            for level, runs in enumerate(self.held)
-            for name in RUN_PARTS
-        }
-
-    def restore(self, description: Mapping[str, Any], words: Callable[[str], Ints]) -> bool:
+    def restore(self, description: Mapping[str, Any], runs: Callable[[int], Runs]) -> bool:
         """Go on from what was saved of a unit that was run like this one and has a query in common; False where it
         was not.
         """
-        own = self.describe()
+        own = self.description
         if any(own[name] != description[name] for name in ("strategy", "width", "shape")):
             return False
         if not set(own["queries"]) & set(description["queries"]):
             return False
-        self.held = [Runs(*(words(f"{level} {name}") for name in RUN_PARTS)) for level in range(len(self.layouts))]
-        if any(own[name] != description[name] for name in ("queries", "nodes", "negs")):
+        self.held = [runs(level) for level in range(len(self.layouts))]
+        if own != description:
             self._translate(own, description)
         return True
 

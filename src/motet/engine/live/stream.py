@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from motet.engine.live.branch import LiveBranch
+from motet.engine.live.saved import Saved
+from motet.engine.live.state import restore, save
 from motet.engine.partials import finish, merge
 from motet.engine.program import Program
 from motet.kernels.tables import FOREVER
@@ -42,9 +44,9 @@ class Stream:
 
     def save(self) -> list[bytes]:
         """The state of each branch."""
-        return [branch.save() for branch in self.branches]
+        return [save(branch).to_bytes() for branch in self.branches]
 
     def restore(self, states: list[bytes]) -> None:
         """Go on from a saved state."""
         for branch, state in zip(self.branches, states, strict=True):
-            branch.restore(state)
+            restore(branch, Saved.from_bytes(state))
