@@ -16,6 +16,7 @@ from motet.spark.java import java_home
 
 DAEMON = "motet.spark.daemon"
 ROWS_PER_ARROW_BATCH = 50_000
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
 def local_session(
@@ -61,7 +62,10 @@ def local_session(
 
 def stream_session(master: str = "local[*]", packages: Sequence[str] = ()) -> SparkSession:
     """A session for a stream: as many parts of the state as cores, each written as a change log."""
-    settings = {"spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true"}
+    settings = {
+        "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
+        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    }
     if packages:
         settings["spark.jars.packages"] = ",".join(packages)
     return local_session(master, name="motet stream", partitions=_cores(master), config=settings)

@@ -18,9 +18,9 @@ from motet.model.query import Workload
 from motet.spark.history import births
 from motet.spark.packing import PACKED, Route, from_blob, pack_task
 from motet.spark.processor import LATE, OUTPUT, PARTIALS, RESULTS, BucketProcessor
+from motet.spark.session import ROCKSDB
 from motet.spark.tables import TICKS, arrow_schema, as_events, column, microseconds, present, spark_schema
 
-ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 BUCKETS = 16
 MODES = ("append", "update")

@@ -74,6 +74,8 @@ class LiveBranch:
             rows, times = rows.filter(pa.array(~bad)), times[~bad]
             partials = self._run(rows, times, watermark)
         results, rest = self._settled(partials)
+        if self.program.options.live == "update":
+            results = pa.concat_tables([results, self._early(rows, times, watermark)])
         self._forget(rows, times, watermark)
         return Fed(results, rest, arrived.late, aside)
 
@@ -101,6 +103,27 @@ class LiveBranch:
                 self.program, unit, encoded, final_bounds(unit.queries[0], self.watermark, watermark)
             )
         ]
+
+    def _early(self, rows: pa.Table, times: Times, watermark: int) -> pa.Table:
+        """Values of windows that are still open, over the events that the watermark has passed."""
+        new = (times >= self.watermark) & (times < watermark)
+        if not new.any():
+            return self.program.result_schema.empty_table()
+        tables = []
+        if self.slots:
+            encoded = self._evaluate(rows.filter(pa.array(new)))
+            tables += [table for slots in self.slots for table in slots.early(encoded, self.keys)]
+        if self.rerun:
+            codes, _, keys = key_codes(rows, self.branch.partition)
+            active = np.full(keys, self.branch.needs_combine)
+            active[codes[new]] = True
+            encoded = self._evaluate(rows.filter(pa.array((times < watermark) & active[codes])))
+            bounds = (watermark + 1, int(FOREVER) + 1)
+            tables += [table for unit in self.rerun for table in unit_partials(self.program, unit, encoded, bounds)]
+        partials = pa.concat_tables([self.program.partial_schema.empty_table(), *tables])
+        certain = [c.number for c in self.branch.queries if not c.certain_at_close and not c.span.continuous]
+        shown = partials.filter(pa.array(np.isin(partials["query"].to_numpy(), certain)))
+        return finish(self.program, merge(self.program, self._since_birth(shown)))
 
     def _evaluate(self, rows: pa.Table) -> Encoded:
         return encode_branch(self.program, self.branch, rows)

@@ -18,7 +18,7 @@ from motet.engine.partials import partials_of
 from motet.engine.program import Program
 from motet.engine.run import SLOT_MODES
 from motet.kernels.resume import extend_runs, renumber_runs, run_slots_on
-from motet.kernels.tables import Events, Machine, Queries
+from motet.kernels.tables import FOREVER, Events, Machine, Queries
 from motet.kernels.totals import layouts_of
 from motet.plan.machine import machine_for, queries_table
 from motet.plan.units import Strategy, Unit
@@ -91,6 +91,24 @@ class LiveSlots:
                     larger = extend_runs(old.offsets, old.words, layout, self.layouts[level + 1], starts)
                     pool = pool.plus(runs_of(old.ids, *larger, old.wake))
                     own |= overflowed
+        return tables
+
+    def early(self, encoded: Encoded, keys: Keys) -> list[pa.Table]:
+        """What the windows that are still open hold now, as if no further event came; of the keys that the last
+        advance changed, or of all where partitions are combined.
+        """
+        tables = []
+        machine, queries = self._machine(encoded)
+        events = unit_events(encoded, self.unit)[0]
+        for level, layout in enumerate(self.layouts):
+            runs = self.held[level] if self.unit.queries[0].combined else self.changed[level][1]
+            if len(runs.ids):
+                labels, whole, real, *_ = run_slots_on(
+                    _without_events(events, len(runs.ids)), machine, queries, len(self.unit.merged.negs), layout,
+                    self.mode, self.unit.width, int(FOREVER), *map(_writable, (runs.offsets, runs.words)),
+                )  # fmt: skip
+                named = replace(encoded, keys=keys.take(runs.ids))
+                tables.append(partials_of(self.program, labels, whole, real, layout, self.unit.queries, named))
         return tables
 
     def _machine(self, encoded: Encoded) -> tuple[Machine, Queries]:
@@ -169,6 +187,12 @@ class LiveSlots:
 
 def _writable(array: Ints) -> Ints:
     return np.require(array, np.int64, ["C", "W"])
+
+
+def _without_events(events: Events, keys: int) -> Events:
+    """So many keys, none of which has any event."""
+    columns: list[Any] = [np.ascontiguousarray(column[..., :0]) for column in events[1:]]
+    return Events(np.zeros(keys + 1, np.int64), *columns)
 
 
 def _with_idle_keys(events: Events, count: int) -> Events:
