@@ -196,6 +196,9 @@ def stream(
     package: Annotated[
         list[str] | None, typer.Option(help="Maven package that the source or sink needs.", show_default=False)
     ] = None,
+    jar: Annotated[
+        list[str] | None, typer.Option(help="The same as a jar file; may be repeated.", show_default=False)
+    ] = None,
     time: Time = "time",
     type: Type = "type",
     time_unit: Unit = TimeUnit.SECONDS,
@@ -241,6 +244,7 @@ def stream(
         status=status,
         metrics_port=metrics_port,
         packages=package or [],
+        jars=jar or [],
         settings=streaming.Settings(time, type, time_unit, counts),
         master=master,
     )

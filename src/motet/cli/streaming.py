@@ -67,6 +67,7 @@ def stream(
     status: float,
     metrics_port: int | None,
     packages: Sequence[str],
+    jars: Sequence[str],
     settings: Settings,
     master: str,
 ) -> None:
@@ -94,7 +95,7 @@ def stream(
             once=once,
         )
         with errors_of_workers():
-            service = Service(stream_session(master, packages), job, file, say, show_result)
+            service = Service(stream_session(master, packages, jars), job, file, say, show_result)
             server = None if metrics_port is None else serve_metrics(service.watcher, metrics_port)
             try:
                 service.run(watch=watch, every=status, show=say)

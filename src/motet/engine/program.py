@@ -56,6 +56,11 @@ class Branch:
         return tuple(compiled for unit in self.units for compiled in unit.queries)
 
     @property
+    def name(self) -> str:
+        """What tells its rows apart: the same for other queries about the same keys."""
+        return "/".join(["+".join(self.partition), "+".join(self.spread)])
+
+    @property
     def needs_combine(self) -> bool:
         return any(compiled.combined for compiled in self.queries)
 

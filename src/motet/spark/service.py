@@ -168,7 +168,7 @@ def open_source(session: SparkSession, source: Source) -> DataFrame:
         if path is None:
             raise DataError(f"a {source.format} source needs a folder: --option path=FOLDER")
         try:
-            reader = reader.schema(session.read.format(source.format).options(**source.options).load(path).schema)
+            reader = reader.schema(session.read.format(source.format).options(**source.options).load().schema)
         except Exception as error:
             raise DataError(
                 f"the columns of {path} cannot be told from its files: name them with --schema ({first_line(error)})"

@@ -60,7 +60,7 @@ def local_session(
     return session
 
 
-def stream_session(master: str = "local[*]", packages: Sequence[str] = ()) -> SparkSession:
+def stream_session(master: str = "local[*]", packages: Sequence[str] = (), jars: Sequence[str] = ()) -> SparkSession:
     """A session for a stream: as many parts of the state as cores, each written as a change log."""
     settings = {
         "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
@@ -68,6 +68,8 @@ def stream_session(master: str = "local[*]", packages: Sequence[str] = ()) -> Sp
     }
     if packages:
         settings["spark.jars.packages"] = ",".join(packages)
+    if jars:
+        settings["spark.jars"] = ",".join(jars)
     return local_session(master, name="motet stream", partitions=_cores(master), config=settings)
 
 

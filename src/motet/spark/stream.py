@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
-from motet.engine import Branch, EventSchema, Options, Program, compile_workload, finish, merge
+from motet.engine import EventSchema, Options, Program, compile_workload, finish, merge
 from motet.errors import DataError
 from motet.model.query import Workload
 from motet.spark.history import births
@@ -63,7 +63,8 @@ def run(
     _use_rocksdb(df)
     packed = packed_rows(df, program, watermark, buckets=buckets, keep_late=keep_late)
     since = births(df.sparkSession, checkpoint, program, watermark, buckets) if checkpoint else {}
-    processor = BucketProcessor(program, _names(program), since, keep_late, uuid.uuid4().hex)
+    branches = {branch.name: index for index, branch in enumerate(program.branches)}
+    processor = BucketProcessor(program, branches, since, keep_late, uuid.uuid4().hex)
     fed = packed.groupBy("bucket").transformWithStateInPandas(processor, OUTPUT, mode.capitalize(), "EventTime")
     counted = fed.observe(
         METRICS, *(sf.sum(name).alias(name) for name in ("late", "set_aside", "waiting", "state_bytes"))
@@ -104,16 +105,6 @@ def packed_rows(
     return stamped.mapInArrow(pack_task(read, _routes(program, columns)), spark_schema(PACKED))
 
 
-def _names(program: Program) -> dict[str, int]:
-    """Branches by name."""
-    return {_name(branch): index for index, branch in enumerate(program.branches)}
-
-
-def _name(branch: Branch) -> str:
-    """A branch is named by what tells its rows apart."""
-    return "/".join(["+".join(branch.partition), "+".join(branch.spread)])
-
-
 def _use_rocksdb(df: DataFrame) -> None:
     """The operator works with this store only; other queries of the session may use it as well."""
     conf = df.sparkSession.conf
@@ -132,7 +123,7 @@ def _routes(program: Program, columns: Sequence[str]) -> list[Route]:
     shipped = set(columns) - set(_columns(program))
     return [
         Route(
-            name=_name(branch),
+            name=branch.name,
             columns=everything if shipped else tuple(columns.index(name) for name in branch.columns),
             bucket=len(columns) + spreads.index(branch.spread),
             type=columns.index(program.schema.type),

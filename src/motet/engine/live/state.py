@@ -48,11 +48,11 @@ def restore(live: LiveBranch, saved: Saved) -> None:
     header = saved.header
     live.watermark = header["watermark"]
     rows = saved.table("rows")
-    newest = int(max(times_of(rows, _schema_of(header, rows)).max(initial=LONG_AGO) + 1, live.watermark))
+    begins = newest(saved)
     prints = live.program.fingerprints
     for compiled in live.branch.queries:
         name = prints[compiled.number]
-        birth = header["queries"].get(name, newest)
+        birth = header["queries"].get(name, begins)
         if birth is not None:
             live.births.setdefault(compiled.number, birth)
         if f"values {name}" in saved.sections and compiled.number in live.values:
@@ -64,6 +64,13 @@ def restore(live: LiveBranch, saved: Saved) -> None:
             if slots.restore(description, partial(_runs, saved, f"unit {place}")):
                 break
     live.rewritten = header != _header(live)
+
+
+def newest(saved: Saved) -> int:
+    """A time from which on every event is still to come."""
+    rows = saved.table("rows")
+    times = times_of(rows, _schema_of(saved.header, rows))
+    return int(max(times.max(initial=LONG_AGO) + 1, saved.header["watermark"]))
 
 
 def put_together(log: Sequence[bytes]) -> Saved:

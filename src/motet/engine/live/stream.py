@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from motet.engine.live.branch import LiveBranch
 from motet.engine.live.saved import Saved
-from motet.engine.live.state import restore, save
+from motet.engine.live.state import newest, restore, save
 from motet.engine.partials import finish, merge
 from motet.engine.program import Program
 from motet.kernels.tables import FOREVER
@@ -42,11 +43,16 @@ class Stream:
         """The stream has ended: all that waits becomes final."""
         return self.feed(self.program.schema.columns.empty_table(), int(FOREVER))
 
-    def save(self) -> list[bytes]:
-        """The state of each branch."""
-        return [save(branch).to_bytes() for branch in self.branches]
+    def save(self) -> dict[str, bytes]:
+        """The state of each branch, by its name."""
+        return {live.branch.name: save(live).to_bytes() for live in self.branches}
 
-    def restore(self, states: list[bytes]) -> None:
-        """Go on from a saved state."""
-        for branch, state in zip(self.branches, states, strict=True):
-            restore(branch, Saved.from_bytes(state))
+    def restore(self, states: Mapping[str, bytes]) -> None:
+        """Go on from a saved state, of this or other queries; queries that it does not know begin where it ends."""
+        saved = {name: Saved.from_bytes(state) for name, state in states.items()}
+        begins = max((newest(state) for state in saved.values()), default=None)
+        for live in self.branches:
+            if live.branch.name in saved:
+                restore(live, saved[live.branch.name])
+            elif begins is not None:
+                live.births = {compiled.number: begins for compiled in live.branch.queries}
