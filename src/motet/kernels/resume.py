@@ -2,7 +2,8 @@
 
 A run of words is: the number of its first slot, how many slots, windows due, NEGs and nodes it holds; then for each
 window due its query, first and last; for each NEG its number and time; with starts, when each slot began; then for
-each node its number and its totals by slot (with their shadows, where a layout keeps those apart).
+each node twice its number, plus one where shadows follow, and its totals by slot; then, for a layout that keeps them
+apart, the shadows, unless all of them are the counts themselves.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ DUES = 2
 NEGATED = 3
 NODES = 4
 HEAD = 5
+
+EXACT = 2.0**52  # below this a float holds a count exactly
 
 
 @kernel
@@ -193,17 +196,21 @@ def load_key(
             began[s] = saved[at + s]
         at += held
     for _ in range(nodes):
-        node = saved[at]
+        node = saved[at] // 2
+        shadowed = saved[at] % 2 == 1
         touched[node] = True
         at += 1
         first = node * slots * layout.words
         for word in range(held * layout.words):
             q[first + word] = saved[at + word]
-        at += held * layout.words
-        if layout.counts:
+        if shadowed:
             for s in range(held):
-                g[first + s] = saved_g[at + s]
+                g[first + s] = saved_g[at + held * layout.words + s]
             at += held
+        elif layout.counts:
+            for s in range(held):
+                g[first + s] = np.float64(q[first + s])
+        at += held * layout.words
 
 
 @kernel
@@ -255,18 +262,28 @@ def save_key(
         if not (touched[node] and node_holds_any(q, g, layout, slots, node, lo, state[HI])):
             continue
         nodes += 1
-        words[at] = node
-        at += 1
         first = (node * slots + lo) * layout.words
+        shadowed = layout.counts and not are_counts(g, first, held)
+        words[at] = 2 * node + (1 if shadowed else 0)
+        at += 1
         for word in range(held * layout.words):
             words[at + word] = q[first + word]
         at += held * layout.words
-        if layout.counts:
+        if shadowed:
             for s in range(held):
                 words_g[at + s] = g[first + s]
             at += held
     words[head + NODES] = nodes
     return at
+
+
+@kernel
+def are_counts(g: Floats, first: int, count: int) -> bool:
+    """Whether shadows are small enough to be exactly the counts they shadow."""
+    for s in range(count):
+        if g[first + s] >= EXACT:
+            return False
+    return True
 
 
 @kernel
@@ -355,14 +372,16 @@ def extend_runs(offsets: Times, saved: Words, small: Layout, large: Layout, star
             at += before
             to += before
             for _ in range(nodes):
-                words[to] = saved[at]
+                shadowed = saved[at] % 2 == 1
+                words[to] = saved[at] // 2 * 2
                 at += 1
                 to += 1
                 for s in range(held):
-                    shadow = shadows[at + held * small.words + s] if small.counts else 0.0
+                    count = np.float64(saved[at + s * small.words])
+                    shadow = shadows[at + held * small.words + s] if shadowed else count
                     extend_total(saved, at + s * small.words, shadow, small, words, floats, to, large)
                     to += large.words
-                at += held * (small.words + (1 if small.counts else 0))
+                at += held * (small.words + (1 if shadowed else 0))
         new_offsets[key + 1] = to
     return new_offsets, words[:to]
 
@@ -371,12 +390,12 @@ def extend_runs(offsets: Times, saved: Words, small: Layout, large: Layout, star
 def extend_total(
     saved: Words, a: int, shadow: float, small: Layout, words: Words, floats: Floats, b: int, large: Layout
 ) -> None:
-    """One total with floating shadows and exponents. `shadow` is its own, if it has one."""
+    """One total with floating shadows and exponents. `shadow` is that of its count of matches."""
     ni, nm, nf, x = large.ni, large.nm, large.nf, large.x
     for word in range(small.words):
         words[b + word] = saved[a + word]
     for c in range(1 + ni):
-        magnitude = shadow if small.counts and c == 0 else np.float64(saved[a + c])
+        magnitude = shadow if c == 0 else np.float64(saved[a + c])
         exponent = 0
         while magnitude >= RADIX:
             magnitude *= SHRINK
@@ -409,9 +428,6 @@ def renumber_runs(
             at += HEAD
             to += HEAD
             for place in range(DUES, HEAD):
-                size = 3 if place == DUES else 2
-                if place == NODES:
-                    size = 1 + held * (layout.words + (1 if layout.counts else 0))
                 if place == NODES and starts:
                     for s in range(held):
                         words[to + s] = saved[at + s]
@@ -420,9 +436,14 @@ def renumber_runs(
                 kept = 0
                 for _ in range(saved[offsets[key] + place]):
                     old = saved[at]
+                    size = 3 if place == DUES else 2
+                    shadowed = np.int64(0)
+                    if place == NODES:
+                        old, shadowed = old // 2, old % 2
+                        size = 1 + held * (layout.words + shadowed)
                     new = queries[old] if place == DUES else negs[old] if place == NEGATED else nodes[old]
                     if new >= 0:
-                        words[to] = new
+                        words[to] = 2 * new + shadowed if place == NODES else new
                         for word in range(1, size):
                             words[to + word] = saved[at + word]
                         to += size

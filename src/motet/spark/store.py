@@ -65,7 +65,7 @@ class BucketStore:
             self.log.appendValue((part,))
             logged += len(part)
         name = uuid.uuid4().hex
-        _write_local(name, state.to_bytes(), "" if self._found is None else self._found[0])
+        _write_local(name, state, "" if self._found is None else self._found[0])
         self.head.update((name, whole, logged, timer, waiting, whole + logged, start))
         return whole + logged
 
@@ -89,14 +89,15 @@ def _read_local(name: str) -> Saved | None:
         return None
 
 
-def _write_local(name: str, state: bytes, before: str) -> None:
+def _write_local(name: str, state: Saved, before: str) -> None:
     """Best effort: without room on the disk the log is read."""
     folder = _folder()
     with contextlib.suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
         unfinished = folder / f"{name}.part"
         try:
-            unfinished.write_bytes(state)
+            with unfinished.open("wb") as file:
+                file.writelines(state.parts())
             unfinished.rename(folder / name)
         except OSError:
             unfinished.unlink(missing_ok=True)

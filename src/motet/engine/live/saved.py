@@ -36,21 +36,24 @@ class Saved:
         """A section that holds whole numbers."""
         return np.frombuffer(self.sections[name], np.int64)
 
+    def parts(self) -> list[Any]:
+        """The bytes in pieces: a version, the header, and the sections, each beginning at a whole word."""
+        bodies = [part for body in self.sections.values() for part in (body, b"\0" * (-len(body) % 8))]
+        return [self._head(), *bodies]
+
     def to_bytes(self, *, compressed: bool = False) -> bytes:
-        """A version, the header, and the sections; compressed for where they are kept, plain where they are read
-        soon.
-        """
-        parts = [part for body in self.sections.values() for part in (body, b"\0" * (-len(body) % 8))]
-        body: Any = b"".join(parts)
+        """All in one piece; compressed for where it is kept, plain where it is read soon."""
+        head, *bodies = self.parts()
+        if not compressed:
+            return b"".join([head, *bodies])
+        body = b"".join(bodies)
+        return self._head(size=len(body)) + bytes(pa.compress(body, codec="lz4", asbytes=True))
+
+    def _head(self, **more: int) -> bytes:
         sizes = {name: len(body) for name, body in self.sections.items()}
-        header = {**self.header, "sections": sizes}
-        if compressed:
-            header["size"] = len(body)
-            body = pa.compress(body, codec="lz4", asbytes=True)
-        head = json.dumps(header).encode()
-        # Sections begin at whole words, so that they can be read where they lie.
+        head = json.dumps({**self.header, **more, "sections": sizes}).encode()
         head += b" " * (-(len(MAGIC) + 2 + 4 + len(head)) % 8)
-        return b"".join([MAGIC, VERSION.to_bytes(2, "little"), len(head).to_bytes(4, "little"), head, body])
+        return b"".join([MAGIC, VERSION.to_bytes(2, "little"), len(head).to_bytes(4, "little"), head])
 
     @classmethod
     def from_bytes(cls, data: Any) -> Saved:
