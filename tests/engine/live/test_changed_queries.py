@@ -13,7 +13,7 @@ from tests.engine.live.micro_batches import SECOND, Rows, endless, micro_batches
 from motet.engine import EventSchema, Options, compile_workload
 from motet.engine.live import Stream
 from motet.engine.live.saved import Saved
-from motet.engine.live.state import newest
+from motet.engine.live.state import begin_after
 from motet.engine.local import run_table
 from motet.language import parse
 from motet.language.printer import to_text
@@ -48,7 +48,7 @@ def test_a_change_of_queries_changes_nothing_for_the_others(
     found = [before.feed(stream_table(batch), watermark).results for batch, watermark in batches[:change]]
     states = before.save()
     after.restore(states)
-    joined = max(newest(Saved.from_bytes(state)) for state in states.values())
+    joined = max(begin_after(Saved.from_bytes(state)) for state in states.values())
     later = [after.feed(stream_table(batch), watermark).results for batch, watermark in batches[change:]]
     later.append(after.finish().results)
     table = stream_table(rows)

@@ -52,6 +52,7 @@ class LiveBranch:
         self.slots = [LiveSlots(program, unit) for unit in self.branch.units if keeps_totals(program, unit)]
         self.rerun = [unit for unit in self.branch.units if not keeps_totals(program, unit)]
         self.rerun_queries = [compiled for unit in self.rerun for compiled in unit.queries]
+        self.newest = int(LONG_AGO)  # the greatest time of any row so far
         self.added = self.rows
         self.rewritten = True
         self.values = {c.number: program.partial_schema.empty_table() for c in self.branch.queries if c.swept}
@@ -60,8 +61,9 @@ class LiveBranch:
         """Take in the rows of a micro-batch and move on to a watermark; rows before it are late."""
         watermark = max(watermark, self.watermark)
         arrived = sort_out(events, self.branch, self.program.schema, watermark)
+        self.newest = max(self.newest, arrived.newest)
         self.added = arrived.usable.select(self.rows.column_names).cast(self.rows.schema)
-        rows, aside = pa.concat_tables([self.rows, self.added]), len(arrived.set_aside)
+        rows, aside = pa.concat_tables([self.rows, self.added]), arrived.set_aside
         times = times_of(rows, self.program.schema)
         try:
             partials = self._run(rows, times, watermark)

@@ -14,6 +14,7 @@ from motet.engine.encode import key_codes, microseconds, read_column
 from motet.engine.program import Branch
 from motet.engine.schema import EventSchema
 from motet.errors import DataError
+from motet.kernels.tables import LONG_AGO
 
 Times = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -25,7 +26,8 @@ class Arrivals:
 
     usable: pa.Table
     late: pa.Table
-    set_aside: pa.Table
+    set_aside: int
+    newest: int  # the greatest time of any row, asked for or not
 
 
 def times_of(table: pa.Table, schema: EventSchema) -> Times:
@@ -38,18 +40,21 @@ def sort_out(table: pa.Table, branch: Branch, schema: EventSchema, watermark: in
     """Tell the rows of a micro-batch apart. Rows that no query of the branch asks for are left out of all."""
     missing = pc.or_(pc.is_null(table[schema.time]), pc.is_null(table[schema.type]))
     aside = missing.to_numpy() | poisoned(table, lambda part: microseconds(read_column(part, schema.time), schema))
-    wanted = ~aside
+    if aside.any():
+        table = table.filter(pa.array(~aside))
+    times = times_of(table, schema)
+    wanted = np.ones(len(table), np.bool_)
     for name in branch.partition:
         wanted &= read_column(table, name).is_valid().to_numpy(zero_copy_only=False)
     if branch.types is not None:
         known = pc.is_in(table[schema.type], pa.array(sorted(branch.types), table.schema.field(schema.type).type))
         wanted &= known.to_numpy()
-    rows = table.filter(pa.array(wanted)) if not wanted.all() else table
-    late = times_of(rows, schema) < watermark
-    set_aside = table.filter(pa.array(aside)) if aside.any() else table.slice(0, 0)
-    if not late.any():
-        return Arrivals(rows, rows.slice(0, 0), set_aside)
-    return Arrivals(rows.filter(pa.array(~late)), rows.filter(pa.array(late)), set_aside)
+    late = times < watermark
+
+    def rows(chosen: Flags) -> pa.Table:
+        return table if chosen.all() else table.filter(pa.array(chosen))
+
+    return Arrivals(rows(wanted & ~late), rows(wanted & late), int(aside.sum()), int(times.max(initial=LONG_AGO)))
 
 
 def poisoned(table: pa.Table, read: Callable[[pa.Table], object]) -> Flags:

@@ -19,7 +19,6 @@ from motet.engine.live.rows import still_needed, times_of
 from motet.engine.live.runs import RUN_PARTS, Runs
 from motet.engine.live.saved import Saved, table_bytes
 from motet.engine.schema import EventSchema
-from motet.kernels.tables import LONG_AGO
 
 
 def save(live: LiveBranch) -> Saved:
@@ -47,8 +46,9 @@ def restore(live: LiveBranch, saved: Saved) -> None:
     """Go on from a saved state. Queries that it does not know begin where it ends."""
     header = saved.header
     live.watermark = header["watermark"]
+    live.newest = header["newest"]
     rows = saved.table("rows")
-    begins = newest(saved)
+    begins = begin_after(saved)
     prints = live.program.fingerprints
     for compiled in live.branch.queries:
         name = prints[compiled.number]
@@ -66,11 +66,9 @@ def restore(live: LiveBranch, saved: Saved) -> None:
     live.rewritten = header != _header(live)
 
 
-def newest(saved: Saved) -> int:
+def begin_after(saved: Saved) -> int:
     """A time from which on every event is still to come."""
-    rows = saved.table("rows")
-    times = times_of(rows, _schema_of(saved.header, rows))
-    return int(max(times.max(initial=LONG_AGO) + 1, saved.header["watermark"]))
+    return max(int(saved.header["newest"]) + 1, int(saved.header["watermark"]))
 
 
 def put_together(log: Sequence[bytes]) -> Saved:
@@ -108,6 +106,7 @@ def _header(live: LiveBranch) -> dict[str, Any]:
     horizon, last = live.horizon(live.watermark)
     return {
         "watermark": live.watermark,
+        "newest": live.newest,
         "queries": {prints[c.number]: live.births.get(c.number) for c in live.branch.queries},
         "units": [slots.description for slots in live.slots],
         "partition": list(live.branch.partition),

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from motet.engine.live.branch import LiveBranch
 from motet.engine.live.saved import Saved
-from motet.engine.live.state import newest, restore, save
+from motet.engine.live.state import begin_after, restore, save
 from motet.engine.partials import finish, merge
 from motet.engine.program import Program
 from motet.kernels.tables import FOREVER
@@ -50,7 +50,7 @@ class Stream:
     def restore(self, states: Mapping[str, bytes]) -> None:
         """Go on from a saved state, of this or other queries; queries that it does not know begin where it ends."""
         saved = {name: Saved.from_bytes(state) for name, state in states.items()}
-        begins = max((newest(state) for state in saved.values()), default=None)
+        begins = max((begin_after(state) for state in saved.values()), default=None)
         for live in self.branches:
             if live.branch.name in saved:
                 restore(live, saved[live.branch.name])
