@@ -221,7 +221,7 @@ def _batch_writer(sink: Sink, workload: Workload, write: Callable[[str], None]) 
             results = batch.filter("late IS NULL").drop("late")
         if sink.format == LINES:
             for line in json_lines(results.toArrow(), workload):
-                write(line)
+                write(line.rstrip("\n"))
         else:
             options: dict[str, Any] = dict(sink.options)
             path = options.pop("path", None)
