@@ -94,6 +94,10 @@ def run(
     memory_limit: int = 4 << 30,
     on_limit: str = "error",
     progress: Progress | None = None,
+    watermark: str | None = None,
+    mode: str = "append",
+    keep_late: bool = False,
+    checkpoint: str | None = None,
 ) -> Any:
     """Run a workload over events: an Arrow table, a pandas or Spark DataFrame, or a path. The same kind comes out
     (Arrow for a path).
@@ -103,6 +107,10 @@ def run(
 
     Queries that need their matches found keep at most `memory_limit` bytes of parts of them, and find at most
     `match_limit` matches of one key in a stretch of the window's length; beyond, `on_limit` is 'error' or 'truncate'.
+
+    For a streaming DataFrame, `watermark` is how late rows may come ('10 minutes'), `mode` 'append' or 'update',
+    `keep_late` adds a column with rows that came too late, and `checkpoint` is where the query will keep its
+    checkpoint, where its queries may change later.
     """
     settings = Settings(
         time,
@@ -116,6 +124,21 @@ def run(
         memory_limit=memory_limit,
         on_limit=on_limit,
     )
+    if is_spark(events) and events.isStreaming:
+        from motet.spark.stream import run as run_stream
+
+        return run_stream(
+            events,
+            as_workload(workload),
+            watermark=watermark,
+            time=time,
+            type=type,
+            time_unit=time_unit,
+            options=settings.options(),
+            mode=mode,
+            keep_late=keep_late,
+            checkpoint=checkpoint,
+        )
     chosen = engine or ("spark" if is_spark(events) else "local")
     _one_of("engine", chosen, ENGINES)
     if chosen == "spark":

@@ -18,6 +18,7 @@ from motet.cli.options import (
     Facts,
     File,
     Master,
+    Mode,
     OnLimit,
     Optimizer,
     Reader,
@@ -178,6 +179,99 @@ def run(
         on_limit=on_limit,
     )
     commands.run(file, events, settings, engine, master, commands.Output.to(output, format, limit or None))
+
+
+@app.command()
+def stream(
+    file: File,
+    source: Annotated[str, typer.Option(help="Spark source: parquet, json, csv, rate, kafka, ...")] = "parquet",
+    option: Annotated[
+        list[str] | None, typer.Option(help="Option of the source, NAME=VALUE; may be repeated.", show_default=False)
+    ] = None,
+    schema: Annotated[
+        str | None, typer.Option(help="Columns of the source, where they cannot be told.", show_default=False)
+    ] = None,
+    json: Annotated[
+        str | None, typer.Option(help="Read the column `value` as JSON with these columns.", show_default=False)
+    ] = None,
+    select: Annotated[
+        list[str] | None, typer.Option(help="SQL expression for a column; may be repeated.", show_default=False)
+    ] = None,
+    watermark: Annotated[str, typer.Option(help="How late rows may come.")] = "10 seconds",
+    checkpoint: Annotated[
+        str | None, typer.Option(help="Folder that a restart goes on from.", show_default=False)
+    ] = None,
+    sink: Annotated[str, typer.Option(help="lines (on the terminal), console, parquet, kafka, ...")] = "lines",
+    output: Annotated[str | None, typer.Option(help="Folder of a sink that writes files.", show_default=False)] = None,
+    sink_option: Annotated[
+        list[str] | None, typer.Option(help="Option of the sink, NAME=VALUE; may be repeated.", show_default=False)
+    ] = None,
+    late: Annotated[str | None, typer.Option(help="Folder for rows that come too late.", show_default=False)] = None,
+    mode: Annotated[Mode, typer.Option(help="Each result once, or early values too.")] = Mode.APPEND,
+    trigger: Annotated[
+        str | None, typer.Option(help="Time between micro-batches; none: as fast as it goes.", show_default=False)
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="Stop when all that is there now is read.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Take up changes of FILE while running.")] = False,
+    status: Annotated[float, typer.Option(min=0.1, help="Seconds between status lines.")] = 10.0,
+    metrics_port: Annotated[
+        int | None, typer.Option(help="Serve Prometheus text on this port of 127.0.0.1.", show_default=False)
+    ] = None,
+    package: Annotated[
+        list[str] | None, typer.Option(help="Maven package that the source or sink needs.", show_default=False)
+    ] = None,
+    jar: Annotated[
+        list[str] | None, typer.Option(help="The same as a jar file; may be repeated.", show_default=False)
+    ] = None,
+    time: Time = "time",
+    type: Type = "type",
+    time_unit: Unit = TimeUnit.SECONDS,
+    counts: Annotated[Counts, typer.Option(help="Whole numbers up to 2^63 - 1, or floating.")] = Counts.EXACT,
+    master: Master = "local[*]",
+) -> None:
+    """Run queries over an endless stream, exactly once, on Spark Structured Streaming.
+
+    Rows wait until the watermark passes them, so they may come in any order within it. A restart with the same
+    --checkpoint goes on where the last run ended, also with changed queries: those that stay lose nothing, new ones
+    report from their first whole window on.
+
+    \b
+    Files that come into a folder, results to parquet:
+        motet stream queries.motet --option path=events/ --sink parquet --output results/ --checkpoint state/
+
+    \b
+    Try it with made-up rows:
+        motet stream queries.motet --source rate --option rowsPerSecond=1000 --select 'timestamp AS time'
+            --select "CASE value % 3 WHEN 0 THEN 'A' WHEN 1 THEN 'B' ELSE 'C' END AS type"
+
+    \b
+    Kafka in and out; the package is Spark's own, in the version of your Spark:
+        motet stream queries.motet --source kafka --option kafka.bootstrap.servers=host:9092 --option subscribe=events
+            --json 'time TIMESTAMP, type STRING, key STRING, x DOUBLE' --checkpoint state/
+            --sink kafka --sink-option kafka.bootstrap.servers=host:9092 --sink-option topic=results
+            --package org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION
+
+    A status line tells rows, rows waiting for the watermark, late rows, state, and how far the watermark is behind.
+    """
+    from motet.cli import streaming
+
+    streaming.stream(
+        file,
+        source=streaming.source_of(source, option or [], schema, json, select or []),
+        sink=streaming.sink_of(sink, output, sink_option or [], late),
+        checkpoint=checkpoint,
+        watermark=watermark,
+        mode=mode,
+        trigger=trigger,
+        once=once,
+        watch=watch,
+        status=status,
+        metrics_port=metrics_port,
+        packages=package or [],
+        jars=jar or [],
+        settings=streaming.Settings(time, type, time_unit, counts),
+        master=master,
+    )
 
 
 @app.command()

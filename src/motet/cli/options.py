@@ -58,6 +58,13 @@ class OnLimit(StrEnum):
     TRUNCATE = "truncate"
 
 
+class Mode(StrEnum):
+    """Which results a stream gives."""
+
+    APPEND = "append"
+    UPDATE = "update"
+
+
 class Shown(StrEnum):
     """How statistics are written."""
 

@@ -145,6 +145,12 @@ def encode(
     )
 
 
+def key_codes(table: pa.Table, partition: Sequence[str]) -> tuple[NDArray[np.int32], dict[str, pa.Array], int]:
+    """The key of each row as a code, the partition values of each code, and how many there are; no value is null."""
+    keys = [codes_of(table.column(name)) for name in partition]
+    return _combined([_numbers(key.indices) for key in keys], keys, partition, len(table))
+
+
 def codes_of(column: pa.ChunkedArray) -> pa.DictionaryArray:
     """A column as codes of its distinct values; NaN is null here too."""
     if pa.types.is_dictionary(column.type):

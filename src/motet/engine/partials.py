@@ -158,7 +158,7 @@ def merge(program: Program, partials: pa.Table) -> pa.Table:
         if not alike[0].combined:
             kept.append(rows)
         elif alike[0].swept:
-            kept.append(_swept(program, alike[0], rows))
+            kept.append(swept(program, alike[0], rows))
         else:
             kept.append(_summed(program, alike[0], rows))
     return pa.concat_tables(kept) if kept else partials
@@ -179,14 +179,14 @@ def _by_likeness(program: Program, partials: pa.Table) -> Iterator[tuple[tuple[C
 
 def merge_within(program: Program, partials: pa.Table) -> pa.Table:
     """Combine what one task has of each result; rows that a sweep over time will need are left as they are."""
-    swept = [compiled.number for compiled in program.queries.values() if compiled.swept]
-    if not swept:
+    to_sweep = [compiled.number for compiled in program.queries.values() if compiled.swept]
+    if not to_sweep:
         return merge(program, partials)
-    waits = pc.is_in(partials.column("query"), pa.array(swept, pa.int32()))
+    waits = pc.is_in(partials.column("query"), pa.array(to_sweep, pa.int32()))
     return pa.concat_tables([partials.filter(waits), merge(program, partials.filter(pc.invert(waits)))])
 
 
-def _group_codes(program: Program, table: pa.Table, names: Sequence[str]) -> NDArray[np.int64]:
+def group_codes(program: Program, table: pa.Table, names: Sequence[str]) -> NDArray[np.int64]:
     """One code per combination of query and named attributes."""
     code = np.unique(_numpy(table, "query"), return_inverse=True)[1].astype(np.int64)
     for name in names:
@@ -200,7 +200,7 @@ def _group_codes(program: Program, table: pa.Table, names: Sequence[str]) -> NDA
 
 
 def _summed(program: Program, compiled: CompiledQuery, table: pa.Table) -> pa.Table:
-    group = _group_codes(program, table, compiled.query.group_by)
+    group = group_codes(program, table, compiled.query.group_by)
     end = _numpy(table, "end")
     order = np.lexsort((end, group))
     new = np.flatnonzero(np.diff(group[order], prepend=-1).astype(bool) | np.diff(end[order], prepend=0).astype(bool))
@@ -212,10 +212,11 @@ def _summed(program: Program, compiled: CompiledQuery, table: pa.Table) -> pa.Ta
     return _with_totals(program, compiled, table.take(pa.array(order[new])), summed, layout, words)
 
 
-def _swept(program: Program, compiled: CompiledQuery, table: pa.Table) -> pa.Table:
-    group = _group_codes(program, table, compiled.query.group_by)
+def swept(program: Program, compiled: CompiledQuery, table: pa.Table) -> pa.Table:
+    """The sum over a query's partitions at each time at which one of them completes a match."""
+    group = group_codes(program, table, compiled.query.group_by)
     rest = [name for name in compiled.partition if name not in compiled.query.group_by]
-    part = _group_codes(program, table, rest)
+    part = group_codes(program, table, rest)
     end = _numpy(table, "end").astype(np.int64)
     order = np.lexsort((_numpy(table, "seq"), end, group)).astype(np.int64)
     new = np.flatnonzero(np.diff(group[order], prepend=-1))
@@ -227,8 +228,8 @@ def _swept(program: Program, compiled: CompiledQuery, table: pa.Table) -> pa.Tab
     parts = np.bincount(pair[0]).astype(np.int64)[group[order[new]]]
     done = _numpy(table, "done").astype(np.bool_)
     totals, layout, words = _totals_of(program, compiled, table)
-    shown, swept = sweep_groups(order, offsets, local, parts, end, done, totals, layout)
-    return _with_totals(program, compiled, table.take(pa.array(shown)), swept, layout, words)
+    shown, sums = sweep_groups(order, offsets, local, parts, end, done, totals, layout)
+    return _with_totals(program, compiled, table.take(pa.array(shown)), sums, layout, words)
 
 
 def _with_totals(

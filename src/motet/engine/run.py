@@ -31,19 +31,22 @@ def run_branch(
     emit_to).
     """
     branch = program.branches[branch_index]
-    encoded = encode(events, program.schema, branch.partition, branch.symbols, program.definitions, branch.ranked)
+    encoded = encode_branch(program, branch, events)
     bounds = (
         int(LONG_AGO) if emit_from is None else emit_from,
         int(FOREVER) + 1 if emit_to is None else emit_to,
     )
-    tables = [table for unit in branch.units for table in _run_unit(program, branch, unit, encoded, bounds)]
+    tables = [table for unit in branch.units for table in unit_partials(program, unit, encoded, bounds)]
     partials = pa.concat_tables(tables) if tables else program.partial_schema.empty_table()
     return merge_within(program, partials) if branch.needs_combine else partials
 
 
-def _run_unit(
-    program: Program, branch: Branch, unit: Unit, encoded: Encoded, bounds: tuple[int, int]
-) -> list[pa.Table]:
+def encode_branch(program: Program, branch: Branch, events: pa.Table) -> Encoded:
+    """A branch's events in the engine's order and alphabet."""
+    return encode(events, program.schema, branch.partition, branch.symbols, program.definitions, branch.ranked)
+
+
+def unit_partials(program: Program, unit: Unit, encoded: Encoded, bounds: tuple[int, int]) -> list[pa.Table]:
     """A unit's results; keys whose counts exceed 64 bits run once more with extended totals."""
     if not len(encoded.time):
         return []

@@ -6,9 +6,13 @@ others start.
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 
 from motet.engine import EventSchema, Options, compile_workload, finish, merge, run_branch
+from motet.engine.live import Stream
+from motet.kernels.resume import extend_runs, renumber_runs
+from motet.kernels.totals import layout_of
 from motet.model.expression import At, Attribute, Comparison
 from motet.model.pattern import Event, Repeat, Seq
 from motet.model.query import Aggregate, Query, Workload
@@ -24,6 +28,13 @@ def warm() -> None:
         program = compile_workload(_every_kind_of_query(), EventSchema(_EVENTS.schema), Options(windows=windows))
         for index in range(len(program.branches)):
             finish(program, merge(program, run_branch(program, index, _EVENTS)))
+    stream = Stream(compile_workload(_every_kind_of_query(), EventSchema(_EVENTS.schema), Options(live="append")))
+    stream.feed(_EVENTS, 3_000_000)
+    stream.finish()
+    nothing, none = np.zeros(1, np.int64), np.zeros(0, np.int64)
+    numbers = np.zeros(1, np.int32)
+    extend_runs(nothing, none, layout_of(0, 0, 0), layout_of(0, 0, 0, extended=True), False)
+    renumber_runs(nothing, none, layout_of(0, 0, 0), False, numbers, numbers, numbers)
 
 
 def _every_kind_of_query() -> Workload:

@@ -58,6 +58,7 @@ class Merged:
     negs: tuple[Symbol, ...]
     whole: tuple[tuple[str, str], ...]  # 'count', 'min', 'max'
     real: tuple[tuple[str, str], ...]  # 'sum', 'square'
+    nodes: tuple[tuple[int, ...], ...] = ()  # by query: where each node of its automaton is
 
     @cached_property
     def symbols(self) -> frozenset[Symbol]:
@@ -226,6 +227,10 @@ def _quotient(
         negs=tuple(negs),
         whole=rows.whole,
         real=rows.real,
+        nodes=tuple(
+            tuple(block[start : start + len(compiled.automaton.fold)])
+            for start, compiled in zip(starts, queries, strict=True)
+        ),
     )
 
 

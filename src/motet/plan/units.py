@@ -67,7 +67,8 @@ def strategy_of(compiled: CompiledQuery, forced: str = "auto") -> tuple[Strategy
     """The strategy for one query, with the width of its slots and how many are open at once.
 
     `forced` is 'panes', 'pairs' or 'stacks' where the caller wants that one wherever it is possible, 'slots' where
-    anything but pairs. Pairs are not for one query to choose: what they cost depends on what it shares.
+    anything but pairs, 'live' where the totals have to be kept between runs. Pairs are not for one query to choose:
+    what they cost depends on what it shares.
     """
     span, automaton = compiled.span, compiled.automaton
     if compiled.adjacent:
