@@ -37,7 +37,7 @@ imports: $(READY)
 
 # Kernels are plain Python when the compiler is off: what then fails is the algorithm, not its compilation.
 nojit: $(READY)
-	NUMBA_DISABLE_JIT=1 $(PYTEST) $(PYTEST_FLAGS) -n $(WORKERS) --hypothesis-profile=nojit $(wildcard tests/kernels) tests/engine
+	NUMBA_DISABLE_JIT=1 $(PYTEST) $(PYTEST_FLAGS) -n $(WORKERS) --hypothesis-profile=nojit $(wildcard tests/kernels) tests/engine tests/detect
 
 # Tests that need Spark share one session, so they stay together on one worker (tests/conftest.py groups them).
 suite: $(WARM)
@@ -45,7 +45,7 @@ suite: $(WARM)
 	$(PYTEST) $(PYTEST_FLAGS) -n $(WORKERS) --dist loadgroup
 
 bench: $(WARM) ## measure: each benchmark compares within one run (about ten minutes)
-	@for name in continuous ecommerce sharon_optimizer sharon_executor spark_batch memory streaming; do $(BIN)/python -m benchmarks.$$name || exit 1; done
+	@for name in continuous ecommerce sharon_optimizer sharon_executor detect spark_batch memory streaming; do $(BIN)/python -m benchmarks.$$name || exit 1; done
 
 lock: ## resolve the dependencies anew (needs uv)
 	@command -v uv >/dev/null || { echo "make lock needs uv" >&2; exit 1; }

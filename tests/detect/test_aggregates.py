@@ -22,7 +22,7 @@ SEQUENCE = "PATTERN SEQ(A a, B b, C c) WHERE a.x < c.x"
     "query",
     [
         f"RETURN COUNT(*), SUM(c.x), MIN(a.x) {SEQUENCE}",
-        "RETURN COUNT(*), AVG(c.x), MAX(k_.k) PATTERN SEQ(A a, B b, C k_) WHERE a.x < k_.x WITHIN 6 s SLIDE 2 s",
+        f"RETURN COUNT(*), AVG(c.x), MAX(c.k) {SEQUENCE} WITHIN 6 s SLIDE 2 s",
         f"RETURN COUNT(*), VAR(c.x), COUNT(a) {SEQUENCE} WITHIN 6 s",
         f"RETURN COUNT(*) {SEQUENCE} AND [k] GROUP BY k WITHIN 6 s",
         f"RETURN COUNT(*) {SEQUENCE} AND [k] WITHIN 6 s",

@@ -168,7 +168,7 @@ def _chunks(program: Program, tables: Iterable[pa.Table], limit: int | None) -> 
         if cut is None or (emitted is not None and cut <= emitted):
             continue
         yield together, emitted, cut
-        longest = max(branch.halo or 0 for branch in program.all_branches)
+        longest = max((branch.halo or 0 for branch in program.all_branches), default=0)
         kept = together.filter(pc.fill_null(pc.greater_equal(times, cut - longest), False))
         fresh, rows, emitted = [], 0, cut
     if fresh or kept is not None:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from motet.engine import EventSchema, Options, compile_workload, finish, merge, run_branch
+from motet.engine import EventSchema, Options, compile_workload
 from motet.engine.live import Stream
+from motet.engine.local import run_table
 from motet.kernels.resume import extend_runs, renumber_runs
 from motet.kernels.totals import layout_of
-from motet.model.expression import At, Attribute, Comparison
-from motet.model.pattern import Event, Repeat, Seq
-from motet.model.query import Aggregate, Query, Workload
+from motet.model.expression import At, Attribute, Comparison, KleeneAggregate
+from motet.model.pattern import Event, Not, Repeat, Seq
+from motet.model.query import Aggregate, AllVariables, Computed, Policy, Query, Workload
 from motet.model.window import CountWindow, TimeWindow
 
 # Out of order, so that sorting is compiled too.
@@ -24,11 +25,11 @@ _EVENTS = pa.table({"time": [2, 1, 3, 4], "type": ["A", "A", "B", "B"], "k": ["p
 
 def warm() -> None:
     """Run each kind of query once."""
-    for windows in ("auto", "pairs"):
-        program = compile_workload(_every_kind_of_query(), EventSchema(_EVENTS.schema), Options(windows=windows))
-        for index in range(len(program.branches)):
-            finish(program, merge(program, run_branch(program, index, _EVENTS)))
-    stream = Stream(compile_workload(_every_kind_of_query(), EventSchema(_EVENTS.schema), Options(live="append")))
+    schema = EventSchema(_EVENTS.schema)
+    online, detected = _every_kind_of_query()
+    for options in (Options(), Options(windows="pairs")):
+        run_table(compile_workload(Workload((*online, *detected)), schema, options), _EVENTS)
+    stream = Stream(compile_workload(Workload(online), schema, Options(live="append")))
     stream.feed(_EVENTS, 3_000_000)
     stream.finish()
     nothing, none = np.zeros(1, np.int64), np.zeros(0, np.int64)
@@ -37,21 +38,29 @@ def warm() -> None:
     renumber_runs(nothing, none, layout_of(0, 0, 0), False, numbers, numbers, numbers)
 
 
-def _every_kind_of_query() -> Workload:
-    """Sliding, continuous and count windows, partitions combined or not, and a condition on neighbours."""
+def _every_kind_of_query() -> tuple[tuple[Query, ...], tuple[Query, ...]]:
+    """Sliding, continuous and count windows, partitions combined or not, a condition on neighbours, and matches by
+    joins and by paths, with an absence at the end and one that depends on what is bound.
+    """
     pattern = Seq((Repeat(Event("A"), 1, None), Event("B")))
     returns = (Aggregate("COUNT"), Aggregate("SUM", "A", "x"), Aggregate("MIN", "A", "x"))
     rising = Comparison("<", Attribute("A", "x"), Attribute("A", "x", At.NEXT))
+    joined = Seq((Event("A", "a"), Not(Event("B", "n")), Event("B", "b"), Not(Event("A", "last"))))
+    apart = Comparison("<", Attribute("a", "x"), Attribute("b", "x"))
+    depends = Comparison("=", Attribute("n", "x"), Attribute("a", "x"))
+    most = KleeneAggregate("MAX", "A", "x")
     sliding, continuous = TimeWindow(4_000_000, 2_000_000), TimeWindow(4_000_000)
-    return Workload(
-        (
-            Query("sliding", pattern, returns, group_by=("k",), window=sliding),
-            Query("combined", pattern, returns, equivalence=("k",), window=sliding),
-            Query("continuous", pattern, returns, equivalence=("k",), window=continuous),
-            Query("counted", pattern, returns, group_by=("k",), window=CountWindow(3)),
-            Query("rising", pattern, returns, (rising,), group_by=("k",), window=continuous),
-        )
+    online = (
+        Query("sliding", pattern, returns, group_by=("k",), window=sliding),
+        Query("combined", pattern, returns, equivalence=("k",), window=sliding),
+        Query("continuous", pattern, returns, equivalence=("k",), window=continuous),
+        Query("counted", pattern, returns, group_by=("k",), window=CountWindow(3)),
+        Query("rising", pattern, returns, (rising,), group_by=("k",), window=continuous),
     )
+    paths = Query("paths", pattern, (AllVariables(), Computed(most, "most")), window=continuous)
+    tests = (apart, depends)
+    joins = Query("joins", joined, (AllVariables(),), tests, window=continuous, policy=Policy.SKIP_TILL_NEXT)
+    return online, (paths, joins)
 
 
 if __name__ == "__main__":

@@ -70,6 +70,7 @@ def room_for(items: int, rows: int) -> Room:
 def join(
     outer: Instances,
     inner: Instances,
+    stretch: Ints,
     table: JoinTable,
     tests: Tests,
     values: Values,
@@ -84,9 +85,11 @@ def join(
 ) -> tuple[int, int, int]:
     """Fill the room with joined instances from outer row `start` on (its inner rows from `within` on, -1 for all).
 
-    `oldest` has for each event the earliest first time of what may end with it: windows of any kind come down to that,
-    and it never falls as time goes on. Returns how many there are, and where to go on. For each outer row only those
-    inner rows are looked at that its window and order allow: O(log n) to find them, then O(1) each but for code.
+    The inner rows that outer row r may be joined with lie in the stretch of its key, or of its key and a value that
+    must be equal: that from `inner.offsets[stretch[r]]` on; in none where that is -1. `oldest` has for each event the
+    earliest first time of what may end with it: windows of any kind come down to that, and it never falls as time goes
+    on. Returns how many there are, and where to go on. For each outer row only those inner rows are looked at that its
+    window and order allow: O(log n) to find them, then O(1) each but for code.
     """
     # Fields are taken out of their tuples here: inside the loops that would count references.
     found, most = 0, room.first.size
@@ -106,7 +109,7 @@ def join(
         while outer_offsets[key + 1] <= row:
             key += 1
         limit = oldest[outer_end[row]]
-        if outer_first[row] < limit:
+        if outer_first[row] < limit or stretch[row] < 0:
             continue
         low, high = limit, FOREVER
         for i in range(ours):
@@ -118,8 +121,8 @@ def join(
                     low = max(low, ref_last[current[i]] + 1)
         for c in range(compare.shape[0]):
             mine[c] = real[compare[c, 2], current[compare[c, 1]]]
-        end = inner_offsets[key + 1]
-        at = after(inner_last, inner_offsets[key], end, low - 1)
+        end = inner_offsets[stretch[row] + 1]
+        at = after(inner_last, inner_offsets[stretch[row]], end, low - 1)
         if row == start and within >= 0:
             at = within
         while at < end and inner_last[at] < high:

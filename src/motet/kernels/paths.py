@@ -43,10 +43,19 @@ class Line(NamedTuple):
     tests: Ints
 
 
+class Endings(NamedTuple):
+    """Where paths may end: item, instance and key, and the earliest time at which such a path may begin."""
+
+    item: Ints
+    row: Ints
+    key: Ints
+    floor: Ints
+
+
 class Walk(NamedTuple):
     """Where listing stands, so that it can go on: the item, instance, edge and candidate of each step, last one first.
 
-    `now` holds the depth, and the end that is being listed.
+    `now` holds the depth, the end that is being listed, and how many of its paths are.
     """
 
     item: Ints
@@ -57,7 +66,7 @@ class Walk(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """Paths, each a stretch of positions and events, with its times and key."""
+    """Paths, each a stretch of positions and events, with its times and key; `origin` is the end it was listed for."""
 
     begin: Ints
     position: Codes
@@ -66,12 +75,13 @@ class Listed(NamedTuple):
     last: Ints
     end: Ints
     key: Ints
+    origin: Ints
 
 
 def new_walk(depth: int) -> Walk:
     """A walk of at most so many steps that has not begun."""
     steps = [np.zeros(depth, np.int64) for _ in range(4)]
-    return Walk(steps[0], steps[1], steps[2], steps[3], np.array([-1, 0], np.int64))
+    return Walk(steps[0], steps[1], steps[2], steps[3], np.array([-1, 0, 0], np.int64))
 
 
 def listed_for(rows: int, entries: int) -> Listed:
@@ -80,7 +90,7 @@ def listed_for(rows: int, entries: int) -> Listed:
         np.zeros(rows + 1, np.int64),
         np.empty(entries, np.int32),
         np.empty(entries, np.int64),
-        *(np.empty(rows, np.int64) for _ in range(4)),
+        *(np.empty(rows, np.int64) for _ in range(5)),
     )
 
 
@@ -125,8 +135,8 @@ def reach(line: Line) -> tuple[Ints, Ints]:
 
 
 @kernel
-def endings(line: Line, latest: Ints) -> tuple[Ints, Ints, Ints]:
-    """The instances at which a path in the window may end: item, instance and key. O(instances)."""
+def endings(line: Line, latest: Ints) -> Endings:
+    """The instances at which a path in the window may end. O(instances)."""
     count = 0
     for q in range(line.offsets.shape[0]):
         if line.ends[q]:
@@ -134,6 +144,7 @@ def endings(line: Line, latest: Ints) -> tuple[Ints, Ints, Ints]:
     items = np.empty(count, np.int64)
     rows = np.empty(count, np.int64)
     keys = np.empty(count, np.int64)
+    floor = np.empty(count, np.int64)
     found = 0
     for key in range(line.offsets.shape[1] - 1):
         for q in range(line.offsets.shape[0]):
@@ -143,8 +154,9 @@ def endings(line: Line, latest: Ints) -> tuple[Ints, Ints, Ints]:
                         items[found] = q
                         rows[found] = row
                         keys[found] = key
+                        floor[found] = line.oldest[line.end[row]]
                         found += 1
-    return items[:found], rows[:found], keys[:found]
+    return Endings(items[:found], rows[:found], keys[:found], floor[:found])
 
 
 @kernel
@@ -152,9 +164,7 @@ def list_paths(
     line: Line,
     latest: Ints,
     so_far: Ints,
-    end_item: Ints,
-    end_row: Ints,
-    end_key: Ints,
+    ends: Endings,
     walk: Walk,
     tests: Tests,
     values: Values,
@@ -163,37 +173,45 @@ def list_paths(
     scope: Scope,
     stack: Stack,
     out: Listed,
+    most: int,
 ) -> tuple[int, bool]:
-    """List paths from where the walk stands until all are listed or the room is full.
+    """List paths from where the walk stands until all are listed or the room is full; at most so many with each end.
 
     Returns how many there are, and whether all are listed. Where edges have no tests and no absences, every step
     belongs to a path that is listed: O(output), and O(log n) for each step to find what comes before it.
     """
     found = 0
-    depth, end = walk.now[0], walk.now[1]
+    end_item, end_row, end_key, floor = ends.item, ends.row, ends.key, ends.floor
+    depth, end, count = walk.now[0], walk.now[1], walk.now[2]
     while True:
         if depth < 0:
             if end == end_row.size:
                 walk.now[0], walk.now[1] = -1, end
                 return found, True
-            depth = 0
+            depth, count = 0, 0
             walk.item[0], walk.row[0] = end_item[end], end_row[end]
             walk.edge[0] = -1
         item, row = walk.item[depth], walk.row[depth]
         key = end_key[end]
-        oldest = line.oldest[line.end[end_row[end]]]
+        oldest = floor[end]
         if walk.edge[depth] < 0:
             if line.begins[item] and line.first[row] >= oldest:
                 size = _size(line, walk, depth, bundles)
                 if found == out.first.size or out.begin[found] + size > out.event.size:
-                    walk.now[0], walk.now[1] = depth, end
+                    walk.now[0], walk.now[1], walk.now[2] = depth, end, count
                     return found, False
                 _write(line, walk, depth, bundles, out, found)
                 out.first[found] = line.first[row]
                 out.last[found] = line.last[end_row[end]]
                 out.end[found] = line.end[end_row[end]]
                 out.key[found] = key
+                out.origin[found] = end
                 found += 1
+                count += 1
+                if count == most:
+                    depth = -1
+                    end += 1
+                    continue
             walk.edge[depth] = line.edges[item]
             walk.candidate[depth] = -2
         step = _next_step(line, walk, depth, key, oldest, latest, so_far, tests, values, absences, scope, stack)

@@ -72,8 +72,10 @@ def _line(pattern: Pattern, found: Positions) -> Line:
             found.events.append(pattern)
             return _single(found, len(found.events) - 1)
         case Not(event):
-            found.absences.append(event)
-            return Line(empty=frozenset((len(found.absences) - 1,)))
+            # Copies of one NOT are one absence: an event that belies one belies them all.
+            if event not in found.absences:
+                found.absences.append(event)
+            return Line(empty=frozenset((found.absences.index(event),)))
         case Neg(event):
             found.negated.append(event)
             return Line(empty=OPEN)

@@ -4,38 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from motet.engine.detect.code import Compiler, tests_table
+from motet.engine.detect.bundles import BundleStore, chosen_paths, joined_paths, side_by_side
+from motet.engine.detect.code import tests_table
+from motet.engine.detect.tables import NodeTests, by_equal_values, join_table, line_table
 from motet.engine.encode import Encoded, Ints
 from motet.errors import RunError
+from motet.kernels.expand import ends_for, fitting
 from motet.kernels.instances import Absences, Bundles, Instances, Tests
-from motet.kernels.join import AFTER, APART, BEFORE, FREE, JoinTable, flatten, join, room_for
+from motet.kernels.join import JoinTable, flatten, join, room_for
 from motet.kernels.judge import Matches
-from motet.kernels.paths import Line, Listed, endings, list_paths, listed_for, new_walk, reach
-from motet.kernels.stack import (
-    AT_LEAST,
-    AT_MOST,
-    DIFFERENT,
-    EQUAL,
-    LESS,
-    MORE,
-    OVERFLOW,
-    Code,
-    Scope,
-    Values,
-    new_stack,
-)
+from motet.kernels.paths import Endings, Line, Listed, endings, list_paths, listed_for, new_walk, reach
+from motet.kernels.stack import OVERFLOW, Code, Scope, Values, new_stack
 from motet.plan.detect.nodes import JoinNode, LeafNode, LoopNode, Node, UnionNode
 from motet.template.symbols import Symbol
 
 BLOCK_ROWS = 1 << 16
-# What a comparison says when its sides change places.
-FLIPPED = {EQUAL: EQUAL, DIFFERENT: DIFFERENT, LESS: MORE, MORE: LESS, AT_MOST: AT_LEAST, AT_LEAST: AT_MOST}
 BLOCK_ENTRIES = 1 << 20
+# Outer instances for which paths are listed at a time.
+OUTER_ROWS = 1 << 12
+EVERY = 1 << 62
 
 
 class OutOfRoom(Exception):
@@ -62,32 +54,13 @@ class Budget:
         return False
 
 
-@dataclass(frozen=True)
-class NodeTests:
-    """What a node tests, compiled: rows of `Tests`, by edge for a loop."""
+class Walked(NamedTuple):
+    """A loop made ready to list its paths."""
 
-    rows: list[list[int]]
-    edges: tuple[int, ...] = ()
-
-
-def compile_tests(node: Node, compiler: Compiler) -> NodeTests:
-    """The tests of a node over its slots: the items of the outer side first, then those of the inner."""
-    match node:
-        case JoinNode():
-            slots = {str(item): at for at, item in enumerate((*node.outer_items, *node.inner_items))}
-            return NodeTests([compiler.test(test, slots) for test in node.new_tests])
-        case LoopNode():
-            rows: list[list[int]] = []
-            begins = [0]
-            for edge in _by_target(node):
-                rows += [compiler.test(test, {"0": 0, "1": 1}) for test in sorted(edge.tests, key=repr)]
-                begins.append(len(rows))
-            return NodeTests(rows, tuple(begins))
-    return NodeTests([])
-
-
-def _by_target(node: LoopNode) -> list[Any]:
-    return sorted(node.edges, key=lambda edge: (edge.target, edge.source))
+    line: Line
+    tests: Tests
+    latest: Ints
+    so_far: Ints
 
 
 @dataclass
@@ -102,12 +75,7 @@ class Runner:
     absent: tuple[Symbol, ...]
     budget: Budget
     kept: dict[Node, Instances] = field(default_factory=dict)
-    _first: list[Ints] = field(default_factory=list)
-    _last: list[Ints] = field(default_factory=list)
-    _begin: list[Ints] = field(default_factory=list)
-    _position: list[NDArray[np.int32]] = field(default_factory=list)
-    _event: list[Ints] = field(default_factory=list)
-    _bundles: Bundles | None = None
+    walked: dict[Node, Walked] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.of_class = {
@@ -116,6 +84,7 @@ class Runner:
         }
         self.absences = self.absences_of(self.absent)
         self.stack = new_stack()
+        self.store = BundleStore(self.encoded.time)
 
     # Events and bundles
 
@@ -140,28 +109,12 @@ class Runner:
     @property
     def bundles(self) -> Bundles:
         """All that items may be bound to."""
-        if self._bundles is None:
-            sizes = np.concatenate([np.diff(begin) for begin in self._begin] or [np.zeros(0, np.int64)])
-            self._bundles = Bundles(
-                np.concatenate([self.encoded.time, *self._first]),
-                np.concatenate([self.encoded.time, *self._last]),
-                np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-                np.concatenate([*self._position, np.zeros(0, np.int32)]),
-                np.concatenate([*self._event, np.zeros(0, np.int64)]),
-                len(self.encoded.time),
-            )
-        return self._bundles
+        return self.store.all
 
     def _add_bundles(self, paths: Listed) -> Instances:
         """Keep paths as bundles, and give them as instances of one item."""
         order = np.lexsort((paths.last, paths.key))
-        base = len(self.encoded.time) + sum(map(len, self._first))
-        self._first.append(paths.first)
-        self._last.append(paths.last)
-        self._begin.append(paths.begin)
-        self._position.append(paths.position)
-        self._event.append(paths.event)
-        self._bundles = None
+        base = self.store.keep(paths)
         return _instances(
             (base + order)[None, :],
             paths.first[order],
@@ -196,7 +149,7 @@ class Runner:
             blocks.append(block)
             if not self.budget.admits(32 * len(block.first) + 12 * len(block.event), node):
                 break
-        return _together(blocks)
+        return joined_paths(blocks)
 
     def _leaf(self, symbol: Symbol) -> Instances:
         events = self.events_of(symbol)
@@ -220,8 +173,12 @@ class Runner:
 
     def joins(self, node: JoinNode) -> Iterator[tuple[Any, Ints, Ints, Ints, Ints]]:
         """The instances of a join, block by block: columns, first, last, end and key."""
-        outer, inner = self.instances(node.outer), self.instances(node.inner)
-        table, tests = self._table(node)
+        if isinstance(node.inner, LoopNode):
+            yield from self._joined_with_paths(node, node.inner)
+            return
+        outer, table = self.instances(node.outer), self._table(node)
+        inner, stretch = by_equal_values(outer, self.instances(node.inner), table, self.values)
+        tests = tests_table([row for row in self.tests[node].rows if row[0] < 0], self.code)
         scope = _scope(len(node.items))
         at, within = 0, -1
         while True:
@@ -229,6 +186,7 @@ class Runner:
             found, at, within = join(
                 outer,
                 inner,
+                stretch,
                 table,
                 tests,
                 self.values,
@@ -252,64 +210,62 @@ class Runner:
             if at >= len(outer.first):
                 return
 
-    def _table(self, node: JoinNode) -> tuple[JoinTable, Tests]:
-        """What a join sees to, with the tests that need code apart."""
-        slots = (*node.outer_items, *node.inner_items)
-        ours = len(node.outer_items)
-        relation = np.full((ours, len(node.inner_items)), APART, np.int8)
-        for i, one in enumerate(node.outer_items):
-            for j, other in enumerate(node.inner_items):
-                if (one, other) in node.order:
-                    relation[i, j] = BEFORE
-                elif (other, one) in node.order:
-                    relation[i, j] = AFTER
-                elif not self._may_share(node.items[one], node.items[other]):
-                    relation[i, j] = FREE
-        # An event is found by its time alone; what a bundle begins with is not.
-        settled = (FREE, BEFORE, AFTER) if isinstance(node.inner, LeafNode) else (FREE,)
-        verify = [(i, j, relation[i, j]) for i, j in np.ndindex(relation.shape) if relation[i, j] not in settled]
-        gap = np.zeros((len(node.new_gaps), len(slots)), np.int8)
-        for g, each in enumerate(node.new_gaps):
-            for s, item in enumerate(slots):
-                gap[g, s] = 1 if item in each.after else 2 if item in each.before else 0
-        absence = [self.absent.index(each.symbol) for each in node.new_gaps]
-        rows = self.tests[node].rows
-        compare = [_outer_first(row, ours) for row in rows if row[0] >= 0]
-        table = JoinTable(
-            relation,
-            np.array(verify, np.int32).reshape(len(verify), 3),
-            (relation == AFTER).all(axis=1),
-            np.array(slots, np.int32),
-            gap,
-            np.array(absence or [0], np.int32),
-            np.array(compare, np.int32).reshape(len(compare), 5),
-        )
-        return table, tests_table([row for row in rows if row[0] < 0], self.code)
+    def expansions(self, node: JoinNode, loop: LoopNode) -> Iterator[tuple[Instances, Ints, Listed]]:
+        """Outer instances with the paths of a loop that fit them: for each path the number of its outer instance."""
+        outer, walked, table = self.instances(node.outer), self._walked(loop), self._table(node)
+        walked = walked._replace(line=walked.line._replace(oldest=self.oldest[node]))
+        for start in range(0, max(len(outer.first), 1), OUTER_ROWS):
+            stop = min(start + OUTER_ROWS, len(outer.first))
+            owner, ends = ends_for(outer, start, stop, table, walked.line, walked.latest, self.bundles)
+            for block in self._listed(walked, ends):
+                owners = owner[block.origin]
+                kept = fitting(outer.columns, owners, block, table, self.bundles, self.absences)
+                yield outer, owners[kept], block if kept.all() else chosen_paths(block, np.flatnonzero(kept))
 
-    def _may_share(self, one: Node, other: Node) -> bool:
-        """Whether two items may be bound to the same event."""
-        if isinstance(one, LeafNode) and isinstance(other, LeafNode):
-            return any(one.symbol in found and other.symbol in found for found in self.encoded.classes)
-        return True
+    def _joined_with_paths(self, node: JoinNode, loop: LoopNode) -> Iterator[tuple[Any, Ints, Ints, Ints, Ints]]:
+        """The same, with paths kept as bundles."""
+        for outer, owners, paths in self.expansions(node, loop):
+            base = self.store.keep(paths)
+            columns = np.empty((len(node.items), len(owners)), np.int64)
+            columns[list(node.outer_items)] = outer.columns[:, owners]
+            columns[list(node.inner_items)] = base + np.arange(len(owners))
+            later = paths.last > outer.last[owners]
+            yield (
+                columns,
+                np.minimum(outer.first[owners], paths.first),
+                np.maximum(outer.last[owners], paths.last),
+                np.where(later, paths.end, outer.end[owners]),
+                paths.key,
+            )
 
-    def paths(self, node: LoopNode) -> Iterator[Listed]:
-        """The paths of a loop, block by block; positions count from the loop's own first."""
-        line, tests = self._line(node)
-        latest, so_far = reach(line)
-        items, rows, keys = endings(line, latest)
+    def _table(self, node: JoinNode) -> JoinTable:
+        return join_table(node, self.tests[node].rows, self.absent, self.encoded.classes)
+
+    def paths(self, node: LoopNode, most: int = EVERY) -> Iterator[Listed]:
+        """The paths of a loop, block by block, at most so many with each end; positions count from the loop's first."""
+        walked = self._walked(node)
+        yield from self._listed(walked, endings(walked.line, walked.latest), most)
+
+    def _walked(self, node: LoopNode) -> Walked:
+        if node not in self.walked:
+            instances = [self.instances(item) for item in node.items]
+            line = line_table(node, instances, self.absent, self.oldest[node], self.tests[node])
+            self.walked[node] = Walked(line, tests_table(self.tests[node].rows, self.code), *reach(line))
+        return self.walked[node]
+
+    def _listed(self, walked: Walked, ends: Endings, most: int = EVERY) -> Iterator[Listed]:
+        """The paths to some ends, block by block."""
+        line, tests, latest, so_far = walked
         longest = int(np.diff(self.encoded.offsets).max(initial=0)) + 2
         walk, scope = new_walk(longest), _scope(2)
-        room_entries = BLOCK_ENTRIES
         done = False
         while not done:
-            out = listed_for(BLOCK_ROWS, max(room_entries, 2 * longest))
+            out = listed_for(BLOCK_ROWS, max(BLOCK_ENTRIES, 2 * longest))
             found, done = list_paths(
                 line,
                 latest,
                 so_far,
-                items,
-                rows,
-                keys,
+                ends,
                 walk,
                 tests,
                 self.values,
@@ -318,6 +274,7 @@ class Runner:
                 scope,
                 self.stack,
                 out,
+                most,
             )
             self._check()
             entries = int(out.begin[found])
@@ -328,33 +285,6 @@ class Runner:
                 *(column[:found].copy() for column in out[3:]),
             )
 
-    def _line(self, node: LoopNode) -> tuple[Line, Tests]:
-        instances = [self.instances(item) for item in node.items]
-        starts = np.cumsum([0, *(len(each.first) for each in instances)])
-        offsets = np.stack([start + each.offsets for start, each in zip(starts, instances, strict=False)])
-        edges = _by_target(node)
-        ways = [sorted(edge.ways, key=repr) for edge in edges]
-        forbidden = [[self.absent.index(symbol) for symbol in way] for each in ways for way in each]
-        targets = np.array([edge.target for edge in edges], np.int64)
-        line = Line(
-            offsets=np.ascontiguousarray(offsets, np.int64),
-            what=np.concatenate([each.columns[0] for each in instances]),
-            first=np.concatenate([each.first for each in instances]),
-            last=np.concatenate([each.last for each in instances]),
-            end=np.concatenate([each.end for each in instances]),
-            oldest=self.oldest[node],
-            position=np.array(node.places, np.int32),
-            begins=np.array([item in node.firsts for item in range(len(node.items))], np.bool_),
-            ends=np.array([item in node.lasts for item in range(len(node.items))], np.bool_),
-            edges=np.searchsorted(targets, np.arange(len(node.items) + 1)).astype(np.int64),
-            source=np.array([edge.source for edge in edges], np.int32),
-            ways=np.cumsum([0, *map(len, ways)]).astype(np.int64),
-            forbids=np.cumsum([0, *map(len, forbidden)]).astype(np.int64),
-            forbidden=np.array([a for each in forbidden for a in each] or [0], np.int32),
-            tests=np.array(self.tests[node].edges, np.int64),
-        )
-        return line, tests_table(self.tests[node].rows, self.code)
-
     def _union(self, node: UnionNode) -> Listed:
         blocks = []
         for part, places in node.parts:
@@ -362,8 +292,8 @@ class Runner:
             starts, positions = self._places(part, places)
             begin, position, event = flatten(found.columns, starts, positions, self.bundles)
             key = np.repeat(np.arange(len(found.offsets) - 1), np.diff(found.offsets))
-            blocks.append(Listed(begin, position, event, found.first, found.last, found.end, key))
-        return _together(blocks)
+            blocks.append(Listed(begin, position, event, found.first, found.last, found.end, key, key))
+        return joined_paths(blocks)
 
     def _places(self, node: Node, positions: tuple[int, ...]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Where the positions of each column of a node begin among the given ones."""
@@ -377,12 +307,18 @@ class Runner:
 
     # Matches
 
-    def matches(self, node: Node, positions: tuple[int, ...], shared: bool) -> Iterator[Matches]:
-        """The instances of a root as matches, block by block; kept where others read them too."""
+    def matches(self, node: Node, positions: tuple[int, ...], shared: bool, most: int) -> Iterator[Matches]:
+        """The instances of a root as matches, block by block; kept where others read them too.
+
+        Of paths that share their last event, no more than `most` are needed.
+        """
         starts, table = self._places(node, positions)
         if isinstance(node, LoopNode) and not shared and node not in self.kept:
-            for block in self.paths(node):
+            for block in self.paths(node, most):
                 yield Matches(block.begin, table[block.position], block.event, block.key)
+            return
+        if isinstance(node, JoinNode) and isinstance(node.inner, LoopNode) and not shared and node not in self.kept:
+            yield from self._matches_with_paths(node, node.inner, starts, table)
             return
         if isinstance(node, JoinNode) and not shared and node not in self.kept:
             for columns, _, _, _, key in self.joins(node):
@@ -394,13 +330,20 @@ class Runner:
             columns = np.ascontiguousarray(found.columns[:, at : at + BLOCK_ROWS])
             yield Matches(*flatten(columns, starts, table, self.bundles), keys[at : at + BLOCK_ROWS].copy())
 
-
-def _outer_first(row: list[int], ours: int) -> list[int]:
-    """A comparison with its outer side on the left; the inner slot counts from the first inner item."""
-    comparison, one, one_row, other, other_row = row
-    if one >= ours:
-        comparison, one, one_row, other, other_row = FLIPPED[comparison], other, other_row, one, one_row
-    return [comparison, one, one_row, other - ours, other_row]
+    def _matches_with_paths(
+        self, node: JoinNode, loop: LoopNode, starts: NDArray[np.int32], table: NDArray[np.int32]
+    ) -> Iterator[Matches]:
+        """Outer instances with the paths that fit them, as matches; no path is kept."""
+        (inner_item,) = node.inner_items
+        for outer, owners, paths in self.expansions(node, loop):
+            columns = np.ascontiguousarray(outer.columns[:, owners])
+            begin, position, event = flatten(columns, starts[list(node.outer_items)], table, self.bundles)
+            together, ours, theirs = side_by_side(begin, paths.begin)
+            positions = np.empty(together[-1], np.int32)
+            events = np.empty(together[-1], np.int64)
+            positions[ours], events[ours] = position, event
+            positions[theirs], events[theirs] = table[starts[inner_item] + paths.position], paths.event
+            yield Matches(together, positions, events, paths.key)
 
 
 def _width(item: Node) -> int:
@@ -425,10 +368,3 @@ def _scope(slots: int) -> Scope:
 def _instances(columns: Any, first: Ints, last: Ints, end: Ints, key: Ints, keys: int) -> Instances:
     offsets = np.searchsorted(key, np.arange(keys + 1)).astype(np.int64)
     return Instances(np.ascontiguousarray(columns, np.int64), first, last, end, offsets)
-
-
-def _together(blocks: list[Listed]) -> Listed:
-    """Paths of several blocks as one."""
-    sizes = np.concatenate([np.diff(block.begin) for block in blocks])
-    begin = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    return Listed(begin, *(np.concatenate([block[at] for block in blocks]) for at in range(1, 7)))

@@ -9,8 +9,7 @@ from motet.engine.detect.program import DetectBranch
 from motet.engine.encode import Encoded
 from motet.engine.expressions import holds
 from motet.model.expression import At, Attribute, Expression, KleeneAggregate, attributes, variables, walk
-from motet.model.names import renamed
-from motet.plan.detect.cost import Rates
+from motet.plan.detect.cost import Rates, by_appearance
 from motet.plan.detect.query import DetectQuery
 from motet.template.symbols import Symbol
 
@@ -35,24 +34,14 @@ def rates_of(branch: DetectBranch, encoded: Encoded, optimizer: str) -> Rates:
 
 
 def _selectivities(query: DetectQuery, encoded: Encoded, known: dict[Expression, float]) -> dict[Expression, float]:
-    """The share of sampled combinations that satisfy each condition of several variables, in all the ways that plans
-    may number these.
-    """
+    """The share of sampled pairs that satisfy each condition of two variables."""
     found: dict[Expression, float] = {}
     for condition in query.whole:
         names = sorted(variables(condition))
-        if len(names) != 2 or not _is_plain(condition):
-            continue
-        numbered = [
-            renamed(condition, {names[0]: str(i), names[1]: str(j)})
-            for i in range(len(query.symbols))
-            for j in range(len(query.symbols))
-            if i != j
-        ]
-        if any(test in known for test in numbered):
-            continue
-        share = _share(condition, names, query, encoded)
-        found |= dict.fromkeys(numbered, share)
+        if len(names) == 2 and _is_plain(condition):
+            test = by_appearance(condition)
+            if test not in known:
+                found[test] = _share(condition, names, query, encoded)
     return found
 
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from motet.engine.detect import aggregate
 from motet.engine.detect.code import Compiler
-from motet.engine.detect.instances import Budget, OutOfRoom, Runner, compile_tests
+from motet.engine.detect.instances import EVERY, Budget, OutOfRoom, Runner
 from motet.engine.detect.judging import (
     Judge,
     chosen,
@@ -25,6 +25,7 @@ from motet.engine.detect.judging import (
 from motet.engine.detect.measure import rates_of
 from motet.engine.detect.program import DetectBranch
 from motet.engine.detect.results import MatchRows, event_columns
+from motet.engine.detect.tables import compile_tests
 from motet.engine.detect.values import Columns
 from motet.engine.detect.windows import oldest_of, widest
 from motet.engine.encode import Encoded, Ints, encode
@@ -160,13 +161,18 @@ class _Session:
                 query, reading, numbers, self.code, self.runner,
                 oldest_of(query.span, self.encoded) if allows_more else None,
             )  # fmt: skip
-            for block in self.runner.matches(reading.root, reading.positions, self.readers[reading.root] > 1):
+            # One more than may be is enough to know; but where matches are judged later, any may be the one to keep.
+            limit = self.program.options.match_limit
+            most = EVERY if limit is None or judge.needed or judge.has_open_ends else limit + 1
+            for block in self.runner.matches(reading.root, reading.positions, self.readers[reading.root] > 1, most):
                 found = judge.keep(block)
                 if not len(found.key):
                     continue
                 kept = tally.admit(found, self.encoded)
                 if kept is not None:
-                    self._over_budget(query, f"more than {self.program.options.match_limit:,} matches in one window")
+                    self._over_budget(query, f"more than {limit:,} matches in one window")
+                    if not kept.any():
+                        break
                     found = chosen(found, kept)
                 if query.query.is_aggregate:
                     waiting.append((judge, found))

@@ -171,9 +171,12 @@ class Builder:
         if isinstance(tree, int):
             return parts.items[tree], (tree,)
         (left, left_items), (right, right_items) = self._join(tree[0], parts), self._join(tree[1], parts)
-        # The inner side is searched by its last time: best the one that comes first, or a leaf.
-        left_is_inner = not _all_before(right_items, left_items, parts.order) and (
-            _all_before(left_items, right_items, parts.order) or isinstance(left, LeafNode)
+        # Paths are listed for what they are joined with. Else the inner side is searched by its last time: best the one
+        # that comes first, or a leaf.
+        left_is_inner = isinstance(left, LoopNode) or (
+            not isinstance(right, LoopNode)
+            and not _all_before(right_items, left_items, parts.order)
+            and (_all_before(left_items, right_items, parts.order) or isinstance(left, LeafNode))
         )
         if left_is_inner:
             inner, inner_items, outer, outer_items = left, left_items, right, right_items

@@ -11,7 +11,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
-from motet.model.expression import Comparison, Expression, Inverse, IsNull, Like, Logical, Membership, variables
+from motet.model.expression import (
+    Comparison,
+    Expression,
+    Inverse,
+    IsNull,
+    Like,
+    Logical,
+    Membership,
+    attributes,
+    variables,
+)
+from motet.model.names import renamed
 from motet.plan.detect.build import Parts
 from motet.plan.detect.nodes import ItemNode, LeafNode, LoopNode
 from motet.template.symbols import Symbol
@@ -35,8 +46,16 @@ class Rates:
 
     def of_test(self, test: Expression) -> float:
         """The share of combinations that satisfy a test."""
-        measured = self.selectivity.get(test)
+        measured = self.selectivity.get(by_appearance(test)) if self.selectivity else None
         return guess(test) if measured is None else max(measured, 1e-4)
+
+
+def by_appearance(test: Expression) -> Expression:
+    """A test with its variables numbered in the order in which it speaks of them: the same whatever they are called."""
+    numbers: dict[str, str] = {}
+    for attribute in attributes(test):
+        numbers.setdefault(attribute.variable, str(len(numbers)))
+    return renamed(test, numbers)
 
 
 def guess(test: Expression) -> float:
@@ -74,13 +93,15 @@ class Sizes:
 
     def __post_init__(self) -> None:
         self.share = min(self.parts.within / self.rates.duration, 1.0) if self.parts.within else 1.0
-        self.tests = [(frozenset(int(n) for n in variables(test)), test) for test in self.parts.tests]
+        self.tests = [
+            (frozenset(int(name) for name in variables(test)), self.rates.of_test(test)) for test in self.parts.tests
+        ]
         self.extensions = cache(self._extensions)
 
     def of(self, items: frozenset[int]) -> float:
         """Instances in all."""
         if items not in self.known:
-            selectivity = math.prod(self.rates.of_test(test) for used, test in self.tests if used <= items)
+            selectivity = math.prod(share for used, share in self.tests if used <= items)
             self.known[items] = self._combinations(items) * selectivity
         return self.known[items]
 
