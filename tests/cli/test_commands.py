@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from tests.cli.conftest import Motet
+from tests.command_line import Motet
 
 from motet.errors import MotetError
 

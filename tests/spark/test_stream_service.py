@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
-from tests.cli.conftest import Motet
+from tests.command_line import Motet
 from tests.spark.test_stream import END, Folder, events_of, last_event, random_events
 
 import motet
@@ -19,7 +19,6 @@ from motet.spark.watch import Watcher, serve_metrics
 from motet.testing import assert_same_results
 
 pytestmark = pytest.mark.spark
-pytest_plugins = ["tests.cli.conftest"]
 
 STAYS = "QUERY stays RETURN COUNT(*) PATTERN SEQ(A, B) GROUP BY k WITHIN 60 s SLIDE 20 s\n"
 GOES = "QUERY goes RETURN COUNT(*) PATTERN SEQ(B, A) GROUP BY k WITHIN 20 s SLIDE 20 s\n"
