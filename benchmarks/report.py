@@ -13,6 +13,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+PIPED_WIDTH = 120  # where no terminal says how wide it is
+
 
 def in_turn(cases: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
     """Wall seconds of each case, the cases taking turns so that a noisy moment hits them alike."""
@@ -38,7 +40,8 @@ def show(title: str, rows: list[dict[str, Any]]) -> None:
         table.add_column(name, justify="left" if isinstance(rows[0][name], str) else "right")
     for row in rows:
         table.add_row(*(f"{value:,.2f}" if isinstance(value, float) else f"{value}" for value in row.values()))
-    Console().print(table)
+    console = Console()
+    (console if console.is_terminal else Console(width=PIPED_WIDTH)).print(table)
 
 
 def arguments(description: str, repeats: int, **sizes: int) -> argparse.Namespace:

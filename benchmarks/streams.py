@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.workloads import TAXI, TRAFFIC, Scene
 from motet.language import parse
 from motet.model.query import Workload
 
@@ -22,6 +23,51 @@ def ecommerce(events: int, items: int = 50, customers: int = 20, rate: int = 3_0
             "type": pa.DictionaryArray.from_arrays(pa.array(rng.integers(0, items, events), pa.int32()), names),
             "customer": pa.array(rng.integers(0, customers, events)),
             "price": pa.array(rng.integers(1, 100, events).astype(np.float64)),
+        }
+    )
+
+
+def taxi(events: int, vehicles: int = 200, rate: int = 3_000, seed: int = 7) -> pa.Table:
+    """Position reports of vehicles at a steady rate, most of them on trips along popular streets."""
+    rng = np.random.default_rng(seed)
+    time = np.arange(events, dtype=np.int64) * SECOND // rate
+    vehicle = rng.integers(0, vehicles, events)
+    price = rng.integers(3, 80, events).astype(np.float64)
+    return moving(TAXI, time, vehicle, rng).append_column("price", pa.array(price))
+
+
+def traffic(events: int, cars: int = 500, low: int = 40, high: int = 4_000, seed: int = 7) -> pa.Table:
+    """Linear Road's reports: the rate grows steadily from a few dozen to 4k events a second (Sharon, section VIII)."""
+    rng = np.random.default_rng(seed)
+    span = 2 * events / (low + high)
+    slope = (high - low) / span
+    # The moment by which so many events have come: low t + slope t^2 / 2 = number.
+    number = np.arange(events)
+    time = ((np.sqrt(low**2 + 2 * slope * number) - low) / slope * SECOND).astype(np.int64)
+    car = rng.integers(0, cars, events)
+    speed = rng.integers(0, 100, events).astype(np.float64)
+    return moving(TRAFFIC, time, car, rng).append_column("speed", pa.array(speed))
+
+
+def moving(
+    scene: Scene, time: np.ndarray, mover: np.ndarray, rng: np.random.Generator, strays: float = 0.2
+) -> pa.Table:
+    """Reports of movers that follow one popular run after another, with some reports from elsewhere."""
+    runs = scene.popular()
+    order = np.argsort(mover, kind="stable")
+    first = np.searchsorted(mover[order], np.arange(mover.max(initial=0) + 1))
+    step = np.empty(len(mover), dtype=np.int64)
+    step[order] = np.arange(len(mover)) - first[mover[order]]
+    length = runs.shape[1]
+    trips = rng.integers(0, len(runs), (mover.max(initial=0) + 1, step.max(initial=0) // length + 1))
+    kind = runs[trips[mover, step // length], step % length]
+    astray = rng.random(len(mover)) < strays
+    kind[astray] = rng.integers(0, scene.kinds, astray.sum())
+    return pa.table(
+        {
+            "time": pa.array(time, pa.timestamp("us")),
+            "type": pa.DictionaryArray.from_arrays(pa.array(kind, pa.int32()), pa.array(scene.types)),
+            scene.key: pa.array(mover),
         }
     )
 

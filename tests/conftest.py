@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+pytest_plugins = ["tests.command_line"]
+
 IN_CI = bool(os.environ.get("CI"))
 
 # No deadline: the first example of a kernel pays for its compilation. In CI the same code sees the same examples; at

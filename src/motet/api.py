@@ -13,6 +13,7 @@ from motet.engine import OPTIMIZERS, EventSchema, Options, Program, compile_work
 from motet.engine.detect.measure import selectivities
 from motet.engine.encode import set_aside
 from motet.engine.local import LocalRun, Outcome, can_be_cut, columns_of, in_time_order
+from motet.engine.survey import columns_asked, survey
 from motet.errors import DataError, Diagnostic, MotetError, QueryError
 from motet.explain.detect import measured_text
 from motet.explain.text import plan_text
@@ -39,16 +40,27 @@ class Settings:
     counts: str = "exact"
     windows: str = "auto"
     optimizer: str = "auto"
+    statistics: Statistics | None = None
+    budget: float = 10.0
     match_limit: int | None = None
     memory_limit: int = 4 << 30
     on_limit: str = "error"
 
     def options(self) -> Options:
         _one_of("counts", self.counts, ("exact", "double"))
-        _one_of("windows", self.windows, ("auto", "panes", "stacks"))
+        _one_of("windows", self.windows, ("auto", "panes", "pairs", "stacks"))
         _one_of("optimizer", self.optimizer, OPTIMIZERS)
         _one_of("on_limit", self.on_limit, ("error", "truncate"))
-        return Options(self.counts, self.windows, self.optimizer, self.match_limit, self.memory_limit, self.on_limit)
+        return Options(
+            self.counts,
+            self.windows,
+            self.optimizer,
+            self.statistics,
+            self.budget,
+            self.match_limit,
+            self.memory_limit,
+            self.on_limit,
+        )
 
 
 def _one_of(what: str, given: str, known: Sequence[str]) -> None:
@@ -79,21 +91,56 @@ def run(
     counts: str = "exact",
     windows: str = "auto",
     optimizer: str = "auto",
+    statistics: Statistics | None = None,
     match_limit: int | None = None,
     memory_limit: int = 4 << 30,
     on_limit: str = "error",
     progress: Progress | None = None,
+    watermark: str | None = None,
+    mode: str = "append",
+    keep_late: bool = False,
+    checkpoint: str | None = None,
 ) -> Any:
     """Run a workload over events: an Arrow table, a pandas or Spark DataFrame, or a path. The same kind comes out
     (Arrow for a path).
 
     `engine` is 'local' (in process), 'spark' or 'oracle' (plain enumeration, for small data); by default Spark for
-    a Spark DataFrame, else local.
+    a Spark DataFrame, else local. `statistics` (from `profile`) is what an optimizer goes by.
 
     Queries that need their matches found keep at most `memory_limit` bytes of parts of them, and find at most
     `match_limit` matches of one key in a stretch of the window's length; beyond, `on_limit` is 'error' or 'truncate'.
+
+    For a streaming DataFrame, `watermark` is how late rows may come ('10 minutes'), `mode` 'append' or 'update',
+    `keep_late` adds a column with rows that came too late, and `checkpoint` is where the query will keep its
+    checkpoint, where its queries may change later.
     """
-    settings = Settings(time, type, time_unit, counts, windows, optimizer, match_limit, memory_limit, on_limit)
+    settings = Settings(
+        time,
+        type,
+        time_unit,
+        counts,
+        windows,
+        optimizer,
+        statistics,
+        match_limit=match_limit,
+        memory_limit=memory_limit,
+        on_limit=on_limit,
+    )
+    if is_spark(events) and events.isStreaming:
+        from motet.spark.stream import run as run_stream
+
+        return run_stream(
+            events,
+            as_workload(workload),
+            watermark=watermark,
+            time=time,
+            type=type,
+            time_unit=time_unit,
+            options=settings.options(),
+            mode=mode,
+            keep_late=keep_late,
+            checkpoint=checkpoint,
+        )
     chosen = engine or ("spark" if is_spark(events) else "local")
     _one_of("engine", chosen, ENGINES)
     if chosen == "spark":
@@ -159,7 +206,16 @@ def batches(
     on_limit: str = "error",
 ) -> pa.RecordBatchReader:
     """Run in process and read the results batch by batch, as they are found: matches need not fit in memory."""
-    settings = Settings(time, type, time_unit, counts, "auto", optimizer, match_limit, memory_limit, on_limit)
+    settings = Settings(
+        time,
+        type,
+        time_unit,
+        counts,
+        optimizer=optimizer,
+        match_limit=match_limit,
+        memory_limit=memory_limit,
+        on_limit=on_limit,
+    )
     source = _source(events, settings)
     local = LocalRun(program_for(source, as_workload(workload), settings))
     found = (batch for table in pieces(local, source) for batch in table.to_batches())
@@ -270,12 +326,16 @@ def plan(
     time_unit: str = "s",
     windows: str = "auto",
     optimizer: str = "auto",
+    statistics: Statistics | None = None,
+    budget: float = 10.0,
 ) -> Plan:
     """How a workload would run over events: an Arrow table or schema, a pandas or Spark DataFrame, or a path.
 
-    `print` it to read it.
+    `print` it to read it. An optimizer goes by `statistics` (from `profile`) and takes at most `budget` seconds.
     """
-    settings = Settings(time, type, time_unit, windows=windows, optimizer=optimizer)
+    settings = Settings(
+        time, type, time_unit, windows=windows, optimizer=optimizer, statistics=statistics, budget=budget
+    )
     if isinstance(events, pa.Schema):
         schema = events
     elif is_spark(events):
@@ -290,31 +350,38 @@ def plan(
 
 def profile(
     events: Any,
+    workload: Workload | Query | Sequence[Query] | str | Path | None = None,
     *,
     keys: Sequence[str] = (),
-    workload: Workload | Query | Sequence[Query] | str | Path | None = None,
     time: str = "time",
     type: str = "type",
     time_unit: str = "s",
 ) -> Statistics:
-    """Rates of event types, time span, ties and nulls of events of any kind, for each set of keys.
-
-    With a workload, in process, also how often its conditions between events hold.
+    """Rates of event types, time span, ties and nulls of events of any kind, for each set of keys; with a workload also
+    rates of its symbols (types with local conditions), how many partitions its queries have and, in process, how often
+    its conditions between two events hold.
     """
+    asked = None if workload is None else as_workload(workload)
     if is_spark(events):
         from motet.spark.profile import profile as profile_on_spark
 
-        return profile_on_spark(events, time, type, keys, time_unit)
+        return profile_on_spark(events, time, type, keys, time_unit, asked)
     settings = Settings(time, type, time_unit)
     source = _source(events, settings)
-    found = profile_table(source.table(), time, type, keys, time_unit)
-    return found if workload is None else with_selectivities(found, source, as_workload(workload), settings)
+    if asked is None:
+        needed = [name for name in dict.fromkeys((time, type, *keys)) if name in source.schema.names]
+        return profile_table(source.table(needed), time, type, keys, time_unit)
+    schema = EventSchema(source.schema, time, type, time_unit)
+    found = survey(source.table(columns_asked(asked, schema, keys)), asked, schema, keys)
+    return _with_selectivities(found, source, asked, settings)
 
 
-def with_selectivities(
+def _with_selectivities(
     found: Statistics, source: TableSource | EventSource, workload: Workload, settings: Settings
 ) -> Statistics:
-    """Statistics with the share of sampled pairs of events that satisfy each condition of a workload."""
+    """Statistics with the share of sampled pairs of events that satisfy each condition between two variables."""
     program = program_for(source, workload, settings)
+    if not program.detect:
+        return found
     shares = selectivities(program, source.table(columns_of(program)))
     return replace(found, selectivities={measured_text(test): share for test, share in shares.items()})

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from tests.cli.conftest import Motet
+from tests.command_line import Motet
 
 from motet.errors import MotetError
 
@@ -133,6 +133,70 @@ def test_profile_counts_types_and_partitions(motet: Motet, events: Path, engine:
     assert "2 partitions by key: 2.5 events each, at most 3" in text
     found = json.loads(motet("profile", "--events", events, "--engine", engine, "--format", "json").stdout)
     assert found["counts"] == {"A": 2, "B": 3}
+
+
+@pytest.mark.parametrize("engine", ["local", ON_SPARK])
+def test_profile_counts_what_queries_ask(motet: Motet, queries: Path, events: Path, engine: str) -> None:
+    queries.write_text(queries.read_text().replace("GROUP BY", "WHERE b.x > 1 GROUP BY"))
+    text = motet("profile", "--events", events, "--queries", queries, "--engine", engine).stdout
+    assert "  B[x > 1]             2   40.0%           0.5 /s\n" in text
+    assert "events in 10 s for one key:\n" in text
+    assert "  B[x > 1]             2.5\n" in text
+
+
+SHARED = """\
+QUERY one RETURN COUNT(*) PATTERN SEQ(A, B, C) WHERE [key] WITHIN 10 s SLIDE 10 s
+QUERY two RETURN COUNT(*) PATTERN SEQ(D, A, B, C) WHERE [key] WITHIN 10 s SLIDE 10 s
+QUERY three RETURN COUNT(*) PATTERN SEQ(A, B, C, D) WHERE [key] WITHIN 10 s SLIDE 10 s
+"""
+
+
+@pytest.mark.parametrize("optimizer", ["sharon", "sharon-greedy", "sharon-exhaustive"])
+def test_plan_shows_what_an_optimizer_shares(motet: Motet, tmp_path: Path, optimizer: str) -> None:
+    file = tmp_path / "shared.motet"
+    file.write_text(SHARED)
+    outcome = motet("plan", file, "--optimizer", optimizer)
+    assert (outcome.status, outcome.stderr) == (0, "")
+    assert f"sharing ({optimizer}): 1 run computed once" in outcome.stdout
+    assert "  (A, B, C): one at 1, two at 2, three at 1\n" in outcome.stdout
+    assert "no statistics given" in outcome.stdout
+    plan = json.loads(motet("plan", file, "--optimizer", optimizer, "--format", "json").stdout)
+    assert plan["sharing"]["segments"][0]["symbols"] == ["A", "B", "C"]
+    drawing = motet("plan", file, "--optimizer", optimizer, "--format", "mermaid").stdout
+    assert drawing.startswith("graph TD\n")
+    assert 'p2["p2: A, B, C<br/>one, two, three<br/>benefit 4"]' in drawing
+
+
+def test_plan_goes_by_statistics_that_were_counted_or_given(motet: Motet, tmp_path: Path) -> None:
+    file, rates, events = tmp_path / "shared.motet", tmp_path / "rates.json", tmp_path / "events.csv"
+    file.write_text(SHARED)
+    rates.write_text('{"rates": {"A": 50, "B": 50, "C": 50, "D": 50}}')
+    dense = motet("plan", file, "--optimizer", "sharon", "--statistics", rates).stdout
+    assert "no statistics given" not in dense
+    # 500 events of each in a window: a run in the middle has 500^3 counts to combine.
+    assert "p1 (A, B) in one, two, three: benefit -124,500,000, not beneficial\n" in dense
+    assert "p2 (A, B, C) in one, two, three: benefit 1,000,000, shared" in dense
+    events.write_text("time,type,key\n" + "".join(f"{at},{'ABCD'[at % 4]},u\n" for at in range(40)))
+    counted = motet("plan", file, "--optimizer", "sharon", "--events", events).stdout
+    assert "no statistics given" not in counted
+    assert "rows of types A, B, C, D: 40 of 40 (100%)" in counted
+
+
+def test_only_the_graph_of_an_optimizer_can_be_drawn(motet: Motet, queries: Path) -> None:
+    outcome = motet("plan", queries, "--format", "mermaid")
+    assert (outcome.status, outcome.stdout) == (2, "")
+    assert "mermaid draws the graph that --optimizer sharon" in outcome.stderr
+
+
+@pytest.mark.parametrize("engine", ["local", "oracle", ON_SPARK])
+def test_run_takes_every_optimizer(motet: Motet, queries: Path, events: Path, engine: str) -> None:
+    plain = motet("run", queries, "--events", events, "--engine", engine, "--format", "csv")
+    assert plain.status == 0
+    for optimizer in ("none", "prefix", "sharon", "sharon-greedy", "sharon-exhaustive"):
+        outcome = motet(
+            "run", queries, "--events", events, "--engine", engine, "--optimizer", optimizer, "--format", "csv"
+        )
+        assert outcome.stdout == plain.stdout
 
 
 @pytest.mark.parametrize("engine", ["local", ON_SPARK])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from tests.cli.conftest import Motet
+from tests.command_line import Motet
 
 QUERY = """\
 QUERY rising

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import Motet
+from tests.command_line import Motet
 
 TEN_MISTAKES = """\
 EVENT big AS qty >

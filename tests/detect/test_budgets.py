@@ -54,7 +54,9 @@ def test_parts_of_matches_are_bounded_by_memory() -> None:
     with pytest.raises(RunError, match=r"query triples: parts of matches need more than 1 MiB"):
         motet.run(table, TRIPLES, memory_limit=1 << 20, optimizer="none")
     program = compile_workload(
-        motet.parse(TRIPLES), EventSchema(table.schema), Options("exact", "auto", "none", None, 1 << 20, "truncate")
+        motet.parse(TRIPLES),
+        EventSchema(table.schema),
+        Options(optimizer="none", memory_limit=1 << 20, on_limit="truncate"),
     )
     outcome = run_table(program, table)
     assert outcome.truncated == ("triples",)

@@ -36,7 +36,7 @@ def engine_results(workload: Workload, table: pa.Table, **options: str) -> pa.Ta
     return run_table(program, table).table
 
 
-@pytest.mark.parametrize("windows", ["auto", "panes", "stacks"])
+@pytest.mark.parametrize("windows", ["auto", "panes", "pairs", "stacks"])
 @given(workload=workloads(min_queries=1, max_queries=4), rows=streams())
 def test_every_window_strategy_gives_the_results_of_plain_enumeration(
     windows: str, workload: Workload, rows: Rows

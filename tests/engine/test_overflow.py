@@ -22,7 +22,7 @@ def last_row(outcome: Outcome) -> dict[str, object]:
     return outcome.table.to_pylist()[-1]
 
 
-@pytest.mark.parametrize("windows", ["panes", "stacks"])
+@pytest.mark.parametrize("windows", ["panes", "pairs", "stacks"])
 @pytest.mark.parametrize("window", WINDOWS)
 def test_the_largest_count_fits_and_the_next_does_not(window: str, windows: str) -> None:
     # A+ over n events has 2**n - 1 matches.

@@ -7,7 +7,7 @@ import pytest
 
 from motet.api import Settings, execute
 
-pytestmark = pytest.mark.parametrize("windows", ["auto", "panes", "stacks"])
+pytestmark = pytest.mark.parametrize("windows", ["auto", "panes", "pairs", "stacks"])
 
 
 def events(text: str) -> pa.Table:
@@ -31,6 +31,12 @@ def test_an_absence_between_clears_only_what_waits(windows: str) -> None:
     # A-Seq, section 3.3: (A, B, !C, D)
     query = "RETURN COUNT(*) PATTERN SEQ(A, B, !C, D) WITHIN 100 s"
     assert counts(query, "a1 b2 c3 a4 b5 d6", windows) == {6: 2}
+
+
+def test_an_event_that_two_absences_forbid_ends_both_hopes(windows: str) -> None:
+    query = "RETURN COUNT(*) PATTERN SEQ(A, (NOT N n, B)?, (NOT N m, C)?, D) WHERE n.time > 0 AND m.time > 1"
+    assert counts(f"{query} WITHIN 10 s SLIDE 5 s", "a1 n2 b3 c4 d5", windows, "window_start") == {0: 1}
+    assert counts(f"{query} WITHIN 10 s SLIDE 5 s", "a1 b3 c4 d5", windows, "window_start") == {0: 4}
 
 
 def test_ties_never_follow_each_other(windows: str) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pyarrow as pa
+import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from motet.engine import EventSchema, Options, Program, compile_workload
 from motet.explain.statistics import statistics_text
-from motet.explain.text import plan_json, plan_text
+from motet.explain.text import plan_json, plan_mermaid, plan_text
 from motet.explain.words import words_above
 from motet.language import parse
 from motet.statistics.model import Statistics
@@ -40,6 +42,37 @@ def program() -> Program:
 
 def test_a_plan_as_text(snapshot: SnapshotAssertion) -> None:
     assert plan_text(program(), {"A": 60, "B": 30, "C": 10}) == snapshot
+
+
+def fig_1(optimizer: str) -> Program:
+    columns = pa.schema([("time", pa.timestamp("us")), ("type", pa.string()), ("vehicle", pa.string())])
+    routes = {
+        "q1": "OakSt, MainSt, StateSt",
+        "q2": "OakSt, MainSt, WestSt",
+        "q3": "LindenSt, ParkAve, OakSt, MainSt",
+        "q4": "ParkAve, OakSt, MainSt, WestSt",
+        "q5": "MainSt, StateSt",
+        "q6": "EastPark, ElmSt, ParkAve",
+        "q7": "ElmSt, ParkAve, GreenHill",
+    }
+    text = "\n".join(
+        f"QUERY {name} RETURN COUNT(*) PATTERN SEQ({route}) WHERE [vehicle] WITHIN 10 min SLIDE 1 min"
+        for name, route in routes.items()
+    )
+    streets = {"OakSt": 50, "MainSt": 10, "StateSt": 2, "WestSt": 2, "ParkAve": 4, "LindenSt": 10, "ElmSt": 10}
+    statistics = Statistics(given={street: rate / 1000 for street, rate in streets.items()})
+    return compile_workload(parse(text), EventSchema(columns), Options(optimizer=optimizer, statistics=statistics))
+
+
+@pytest.mark.parametrize("optimizer", ["sharon", "sharon-greedy"])
+def test_what_is_shared_as_text(snapshot: SnapshotAssertion, optimizer: str) -> None:
+    text = plan_text(fig_1(optimizer))
+    shown = text[text.index("sharing") :]
+    assert re.sub(r"\d+\.\d+ s\b", "0.000 s", shown) == snapshot
+
+
+def test_the_graph_of_an_optimizer_for_mermaid(snapshot: SnapshotAssertion) -> None:
+    assert plan_mermaid(fig_1("sharon")) == snapshot
 
 
 def test_a_plan_as_json_says_the_same() -> None:

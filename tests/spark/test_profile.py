@@ -6,7 +6,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from motet import api
+from motet.engine import EventSchema
+from motet.engine.survey import survey
 from motet.errors import DataError
+from motet.language import parse
 from motet.spark.profile import profile as spark_profile
 from motet.statistics.model import Statistics
 from motet.statistics.profile import profile
@@ -51,6 +55,47 @@ def test_statistics_survive_json() -> None:
         Statistics.from_json("[")
 
 
+def test_rates_by_hand_are_events_per_second() -> None:
+    given = Statistics.from_json('{"rates": {"A": 2, "A[x > 3]": 0.5}, "keys": ["k"], "partitions": 4}')
+    assert given.rates == {"A": 2.0, "A[x > 3]": 0.5}
+    assert given.in_window("A", "A", 60_000_000) == 120
+    assert given.in_window("A[x > 3]", "A", 60_000_000, ["k"]) == 0.5 * 60 / 4
+    assert given.in_window("A[x > 4]", "A", 60_000_000) == 120, "nothing is known of that condition"
+    assert given.in_window("B", "B", 60_000_000) == 0
+    assert Statistics.from_json(given.to_json()) == given
+    for wrong in ('{"rates": {"A": -1}}', '{"rates": {"A": "many"}}', '{"rates": [1]}', '{"rates": {"A": NaN}}'):
+        with pytest.raises(DataError, match="no statistics"):
+            Statistics.from_json(wrong)
+
+
+QUERIES = parse(
+    """\
+EVENT big AS f > 0.5
+
+QUERY one RETURN COUNT(*) PATTERN SEQ(A a, B) WHERE [k] AND a.f >= 1 WITHIN 10 s SLIDE 5 s
+QUERY two RETURN COUNT(*) PATTERN SEQ(big, B) WHERE [k] GROUP BY f WITHIN 10 s SLIDE 5 s
+QUERY three RETURN COUNT(*) PATTERN SEQ(A, B)
+"""
+)
+
+
+def test_a_workload_has_its_symbols_and_partitions_counted() -> None:
+    found = survey(EVENTS, QUERIES, EventSchema(EVENTS.schema))
+    assert found.symbols == {"A[f >= 1]": 2, "big": 4}
+    assert found.partitionings == {"k": 2, "f, k": 1}
+    assert found.partitions_by(["k", "f"]) == 1
+    # Two in five seconds, in windows of ten, for two keys.
+    assert found.in_window("A[f >= 1]", "A", 10_000_000, ["k"]) == 2 / 5 * 10 / 2
+    assert found == api.profile(EVENTS, QUERIES)
+    assert found.counts == profile(EVENTS).counts
+    assert Statistics.from_json(found.to_json()) == found
+
+
+def test_a_workload_whose_columns_are_missing_is_an_error() -> None:
+    with pytest.raises(DataError, match="no column 'f'"):
+        api.profile(EVENTS.drop_columns("f"), QUERIES)
+
+
 def test_times_of_every_type_are_microseconds() -> None:
     nanoseconds = pa.array([-1, 1_700_000_000_000_000_999], pa.int64())
     for times, unit in ((nanoseconds, "ns"), (nanoseconds.cast(pa.timestamp("ns")), "s")):
@@ -73,3 +118,11 @@ def test_a_column_that_is_missing_or_no_time_is_an_error() -> None:
 def test_spark_takes_the_same_statistics(spark: SparkSession, keys: tuple[str, ...], rows: int) -> None:
     events = EVENTS.slice(0, rows)
     assert spark_profile(spark.createDataFrame(EVENTS).limit(rows), keys=keys) == profile(events, keys=keys)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("rows", [0, 7])
+def test_spark_counts_the_same_symbols_and_partitions(spark: SparkSession, rows: int) -> None:
+    events = EVENTS.slice(0, rows)
+    found = api.profile(spark.createDataFrame(EVENTS).limit(rows), QUERIES, keys=["k"])
+    assert found == survey(events, QUERIES, EventSchema(EVENTS.schema), ["k"])

@@ -10,11 +10,15 @@ from typing import Annotated
 import typer
 
 from motet.cli.options import (
+    Budget,
     Counts,
+    Drawn,
     Engine,
     Events,
+    Facts,
     File,
     Master,
+    Mode,
     OnLimit,
     Optimizer,
     Reader,
@@ -95,28 +99,30 @@ def check(
 def plan(
     file: File,
     events: Annotated[Path | None, typer.Option(help="Events that the plan is for.", show_default=False)] = None,
-    statistics: Annotated[
-        Path | None,
-        typer.Option(help="What `motet profile --format json` wrote, in place of events.", show_default=False),
-    ] = None,
+    statistics: Facts = None,
     time: Time = "time",
     type: Type = "type",
     time_unit: Unit = TimeUnit.SECONDS,
     optimizer: Sharing = Optimizer.AUTO,
-    format: Annotated[Shown, typer.Option(help="For people or for programs.")] = Shown.TEXT,
+    budget: Budget = 10.0,
+    format: Annotated[Drawn, typer.Option(help="For people, for programs, or a drawing.")] = Drawn.TEXT,
 ) -> None:
     """Show how queries would run, and what they share.
 
     \b
         motet plan queries.motet
         motet plan queries.motet --events trades.parquet --format json
+        motet plan queries.motet --statistics rates.json --optimizer sharon --format mermaid
     """
     from motet.api import Settings
     from motet.cli import commands
 
     if events is not None and statistics is not None:
         raise typer.BadParameter("give --events or --statistics, not both")
-    commands.plan(file, events, statistics, Settings(time, type, time_unit, optimizer=optimizer), format)
+    if format is Drawn.MERMAID and not optimizer.startswith("sharon"):
+        raise typer.BadParameter("mermaid draws the graph that --optimizer sharon, or a variant of it, searches")
+    settings = Settings(time, type, time_unit, optimizer=optimizer, budget=budget)
+    commands.plan(file, events, statistics, settings, format)
 
 
 @app.command()
@@ -138,6 +144,8 @@ def run(
     ] = None,
     counts: Annotated[Counts, typer.Option(help="Whole numbers up to 2^63 - 1, or floating.")] = Counts.EXACT,
     optimizer: Sharing = Optimizer.AUTO,
+    statistics: Facts = None,
+    budget: Budget = 10.0,
     limit: Annotated[int, typer.Option(min=0, help="Rows of each query shown on the terminal; 0 for all.")] = 20,
     match_limit: Annotated[
         int | None, typer.Option(min=1, help="Most matches of a query and key in one window.", show_default=False)
@@ -164,6 +172,8 @@ def run(
         time_unit,
         counts,
         optimizer=optimizer,
+        statistics=commands.given_statistics(statistics),
+        budget=budget,
         match_limit=match_limit,
         memory_limit=memory_limit << 20,
         on_limit=on_limit,
@@ -172,17 +182,110 @@ def run(
 
 
 @app.command()
+def stream(
+    file: File,
+    source: Annotated[str, typer.Option(help="Spark source: parquet, json, csv, rate, kafka, ...")] = "parquet",
+    option: Annotated[
+        list[str] | None, typer.Option(help="Option of the source, NAME=VALUE; may be repeated.", show_default=False)
+    ] = None,
+    schema: Annotated[
+        str | None, typer.Option(help="Columns of the source, where they cannot be told.", show_default=False)
+    ] = None,
+    json: Annotated[
+        str | None, typer.Option(help="Read the column `value` as JSON with these columns.", show_default=False)
+    ] = None,
+    select: Annotated[
+        list[str] | None, typer.Option(help="SQL expression for a column; may be repeated.", show_default=False)
+    ] = None,
+    watermark: Annotated[str, typer.Option(help="How late rows may come.")] = "10 seconds",
+    checkpoint: Annotated[
+        str | None, typer.Option(help="Folder that a restart goes on from.", show_default=False)
+    ] = None,
+    sink: Annotated[str, typer.Option(help="lines (on the terminal), console, parquet, kafka, ...")] = "lines",
+    output: Annotated[str | None, typer.Option(help="Folder of a sink that writes files.", show_default=False)] = None,
+    sink_option: Annotated[
+        list[str] | None, typer.Option(help="Option of the sink, NAME=VALUE; may be repeated.", show_default=False)
+    ] = None,
+    late: Annotated[str | None, typer.Option(help="Folder for rows that come too late.", show_default=False)] = None,
+    mode: Annotated[Mode, typer.Option(help="Each result once, or early values too.")] = Mode.APPEND,
+    trigger: Annotated[
+        str | None, typer.Option(help="Time between micro-batches; none: as fast as it goes.", show_default=False)
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="Stop when all that is there now is read.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Take up changes of FILE while running.")] = False,
+    status: Annotated[float, typer.Option(min=0.1, help="Seconds between status lines.")] = 10.0,
+    metrics_port: Annotated[
+        int | None, typer.Option(help="Serve Prometheus text on this port of 127.0.0.1.", show_default=False)
+    ] = None,
+    package: Annotated[
+        list[str] | None, typer.Option(help="Maven package that the source or sink needs.", show_default=False)
+    ] = None,
+    jar: Annotated[
+        list[str] | None, typer.Option(help="The same as a jar file; may be repeated.", show_default=False)
+    ] = None,
+    time: Time = "time",
+    type: Type = "type",
+    time_unit: Unit = TimeUnit.SECONDS,
+    counts: Annotated[Counts, typer.Option(help="Whole numbers up to 2^63 - 1, or floating.")] = Counts.EXACT,
+    master: Master = "local[*]",
+) -> None:
+    """Run queries over an endless stream, exactly once, on Spark Structured Streaming.
+
+    Rows wait until the watermark passes them, so they may come in any order within it. A restart with the same
+    --checkpoint goes on where the last run ended, also with changed queries: those that stay lose nothing, new ones
+    report from their first whole window on.
+
+    \b
+    Files that come into a folder, results to parquet:
+        motet stream queries.motet --option path=events/ --sink parquet --output results/ --checkpoint state/
+
+    \b
+    Try it with made-up rows:
+        motet stream queries.motet --source rate --option rowsPerSecond=1000 --select 'timestamp AS time'
+            --select "CASE value % 3 WHEN 0 THEN 'A' WHEN 1 THEN 'B' ELSE 'C' END AS type"
+
+    \b
+    Kafka in and out; the package is Spark's own, in the version of your Spark:
+        motet stream queries.motet --source kafka --option kafka.bootstrap.servers=host:9092 --option subscribe=events
+            --json 'time TIMESTAMP, type STRING, key STRING, x DOUBLE' --checkpoint state/
+            --sink kafka --sink-option kafka.bootstrap.servers=host:9092 --sink-option topic=results
+            --package org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION
+
+    A status line tells rows, rows waiting for the watermark, late rows, state, and how far the watermark is behind.
+    """
+    from motet.cli import streaming
+
+    streaming.stream(
+        file,
+        source=streaming.source_of(source, option or [], schema, json, select or []),
+        sink=streaming.sink_of(sink, output, sink_option or [], late),
+        checkpoint=checkpoint,
+        watermark=watermark,
+        mode=mode,
+        trigger=trigger,
+        once=once,
+        watch=watch,
+        status=status,
+        metrics_port=metrics_port,
+        packages=package or [],
+        jars=jar or [],
+        settings=streaming.Settings(time, type, time_unit, counts),
+        master=master,
+    )
+
+
+@app.command()
 def profile(
     events: Events,
     key: Annotated[
         list[str] | None, typer.Option(help="Column that correlates events; may be repeated.", show_default=False)
     ] = None,
-    queries: Annotated[
-        Path | None, typer.Option(help="Queries whose conditions between events to measure.", show_default=False)
-    ] = None,
     time: Time = "time",
     type: Type = "type",
     time_unit: Unit = TimeUnit.SECONDS,
+    queries: Annotated[
+        Path | None, typer.Option(help="Queries whose conditions and windows to count for.", show_default=False)
+    ] = None,
     engine: Annotated[Reader, typer.Option(help="In this process or on Spark.")] = Reader.LOCAL,
     format: Annotated[Shown, typer.Option(help="For people or for programs.")] = Shown.TEXT,
     master: Master = "local[*]",
@@ -191,7 +294,8 @@ def profile(
 
     \b
         motet profile --events trades.parquet --key symbol
-        motet profile --events trades.parquet --queries queries.motet --format json > statistics.json
+        motet profile --events trades.parquet --queries queries.motet
+        motet profile --events trades.parquet --format json > statistics.json
     """
     from motet.api import Settings
     from motet.cli import commands

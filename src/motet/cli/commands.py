@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,14 +14,15 @@ from rich.console import Console
 
 from motet import api
 from motet.cli.engines import errors_of_data, execute, take_statistics
-from motet.cli.options import Engine, Reader, Shown
+from motet.cli.options import Drawn, Engine, Reader, Shown
 from motet.cli.progress import Meter
 from motet.cli.report import say, warn
 from motet.engine import EventSchema, compile_workload
 from motet.engine.local import LocalRun, Outcome, sorted_results
+from motet.engine.survey import compiled_queries
 from motet.errors import DataError, Diagnostic, QueryError
-from motet.explain.statistics import statistics_text
-from motet.explain.text import plan_json, plan_text
+from motet.explain.statistics import statistics_text, windows_text
+from motet.explain.text import plan_json, plan_mermaid, plan_text
 from motet.explain.words import count
 from motet.io.events import EventSource, blank_source, open_events, require_columns
 from motet.io.files import PARQUET
@@ -31,6 +32,7 @@ from motet.io.tables import UNLIMITED, print_tables
 from motet.language import read
 from motet.model.query import Workload
 from motet.model.validate import problems
+from motet.optimizer.aggregate.sharon import VARIANTS
 from motet.statistics.model import Statistics
 
 
@@ -117,16 +119,29 @@ def warn_or_raise(found: list[Diagnostic], workload: Workload) -> None:
     warn(found, workload)
 
 
-def plan(file: Path, events: Path | None, statistics: Path | None, settings: api.Settings, shown: Shown) -> None:
+def plan(file: Path, events: Path | None, statistics: Path | None, settings: api.Settings, shown: Drawn) -> None:
     """Compile and show; with what is known of the data, also how many rows each branch reads."""
     workload = read(file)
     source = open_for(workload, events, settings)
-    program = compile_workload(workload, schema_of(source, settings), settings.options())
-    given = given_statistics(statistics)
-    counts = event_counts(source) if events is not None else None if given is None else given.counts
-    warn_or_raise(problems(workload, types=counts), workload)
-    shares = None if given is None else given.selectivities
-    write_text((plan_json if shown is Shown.JSON else plan_text)(program, counts, shares))
+    known = given_statistics(statistics)
+    counts: Mapping[str, int] | None = None if known is None else known.counts
+    if events is not None:
+        counts = event_counts(source)
+        known = api.profile(source, workload, **columns_of(settings)) if settings.optimizer in VARIANTS else None
+    options = replace(settings, statistics=known).options()
+    program = compile_workload(workload, schema_of(source, settings), options)
+    warn_or_raise(problems(workload, types=counts or None), workload)
+    match shown:
+        case Drawn.TEXT:
+            write_text(plan_text(program, counts or None))
+        case Drawn.JSON:
+            write_text(plan_json(program, counts or None))
+        case Drawn.MERMAID:
+            write_text(plan_mermaid(program))
+
+
+def columns_of(settings: api.Settings) -> dict[str, str]:
+    return {"time": settings.time, "type": settings.type, "time_unit": settings.time_unit}
 
 
 def given_statistics(statistics: Path | None) -> Statistics | None:
@@ -200,10 +215,19 @@ def profile(
     master: str,
     shown: Shown,
 ) -> None:
-    """Take statistics and show them."""
-    source = open_events(events, time=settings.time, type=settings.type)
+    """Take statistics and show them; of the symbols and windows of queries too, where some are given."""
+    if queries is None:
+        workload = None
+        source = open_events(events, time=settings.time, type=settings.type)
+    else:
+        workload = read(queries)
+        source = open_for(workload, events, settings)
+        warn_or_raise(only_with_data(workload, source, settings), workload)
     require_columns(source.schema, keys, source.origin)
-    found = take_statistics(source, keys, settings, engine, master)
-    if queries is not None:
-        found = api.with_selectivities(found, source, read(queries), settings)
-    write_text(found.to_json() if shown is Shown.JSON else statistics_text(found))
+    found = take_statistics(source, keys, workload, settings, engine, master)
+    if shown is Shown.JSON:
+        write_text(found.to_json())
+        return
+    write_text(statistics_text(found))
+    if workload is not None:
+        write_text(windows_text(found, compiled_queries(workload, schema_of(source, settings).tick)))

@@ -74,17 +74,21 @@ def errors_of_workers() -> Iterator[None]:
 
 
 def take_statistics(
-    source: EventSource, keys: tuple[str, ...], settings: api.Settings, engine: Reader, master: str
+    source: EventSource,
+    keys: tuple[str, ...],
+    workload: Workload | None,
+    settings: api.Settings,
+    engine: Reader,
+    master: str,
 ) -> Statistics:
-    """Statistics of event files."""
+    """Statistics of event files, for a workload where there is one."""
     if engine is Reader.LOCAL:
-        from motet.statistics.profile import profile
-
-        events = source.table(list(dict.fromkeys((settings.time, settings.type, *keys))))
-        return profile(events, settings.time, settings.type, keys, settings.time_unit)
+        return api.profile(
+            source, workload, keys=keys, time=settings.time, type=settings.type, time_unit=settings.time_unit
+        )
     from motet.spark.files import frame_of
     from motet.spark.profile import profile as profile_on_spark
     from motet.spark.session import local_session
 
     with frame_of(source, local_session(master)) as frame:
-        return profile_on_spark(frame, settings.time, settings.type, keys, settings.time_unit)
+        return profile_on_spark(frame, settings.time, settings.type, keys, settings.time_unit, workload)

@@ -46,6 +46,9 @@ class Optimizer(StrEnum):
     AUTO = "auto"
     PREFIX = "prefix"
     NONE = "none"
+    SHARON = "sharon"
+    SHARON_GREEDY = "sharon-greedy"
+    SHARON_EXHAUSTIVE = "sharon-exhaustive"
 
 
 class OnLimit(StrEnum):
@@ -55,11 +58,26 @@ class OnLimit(StrEnum):
     TRUNCATE = "truncate"
 
 
+class Mode(StrEnum):
+    """Which results a stream gives."""
+
+    APPEND = "append"
+    UPDATE = "update"
+
+
 class Shown(StrEnum):
-    """How plans and statistics are written."""
+    """How statistics are written."""
 
     TEXT = "text"
     JSON = "json"
+
+
+class Drawn(StrEnum):
+    """How plans are written: Mermaid draws the graph that an optimizer searched."""
+
+    TEXT = "text"
+    JSON = "json"
+    MERMAID = "mermaid"
 
 
 File = Annotated[Path, typer.Argument(help="Queries in text.", show_default=False)]
@@ -70,4 +88,11 @@ Time = Annotated[str, typer.Option(help="Column that holds the time.")]
 Type = Annotated[str, typer.Option(help="Column that holds the event type.")]
 Unit = Annotated[TimeUnit, typer.Option(help="What a whole-number time counts.")]
 Master = Annotated[str, typer.Option(help="Spark master, for --engine spark.")]
-Sharing = Annotated[Optimizer, typer.Option(help="What queries share: equal prefixes, or nothing.")]
+Sharing = Annotated[
+    Optimizer, typer.Option(help="What queries share: nothing, equal prefixes, or runs anywhere (sharon).")
+]
+Budget = Annotated[float, typer.Option(min=0.0, help="Seconds that an optimizer may take.")]
+Facts = Annotated[
+    Path | None,
+    typer.Option(help="What `motet profile --format json` wrote, or rates by hand.", show_default=False),
+]

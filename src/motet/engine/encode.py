@@ -108,12 +108,12 @@ def encode(
     no symbol.
     """
     time = microseconds(read_column(table, schema.time), schema)
-    types = _codes(table.column(schema.type))
+    types = codes_of(table.column(schema.type))
     usable = pc.and_(pc.is_valid(time), pc.is_valid(types))
-    klass, classes = _classes(table, types, symbols, definitions)
+    klass, classes = classes_of(table, types, symbols, definitions)
     if ranked:
         classes.append(frozenset())
-    keys = [_codes(table.column(name)) for name in partition]
+    keys = [codes_of(table.column(name)) for name in partition]
     for key in keys:
         usable = pc.and_(usable, pc.is_valid(key))
     kept = usable.to_numpy(zero_copy_only=False)
@@ -145,7 +145,13 @@ def encode(
     )
 
 
-def _codes(column: pa.ChunkedArray) -> pa.DictionaryArray:
+def key_codes(table: pa.Table, partition: Sequence[str]) -> tuple[NDArray[np.int32], dict[str, pa.Array], int]:
+    """The key of each row as a code, the partition values of each code, and how many there are; no value is null."""
+    keys = [codes_of(table.column(name)) for name in partition]
+    return _combined([_numbers(key.indices) for key in keys], keys, partition, len(table))
+
+
+def codes_of(column: pa.ChunkedArray) -> pa.DictionaryArray:
     """A column as codes of its distinct values; NaN is null here too."""
     if pa.types.is_dictionary(column.type):
         encoded = column.unify_dictionaries().combine_chunks()
@@ -193,7 +199,7 @@ def _dense(values: Ints) -> tuple[Ints, Ints]:
     return codes, firsts
 
 
-def _classes(
+def classes_of(
     table: pa.Table, types: pa.DictionaryArray, symbols: Sequence[Symbol], definitions: Mapping[str, Expression]
 ) -> tuple[NDArray[np.int32], list[frozenset[Symbol]]]:
     """The class of each row, and the symbols of each class. Every distinct condition is evaluated once."""

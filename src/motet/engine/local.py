@@ -103,7 +103,8 @@ class LocalRun:
 
     def _finished(self, partials: list[pa.Table]) -> pa.Table:
         together = pa.concat_tables(partials) if partials else self.program.partial_schema.empty_table()
-        result = finish(self.program, merge(self.program, together))
+        # Each branch has combined what it has of a result, save what takes a sweep over time.
+        result = finish(self.program, merge(self.program, together) if _sweeps(self.program) else together)
         self.overflows += overflows_of(result)
         return result.replace_schema_metadata(None)
 

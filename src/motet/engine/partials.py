@@ -4,7 +4,7 @@ finished.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -154,32 +154,41 @@ def merge(program: Program, partials: pa.Table) -> pa.Table:
     All rows with equal `program.merge_keys` must be here together.
     """
     kept: list[pa.Table] = []
-    query = _numpy(partials, "query")
-    for number, compiled in program.queries.items():
-        rows = np.flatnonzero(query == number)
-        if not len(rows):
-            continue
-        if not compiled.combined:
-            kept.append(partials.take(pa.array(rows)))
-        elif compiled.swept:
-            kept.append(_swept(program, compiled, partials.take(pa.array(rows))))
+    for alike, rows in _by_likeness(program, partials):
+        if not alike[0].combined:
+            kept.append(rows)
+        elif alike[0].swept:
+            kept.append(swept(program, alike[0], rows))
         else:
-            kept.append(_summed(program, compiled, partials.take(pa.array(rows))))
+            kept.append(_summed(program, alike[0], rows))
     return pa.concat_tables(kept) if kept else partials
+
+
+def _by_likeness(program: Program, partials: pa.Table) -> Iterator[tuple[tuple[CompiledQuery, ...], pa.Table]]:
+    """The rows of queries that are alike, together: a hundred small tables would cost more than what is in them."""
+    kind = np.empty(len(program.workload.queries), np.int64)
+    for number, alike in enumerate(program.alike):
+        for compiled in alike:
+            kind[compiled.number] = number
+    kinds = kind[_numpy(partials, "query")]
+    for number, alike in enumerate(program.alike):
+        rows = np.flatnonzero(kinds == number)
+        if len(rows):
+            yield alike, partials if len(rows) == len(partials) else partials.take(pa.array(rows))
 
 
 def merge_within(program: Program, partials: pa.Table) -> pa.Table:
     """Combine what one task has of each result; rows that a sweep over time will need are left as they are."""
-    swept = [compiled.number for compiled in program.queries.values() if compiled.swept]
-    if not swept:
+    to_sweep = [compiled.number for compiled in program.queries.values() if compiled.swept]
+    if not to_sweep:
         return merge(program, partials)
-    waits = pc.is_in(partials.column("query"), pa.array(swept, pa.int32()))
+    waits = pc.is_in(partials.column("query"), pa.array(to_sweep, pa.int32()))
     return pa.concat_tables([partials.filter(waits), merge(program, partials.filter(pc.invert(waits)))])
 
 
-def _group_codes(program: Program, compiled: CompiledQuery, table: pa.Table, names: Sequence[str]) -> NDArray[np.int64]:
-    """One code per combination of the named attributes."""
-    code = np.zeros(len(table), np.int64)
+def group_codes(program: Program, table: pa.Table, names: Sequence[str]) -> NDArray[np.int64]:
+    """One code per combination of query and named attributes."""
+    code = np.unique(_numpy(table, "query"), return_inverse=True)[1].astype(np.int64)
     for name in names:
         column = table.column(f"k{program.partition.index(name)}").combine_chunks()
         encoded = column.dictionary_encode()
@@ -191,7 +200,7 @@ def _group_codes(program: Program, compiled: CompiledQuery, table: pa.Table, nam
 
 
 def _summed(program: Program, compiled: CompiledQuery, table: pa.Table) -> pa.Table:
-    group = _group_codes(program, compiled, table, compiled.query.group_by)
+    group = group_codes(program, table, compiled.query.group_by)
     end = _numpy(table, "end")
     order = np.lexsort((end, group))
     new = np.flatnonzero(np.diff(group[order], prepend=-1).astype(bool) | np.diff(end[order], prepend=0).astype(bool))
@@ -203,10 +212,11 @@ def _summed(program: Program, compiled: CompiledQuery, table: pa.Table) -> pa.Ta
     return _with_totals(program, compiled, table.take(pa.array(order[new])), summed, layout, words)
 
 
-def _swept(program: Program, compiled: CompiledQuery, table: pa.Table) -> pa.Table:
-    group = _group_codes(program, compiled, table, compiled.query.group_by)
+def swept(program: Program, compiled: CompiledQuery, table: pa.Table) -> pa.Table:
+    """The sum over a query's partitions at each time at which one of them completes a match."""
+    group = group_codes(program, table, compiled.query.group_by)
     rest = [name for name in compiled.partition if name not in compiled.query.group_by]
-    part = _group_codes(program, compiled, table, rest)
+    part = group_codes(program, table, rest)
     end = _numpy(table, "end").astype(np.int64)
     order = np.lexsort((_numpy(table, "seq"), end, group)).astype(np.int64)
     new = np.flatnonzero(np.diff(group[order], prepend=-1))
@@ -218,8 +228,8 @@ def _swept(program: Program, compiled: CompiledQuery, table: pa.Table) -> pa.Tab
     parts = np.bincount(pair[0]).astype(np.int64)[group[order[new]]]
     done = _numpy(table, "done").astype(np.bool_)
     totals, layout, words = _totals_of(program, compiled, table)
-    shown, swept = sweep_groups(order, offsets, local, parts, end, done, totals, layout)
-    return _with_totals(program, compiled, table.take(pa.array(shown)), swept, layout, words)
+    shown, sums = sweep_groups(order, offsets, local, parts, end, done, totals, layout)
+    return _with_totals(program, compiled, table.take(pa.array(shown)), sums, layout, words)
 
 
 def _with_totals(
@@ -235,22 +245,22 @@ def _with_totals(
 
 def finish(program: Program, partials: pa.Table) -> pa.Table:
     """Results from totals: one row each, all queries in one table. Its metadata tells how many counts overflowed."""
-    query = _numpy(partials, "query")
     tables = []
     overflows = 0
-    for number, compiled in program.queries.items():
-        rows = np.flatnonzero((query == number) & _numpy(partials, "done").astype(np.bool_))
-        if len(rows):
-            table, over = _finished(program, compiled, partials.take(pa.array(rows)))
-            tables.append(table)
-            overflows += over
+    done = partials.filter(partials.column("done"))
+    for alike, rows in _by_likeness(program, done):
+        table, over = _finished(program, alike[0], rows)
+        tables.append(table)
+        overflows += over
     result = pa.concat_tables(tables) if tables else program.result_schema.empty_table()
     return result.replace_schema_metadata({OVERFLOWS: str(overflows).encode()})
 
 
 def _finished(program: Program, compiled: CompiledQuery, table: pa.Table) -> tuple[pa.Table, int]:
+    """Results of queries that are like this one."""
     size = len(table)
-    columns: dict[str, pa.Array | pa.ChunkedArray] = {"query": pa.array([compiled.query.name] * size)}
+    names = pa.array([query.name for query in program.workload.queries], pa.string())
+    columns: dict[str, pa.Array | pa.ChunkedArray] = {"query": names.take(_array(table, "query"))}
     columns |= _times(program, compiled, table)
     for name in compiled.query.group_by:
         columns[name] = table.column(f"k{program.partition.index(name)}")

@@ -5,22 +5,29 @@ Queries that can be aggregated online are; those that need the matches themselve
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 
 from motet.engine.detect.aggregate import DUE, END, FROM, QUERY, UNTIL, contribution_fields
 from motet.engine.detect.program import DetectBranch, add_column, detect_branch, match_types
+from motet.engine.fingerprint import fingerprint
 from motet.engine.schema import EventSchema, is_text
 from motet.errors import Diagnostic, QueryError
+from motet.kernels.tables import Machine, Queries
 from motet.model.expression import Expression, attributes
 from motet.model.query import Workload
 from motet.model.validate import problems
+from motet.optimizer.aggregate.report import SharonReport
+from motet.optimizer.aggregate.sharon import VARIANTS, SharonOptions, optimize
 from motet.plan.compiled import CompiledQuery, compile_query
 from motet.plan.detect.query import DetectQuery, compile_detect
+from motet.plan.sharing import SharingPlan, share_all
 from motet.plan.units import Unit, plan_units
+from motet.statistics.model import Statistics
 from motet.template.symbols import Symbol
 
 
@@ -28,23 +35,30 @@ from motet.template.symbols import Symbol
 class Options:
     """How to run.
 
-    `counts`: 'double' where counts may exceed 64 bits. `windows`: 'panes' or 'stacks' force that strategy wherever
-    it is possible. `optimizer`: 'none' runs every query alone, 'prefix' computes equal prefixes once; 'auto'
-    chooses. In detection, 'none' joins in the order of the pattern and all others by cost.
+    `counts`: 'double' where counts may exceed 64 bits. `windows`: 'panes', 'pairs' or 'stacks' force that strategy
+    wherever it is possible. `optimizer`: 'none' runs every query alone, 'prefix' computes equal prefixes once, 'sharon'
+    and its variants look for runs to compute once anywhere; 'auto' computes all that is equal once where that pays.
+    What an optimizer knows of the data are the `statistics`, and it takes at most `budget` seconds. In detection,
+    'none' joins in the order of the pattern and all others by cost.
 
     Detection keeps at most `memory_limit` bytes of parts of matches and finds at most `match_limit` matches of a query
     and key in a stretch of its window's length; beyond, `on_limit` is 'error' or 'truncate'.
+
+    `live`: the output mode of a stream ('append' or 'update'), or '' where the events are all there.
     """
 
     counts: str = "exact"
     windows: str = "auto"
     optimizer: str = "auto"
+    statistics: Statistics | None = None
+    budget: float = 10.0
     match_limit: int | None = None
     memory_limit: int = 4 << 30
     on_limit: str = "error"
+    live: str = ""
 
 
-OPTIMIZERS = ("auto", "prefix", "none")
+OPTIMIZERS = ("auto", "prefix", "none", *VARIANTS)
 
 
 @dataclass(frozen=True)
@@ -57,10 +71,16 @@ class Branch:
     types: frozenset[str] | None
     halo: int | None
     ranked: bool
+    spread: tuple[str, ...] = ()  # in a stream: rows that agree on these attributes must be kept together
 
     @property
     def queries(self) -> tuple[CompiledQuery, ...]:
         return tuple(compiled for unit in self.units for compiled in unit.queries)
+
+    @property
+    def name(self) -> str:
+        """What tells its rows apart: the same for other queries about the same keys."""
+        return "/".join(["+".join(self.partition), "+".join(self.spread)])
 
     @property
     def needs_combine(self) -> bool:
@@ -73,7 +93,7 @@ class Branch:
 
 @dataclass(frozen=True)
 class Program:
-    """A compiled workload. `warnings` are problems that do not stop it."""
+    """A compiled workload. `warnings` are problems that do not stop it; `report` says how `sharing` came about."""
 
     workload: Workload
     schema: EventSchema
@@ -81,6 +101,12 @@ class Program:
     branches: tuple[Branch, ...]
     detect: tuple[DetectBranch, ...] = ()
     warnings: tuple[Diagnostic, ...] = field(default=(), compare=False)
+    sharing: SharingPlan | None = None
+    report: SharonReport | None = field(default=None, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Workers need the plan, not how it was found.
+        return {**self.__dict__, "report": None}
 
     @property
     def all_branches(self) -> tuple[Branch | DetectBranch, ...]:
@@ -96,6 +122,28 @@ class Program:
         """Queries that are aggregated online, by their place in the workload."""
         found = {compiled.number: compiled for branch in self.branches for compiled in branch.queries}
         return dict(sorted(found.items()))
+
+    @cached_property
+    def alike(self) -> tuple[tuple[CompiledQuery, ...], ...]:
+        """The queries whose results are put together in the same way."""
+        kinds: dict[tuple[object, ...], list[CompiledQuery]] = {}
+        for compiled in self.queries.values():
+            span = compiled.span
+            extremes = tuple((channel.kind, channel.column) for channel in compiled.channels.extremes)
+            way = (compiled.combined, compiled.swept, span.within == 0, span.continuous)
+            kind = (*way, compiled.partition, compiled.query.group_by, compiled.outputs, extremes)
+            kinds.setdefault(kind, []).append(compiled)
+        return tuple(map(tuple, kinds.values()))
+
+    @cached_property
+    def fingerprints(self) -> dict[int, str]:
+        """What each query asks, by its place in the workload: what state is kept by."""
+        return {number: fingerprint(self, compiled) for number, compiled in self.queries.items()}
+
+    @cached_property
+    def machines(self) -> dict[Hashable, tuple[Machine, Queries]]:
+        """Machines made so far, by unit and classes of events: for runs of many small batches."""
+        return {}
 
     @cached_property
     def partition(self) -> tuple[str, ...]:
@@ -224,48 +272,82 @@ def compile_workload(
     schema: EventSchema,
     options: Options = Options(),  # noqa: B008
     types: Sequence[str] | None = None,
+    sharing: SharingPlan | None = None,
 ) -> Program:
-    """Check a workload against the data's columns (and types, where known) and plan it. Raises `QueryError`."""
+    """Check a workload against the data's columns (and types, where known) and plan it. Raises `QueryError`.
+
+    A plan for `sharing` is run in place of one that an optimizer finds.
+    """
     found = problems(workload, schema.kinds(), types, time=schema.time, type=schema.type)
     errors = [problem for problem in found if not problem.warning]
     if errors:
         raise QueryError(errors, workload.text, workload.origin)
-    compiled = [_compiled(number, workload, schema.tick) for number in range(len(workload.queries))]
+    compiled = [_compiled(number, workload, schema.tick, options) for number in range(len(workload.queries))]
     refused = [outcome for outcome in compiled if isinstance(outcome, Diagnostic)]
     if refused:
         raise QueryError(refused, workload.text, workload.origin)
-    groups: dict[tuple[str, ...], list[CompiledQuery]] = {}
+    online = [outcome for outcome in compiled if isinstance(outcome, CompiledQuery)]
+    report = _optimized(online, options) if sharing is None else None
+    sharing = sharing if report is None else report.plan
+    groups: dict[tuple[tuple[str, ...], tuple[str, ...]], list[CompiledQuery]] = {}
+    for query in online:
+        groups.setdefault((query.partition, _spread(query, options)), []).append(query)
     # Aggregates that are combined over partitions go another way from there on, so they have branches of their own.
     detected: dict[tuple[tuple[str, ...], bool], list[DetectQuery]] = {}
     for outcome in compiled:
-        if isinstance(outcome, CompiledQuery):
-            groups.setdefault(outcome.partition, []).append(outcome)
-        elif isinstance(outcome, DetectQuery):
+        if isinstance(outcome, DetectQuery):
             combines = outcome.query.is_aggregate and outcome.combined
             detected.setdefault((outcome.partition, combines), []).append(outcome)
     definitions = {definition.name: definition.condition for definition in workload.definitions}
-    branches = tuple(_branch(partition, queries, schema, definitions, options) for partition, queries in groups.items())
+    branches = tuple(_branch(*key, queries, schema, definitions, options, sharing) for key, queries in groups.items())
     detect = tuple(detect_branch(partition, each, schema, definitions) for (partition, _), each in detected.items())
     warnings = tuple(problem for problem in found if problem.warning)
-    return Program(workload, schema, options, branches, detect, warnings)
+    return Program(workload, schema, options, branches, detect, warnings, sharing=sharing, report=report)
 
 
-def _compiled(number: int, workload: Workload, tick: int) -> CompiledQuery | DetectQuery | Diagnostic:
+def _compiled(number: int, workload: Workload, tick: int, options: Options) -> CompiledQuery | DetectQuery | Diagnostic:
     """A query for the engine that takes it: aggregated online where that is possible, else by its matches."""
+    query = workload.queries[number]
     online = compile_query(number, workload, tick)
     if isinstance(online, CompiledQuery):
+        if options.live and online.span.within == 0:
+            message = "without WITHIN the whole input is one window, and a stream never ends"
+            return Diagnostic(message, query.span, query.name, "add WITHIN, with or without SLIDE")
         return online
+    if options.live:
+        return replace(online, hint="streams take only what is aggregated online; run it over a batch instead")
     return compile_detect(number, workload, tick, online.message)
+
+
+def _optimized(queries: Sequence[CompiledQuery], options: Options) -> SharonReport | None:
+    """What the optimizer that was asked for found; None where it looks for nothing."""
+    if options.optimizer not in VARIANTS:
+        return None
+    return optimize(queries, options.statistics, SharonOptions(options.optimizer, options.budget))
+
+
+def _spread(compiled: CompiledQuery, options: Options) -> tuple[str, ...]:
+    """In a stream, what combines partitions at every moment needs them in one place; sums of windows can be added up
+    later.
+    """
+    if not options.live:
+        return ()
+    at_once = compiled.swept or (compiled.combined and options.live == "update")
+    return tuple(sorted(compiled.query.group_by)) if at_once else compiled.partition
 
 
 def _branch(
     partition: tuple[str, ...],
+    spread: tuple[str, ...],
     queries: list[CompiledQuery],
     schema: EventSchema,
     definitions: Mapping[str, Expression],
     options: Options,
+    sharing: SharingPlan | None,
 ) -> Branch:
-    units = plan_units(queries, options.windows, share=options.optimizer != "none")
+    windows = "slots" if options.windows == "auto" and options.optimizer == "prefix" else options.windows
+    colours = share_all if sharing is None else sharing.colours()
+    units = plan_units(queries, "live" if options.live else windows, options.optimizer != "none", colours)
     symbols = {symbol for unit in units for symbol in unit.merged.symbols}
     ranked = any(compiled.span.ranked for compiled in queries)
     defined = {symbol.type for symbol in symbols if symbol.type in definitions}
@@ -282,6 +364,7 @@ def _branch(
         types=None if ranked or defined else frozenset(symbol.type for symbol in symbols),
         halo=_halo(queries),
         ranked=ranked,
+        spread=spread,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -10,12 +12,14 @@ from motet.engine.encode import Encoded, encode, only_keys, unit_events
 from motet.engine.partials import merge_within, partials_of
 from motet.engine.program import Branch, Program
 from motet.engine.trends import run_trend
+from motet.kernels.pairs import Rows, run_pairs
 from motet.kernels.slots import PANES, STARTS, WINDOWS, run_slots
 from motet.kernels.stacks import run_stacks
 from motet.kernels.tables import FOREVER, LONG_AGO, Events
-from motet.kernels.totals import Layout, layouts_of
-from motet.plan.machine import machine_for, queries_table
-from motet.plan.units import Strategy, Unit
+from motet.kernels.totals import Layout, layouts_of, pair_layouts_of
+from motet.plan.machine import machine_for, offsets_of, queries_table
+from motet.plan.pairs import Pairs, pairs_code
+from motet.plan.units import Strategy, Unit, pairs_cost, slots_cost
 
 SLOT_MODES = {Strategy.PANES: PANES, Strategy.WINDOWS: WINDOWS, Strategy.STARTS: STARTS}
 
@@ -27,19 +31,22 @@ def run_branch(
     emit_to).
     """
     branch = program.branches[branch_index]
-    encoded = encode(events, program.schema, branch.partition, branch.symbols, program.definitions, branch.ranked)
+    encoded = encode_branch(program, branch, events)
     bounds = (
         int(LONG_AGO) if emit_from is None else emit_from,
         int(FOREVER) + 1 if emit_to is None else emit_to,
     )
-    tables = [table for unit in branch.units for table in _run_unit(program, branch, unit, encoded, bounds)]
+    tables = [table for unit in branch.units for table in unit_partials(program, unit, encoded, bounds)]
     partials = pa.concat_tables(tables) if tables else program.partial_schema.empty_table()
     return merge_within(program, partials) if branch.needs_combine else partials
 
 
-def _run_unit(
-    program: Program, branch: Branch, unit: Unit, encoded: Encoded, bounds: tuple[int, int]
-) -> list[pa.Table]:
+def encode_branch(program: Program, branch: Branch, events: pa.Table) -> Encoded:
+    """A branch's events in the engine's order and alphabet."""
+    return encode(events, program.schema, branch.partition, branch.symbols, program.definitions, branch.ranked)
+
+
+def unit_partials(program: Program, unit: Unit, encoded: Encoded, bounds: tuple[int, int]) -> list[pa.Table]:
     """A unit's results; keys whose counts exceed 64 bits run once more with extended totals."""
     if not len(encoded.time):
         return []
@@ -59,9 +66,18 @@ def run_unit(
     unit: Unit, encoded: Encoded, events: Events, bounds: tuple[int, int] = (int(LONG_AGO), int(FOREVER) + 1)
 ) -> list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], Layout]]:
     """Labels and totals of results, by layout of the totals."""
+    attempts: list[tuple[Layout | None, Layout]]
+    if unit.pairs is not None and _are_full(unit, unit.pairs, events):
+        attempts = [*pair_layouts_of(*unit.queries[0].channels.shape)]
+    else:
+        layouts = layouts_of(*unit.queries[0].channels.shape, rarely_large=unit.strategy is Strategy.STACKS)
+        attempts = [(None, layout) for layout in layouts]
     found = []
-    for layout in layouts_of(*unit.queries[0].channels.shape, rarely_large=unit.strategy is Strategy.STACKS):
-        labels, whole, real, overflowed = _kernel(unit, encoded, events, layout, bounds)
+    for inner, layout in attempts:
+        if inner is None:
+            labels, whole, real, overflowed = _kernel(unit, encoded, events, layout, bounds)
+        else:
+            labels, whole, real, overflowed = _run_by_pairs(unit, encoded, events, inner, layout, bounds)
         found.append((labels, whole, real, layout))
         if not overflowed.any():
             break
@@ -79,4 +95,42 @@ def _kernel(
         settled = np.array(unit.merged.settled, np.int32)
         rows_before = np.array(unit.merged.rows_before, np.int32)
         return run_stacks(events, machine, queries, settled, rows_before, layout, ranked, *bounds)
-    return run_slots(events, machine, queries, layout, SLOT_MODES[unit.strategy], unit.width, ranked, *bounds)
+    return run_slots(events, machine, queries, layout, SLOT_MODES[unit.by_slots], unit.width, ranked, *bounds)
+
+
+# What it takes to empty a pair before a pane, and to multiply a lane by one, beside a step between pairs.
+EMPTY_COST = 0.4
+JOIN_COST = 1.2
+
+
+def _are_full(unit: Unit, pairs: Pairs, events: Events) -> bool:
+    """Whether a key has events enough in a pane to make up for what each pane costs."""
+    if unit.forced:
+        return True
+    first = unit.queries[0]
+    pane = events.time // pairs.pane
+    key = np.repeat(np.arange(len(events.offsets) - 1), np.diff(events.offsets))
+    used = 1 + np.count_nonzero((np.diff(pane) != 0) | (np.diff(key) != 0))
+    per_pane = EMPTY_COST * pairs.size + JOIN_COST * sum(map(len, pairs.joins)) * unit.slots
+    # Costs of all transitions, each symbol being as frequent as another.
+    symbols = max(1, len(unit.merged.symbols))
+    saved = len(unit.merged.edges) * slots_cost(first, unit.slots) - pairs_cost(unit.merged, pairs)
+    return bool(len(events.time) * saved / symbols > used * per_pane * (1 + 3 * sum(first.channels.shape)))
+
+
+def _run_by_pairs(
+    unit: Unit, encoded: Encoded, events: Events, inner: Layout, layout: Layout, bounds: tuple[int, int]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray[np.bool_]]:
+    pairs, queries = unit.pairs, queries_table(unit.merged)
+    assert pairs is not None
+    rows = Rows(
+        join_offsets=offsets_of(pairs.joins),
+        joins=np.array([word for row in pairs.joins for join in row for word in join], np.int32),
+        begin=np.array(sorted(set(pairs.begin)), np.int32),
+        accept_offsets=offsets_of(pairs.accept),
+        accept=np.array([row for rows in pairs.accept for row in rows], np.int32),
+    )
+    code = pairs_code(pairs, encoded.classes, unit.merged.negs)
+    starts = pairs.starts.astype(np.int32)
+    step = math.gcd(*queries.slide.tolist())
+    return run_pairs(events, code, starts, pairs.size, rows, queries, inner, layout, pairs.pane, step, *bounds)

@@ -6,10 +6,14 @@ others start.
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 
-from motet.engine import EventSchema, compile_workload
+from motet.engine import EventSchema, Options, compile_workload
+from motet.engine.live import Stream
 from motet.engine.local import run_table
+from motet.kernels.resume import extend_runs, renumber_runs
+from motet.kernels.totals import layout_of
 from motet.model.expression import At, Attribute, Comparison, KleeneAggregate
 from motet.model.pattern import Event, Not, Repeat, Seq
 from motet.model.query import Aggregate, AllVariables, Computed, Policy, Query, Workload
@@ -21,11 +25,20 @@ _EVENTS = pa.table({"time": [2, 1, 3, 4], "type": ["A", "A", "B", "B"], "k": ["p
 
 def warm() -> None:
     """Run each kind of query once."""
-    program = compile_workload(_every_kind_of_query(), EventSchema(_EVENTS.schema))
-    run_table(program, _EVENTS)
+    schema = EventSchema(_EVENTS.schema)
+    online, detected = _every_kind_of_query()
+    for options in (Options(), Options(windows="pairs")):
+        run_table(compile_workload(Workload((*online, *detected)), schema, options), _EVENTS)
+    stream = Stream(compile_workload(Workload(online), schema, Options(live="append")))
+    stream.feed(_EVENTS, 3_000_000)
+    stream.finish()
+    nothing, none = np.zeros(1, np.int64), np.zeros(0, np.int64)
+    numbers = np.zeros(1, np.int32)
+    extend_runs(nothing, none, layout_of(0, 0, 0), layout_of(0, 0, 0, extended=True), False)
+    renumber_runs(nothing, none, layout_of(0, 0, 0), False, numbers, numbers, numbers)
 
 
-def _every_kind_of_query() -> Workload:
+def _every_kind_of_query() -> tuple[tuple[Query, ...], tuple[Query, ...]]:
     """Sliding, continuous and count windows, partitions combined or not, a condition on neighbours, and matches by
     joins and by paths, with an absence at the end and one that depends on what is bound.
     """
@@ -37,19 +50,17 @@ def _every_kind_of_query() -> Workload:
     depends = Comparison("=", Attribute("n", "x"), Attribute("a", "x"))
     most = KleeneAggregate("MAX", "A", "x")
     sliding, continuous = TimeWindow(4_000_000, 2_000_000), TimeWindow(4_000_000)
-    return Workload(
-        (
-            Query("sliding", pattern, returns, group_by=("k",), window=sliding),
-            Query("combined", pattern, returns, equivalence=("k",), window=sliding),
-            Query("continuous", pattern, returns, equivalence=("k",), window=continuous),
-            Query("counted", pattern, returns, group_by=("k",), window=CountWindow(3)),
-            Query("rising", pattern, returns, (rising,), group_by=("k",), window=continuous),
-            Query("paths", pattern, (AllVariables(), Computed(most, "most")), window=continuous),
-            Query(
-                "joins", joined, (AllVariables(),), (apart, depends), window=continuous, policy=Policy.SKIP_TILL_NEXT
-            ),
-        )
+    online = (
+        Query("sliding", pattern, returns, group_by=("k",), window=sliding),
+        Query("combined", pattern, returns, equivalence=("k",), window=sliding),
+        Query("continuous", pattern, returns, equivalence=("k",), window=continuous),
+        Query("counted", pattern, returns, group_by=("k",), window=CountWindow(3)),
+        Query("rising", pattern, returns, (rising,), group_by=("k",), window=continuous),
     )
+    paths = Query("paths", pattern, (AllVariables(), Computed(most, "most")), window=continuous)
+    tests = (apart, depends)
+    joins = Query("joins", joined, (AllVariables(),), tests, window=continuous, policy=Policy.SKIP_TILL_NEXT)
+    return online, (paths, joins)
 
 
 if __name__ == "__main__":

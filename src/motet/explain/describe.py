@@ -6,35 +6,36 @@ from collections.abc import Mapping
 from typing import Any
 
 from motet.engine import Branch, Program
-from motet.explain.detect import describe_detect, symbol_text
+from motet.explain.detect import describe_detect
+from motet.explain.sharing import describe_sharing
 from motet.language.printer import pattern_text, window_text
 from motet.plan.compiled import CompiledQuery
 from motet.plan.units import Strategy, Unit
+from motet.statistics.symbols import symbol_text
 
 # How each strategy keeps totals.
 KEEPS = {
     Strategy.PANES: "per pane in which matches began",
     Strategy.WINDOWS: "per open window",
     Strategy.STARTS: "per time at which matches began",
+    Strategy.PAIRS: "between pairs of steps within a pane, and per open window",
     Strategy.STACKS: "as a sliding product of event matrices, two stacks",
     Strategy.TRENDS: "per event, for adjacent conditions",
 }
 
 
-def describe(
-    program: Program, counts: Mapping[str, int] | None = None, selectivities: Mapping[str, float] | None = None
-) -> dict[str, Any]:
+def describe(program: Program, counts: Mapping[str, int] | None = None) -> dict[str, Any]:
     """The plan of a workload: its branches, the units of each, and what their queries share.
 
-    `counts` are the rows of each event type, where known: the plan then says how many rows a branch reads. Joins are
-    planned by them and by `selectivities`, those of `motet.statistics.model.Statistics`.
+    `counts` are the rows of each event type, where known: the plan then says how many rows a branch reads.
     """
     return {
         "queries": len(program.workload.queries),
         "counts": program.options.counts,
         "rows": None if counts is None else sum(counts.values()),
         "branches": [describe_branch(branch, counts) for branch in program.branches],
-        "detect": [describe_detect(branch, program, counts, selectivities or {}) for branch in program.detect],
+        "sharing": describe_sharing(program),
+        "detect": [describe_detect(branch, program, counts) for branch in program.detect],
     }
 
 
@@ -65,6 +66,8 @@ def describe_unit(unit: Unit) -> dict[str, Any]:
         "slots": unit.slots or None,
         "totals": len(unit.merged.settled),
         "totals_apart": sum(settled_nodes(compiled) for compiled in unit.queries),
+        "pairs": None if unit.pairs is None else unit.pairs.size,
+        "pairs_apart": None if unit.pairs is None else unit.pairs.apart,
         "queries": [describe_query(compiled) for compiled in unit.queries],
     }
 

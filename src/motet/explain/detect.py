@@ -15,15 +15,16 @@ from motet.optimizer.detect import planner
 from motet.plan.detect.build import Builder, PlannedQuery
 from motet.plan.detect.cost import Measured, Rates, guess, measured_test
 from motet.plan.detect.nodes import JoinNode, LeafNode, LoopNode, Node, UnionNode, in_order, inputs
+from motet.statistics.symbols import symbol_text
 from motet.template.symbols import Symbol
 
 
-def describe_detect(
-    branch: DetectBranch, program: Program, counts: Mapping[str, int] | None, shares: Mapping[str, float]
-) -> dict[str, Any]:
-    """The graph of joins of a branch as it would be planned for so many events of each type, and conditions that hold
-    for these shares of pairs.
+def describe_detect(branch: DetectBranch, program: Program, counts: Mapping[str, int] | None) -> dict[str, Any]:
+    """The graph of joins of a branch as it would be planned for so many events of each type, and for how often
+    conditions hold where statistics say so.
     """
+    known = program.options.statistics
+    shares = {} if known is None else known.selectivities
     rates = Rates(_symbol_counts(branch, counts) if counts else {}, selectivity=_known(branch, shares))
     builder = Builder(planner(program.options.optimizer, rates))
     planned = [builder.plan(query) for query in branch.queries]
@@ -161,13 +162,6 @@ def _item_text(item: Node) -> str:
 def test_text(test: Expression) -> str:
     """A test with its items as e1, e2, ..."""
     return expression_text(renamed(test, {name: f"e{int(name) + 1}" for name in variables(test)}))
-
-
-def symbol_text(symbol: Symbol) -> str:
-    """A type with its local conditions."""
-    if not symbol.conditions:
-        return symbol.type
-    return f"{symbol.type}[{' AND '.join(map(expression_text, symbol.conditions))}]"
 
 
 def detect_lines(name: str, branch: dict[str, Any], rows: int | None) -> Iterator[str]:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from motet.explain.words import count
+from motet.language.printer import window_text
+from motet.model.window import TimeWindow
+from motet.plan.compiled import CompiledQuery
 from motet.statistics.model import Statistics
+from motet.statistics.symbols import symbol_text
 
 EPOCH = dt.datetime(1970, 1, 1)
 
@@ -30,12 +34,37 @@ def statistics_lines(found: Statistics) -> Iterator[str]:
     if found.set_aside:
         missing = f"{found.null_times:,} without a time, {found.null_types:,} without a type"
         yield f"{count(found.set_aside, 'row')} set aside: {missing}"
-    width = max((len(name) for name in found.counts), default=0)
+    counted = {**found.counts, **found.symbols}
+    width = max(map(len, counted), default=0)
     rates = found.rates
-    for name, events in sorted(found.counts.items(), key=lambda entry: -entry[1]):
-        yield f"  {name:<{width}}  {events:>12,}  {events / found.events:>6.1%}  {rates[name]:>12,.4g} /s"
+    for name, events in sorted(counted.items(), key=lambda entry: -entry[1]):
+        share = events / found.events if found.events else 0.0
+        yield f"  {name:<{width}}  {events:>12,}  {share:>6.1%}  {rates[name]:>12,.4g} /s"
     for condition, share in found.selectivities.items():
         yield f"  {share:>6.1%} of pairs: {condition}"
+
+
+def windows_text(found: Statistics, queries: Sequence[CompiledQuery]) -> str:
+    """Events of each symbol in a window of one partition, for every window that queries have."""
+    windows: dict[tuple[int, tuple[str, ...]], dict[str, float]] = {}
+    for compiled in queries:
+        if compiled.span.ranked:
+            continue
+        place = (compiled.span.within, compiled.partition)
+        for symbol in compiled.symbols:
+            name = symbol_text(symbol)
+            events = found.in_window(name, symbol.type, *place)
+            windows.setdefault(place, {})[name] = events
+    return "\n".join(line for place, rates in windows.items() for line in _window_lines(*place, rates))
+
+
+def _window_lines(within: int, partition: tuple[str, ...], rates: dict[str, float]) -> Iterator[str]:
+    window = window_text(TimeWindow(within)).removeprefix("WITHIN ") if within else "all the time there is"
+    by = f" for one {', '.join(partition)}" if partition else ""
+    yield f"events in {window}{by}:"
+    width = max(map(len, rates))
+    for name, events in sorted(rates.items(), key=lambda entry: -entry[1]):
+        yield f"  {name:<{width}}  {events:>14,.4g}"
 
 
 def moment(microseconds: int) -> str:

@@ -7,25 +7,30 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from motet.engine import Program
+from motet.errors import MotetError
 from motet.explain.describe import describe
 from motet.explain.detect import detect_lines
+from motet.explain.sharing import sharing_lines, sharon_mermaid
 from motet.explain.words import count
 from motet.language.printer import window_text
 from motet.model.window import TimeWindow
 
 
-def plan_json(
-    program: Program, counts: Mapping[str, int] | None = None, selectivities: Mapping[str, float] | None = None
-) -> str:
+def plan_json(program: Program, counts: Mapping[str, int] | None = None) -> str:
     """The plan as JSON."""
-    return json.dumps(describe(program, counts, selectivities), indent=2, ensure_ascii=False)
+    return json.dumps(describe(program, counts), indent=2, ensure_ascii=False)
 
 
-def plan_text(
-    program: Program, counts: Mapping[str, int] | None = None, selectivities: Mapping[str, float] | None = None
-) -> str:
+def plan_text(program: Program, counts: Mapping[str, int] | None = None) -> str:
     """The plan as indented text."""
-    return "\n".join(plan_lines(describe(program, counts, selectivities)))
+    return "\n".join(plan_lines(describe(program, counts)))
+
+
+def plan_mermaid(program: Program) -> str:
+    """The graph that the optimizer searched, for Mermaid to draw."""
+    if program.report is None:
+        raise MotetError("only a plan of --optimizer sharon, or a variant of it, has a graph to draw")
+    return sharon_mermaid(program.report, [query.name for query in program.workload.queries])
 
 
 def plan_lines(plan: dict[str, Any]) -> Iterator[str]:
@@ -37,6 +42,9 @@ def plan_lines(plan: dict[str, Any]) -> Iterator[str]:
     for at, branch in enumerate(detect, len(branches) + 1):
         yield ""
         yield from detect_lines(str(at), branch, plan["rows"])
+    if plan["sharing"] is not None:
+        yield ""
+        yield from sharing_lines(plan["sharing"])
 
 
 def branch_lines(at: int, branch: dict[str, Any], rows: int | None) -> Iterator[str]:
@@ -60,13 +68,18 @@ def unit_lines(name: str, unit: dict[str, Any]) -> Iterator[str]:
     width = f" of {length(unit['width_us'])}" if unit["width_us"] else ""
     slots = f", {unit['slots']:,} at once" if unit["slots"] else ""
     yield f"  unit {name}: {unit['strategy']}{width}{slots}: totals {unit['keeps']}"
-    shared = unit["totals_apart"] - unit["totals"]
-    saving = f" instead of {unit['totals_apart']}: {shared} shared" if shared else ""
-    yield f"    {count(unit['totals'], 'total')}{saving}"
+    yield f"    {count(unit['totals'], 'total')}{saving(unit['totals'], unit['totals_apart'])}"
+    if unit["pairs"]:
+        yield f"    {count(unit['pairs'], 'pair')} of steps{saving(unit['pairs'], unit['pairs_apart'])}"
     for query in unit["queries"]:
         window = f" {query['window']}" if query["window"] else ""
         group = f" GROUP BY {', '.join(query['group_by'])}" if query["group_by"] else ""
         yield f"    {query['name']}: {', '.join(query['returns'])} of {query['pattern']}{group}{window}"
+
+
+def saving(kept: int, apart: int) -> str:
+    """How much is kept once for several queries."""
+    return f" instead of {apart}: {apart - kept} shared" if apart > kept else ""
 
 
 def length(microseconds: int) -> str:

@@ -122,11 +122,11 @@ def run_slots(
         begin_key(state, events.offsets[key], due, last_neg)
         status = NEEDS_ROOM
         while status == NEEDS_ROOM:
-            status = _run_key(
+            status = run_key(
                 state, key, events.offsets[key + 1], q, g, layout, slots, labels, out, out_g,
                 events.time, events.enter, events.leave, events.klass, events.whole, events.real,
                 machine.code, machine.fold, machine.starts, queries, touched, is_start, fresh, last_neg, due, began,
-                mode, unit, widest, ranked, emit_from, emit_to, wi, wf, zero, nought,
+                mode, unit, widest, ranked, FOREVER, emit_from, emit_to, wi, wf, zero, nought,
             )  # fmt: skip
             if status == NEEDS_ROOM:
                 labels = grown(labels)
@@ -155,7 +155,7 @@ def begin_key(state: NDArray[np.int64], first: int, due: NDArray[np.int64], last
 
 
 @kernel
-def _run_key(
+def run_key(
     state: NDArray[np.int64],
     key: int,
     end: int,
@@ -186,6 +186,7 @@ def _run_key(
     unit: int,
     widest: int,
     ranked: bool,
+    until: int,
     emit_from: int,
     emit_to: int,
     wi: Words,
@@ -193,8 +194,8 @@ def _run_key(
     zero: Words,
     nought: Floats,
 ) -> int:
-    """Run on through one key's events until they end, counts overflow, or the room for results runs out (then call
-    again).
+    """Run on through one key's events, and on to `until` (after all of them), unless counts overflow or the room for
+    results runs out (then call again).
     """
     within, slide = queries.within, queries.slide
     width = step_width(layout)
@@ -205,7 +206,7 @@ def _run_key(
     e = state[AT]
     while True:
         flush = e >= end
-        now = FOREVER if flush else time[e]
+        now = until if flush else time[e]
         after = e + 1
         while after < end and time[after] == now:
             after += 1
@@ -331,7 +332,7 @@ def make_starts_ready(
     emit_to: int,
 ) -> int:
     """Let starts expire and, where a match may begin now, open a slot for it."""
-    leaving = FOREVER if flush else leave[e]
+    leaving = now if flush else leave[e]
     if state[LO] <= state[HI] and leaving - began[state[LO]] >= widest:
         status = expire_starts(
             state, q, g, layout, slots, rows, labels, out, out_g, queries, began, last_neg,

@@ -66,6 +66,15 @@ def layouts_of(ni: int, nf: int, nm: int, rarely_large: bool) -> list[Layout]:
     return [plain, shadowed, extended] if rarely_large else [shadowed, extended]
 
 
+def pair_layouts_of(ni: int, nf: int, nm: int) -> list[tuple[Layout, Layout]]:
+    """The layouts to try in turn for totals within a pane and for those of windows, which are much larger."""
+    plain, extended = layout_of(ni, nf, nm), layout_of(ni, nf, nm, extended=True)
+    if plain.words > 1:
+        return [(plain, plain), (extended, extended)]
+    shadowed = layout_of(0, 0, 0, shadowed=True)
+    return [(plain, shadowed), (shadowed, shadowed), (extended, extended)]
+
+
 @kernel
 def new_totals(count: int, layout: Layout) -> tuple[Words, Floats]:
     """Room for totals, all empty. O(count * words)."""

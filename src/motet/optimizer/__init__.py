@@ -1,1 +1,1 @@
-"""Optimizers: what runs together, and in which order."""
+"""Optimizers: each writes a plan of what runs together, shared by whom and in which order."""

@@ -6,6 +6,7 @@ prefixes of patterns are the common case: A-Seq's PreTree (section 4.1), for loo
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +19,7 @@ from motet.plan.compiled import CompiledQuery
 from motet.template.symbols import Symbol
 
 Weights = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+REAL = ("sum", "square")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +58,9 @@ class Merged:
     negs: tuple[Symbol, ...]
     whole: tuple[tuple[str, str], ...]  # 'count', 'min', 'max'
     real: tuple[tuple[str, str], ...]  # 'sum', 'square'
+    nodes: tuple[tuple[int, ...], ...] = ()  # by query: where each node of its automaton is
 
-    @property
+    @cached_property
     def symbols(self) -> frozenset[Symbol]:
         """Every symbol whose events matter."""
         moving = {edge.symbol for edge in self.edges} | {shift.symbol for shift in self.shifts}
@@ -86,28 +89,41 @@ class Merged:
         return tuple(1 + max((place[n] for n in before if n in place), default=0) for before in into)
 
 
-class _Columns:
-    """Attribute rows by the table they are read from, each once."""
+@dataclass(frozen=True, slots=True)
+class AttributeRows:
+    """Which attributes of events channels read, each once, as (column, kind of channel)."""
 
-    def __init__(self) -> None:
-        self.whole: list[tuple[str, str]] = []
-        self.real: list[tuple[str, str]] = []
+    whole: tuple[tuple[str, str], ...]
+    real: tuple[tuple[str, str], ...]
 
-    def weight(self, channel: Channel, position: int) -> int:
+    @staticmethod
+    def of(queries: Sequence[CompiledQuery]) -> AttributeRows:
+        tables = [(c.channels.counts, c.channels.sums, c.channels.extremes) for c in queries]
+        channels = [channel for query in tables for table in query for channel in table]
+        rows = dict.fromkeys((c.column, c.kind in REAL, c.kind) for c in channels if c.column is not None)
+        return AttributeRows(
+            whole=tuple((column, kind) for column, is_real, kind in rows if not is_real),
+            real=tuple((column, kind) for column, is_real, kind in rows if is_real),
+        )
+
+    def weights(self, compiled: CompiledQuery, position: int) -> Weights:
+        """What an event at a position adds to each count, sum and minimum."""
+        channels = compiled.channels
+        tables = (channels.counts, channels.sums, channels.extremes)
+        counts, sums, extremes = (tuple(self._weight(channel, position) for channel in table) for table in tables)
+        return counts, sums, extremes
+
+    def _weight(self, channel: Channel, position: int) -> int:
         if position not in channel.positions:
             return NEVER
         if channel.column is None:
             return ALWAYS
-        table = self.real if channel.kind in ("sum", "square") else self.whole
-        entry = (channel.column, channel.kind)
-        if entry not in table:
-            table.append(entry)
-        return table.index(entry)
+        return (self.real if channel.kind in REAL else self.whole).index((channel.column, channel.kind))
 
 
 def merge_queries(queries: Sequence[CompiledQuery]) -> Merged:
     """One machine for queries whose channels have the same shape."""
-    columns = _Columns()
+    rows = AttributeRows.of(queries)
     edges: list[Edge] = []
     shifts: list[Shift] = []
     fold: list[int] = []
@@ -116,12 +132,11 @@ def merge_queries(queries: Sequence[CompiledQuery]) -> Merged:
     accepting: list[list[int]] = []
     for compiled in queries:
         base = len(fold)
-        automaton, channels = compiled.automaton, compiled.channels
+        automaton = compiled.automaton
         starts.append(base)
         for step in automaton.transitions:
-            tables = (channels.counts, channels.sums, channels.extremes)
-            i, f, m = (tuple(columns.weight(channel, step.position) for channel in table) for table in tables)
-            edges.append(Edge(compiled.symbols[step.position], base + step.source, base + step.target, (i, f, m)))
+            weights = rows.weights(compiled, step.position)
+            edges.append(Edge(compiled.symbols[step.position], base + step.source, base + step.target, weights))
         for move in automaton.moves:
             target = base + move.target if move.target >= 0 else -1
             shifts.append(Shift(compiled.absences[move.absence], base + move.source, target))
@@ -132,7 +147,7 @@ def merge_queries(queries: Sequence[CompiledQuery]) -> Merged:
         block = list(range(len(fold)))  # adjacent conditions tell apart what steps alone do not
     else:
         block = _equal_nodes(edges, shifts, fold, freshness, starts)
-    return _quotient(queries, columns, block, edges, shifts, fold, freshness, starts, accepting)
+    return _quotient(queries, rows, block, edges, shifts, fold, freshness, starts, accepting)
 
 
 def _equal_nodes(
@@ -144,9 +159,13 @@ def _equal_nodes(
     for shift in shifts:
         leaving[shift.source].add(shift.symbol)
     # Several fresh nodes may fold into one, and each must: their order among themselves tells them apart.
-    ordinal = [sum(fold[earlier] == fold[node] for earlier in range(node)) for node in range(size)]
+    ordinal, seen = [], Counter[int]()
+    for settled in fold:
+        ordinal.append(seen[settled])
+        seen[settled] += 1
+    first = set(starts)
     labels: list[Hashable] = [
-        (node in set(starts), freshness[node], ordinal[node], frozenset(leaving[node])) for node in range(size)
+        (node in first, freshness[node], ordinal[node], frozenset(leaving[node])) for node in range(size)
     ]
     block = _numbered(labels)
     while True:
@@ -160,18 +179,11 @@ def _equal_nodes(
             if settled != node:
                 incoming[settled].append(("fold", block[node]))
         refined = _numbered(
-            [(block[node], block[fold[node]], frozenset(_counted(incoming[node]))) for node in range(size)]
+            [(block[node], block[fold[node]], frozenset(Counter(incoming[node]).items())) for node in range(size)]
         )
         if max(refined) == max(block):
             return block
         block = refined
-
-
-def _counted(entries: list[Hashable]) -> list[tuple[Hashable, int]]:
-    counts: dict[Hashable, int] = {}
-    for entry in entries:
-        counts[entry] = counts.get(entry, 0) + 1
-    return list(counts.items())
 
 
 def _numbered(labels: Sequence[Hashable]) -> list[int]:
@@ -182,7 +194,7 @@ def _numbered(labels: Sequence[Hashable]) -> list[int]:
 
 def _quotient(
     queries: Sequence[CompiledQuery],
-    columns: _Columns,
+    rows: AttributeRows,
     block: list[int],
     edges: list[Edge],
     shifts: list[Shift],
@@ -213,8 +225,12 @@ def _quotient(
         accepting=tuple(tuple(block[node] for node in nodes) for nodes in accepting),
         queries=tuple(queries),
         negs=tuple(negs),
-        whole=tuple(columns.whole),
-        real=tuple(columns.real),
+        whole=rows.whole,
+        real=rows.real,
+        nodes=tuple(
+            tuple(block[start : start + len(compiled.automaton.fold)])
+            for start, compiled in zip(starts, queries, strict=True)
+        ),
     )
 
 
@@ -238,8 +254,10 @@ def machine_for(merged: Merged, classes: Sequence[frozenset[Symbol]]) -> Machine
 
 def _block(merged: Merged, edges: list[Edge], symbols: frozenset[Symbol]) -> list[int]:
     """The code of one class: see `motet.kernels.tables`."""
-    # A carry must precede the clearing of its source.
-    moves = sorted((shift for shift in merged.shifts if shift.symbol in symbols), key=lambda shift: shift.target < 0)
+    # One absence after the other, and a carry before the clearing of its source.
+    absences = {symbol: number for number, symbol in enumerate(symbols)}
+    own = [shift for shift in merged.shifts if shift.symbol in symbols]
+    moves = sorted(own, key=lambda shift: (absences[shift.symbol], shift.target < 0))
     direct = _direct_order(merged, edges)
     only_clears = not edges and all(shift.target < 0 for shift in moves)
     is_direct = only_clears or (direct is not None and not moves)
@@ -285,26 +303,23 @@ def _direct_order(merged: Merged, edges: list[Edge]) -> list[Edge] | None:
 
 def queries_table(merged: Merged) -> Queries:
     """The queries of a machine as the kernels read them."""
-    fresh = [
-        [node for node in range(merged.size) if merged.fold[node] != node and merged.fold[node] in set(nodes)]
-        for nodes in merged.accepting
-    ]
+    folding: dict[int, list[int]] = {}
+    for node, settled in enumerate(merged.fold):
+        if node != settled:
+            folding.setdefault(settled, []).append(node)
     # A fresh node counts once for each time its settled node is accepted.
-    fresh = [
-        [node for node in group for _ in range(nodes.count(merged.fold[node]))]
-        for group, nodes in zip(fresh, merged.accepting, strict=True)
-    ]
+    fresh = [[node for settled in nodes for node in folding.get(settled, ())] for nodes in merged.accepting]
     negs = [[merged.negs.index(symbol) for symbol in compiled.negs] for compiled in merged.queries]
     spans = [compiled.span for compiled in merged.queries]
     continuous = [span.continuous for span in spans]
     return Queries(
         within=np.array([span.within for span in spans], np.int64),
         slide=np.array([span.slide for span in spans], np.int64),
-        accept_offsets=_offsets(merged.accepting),
+        accept_offsets=offsets_of(merged.accepting),
         accept=np.array([node for nodes in merged.accepting for node in nodes], np.int32),
-        fresh_offsets=_offsets(fresh),
+        fresh_offsets=offsets_of(fresh),
         fresh=np.array([node for nodes in fresh for node in nodes], np.int32),
-        neg_offsets=_offsets(negs),
+        neg_offsets=offsets_of(negs),
         neg=np.array([at for group in negs for at in group], np.int32),
         at_close=np.array(
             [c and q.certain_at_close for c, q in zip(continuous, merged.queries, strict=True)], np.bool_
@@ -313,5 +328,6 @@ def queries_table(merged: Merged) -> Queries:
     )
 
 
-def _offsets(groups: Sequence[Sequence[object]]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def offsets_of(groups: Sequence[Sequence[object]]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Where each group begins in the list of all their members, and where the last ends."""
     return np.concatenate(([0], np.cumsum([len(group) for group in groups]))).astype(np.int64)

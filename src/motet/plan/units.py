@@ -9,6 +9,8 @@ from enum import StrEnum
 
 from motet.plan.compiled import CompiledQuery
 from motet.plan.machine import Merged, merge_queries
+from motet.plan.pairs import Pairs, can_run_by_pairs, merge_pairs
+from motet.plan.sharing import Colours, share_all
 
 
 class Strategy(StrEnum):
@@ -17,22 +19,33 @@ class Strategy(StrEnum):
     PANES = "panes"  # per pane in which matches began
     WINDOWS = "windows"  # per open window
     STARTS = "starts"  # per time at which matches began
+    PAIRS = "pairs"  # per pane between pairs of nodes, and per open window
     STACKS = "stacks"  # as a sliding product of event matrices
     TRENDS = "trends"  # per event, for adjacent conditions
 
 
 @dataclass(frozen=True)
 class Unit:
-    """Queries executed together. `width` is that of a pane, or the slide; 0 where one slot serves."""
+    """Queries executed together. `width` is that of a pane, or the slide; 0 where one slot serves.
+
+    A unit that runs by pairs can run by slots too where keys have few events, unless `forced`.
+    """
 
     strategy: Strategy
     width: int
     merged: Merged
     slots: int  # open at once, 0 where it depends on the data
+    pairs: Pairs | None = None
+    forced: bool = False
 
     @property
     def queries(self) -> tuple[CompiledQuery, ...]:
         return self.merged.queries
+
+    @property
+    def by_slots(self) -> Strategy:
+        """How it runs where not by pairs."""
+        return self.strategy if self.pairs is None else strategy_of(self.queries[0], "panes")[0]
 
 
 # Costs of one transition, fitted to the kernels: a slot is one lane of a vector loop, a settled node one scalar
@@ -41,12 +54,21 @@ SLOT_COST = 0.35
 SLOT_OVERHEAD = 3.0
 STACK_COST = 2.5
 STACK_OVERHEAD = 10.0
+# A step between pairs is a lane too, of shorter loops, of which there are about as many as transitions.
+PAIR_COST = 0.55
+PAIR_OVERHEAD = 1.8
+# More pairs than this take longer to plan than they save; with more windows open than this, keys with few events are
+# better off with stacks.
+MOST_PAIRS = 200_000
+MOST_WINDOWS = 256
 
 
 def strategy_of(compiled: CompiledQuery, forced: str = "auto") -> tuple[Strategy, int, int]:
     """The strategy for one query, with the width of its slots and how many are open at once.
 
-    `forced` is 'panes' or 'stacks' where the caller wants that one wherever it is possible.
+    `forced` is 'panes', 'pairs' or 'stacks' where the caller wants that one wherever it is possible, 'slots' where
+    anything but pairs, 'live' where the totals have to be kept between runs. Pairs are not for one query to choose:
+    what they cost depends on what it shares.
     """
     span, automaton = compiled.span, compiled.automaton
     if compiled.adjacent:
@@ -62,9 +84,8 @@ def strategy_of(compiled: CompiledQuery, forced: str = "auto") -> tuple[Strategy
     else:
         pane = math.gcd(span.within, span.slide)
         slots = Strategy.PANES, pane, span.within // pane
-    if forced == "stacks" or (forced == "auto" and slots_cost(compiled, slots[2]) > stacks_cost(compiled)):
-        return Strategy.STACKS, 0, 0
-    return slots
+    by_stacks = slots_cost(compiled, slots[2]) > stacks_cost(compiled)
+    return (Strategy.STACKS, 0, 0) if forced == "stacks" or (forced != "panes" and by_stacks) else slots
 
 
 def slots_cost(compiled: CompiledQuery, slots: int) -> float:
@@ -78,13 +99,34 @@ def stacks_cost(compiled: CompiledQuery) -> float:
     return STACK_OVERHEAD + STACK_COST * settled * (1 + sum(compiled.channels.shape))
 
 
-def plan_units(queries: Sequence[CompiledQuery], forced: str = "auto", share: bool = True) -> tuple[Unit, ...]:
+def pairs_cost(merged: Merged, pairs: Pairs) -> float:
+    """What all transitions of a unit cost with pairs."""
+    weight = 1 + 3 * sum(merged.queries[0].channels.shape)
+    return PAIR_OVERHEAD * len(merged.edges) + PAIR_COST * int(pairs.steps.shape[1]) * weight
+
+
+def plan_units(
+    queries: Sequence[CompiledQuery], forced: str = "auto", share: bool = True, colours: Colours = share_all
+) -> tuple[Unit, ...]:
     """Group the queries of one partitioning into units: those that can share totals run on one machine, unless told
-    not to.
+    not to. `colours` limits what is shared by pairs.
     """
     groups: dict[tuple[object, ...], list[CompiledQuery]] = {}
     slots: dict[tuple[object, ...], int] = {}
+    by_pairs: dict[tuple[object, ...], list[CompiledQuery]] = {}
+    units: list[Unit] = []
     for compiled in queries:
+        if forced in ("auto", "pairs") and can_run_by_pairs(compiled):
+            alike = (*strategy_of(compiled, "panes")[:2], compiled.channels.shape, share or compiled.number)
+            by_pairs.setdefault(alike, []).append(compiled)
+    for members in by_pairs.values():
+        unit = _pairs_unit(members, colours, forced == "pairs")
+        if unit is not None and (unit.forced or (unit.slots <= MOST_WINDOWS and _pays(unit))):
+            units.append(unit)
+    planned = {compiled.number for unit in units for compiled in unit.queries}
+    for compiled in queries:
+        if compiled.number in planned:
+            continue
         strategy, width, open_ = strategy_of(compiled, forced)
         key: tuple[object, ...] = (strategy, width, compiled.channels.shape)
         if share and strategy is Strategy.STARTS:
@@ -93,7 +135,26 @@ def plan_units(queries: Sequence[CompiledQuery], forced: str = "auto", share: bo
             key = (*key, compiled.number)
         groups.setdefault(key, []).append(compiled)
         slots[key] = max(slots.get(key, 0), open_)
-    return tuple(
+    units += [
         Unit(Strategy(str(key[0])), int(str(key[1])), merge_queries(members), slots[key])
         for key, members in groups.items()
-    )
+    ]
+    return tuple(sorted(units, key=lambda unit: unit.queries[0].number))
+
+
+def _pairs_unit(queries: Sequence[CompiledQuery], colours: Colours, forced: bool) -> Unit | None:
+    """The unit that runs queries of one width of slots by pairs; None where that would take too many."""
+    settled = [sum(node == target for node, target in enumerate(c.automaton.fold)) for c in queries]
+    if sum(count * count for count in settled) > MOST_PAIRS:
+        return None
+    planned = [strategy_of(compiled, "panes") for compiled in queries]
+    merged = merge_queries(queries)
+    slots = max(open_ for _, _, open_ in planned)
+    return Unit(Strategy.PAIRS, planned[0][1], merged, slots, merge_pairs(merged, colours), forced)
+
+
+def _pays(unit: Unit) -> bool:
+    """Whether pairs cost less than slots."""
+    assert unit.pairs is not None
+    first = unit.queries[0]
+    return pairs_cost(unit.merged, unit.pairs) < len(unit.merged.edges) * slots_cost(first, unit.slots)

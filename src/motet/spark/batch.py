@@ -18,10 +18,11 @@ from motet.errors import DataError, RunError
 from motet.model.query import Workload
 from motet.spark.skew import Layout, arrange, by_key, find_layout
 from motet.spark.tables import arrow_schema, as_events, column, microseconds, present, spark_schema
-from motet.spark.tasks import Received, branch_task, contribution_task, detect_task, merge_task
+from motet.spark.tasks import Received, branch_task, contribution_task, detect_task, merge_task, type_code
 
-# Spark looks a type up by going through the list.
-MOST_TYPE_CODES = 32
+# The part of the rows that is looked at to find hot keys and where in time their rows are: enough of any that are worth
+# a task to tell their number within a fifth or so.
+SAMPLED = 0.001
 # How long after an action its metrics may take to arrive.
 METRICS_TIMEOUT = 10.0
 
@@ -47,8 +48,8 @@ def run(
 ) -> SparkRun:
     """Run a workload over a batch DataFrame, classic or Connect.
 
-    Nothing runs before an action on the result, save that `skew="auto"` counts the rows of each key to find hot ones
-    where a query can be cut by time. `partitions` is the number of tasks per branch: by default Spark's number of
+    Nothing runs before an action on the result, save that `skew="auto"` samples the rows to find hot keys where a
+    query can be cut by time. `partitions` is the number of tasks per branch: by default Spark's number of
     shuffle partitions, or fewer for few rows. Workers must be able to import motet.
     """
     if df.isStreaming:
@@ -133,7 +134,8 @@ def _arranged(
     time = microseconds(events, schema.time, schema.time_unit)
     layout = Layout(partitions)
     if cut_hot_keys and branch.halo is not None:
-        layout = find_layout(_relevant(events, branch, schema), branch.partition, time, branch.halo, partitions)
+        sample = _relevant(events.sample(fraction=SAMPLED, seed=1), branch, schema)
+        layout = find_layout(sample, SAMPLED, branch.partition, time, branch.halo, partitions)
     # An observation ends with the first action that meets it, so the search for hot keys must not.
     read = events if observation is None else _count_set_aside(events, observation, schema)
     types = _listed_types(branch, schema)
@@ -155,18 +157,16 @@ def _by_place(events: DataFrame) -> DataFrame:
 
 
 def _listed_types(branch: Branch | DetectBranch, schema: EventSchema) -> tuple[str, ...] | None:
-    """The types of a branch in the order of their codes; None where there are too many to search, or they are keys."""
-    if branch.types is None or len(branch.types) > MOST_TYPE_CODES or schema.type in branch.partition:
+    """The types of a branch in the order of their codes; None where codes do not tell all types apart."""
+    if branch.types is None or schema.type in branch.partition:
         return None
-    return tuple(sorted(branch.types))
+    types = tuple(sorted(branch.types, key=type_code))
+    return types if len(set(map(type_code, types))) == len(types) else None
 
 
 def _with_type_codes(events: DataFrame, schema: EventSchema, types: tuple[str, ...] | None) -> DataFrame:
-    """Types as small numbers: texts cost a fifth of the whole way from Spark to the engine."""
-    if types is None:
-        return events
-    code = (sf.array_position(sf.array(*map(sf.lit, types)), column(schema.type)) - 1).cast("smallint")
-    return events.withColumn(schema.type, code)
+    """Types as numbers: texts cost a fifth of the whole way from Spark to the engine."""
+    return events if types is None else events.withColumn(schema.type, sf.crc32(column(schema.type)))
 
 
 def _count_set_aside(events: DataFrame, observation: Observation, schema: EventSchema) -> DataFrame:
@@ -196,7 +196,11 @@ def _count_overflows(result: DataFrame, observation: Observation, program: Progr
         for output in compiled.outputs:
             if output.function == "COUNT":
                 queries.setdefault(output.label, []).append(compiled.query.name)
-    missing = [sf.count_if(column(label).isNull() & column("query").isin(names)) for label, names in queries.items()]
+    # One literal for all names: a call to the JVM for each would take longer than a small query.
+    missing = [
+        sf.count_if(column(label).isNull() & (sf.find_in_set(column("query"), sf.lit(",".join(names))) > 0))
+        for label, names in queries.items()
+    ]
     overflows = reduce(Column.__add__, missing, sf.lit(0).cast("bigint"))
     return result.observe(observation, sf.coalesce(overflows, sf.lit(0)).alias("overflows"))
 

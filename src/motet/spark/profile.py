@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
-from motet.spark.tables import as_events, column, microseconds, present
-from motet.statistics.model import Statistics
+from motet.engine import EventSchema
+from motet.engine.survey import Questions, columns_asked, count_symbols, named, questions_of
+from motet.model.query import Workload
+from motet.spark.tables import arrow_schema, as_events, column, microseconds, present
+from motet.statistics.model import Statistics, partition_text
+from motet.template.symbols import Symbol
 
 
 def profile(
-    df: DataFrame, time: str = "time", type: str = "type", keys: Sequence[str] = (), time_unit: str = "s"
+    df: DataFrame,
+    time: str = "time",
+    type: str = "type",
+    keys: Sequence[str] = (),
+    time_unit: str = "s",
+    workload: Workload | None = None,
 ) -> Statistics:
-    """The statistics of a DataFrame of events, by two aggregations in Spark."""
+    """The statistics of a DataFrame of events, by two aggregations in Spark; with a workload, also what that asks."""
     read = as_events(df, time, type, *keys)
     moment = microseconds(read, time, time_unit)
     no_time, no_type = column(time).isNull(), column(type).isNull()
@@ -28,16 +39,51 @@ def profile(
     )
     events = [row for row in by_type if row["type"] is not None and not row["no_time"]]
     partitions = _partitions(read.filter(~no_time & ~no_type & present(read, keys)), keys, moment)
-    return Statistics(
+    statistics = Statistics(
         counts={row["type"]: row["rows"] for row in sorted(events, key=lambda row: row["type"])},
         first=min((row["first"] for row in events), default=None),
         last=max((row["last"] for row in events), default=None),
         keys=tuple(keys),
-        **partitions,
+        partitions=partitions["partitions"],
+        largest_partition=partitions["largest_partition"],
+        ties=partitions["ties"],
         null_times=sum(row["rows"] for row in by_type if row["no_time"]),
         null_types=sum(row["rows"] for row in by_type if row["type"] is None),
         set_aside=sum(row["rows"] for row in by_type if row["no_time"] or row["type"] is None),
     )
+    if workload is None:
+        return statistics
+    schema = EventSchema(arrow_schema(read), time, type, time_unit)
+    columns_asked(workload, schema)
+    asked = questions_of(workload, schema.tick)
+    placed = read.filter(~no_time & ~no_type)
+    return replace(
+        statistics,
+        symbols=named(asked, _symbols(placed, type, asked)),
+        partitionings={
+            partition_text(by): placed.filter(present(placed, by)).select(*map(column, by)).distinct().count()
+            for by in asked.partitions
+        },
+    )
+
+
+def _symbols(events: DataFrame, type: str, asked: Questions) -> dict[Symbol, int]:
+    """How many events have each symbol: conditions are evaluated by the engine's own evaluator, in the workers."""
+    if not asked.symbols:
+        return {}
+    columns = dict.fromkeys((type, *asked.columns))
+    needed = events.select(*map(column, columns))
+    schema = arrow_schema(needed)
+
+    def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            table = pa.Table.from_batches([batch]).rename_columns(schema.names).cast(schema)
+            counts = count_symbols(table, type, asked)
+            rows = [counts.get(symbol, 0) for symbol in asked.symbols]
+            yield pa.RecordBatch.from_pydict({"symbol": pa.array(range(len(rows)), pa.int32()), "rows": rows})
+
+    counted = needed.mapInArrow(count, "symbol int, rows bigint").groupBy("symbol").agg(sf.sum("rows").alias("rows"))
+    return {asked.symbols[row["symbol"]]: row["rows"] for row in counted.toArrow().to_pylist()}
 
 
 def _partitions(events: DataFrame, keys: Sequence[str], moment: Column) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -15,6 +16,7 @@ from motet.spark.java import java_home
 
 DAEMON = "motet.spark.daemon"
 ROWS_PER_ARROW_BATCH = 50_000
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
 def local_session(
@@ -56,6 +58,19 @@ def local_session(
     # A local cluster whose driver just goes away fills the screen with the ends of its executors.
     atexit.register(session.stop)
     return session
+
+
+def stream_session(master: str = "local[*]", packages: Sequence[str] = (), jars: Sequence[str] = ()) -> SparkSession:
+    """A session for a stream: as many parts of the state as cores, each written as a change log."""
+    settings = {
+        "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
+        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    }
+    if packages:
+        settings["spark.jars.packages"] = ",".join(packages)
+    if jars:
+        settings["spark.jars"] = ",".join(jars)
+    return local_session(master, name="motet stream", partitions=_cores(master), config=settings)
 
 
 def prepare_environment() -> None:

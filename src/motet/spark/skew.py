@@ -11,14 +11,16 @@ import math
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from motet.spark.tables import column
 
-ROWS, FIRST, LAST, BUCKET = "__rows", "__first", "__last", "__bucket"
+ROWS, TIME, CHANCE = "__rows", "__time", "__chance"
 LOWER, START, UPPER, SLICE, TASK, PLACE = "__lower", "__start", "__upper", "__slice", "__task", "__place"
 # What a key that is not cut has for a slice.
 WHOLE = -1
@@ -29,10 +31,8 @@ ROWS_PER_TASK = 20_000
 HOT = 3
 # A slice must be this many times as long as the events before it that it repeats.
 SLICE_PER_HALO = 2
-# Rows enough to tell where those of a big key are.
-SAMPLE = 200_000
-# Stretches of equal length into which the time of a big key is cut to see where its rows are.
-BUCKETS = 256
+# More rows of a sample than these say no more.
+MOST_SAMPLED = 1_000_000
 # Up to this many slices, rows find theirs by conditions written out; beyond, by a join.
 WRITTEN_OUT = 32
 _BEFORE_ALL, _AFTER_ALL = -(2**63), 2**63 - 1
@@ -42,12 +42,11 @@ Bounds = tuple[int | None, int | None]
 
 @dataclass(frozen=True, slots=True)
 class BigKey:
-    """A key with many rows: its place in the table of such keys, and its first and last time."""
+    """A key with many rows: its place in the table of such keys, about how many rows, and times of some, in order."""
 
     index: int
-    rows: int
-    first: int
-    last: int
+    rows: float
+    times: npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,22 +72,22 @@ class Layout:
     bounds: dict[int, Bounds] = field(default_factory=dict)
 
 
-def find_layout(events: DataFrame, keys: tuple[str, ...], time: Column, halo: int, partitions: int | None) -> Layout:
-    """Count the rows of each key, and cut the keys that hold too many for one task."""
-    limit = partitions or int(events.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+def find_layout(
+    sample: DataFrame, fraction: float, keys: tuple[str, ...], time: Column, halo: int, partitions: int | None
+) -> Layout:
+    """Tell from a fraction of the rows which keys hold too many for one task, and cut those."""
+    limit = partitions or int(sample.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
     if limit <= HOT:
         return Layout(partitions)
-    largest, rows = _largest_keys(events, keys, time, 2 * limit)
-    tasks = partitions or max(1, min(limit, rows // ROWS_PER_TASK))
+    found = _collected(sample, keys, time)
+    rows = found.num_rows / fraction
+    tasks = partitions or max(1, min(limit, int(rows / ROWS_PER_TASK)))
     share = rows / tasks
-    listed = zip(*(largest[name].to_pylist() for name in (ROWS, FIRST, LAST)), strict=True)
-    big = [BigKey(index, *found) for index, found in enumerate(listed) if found[0] > share / 2]
+    names, big = _big_keys(found, fraction, share / 2)
     if not any(key.rows > HOT * share for key in big):
         return Layout(tasks)
-    names = largest.select(_key_names(keys))
-    times = _times(events, keys, time, names, [key for key in big if key.rows > share])
-    pieces = [piece for key in big for piece in _slices(key, times.get(key.index, []), share, halo)]
-    slices = _assign(pieces, (rows - sum(key.rows for key in big)) / tasks, tasks)
+    pieces = [piece for key in big for piece in _slices(key, share, halo)]
+    slices = _assign(pieces, max(0, rows - sum(key.rows for key in big)) / tasks, tasks)
     bounds = {number: piece.bounds for number, piece in enumerate(slices) if piece.bounds != (None, None)}
     return Layout(tasks, _slice_table(slices, bounds, names, halo), bounds)
 
@@ -115,59 +114,36 @@ def by_key(events: DataFrame, keys: tuple[str, ...], partitions: int | None) -> 
     return events.repartition(*by) if partitions is None else events.repartition(partitions, *by)
 
 
-def _largest_keys(events: DataFrame, keys: tuple[str, ...], time: Column, limit: int) -> tuple[pa.Table, int]:
-    """The keys with most rows, as columns __key0, ..., __rows, __first, __last; and the number of rows of all keys."""
-    total = Observation()
+def _collected(sample: DataFrame, keys: tuple[str, ...], time: Column) -> pa.Table:
+    """A sample as columns __key0, ..., __time; an even part of it where it is too large."""
     named = [column(key).alias(name) for key, name in zip(keys, _key_names(keys), strict=True)]
-    found = [sf.count(sf.lit(1)).alias(ROWS), sf.min(time).alias(FIRST), sf.max(time).alias(LAST)]
-    counted = events.groupBy(*named).agg(*found).filter(sf.col(ROWS) > 0)
-    largest = counted.observe(total, sf.sum(ROWS).alias(ROWS)).orderBy(sf.desc(ROWS)).limit(limit).toArrow()
-    return largest, (total.get[ROWS] or 0) if largest.num_rows else 0
+    rows = sample.select(*named, time.alias(TIME), sf.rand(seed=1).alias(CHANCE))
+    return rows.orderBy(CHANCE).limit(MOST_SAMPLED).drop(CHANCE).toArrow()
 
 
-def _times(
-    events: DataFrame, keys: tuple[str, ...], time: Column, names: pa.Table, big: list[BigKey]
-) -> dict[int, list[int]]:
-    """For each key times at about evenly spaced ranks, the first and the last among them, told from a histogram of
-    a sample.
-    """
-    whole = [Slice(key.index, (None, None), key.rows, task=key.index) for key in big]
-    widths = {key.index: max(1, -(-(key.last - key.first + 1) // BUCKETS)) for key in big}
-    rows = sum(key.rows for key in big)
-    sample = events.sample(fraction=SAMPLE / rows, seed=1) if rows > SAMPLE else events
-    of_big_keys = _beside_slices(sample, keys, _slice_table(whole, {}, names, 0), time).filter(sf.col(TASK).isNotNull())
-    bucket = sf.lit(None).cast("bigint")
-    for key in big:
-        place = sf.floor((time - sf.lit(key.first)) / sf.lit(widths[key.index]))
-        bucket = sf.when(sf.col(TASK) == key.index, place.cast("bigint")).otherwise(bucket)
-    counted = of_big_keys.groupBy(sf.col(TASK), bucket.alias(BUCKET)).agg(sf.count(sf.lit(1)).alias(ROWS)).toArrow()
-    found = {}
-    for key in big:
-        own = counted.filter(pc.equal(counted[TASK], key.index)).sort_by(BUCKET)
-        found[key.index] = _evenly(key, own[BUCKET].to_pylist(), own[ROWS].to_pylist(), widths[key.index])
-    return found
+def _big_keys(sample: pa.Table, fraction: float, least: float) -> tuple[pa.Table, list[BigKey]]:
+    """The keys that hold more rows than the least, as far as a sample tells; and a table of them."""
+    names = [name for name in sample.column_names if name != TIME]
+    if not sample.num_rows:
+        return sample.select(names), []
+    # A constant beside the keys, for where there are none.
+    together = sample.append_column(ROWS, pa.nulls(sample.num_rows, pa.int8()))
+    grouped = together.group_by([*names, ROWS]).aggregate([(TIME, "list")])
+    counts = pc.list_value_length(grouped[f"{TIME}_list"]).cast(pa.float64())
+    big = grouped.filter(pc.greater(pc.divide(counts, fraction), least))
+    times = [np.sort(found.values.to_numpy()) for found in big[f"{TIME}_list"]]
+    return big.select(names), [BigKey(index, len(own) / fraction, own) for index, own in enumerate(times)]
 
 
-def _evenly(key: BigKey, buckets: list[int], rows: list[int], width: int) -> list[int]:
-    """Times that have about equally many rows between them, by buckets and their rows; at most `BUCKETS` of them."""
-    share = sum(rows) / BUCKETS
-    times = [key.first]
-    passed = 0.0
-    for bucket, count in zip(buckets, rows, strict=True):
-        passed += count
-        while passed >= share * len(times) and len(times) < BUCKETS:
-            times.append(min(key.last, key.first + (bucket + 1) * width))
-    return [*times, key.last]
-
-
-def _slices(key: BigKey, times: list[int], share: float, halo: int) -> list[Slice]:
+def _slices(key: BigKey, share: float, halo: int) -> list[Slice]:
     """One slice for each fair share of rows, unless they would be short beside the halo they repeat."""
+    first, last = int(key.times[0]), int(key.times[-1])
     shortest = max(1, SLICE_PER_HALO * halo)
-    wanted = min(math.ceil(key.rows / share), (times[-1] - times[0]) // shortest) if times else 1
+    wanted = min(math.ceil(key.rows / share), (last - first) // shortest)
     cuts: list[int] = []
     for part in range(1, wanted):
-        cut = times[round(part * (len(times) - 1) / wanted)]
-        if cut - (cuts[-1] if cuts else times[0]) >= shortest:
+        cut = int(key.times[round(part * (len(key.times) - 1) / wanted)])
+        if cut - (cuts[-1] if cuts else first) >= shortest:
             cuts.append(cut)
     edges = [None, *cuts, None]
     return [Slice(key.index, bounds, key.rows / (len(edges) - 1)) for bounds in pairwise(edges)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -16,13 +17,17 @@ from motet.spark.skew import SLICE, Bounds
 Batches = Iterator[pa.RecordBatch]
 Task = Callable[[Batches], Batches]
 ROWS_PER_BATCH = 100_000
-TYPE_CODE = pa.int16()
+
+
+def type_code(name: str) -> int:
+    """The number that stands for a type between Spark and a task: Spark's `crc32`."""
+    return zlib.crc32(name.encode())
 
 
 @dataclass(frozen=True)
 class Received:
-    """How rows reach a task: the columns a branch reads, with the type as its place in `types` where those are known,
-    and the number of a slice last where hot keys are cut."""
+    """How rows reach a task: the columns a branch reads, with the type as its code where `types` are known, in the
+    order of their codes; and the number of a slice last where hot keys are cut."""
 
     columns: pa.Schema
     type: str
@@ -34,7 +39,7 @@ class Received:
         """The columns as they come."""
         schema = self.columns
         if self.types is not None:
-            schema = schema.set(schema.get_field_index(self.type), pa.field(self.type, TYPE_CODE))
+            schema = schema.set(schema.get_field_index(self.type), pa.field(self.type, pa.int64()))
         return schema.append(pa.field(SLICE, pa.int32())) if self.bounds else schema
 
     def slices(self, batches: Batches) -> Iterator[tuple[pa.Table, Bounds]]:
@@ -110,9 +115,9 @@ def _table(batches: Batches, schema: pa.Schema) -> pa.Table:
 
 
 def _with_type_names(rows: pa.Table, type: str, types: tuple[str, ...]) -> pa.Table:
-    names = pa.array(types, pa.string())
-    chunks = [pa.DictionaryArray.from_arrays(chunk, names) for chunk in rows[type].chunks]
-    column = pa.chunked_array(chunks, pa.dictionary(TYPE_CODE, pa.string()))
+    codes = np.array([type_code(name) for name in types], np.int64)
+    places = np.searchsorted(codes, rows[type].to_numpy()).astype(np.int32)
+    column = pa.DictionaryArray.from_arrays(places, pa.array(types, pa.string()))
     return rows.set_column(rows.column_names.index(type), type, column)
 
 

@@ -1,10 +1,12 @@
-"""What is known of a set of events: how many of each type, over how long, in how many partitions."""
+"""What is known of a set of events: how many of each type and symbol, over how long, in how many partitions."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
 from typing import Any
 
 from motet.errors import DataError
@@ -18,8 +20,10 @@ class Statistics:
 
     `counts` has the events of each type; rows set aside for a null time or type are in none of the other numbers.
     `keys` are the attributes that events are partitioned by; an event with a null key is in no partition. `ties` counts
-    events beyond the first of their partition and time. `selectivities` has the share of pairs of events that satisfy
-    a condition, by its text: `A e1, B e2: e1.x < e2.x`.
+    events beyond the first of their partition and time. Where a workload was looked at, `symbols` has the events of
+    each type with local conditions, and `partitionings` how many partitions there are by each list of attributes that
+    it partitions by, written `a, b`; `selectivities` has the share of pairs of events that satisfy a condition, by its
+    text: `A e1, B e2: e1.x < e2.x`. `given` are rates per second that someone stated rather than counted.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -32,6 +36,9 @@ class Statistics:
     null_times: int = 0
     null_types: int = 0
     set_aside: int = 0
+    symbols: Mapping[str, int] = field(default_factory=dict)
+    partitionings: Mapping[str, int] = field(default_factory=dict)
+    given: Mapping[str, float] = field(default_factory=dict)
     selectivities: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -46,10 +53,26 @@ class Statistics:
             return 1.0
         return (self.last - self.first) / MICROSECONDS
 
-    @property
+    @cached_property
     def rates(self) -> dict[str, float]:
-        """Events of each type per second."""
-        return {type: count / self.seconds for type, count in self.counts.items()}
+        """Events of each type, and of each type with local conditions, per second."""
+        counted = {name: count / self.seconds for name, count in {**self.counts, **self.symbols}.items()}
+        return {**counted, **self.given}
+
+    def in_window(self, symbol: str, type: str, within: int, partition: Sequence[str] = ()) -> float:
+        """Events of a symbol in a window of so many microseconds (0: all there are) of one partition, on average; of
+        its type where nothing is known of its conditions.
+        """
+        rate = self.rates.get(symbol, self.rates.get(type, 0.0))
+        return rate * (within / MICROSECONDS or self.seconds) / self.partitions_by(partition)
+
+    def partitions_by(self, partition: Sequence[str]) -> int:
+        """How many partitions these attributes make, where that was counted; else one."""
+        if not partition:
+            return 1
+        if set(partition) == set(self.keys):
+            return max(self.partitions, 1)
+        return max(self.partitionings.get(partition_text(partition), 1), 1)
 
     def to_json(self) -> str:
         """These statistics as JSON, rates included for the reader."""
@@ -57,10 +80,27 @@ class Statistics:
 
     @classmethod
     def from_json(cls, text: str) -> Statistics:
-        """Statistics from what `to_json` wrote; numbers that are left out are taken as 0."""
+        """Statistics from what `to_json` wrote, or by hand; numbers that are left out are taken as 0.
+
+        By hand, `{"rates": {"A": 2.5, "B[x > 3]": 0.1}}` says it all: events per second.
+        """
         try:
             found: dict[str, Any] = json.loads(text)
             known = {each.name: found[each.name] for each in fields(cls) if each.name in found}
+            if "counts" not in found and "given" not in found:
+                known["given"] = {str(name): _rate(rate) for name, rate in found.get("rates", {}).items()}
             return cls(**{**known, "keys": tuple(known.get("keys", ()))})
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, AttributeError) as error:
             raise DataError(f"these are no statistics: {error}") from error
+
+
+def _rate(value: Any) -> float:
+    rate = float(value)
+    if not 0 <= rate < math.inf:
+        raise ValueError(f"a rate of {value} events per second")
+    return rate
+
+
+def partition_text(partition: Sequence[str]) -> str:
+    """Partition attributes as one name, whatever their order."""
+    return ", ".join(sorted(partition))

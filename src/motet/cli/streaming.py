@@ -1,0 +1,110 @@
+"""The command `stream`: its arguments as a job, the session it needs, and its status on stderr."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from motet.api import Settings
+from motet.cli.engines import errors_of_workers
+from motet.cli.options import Mode
+from motet.cli.report import say
+
+if TYPE_CHECKING:
+    from motet.spark.service import Sink, Source
+
+__all__ = ["Settings", "sink_of", "source_of", "stream"]
+
+
+def source_of(
+    format: str, options: Sequence[str], schema: str | None, json: str | None, select: Sequence[str]
+) -> Source:
+    """A source from its options on the command line."""
+    from motet.spark.service import Source
+
+    return Source(format, pairs(options, "--option"), schema, json, tuple(select))
+
+
+def sink_of(format: str, output: str | None, options: Sequence[str], late: str | None) -> Sink:
+    """A sink from its options on the command line."""
+    from motet.spark.service import LINES, Sink
+
+    given = pairs(options, "--sink-option")
+    if output is not None:
+        given["path"] = output
+    if format == LINES and given:
+        raise typer.BadParameter("results go to the terminal: name a --sink for files, such as parquet")
+    return Sink(format, given, late)
+
+
+def pairs(options: Sequence[str], name: str) -> dict[str, str]:
+    """NAME=VALUE, each."""
+    found = {}
+    for option in options:
+        key, equals, value = option.partition("=")
+        if not equals or not key:
+            raise typer.BadParameter(f"{name} {option!r}: write NAME=VALUE")
+        found[key] = value
+    return found
+
+
+def stream(
+    file: Path,
+    *,
+    source: Source,
+    sink: Sink,
+    checkpoint: str | None,
+    watermark: str,
+    mode: Mode,
+    trigger: str | None,
+    once: bool,
+    watch: bool,
+    status: float,
+    metrics_port: int | None,
+    packages: Sequence[str],
+    jars: Sequence[str],
+    settings: Settings,
+    master: str,
+) -> None:
+    """Run until the stream ends or is interrupted."""
+    from motet.language import read
+    from motet.spark.service import Job, Service
+    from motet.spark.session import stream_session
+    from motet.spark.watch import serve_metrics
+
+    read(file)  # what is wrong with the queries is said before Spark starts
+    with tempfile.TemporaryDirectory(prefix="motet-") as folder:
+        if checkpoint is None and not once:
+            say("no --checkpoint: a restart will begin anew")
+        job = Job(
+            source,
+            sink,
+            checkpoint or folder,
+            watermark,
+            settings.time,
+            settings.type,
+            settings.time_unit,
+            settings.options(),
+            mode,
+            trigger=trigger,
+            once=once,
+        )
+        with errors_of_workers():
+            service = Service(stream_session(master, packages, jars), job, file, say, show_result)
+            server = None if metrics_port is None else serve_metrics(service.watcher, metrics_port)
+            try:
+                service.run(watch=watch, every=status, show=say)
+            finally:
+                if server is not None:
+                    server.shutdown()
+
+
+def show_result(line: str) -> None:
+    """A result on standard output."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()

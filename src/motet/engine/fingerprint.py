@@ -1,0 +1,28 @@
+"""What a query asks, as a short text: equal for queries that always hold equal totals, whatever their names."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from motet.language.printer import to_text
+from motet.model.query import EventDefinition
+from motet.plan.compiled import CompiledQuery
+
+if TYPE_CHECKING:
+    from motet.engine.program import Program
+
+
+def fingerprint(program: Program, compiled: CompiledQuery) -> str:
+    """A digest of a query, of the types it defines, and of how times are read."""
+    types = {symbol.type for symbol in (*compiled.symbols, *compiled.absences, *compiled.negs)}
+    definitions = [
+        to_text(EventDefinition(name, condition))
+        for name, condition in sorted(program.definitions.items(), key=lambda item: item[0])
+        if name in types
+    ]
+    schema = program.schema
+    reading = f"{schema.time} {schema.type} {schema.time_unit if schema.is_whole else ''}"
+    text = "\n".join([reading, *definitions, to_text(replace(compiled.query, name="_"))])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

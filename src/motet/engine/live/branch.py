@@ -1,0 +1,197 @@
+"""One branch of a program over an endless stream: rows and a watermark in, final results out, state in between."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from motet.engine.encode import Encoded, key_codes
+from motet.engine.live.due import final_bounds, next_reports
+from motet.engine.live.keys import Keys
+from motet.engine.live.rows import Flags, Times, poisoned, sort_out, still_needed, times_of
+from motet.engine.live.slots import LiveSlots, keeps_totals
+from motet.engine.live.sweep import sweep_on
+from motet.engine.partials import finish, merge
+from motet.engine.program import Program
+from motet.engine.run import encode_branch, unit_partials
+from motet.errors import DataError
+from motet.kernels.tables import FOREVER, LONG_AGO
+from motet.plan.compiled import CompiledQuery
+
+
+@dataclass(frozen=True)
+class Fed:
+    """What a micro-batch gave: final results, totals that other parts of the stream may have to be added to, the rows
+    that came too late, and how many could not be read.
+    """
+
+    results: pa.Table
+    partials: pa.Table
+    late: pa.Table
+    set_aside: int
+
+
+class LiveBranch:
+    """The state of a branch, or of some of its keys.
+
+    Rows wait until the watermark passes them, so the order in which they come means nothing. `births` tells, by query
+    number, since when the stream has been seen: only windows that began later are reported.
+    """
+
+    def __init__(self, program: Program, index: int, births: dict[int, int] | None = None) -> None:
+        self.program = program
+        self.branch = program.branches[index]
+        self.births = dict(births or {})
+        self.watermark = int(LONG_AGO)
+        schema = pa.schema([program.schema.columns.field(name) for name in self.branch.columns])
+        self.rows = schema.empty_table()
+        self.keys = Keys(pa.schema([schema.field(name) for name in self.branch.partition]))
+        self.slots = [LiveSlots(program, unit) for unit in self.branch.units if keeps_totals(program, unit)]
+        self.rerun = [unit for unit in self.branch.units if not keeps_totals(program, unit)]
+        self.rerun_queries = [compiled for unit in self.rerun for compiled in unit.queries]
+        self.newest = int(LONG_AGO)  # the greatest time of any row so far
+        self.added = self.rows
+        self.rewritten = True
+        self.values = {c.number: program.partial_schema.empty_table() for c in self.branch.queries if c.swept}
+
+    def feed(self, events: pa.Table, watermark: int) -> Fed:
+        """Take in the rows of a micro-batch and move on to a watermark; rows before it are late."""
+        watermark = max(watermark, self.watermark)
+        arrived = sort_out(events, self.branch, self.program.schema, watermark)
+        self.newest = max(self.newest, arrived.newest)
+        self.added = arrived.usable.select(self.rows.column_names).cast(self.rows.schema)
+        rows, aside = pa.concat_tables([self.rows, self.added]), arrived.set_aside
+        times = times_of(rows, self.program.schema)
+        try:
+            partials = self._run(rows, times, watermark)
+        except DataError:
+            bad = poisoned(rows, self._evaluate)
+            if not bad.any():
+                raise
+            aside += int(bad.sum())
+            self.rewritten = True
+            rows, times = rows.filter(pa.array(~bad)), times[~bad]
+            partials = self._run(rows, times, watermark)
+        results, rest = self._settled(partials)
+        if self.program.options.live == "update":
+            results = pa.concat_tables([results, self._early(rows, times, watermark)])
+        self._forget(rows, times, watermark)
+        return Fed(results, rest, arrived.late, aside)
+
+    def _run(self, rows: pa.Table, times: Times, watermark: int) -> pa.Table:
+        """Partial results that become final as the watermark moves."""
+        new = (times >= self.watermark) & (times < watermark)
+        tables = self._run_again(rows, times, new, watermark) if self.rerun else []
+        if self.slots:
+            encoded = self._evaluate(rows.filter(pa.array(new)))
+            numbers = self.keys.numbers(encoded.keys, len(encoded.offsets) - 1)
+            tables += [table for slots in self.slots for table in slots.advance(encoded, numbers, self.keys, watermark)]
+        return pa.concat_tables(tables) if tables else self.program.partial_schema.empty_table()
+
+    def _run_again(self, rows: pa.Table, times: Times, new: Flags, watermark: int) -> list[pa.Table]:
+        """Run the live windows of the keys that may have something to report."""
+        codes, _, keys = key_codes(rows, self.branch.partition)
+        due = (times < watermark) & (next_reports(self.rerun_queries, times, self.watermark) <= watermark)
+        active = np.zeros(keys, np.bool_)
+        active[codes[new | due]] = True
+        encoded = self._evaluate(rows.filter(pa.array((times < watermark) & active[codes])))
+        return [
+            table
+            for unit in self.rerun
+            for table in unit_partials(
+                self.program, unit, encoded, final_bounds(unit.queries[0], self.watermark, watermark)
+            )
+        ]
+
+    def _early(self, rows: pa.Table, times: Times, watermark: int) -> pa.Table:
+        """Values of windows that are still open, over the events that the watermark has passed."""
+        new = (times >= self.watermark) & (times < watermark)
+        if not new.any():
+            return self.program.result_schema.empty_table()
+        tables = []
+        if self.slots:
+            encoded = self._evaluate(rows.filter(pa.array(new)))
+            tables += [table for slots in self.slots for table in slots.early(encoded, self.keys)]
+        if self.rerun:
+            codes, _, keys = key_codes(rows, self.branch.partition)
+            active = np.full(keys, self.branch.needs_combine)
+            active[codes[new]] = True
+            encoded = self._evaluate(rows.filter(pa.array((times < watermark) & active[codes])))
+            bounds = (watermark + 1, int(FOREVER) + 1)
+            tables += [table for unit in self.rerun for table in unit_partials(self.program, unit, encoded, bounds)]
+        partials = pa.concat_tables([self.program.partial_schema.empty_table(), *tables])
+        certain = [c.number for c in self.branch.queries if not c.certain_at_close and not c.span.continuous]
+        shown = partials.filter(pa.array(np.isin(partials["query"].to_numpy(), certain)))
+        return finish(self.program, merge(self.program, self._since_birth(shown)))
+
+    def _evaluate(self, rows: pa.Table) -> Encoded:
+        return encode_branch(self.program, self.branch, rows)
+
+    def _settled(self, partials: pa.Table) -> tuple[pa.Table, pa.Table]:
+        """Finish what is whole here; add up, as far as it is here, what is combined over partitions."""
+        query = partials["query"].to_numpy()
+        swept = [self._swept(self.program.queries[number], partials, query) for number in self.values]
+        plain = partials.filter(pa.array(~np.isin(query, list(self.values)))) if self.values else partials
+        plain = self._since_birth(plain)
+        combined = np.isin(plain["query"].to_numpy(), [c.number for c in self.branch.queries if c.combined])
+        finals = pa.concat_tables([plain.filter(pa.array(~combined)), *map(self._since_birth, swept)])
+        return finish(self.program, finals), merge(self.program, plain.filter(pa.array(combined)))
+
+    def _swept(self, compiled: CompiledQuery, partials: pa.Table, query: NDArray[np.int32]) -> pa.Table:
+        own = partials.take(pa.array(np.flatnonzero(query == compiled.number)))
+        shown, self.values[compiled.number] = sweep_on(self.program, compiled, self.values[compiled.number], own)
+        return shown
+
+    def _since_birth(self, partials: pa.Table) -> pa.Table:
+        """Results of windows that began after their query first saw the stream."""
+        if not self.births or not len(partials):
+            return partials
+        since = np.full(max(self.program.queries) + 1, LONG_AGO, np.int64)
+        for number, birth in self.births.items():
+            span = self.program.queries[number].span
+            since[number] = birth + (0 if span.ranked else span.within)
+        return partials.filter(pa.array(partials["end"].to_numpy() >= since[partials["query"].to_numpy()]))
+
+    def horizon(self, watermark: int) -> tuple[int, int]:
+        """What is kept of rows that the watermark has passed: those at or after a time, and the last so many of each
+        key.
+        """
+        spans = [compiled.span for compiled in self.rerun_queries]
+        longest = max((span.within for span in spans if not span.ranked), default=0)
+        return watermark - longest, max((span.within for span in spans if span.ranked), default=0)
+
+    def _forget(self, rows: pa.Table, times: Times, watermark: int) -> None:
+        """Keep what waits, and what a later result may depend on."""
+        kept = still_needed(rows, times, self.branch.partition, watermark, *self.horizon(watermark))
+        self.rows = rows if kept.all() else rows.filter(pa.array(kept)).combine_chunks()
+        self.watermark = watermark
+        self._forget_keys()
+
+    def _forget_keys(self) -> None:
+        """Keys of which nothing is kept are forgotten, once they are half of all."""
+        alive = np.zeros(self.keys.count, np.bool_)
+        for slots in self.slots:
+            alive[slots.keys] = True
+        if alive.sum() * 2 <= len(alive):
+            self.rewritten |= self.keys.count > 0
+            numbers = self.keys.keep(alive)
+            for slots in self.slots:
+                slots.renumber(numbers)
+
+    @property
+    def waiting(self) -> int:
+        """Rows that the watermark has not passed."""
+        return int((times_of(self.rows, self.program.schema) >= self.watermark).sum())
+
+    @property
+    def wake(self) -> int | None:
+        """The least watermark at which there may be something to do without a further row."""
+        times = times_of(self.rows, self.program.schema)
+        waits = times[times >= self.watermark] + 1
+        reports = next_reports(self.rerun_queries, times, self.watermark)
+        soonest = min([int(FOREVER), *(slots.wake for slots in self.slots)])
+        soonest = int(min(reports.min(initial=soonest), waits.min(initial=soonest)))
+        return soonest if soonest < FOREVER else None

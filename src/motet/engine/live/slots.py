@@ -1,0 +1,200 @@
+"""A unit whose totals per pane, window or start are kept between micro-batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from motet.engine.encode import Encoded, only_keys, unit_events
+from motet.engine.live.keys import Keys
+from motet.engine.live.runs import Runs, runs_of
+from motet.engine.partials import partials_of
+from motet.engine.program import Program
+from motet.engine.run import SLOT_MODES
+from motet.kernels.resume import extend_runs, renumber_runs, run_slots_on
+from motet.kernels.tables import FOREVER, Events, Machine, Queries
+from motet.kernels.totals import layouts_of
+from motet.plan.machine import machine_for, queries_table
+from motet.plan.units import Strategy, Unit
+
+Ints = NDArray[np.int64]
+
+
+def keeps_totals(program: Program, unit: Unit) -> bool:
+    """Whether a unit's totals can be carried on; places of texts in order mean nothing beside other texts."""
+    texts = {channel.column for compiled in unit.queries for channel in compiled.channels.extremes}
+    return unit.strategy in SLOT_MODES and not (texts & program.texts)
+
+
+class LiveSlots:
+    """The totals of a unit, by layout: a key whose counts exceed 64 bits goes on with extended totals."""
+
+    def __init__(self, program: Program, unit: Unit) -> None:
+        self.program = program
+        self.unit = unit
+        self.mode = SLOT_MODES[unit.strategy]
+        self.layouts = layouts_of(*unit.queries[0].channels.shape, rarely_large=False)
+        self.held = [Runs.none() for _ in self.layouts]
+        self.changed = [(np.zeros(0, np.int64), Runs.none()) for _ in self.layouts]  # by the last advance
+
+    def advance(self, encoded: Encoded, numbers: Ints, keys: Keys, watermark: int) -> list[pa.Table]:
+        """Run on over new events (`numbers` are their keys') and to the watermark; the partial results."""
+        due = self._due(watermark)
+        idle = due[~np.isin(due, numbers)]
+        events = _with_idle_keys(unit_events(encoded, self.unit)[0], len(idle))
+        ids = np.concatenate((numbers, idle))
+        if len(idle):
+            more = keys.take(idle)
+            encoded = replace(
+                encoded,
+                keys={
+                    name: pa.concat_arrays([values.cast(more[name].type), more[name]])
+                    for name, values in encoded.keys.items()
+                },
+            )
+        concerned = (np.diff(events.offsets) > 0) | np.isin(ids, due)
+        self.changed = [(np.zeros(0, np.int64), Runs.none()) for _ in self.layouts]
+        if not concerned.any():
+            return []
+        places = [np.where(concerned, runs.places(ids, keys.count), -1) for runs in self.held]
+        machine, queries = self._machine(encoded)
+        tables = []
+        held_above = np.any([at >= 0 for at in places[1:]], axis=0)
+        pool = self._pool(0, places[0])
+        own = concerned & ~held_above
+        for level, layout in enumerate(self.layouts):
+            overflowed = np.zeros(len(ids), np.bool_)
+            saved = pool.take(pool.places(np.arange(len(ids)), len(ids)))
+            runs = Runs.none()
+            if own.any():
+                labels, whole, real, overflowed, offsets, words, wake = run_slots_on(
+                    events if own.all() else only_keys(events, own)[0], machine, queries, len(self.unit.merged.negs),
+                    layout, self.mode, self.unit.width, watermark, *saved,
+                )  # fmt: skip
+                runs = runs_of(ids, offsets, words, wake)
+                tables.append(partials_of(self.program, labels, whole, real, layout, self.unit.queries, encoded))
+            gone = places[level][places[level] >= 0]
+            self.changed[level] = self.held[level].ids[gone], runs
+            self.held[level] = self.held[level].without(gone).plus(runs)
+            if level + 1 < len(self.layouts):
+                pool = self._pool(level + 1, places[level + 1])
+                own = concerned & (places[level + 1] >= 0)
+                if overflowed.any():
+                    old = Runs(np.arange(len(ids)), *saved, saved[0][1:]).where(overflowed)
+                    starts = self.unit.strategy is Strategy.STARTS
+                    larger = extend_runs(old.offsets, old.words, layout, self.layouts[level + 1], starts)
+                    pool = pool.plus(runs_of(old.ids, *larger, old.wake))
+                    own |= overflowed
+        return tables
+
+    def early(self, encoded: Encoded, keys: Keys) -> list[pa.Table]:
+        """What the windows that are still open hold now, as if no further event came; of the keys that the last
+        advance changed, or of all where partitions are combined.
+        """
+        tables = []
+        machine, queries = self._machine(encoded)
+        events = unit_events(encoded, self.unit)[0]
+        for level, layout in enumerate(self.layouts):
+            runs = self.held[level] if self.unit.queries[0].combined else self.changed[level][1]
+            if len(runs.ids):
+                labels, whole, real, *_ = run_slots_on(
+                    _without_events(events, len(runs.ids)), machine, queries, len(self.unit.merged.negs), layout,
+                    self.mode, self.unit.width, int(FOREVER), *map(_writable, (runs.offsets, runs.words)),
+                )  # fmt: skip
+                named = replace(encoded, keys=keys.take(runs.ids))
+                tables.append(partials_of(self.program, labels, whole, real, layout, self.unit.queries, named))
+        return tables
+
+    def _machine(self, encoded: Encoded) -> tuple[Machine, Queries]:
+        """The machine for these classes of events and its queries, made once for all buckets."""
+        made = self.program.machines
+        key = (self.unit.queries[0].number, tuple(encoded.classes))
+        if key not in made:
+            made[key] = machine_for(self.unit.merged, encoded.classes), queries_table(self.unit.merged)
+        return made[key]
+
+    def renumber(self, numbers: Ints) -> None:
+        """Keys have other numbers now."""
+        self.held = [runs.renamed(numbers) for runs in self.held]
+
+    def _due(self, watermark: int) -> Ints:
+        """Keys that have something to report by now."""
+        return np.concatenate([runs.ids[runs.wake <= watermark] for runs in self.held])
+
+    def _pool(self, level: int, places: Ints) -> Runs:
+        """The runs at these places, numbered by their place among them."""
+        offsets, words = self.held[level].take(places)
+        return runs_of(np.arange(len(places)), offsets, words, np.zeros(len(places), np.int64))
+
+    @cached_property
+    def description(self) -> dict[str, Any]:
+        """What the numbers in the runs mean, for whoever restores them."""
+        merged = self.unit.merged
+        return {
+            "strategy": str(self.unit.strategy),
+            "width": self.unit.width,
+            "shape": list(merged.queries[0].channels.shape),
+            "queries": [self.program.fingerprints[compiled.number] for compiled in merged.queries],
+            "nodes": [list(nodes) for nodes in merged.nodes],
+            "negs": [repr(symbol) for symbol in merged.negs],
+        }
+
+    def restore(self, description: Mapping[str, Any], runs: Callable[[int], Runs]) -> bool:
+        """Go on from what was saved of a unit that was run like this one and has a query in common; False where it
+        was not.
+        """
+        own = self.description
+        if any(own[name] != description[name] for name in ("strategy", "width", "shape")):
+            return False
+        if not set(own["queries"]) & set(description["queries"]):
+            return False
+        self.held = [runs(level) for level in range(len(self.layouts))]
+        if own != description:
+            self._translate(own, description)
+        return True
+
+    def _translate(self, own: Mapping[str, Any], old: Mapping[str, Any]) -> None:
+        """Nodes, queries and NEGs by their numbers in this unit; what only queries that are gone had is dropped."""
+        queries = [own["queries"].index(name) if name in own["queries"] else -1 for name in old["queries"]]
+        negs = [own["negs"].index(name) if name in own["negs"] else -1 for name in old["negs"]]
+        size = 1 + max(node for nodes in old["nodes"] for node in nodes)
+        nodes = np.full(size, -1, np.int32)
+        for place, query in enumerate(queries):
+            if query >= 0:
+                nodes[old["nodes"][place]] = own["nodes"][query]
+        tables = (nodes, np.array(queries, np.int32), np.array([*negs, -1], np.int32))
+        starts = self.unit.strategy is Strategy.STARTS
+        for level, layout in enumerate(self.layouts):
+            runs = self.held[level]
+            offsets, saved = _writable(runs.offsets), _writable(runs.words)
+            self.held[level] = Runs(runs.ids, *renumber_runs(offsets, saved, layout, starts, *tables), runs.wake)
+
+    @property
+    def wake(self) -> int:
+        return min(runs.soonest for runs in self.held)
+
+    @property
+    def keys(self) -> Ints:
+        """The keys of which anything is kept."""
+        return np.concatenate([runs.ids for runs in self.held])
+
+
+def _writable(array: Ints) -> Ints:
+    return np.require(array, np.int64, ["C", "W"])
+
+
+def _without_events(events: Events, keys: int) -> Events:
+    """So many keys, none of which has any event."""
+    columns: list[Any] = [np.ascontiguousarray(column[..., :0]) for column in events[1:]]
+    return Events(np.zeros(keys + 1, np.int64), *columns)
+
+
+def _with_idle_keys(events: Events, count: int) -> Events:
+    """The same events with further keys that have none."""
+    return events._replace(offsets=np.concatenate((events.offsets, np.full(count, events.offsets[-1]))))

@@ -1,0 +1,58 @@
+"""A whole program over an endless stream, in one process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from motet.engine.live.branch import LiveBranch
+from motet.engine.live.saved import Saved
+from motet.engine.live.state import begin_after, restore, save
+from motet.engine.partials import finish, merge
+from motet.engine.program import Program
+from motet.kernels.tables import FOREVER
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Final results of a micro-batch, and how many rows took no part in it."""
+
+    results: pa.Table
+    late: int
+    set_aside: int
+
+
+class Stream:
+    """Feeds micro-batches to every branch, and adds up what their partitions have in common."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.branches = [LiveBranch(program, index) for index in range(len(program.branches))]
+
+    def feed(self, events: pa.Table, watermark: int) -> Answer:
+        """Take in rows, and give the results that are final once no row before the watermark can come any more."""
+        fed = [branch.feed(events, watermark) for branch in self.branches]
+        combined = finish(self.program, merge(self.program, pa.concat_tables([part.partials for part in fed])))
+        tables = [part.results for part in fed] + [combined]
+        results = pa.concat_tables([table.replace_schema_metadata(None) for table in tables])
+        return Answer(results, max(len(part.late) for part in fed), max(part.set_aside for part in fed))
+
+    def finish(self) -> Answer:
+        """The stream has ended: all that waits becomes final."""
+        return self.feed(self.program.schema.columns.empty_table(), int(FOREVER))
+
+    def save(self) -> dict[str, bytes]:
+        """The state of each branch, by its name."""
+        return {live.branch.name: save(live).to_bytes() for live in self.branches}
+
+    def restore(self, states: Mapping[str, bytes]) -> None:
+        """Go on from a saved state, of this or other queries; queries that it does not know begin where it ends."""
+        saved = {name: Saved.from_bytes(state) for name, state in states.items()}
+        begins = max((begin_after(state) for state in saved.values()), default=None)
+        for live in self.branches:
+            if live.branch.name in saved:
+                restore(live, saved[live.branch.name])
+            elif begins is not None:
+                live.births = {compiled.number: begins for compiled in live.branch.queries}

@@ -1,0 +1,184 @@
+"""What an optimizer decided to share, as plain data, as text, and as a drawing of the Sharon graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from motet.engine import Program
+from motet.explain.words import count
+from motet.optimizer.aggregate.report import Judged, SharonReport
+from motet.statistics.symbols import symbol_text
+from motet.template.symbols import Symbol
+
+MOST_LINES = 40  # candidates in a text
+MOST_NODES = 120  # candidates in a drawing
+METHODS = {
+    "greedy": "greedily (GWMIN)",
+    "finder": "by the plan finder, level by level",
+    "exhaustive": "by looking at every set of options",
+    "relaxation": "as a packing, by Lagrangian relaxation",
+    "packing": "as a packing, by integer programming (HiGHS)",
+    "none": "",
+}
+
+
+def describe_sharing(program: Program) -> dict[str, Any] | None:
+    """The optimizer's report by the names of queries; None where nothing was looked for."""
+    report = program.report
+    if report is None:
+        return None
+    names = [query.name for query in program.workload.queries]
+    return {
+        "optimizer": report.variant,
+        "found": METHODS[report.method],
+        "score": report.score,
+        "bound": report.bound,
+        "gap": report.gap,
+        "optimal": report.optimal,
+        "rates": "equal" if report.equal_rates else "statistics",
+        "guaranteed": report.guaranteed,
+        "options": report.options,
+        "kept": report.kept,
+        "visited": report.visited,
+        "seconds": {phase: round(seconds, 6) for phase, seconds in report.seconds.items()},
+        "notes": list(report.notes),
+        "candidates": [_candidate(at, judged, names) for at, judged in enumerate(report.candidates, 1)],
+        "conflicts": [
+            {
+                "between": [f"p{conflict.one + 1}", f"p{conflict.other + 1}"],
+                "queries": [names[number] for number in conflict.queries],
+            }
+            for conflict in report.conflicts
+        ],
+        "segments": [
+            {
+                "symbols": _symbols(segment.symbols),
+                "places": [{"query": names[number], "offset": offset} for number, offset in segment.places],
+            }
+            for segment in report.plan.segments
+        ],
+        "excluded": [{"query": names[number], "why": why} for number, why in report.excluded.items()],
+    }
+
+
+def _candidate(at: int, judged: Judged, names: Sequence[str]) -> dict[str, Any]:
+    return {
+        "name": f"p{at}",
+        "symbols": _symbols(judged.candidate.symbols),
+        "queries": [names[number] for number in judged.candidate.queries],
+        "benefit": judged.benefit,
+        "status": _status(judged),
+        "reduction": _reduction(judged),
+        "shared_by": sorted({names[number] for number, _ in judged.chosen}, key=names.index),
+    }
+
+
+def _symbols(symbols: Sequence[Symbol]) -> list[str]:
+    return [symbol_text(symbol) for symbol in symbols]
+
+
+def _status(judged: Judged) -> str:
+    """What became of a candidate."""
+    if judged.chosen:
+        return "shared"
+    return "left out" if judged.beneficial else "not beneficial"
+
+
+def _reduction(judged: Judged) -> str:
+    """What the reduction of the paper's graph says of it, where all queries that contain a candidate share it."""
+    if judged.ridden:
+        best, sure = number(judged.ridden.highest_score), number(judged.ridden.guaranteed)
+        return f"conflict-ridden: a plan with it scores at most {best} where {sure} is sure"
+    return "conflict-free" if judged.free else ""
+
+
+def sharing_lines(sharing: dict[str, Any]) -> Iterator[str]:
+    """The report as text: what is shared, how good that is, then every candidate and what became of it."""
+    candidates = sharing["candidates"]
+    segments = sharing["segments"]
+    proof = "the best there is" if sharing["optimal"] else f"at most {sharing['gap']:.2%} below the best"
+    found = f", found {sharing['found']}" if segments else ""
+    yield f"sharing ({sharing['optimizer']}): {count(len(segments), 'run')} computed once{found}"
+    yield f"  score {number(sharing['score'])} of at most {number(sharing['bound'])}: {proof}"
+    if sharing["rates"] == "equal":
+        yield "  no statistics given: as many events of every symbol assumed"
+    yield from (f"  {note}" for note in sharing["notes"])
+    if not segments and candidates:
+        yield "  no run pays: nothing is shared beyond equal prefixes"
+    for segment in segments:
+        places = ", ".join(f"{place['query']} at {place['offset'] + 1}" for place in segment["places"])
+        yield f"  ({', '.join(segment['symbols'])}): {places}"
+    beneficial = sum(each["benefit"] > 0 for each in candidates)
+    yield (
+        f"  {count(len(candidates), 'candidate')}, {beneficial:,} of them beneficial, "
+        f"{count(len(sharing['conflicts']), 'conflict')}; GWMIN is sure of {number(sharing['guaranteed'])}"
+    )
+    if sharing["options"] is not None:
+        kept = "" if sharing["kept"] is None else f", {sharing['kept']:,} after reduction"
+        yield f"  {count(sharing['options'], 'option')}{kept}, {count(sharing['visited'], 'plan')} looked at"
+    yield "  time: " + ", ".join(f"{phase} {seconds:.3f} s" for phase, seconds in sharing["seconds"].items())
+    yield from _candidate_lines(candidates)
+    for each in sharing["excluded"]:
+        yield f"  {each['query']} takes no part: {each['why']}"
+
+
+def _candidate_lines(candidates: list[dict[str, Any]]) -> Iterator[str]:
+    ranked = sorted(candidates, key=lambda each: (not each["shared_by"], -each["benefit"]))
+    for each in ranked[:MOST_LINES]:
+        pattern = ", ".join(each["symbols"])
+        some = each["shared_by"] and each["shared_by"] != each["queries"]
+        status = f"shared by {', '.join(each['shared_by'])} only" if some else each["status"]
+        reduction = f"; by all its queries {each['reduction']}" if each["reduction"] else ""
+        queries = ", ".join(each["queries"])
+        yield f"    {each['name']} ({pattern}) in {queries}: benefit {number(each['benefit'])}, {status}{reduction}"
+    if len(ranked) > MOST_LINES:
+        yield f"    and {len(ranked) - MOST_LINES:,} more (all in --format json)"
+
+
+def number(value: float) -> str:
+    """A score without digits that say nothing."""
+    if 0 < abs(value) < 0.1:
+        return f"{value:.2g}"
+    return f"{value:,.2f}".rstrip("0").rstrip(".")
+
+
+STYLES = {
+    "shared": "fill:#2f6f4f,color:#fff",
+    "ridden": "fill:#f3d6d0,stroke:#b0543f,color:#333",
+    "left": "fill:#eee,color:#333",
+}
+
+
+def sharon_mermaid(report: SharonReport, names: Sequence[str]) -> str:
+    """The Sharon graph: beneficial candidates, an edge for each conflict with the queries that cause it."""
+    numbered = [(at, judged) for at, judged in enumerate(report.candidates) if judged.beneficial or judged.chosen]
+    first = sorted(numbered, key=lambda each: (not each[1].chosen, -each[1].benefit))[:MOST_NODES]
+    shown = dict(sorted(first, key=lambda each: each[0]))
+    lines = ["graph TD"]
+    for at, judged in shown.items():
+        pattern = ", ".join(map(_quoted, _symbols(judged.candidate.symbols)))
+        queries = ", ".join(_quoted(names[query]) for query in judged.candidate.queries)
+        lines.append(f'    p{at + 1}["p{at + 1}: {pattern}<br/>{queries}<br/>benefit {number(judged.benefit)}"]')
+    for conflict in report.conflicts:
+        if conflict.one in shown and conflict.other in shown:
+            cause = ", ".join(_quoted(names[query]) for query in conflict.queries)
+            lines.append(f'    p{conflict.one + 1} ---|"{cause}"| p{conflict.other + 1}')
+    for style, look in STYLES.items():
+        members = [f"p{at + 1}" for at, judged in shown.items() if _style(judged) == style]
+        if members:
+            lines += [f"    classDef {style} {look}", f"    class {','.join(members)} {style}"]
+    if len(numbered) > len(shown):
+        lines.append(f"    %% {len(numbered) - len(shown)} candidates of lower benefit are not drawn")
+    return "\n".join(lines)
+
+
+def _style(judged: Judged) -> str:
+    return "shared" if judged.chosen else "ridden" if judged.ridden else "left"
+
+
+def _quoted(text: str) -> str:
+    """Text inside a label: what Mermaid would read as markup is written by code."""
+    for mark, code in (("&", "#amp;"), ('"', "#quot;"), ("<", "#lt;"), (">", "#gt;")):
+        text = text.replace(mark, code)
+    return text

@@ -1,0 +1,182 @@
+"""Packings of intervals by Lagrangian relaxation: good choices and fair bounds quickly, also of very large ones.
+
+That an offer needs its bundle is given up and priced instead: each offer pays a part of its bundle's price. What is
+left falls apart into lines, each a heaviest schedule of intervals, which dynamic programming solves for all lines at
+once. The parts move to where bundles are used (subgradient method); every round proves a bound and suggests which
+bundles to open.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motet.optimizer.solvers.graph import Deadline
+from motet.optimizer.solvers.packing import Packed, Packing
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+ROUNDS = 600
+MEMORY = 0.7  # of directions before
+PATIENCE = 8  # rounds without a better bound until steps get shorter
+SUGGEST_EVERY = 10
+ROUNDINGS = (0.5, 0.3, 0.7, 0.1)
+TRIALS = 60  # of bundles to open, at the end
+
+
+def relax(packing: Packing, deadline: Deadline | None = None, trials: int = TRIALS) -> Packed:
+    """A good choice of offers, and a bound that it may or may not reach. `trials` is how many bundles are opened on
+    trial at the end.
+    """
+    if not packing.offers:
+        return Packed(frozenset(), 0.0, 0.0)
+    search = _Relaxation(packing, deadline or Deadline())
+    search.run()
+    search.improve(trials)
+    return search.packed()
+
+
+class _Relaxation:
+    """A packing as arrays, with the best choice, the lowest bound, and the parts of prices that prove it."""
+
+    def __init__(self, packing: Packing, deadline: Deadline) -> None:
+        self.packing = packing
+        self.deadline = deadline
+        offers = packing.offers
+        self.prices: Floats = np.array(packing.prices, np.float64)
+        self.bundle: Ints = np.array([offer.bundle for offer in offers], np.int64)
+        self.line: Ints = np.array([offer.line for offer in offers], np.int64)
+        self.begin: Ints = np.array([offer.begin for offer in offers], np.int64)
+        self.end: Ints = np.array([offer.end for offer in offers], np.int64)
+        self.gain: Floats = np.array([offer.gain for offer in offers], np.float64)
+        self.lines = int(self.line.max(initial=-1)) + 1
+        self.length = int(self.end.max(initial=0))
+        self.ending = [np.flatnonzero(self.end == at) for at in range(self.length + 1)]
+        sizes = np.maximum(np.bincount(self.bundle, minlength=len(self.prices)), 1)
+        self.parts: Floats = (self.prices / sizes)[self.bundle]
+        self.proof = self.parts
+        self.bound = np.inf
+        self.tiny = 1e-9 * float(np.abs(self.gain).sum())  # no more than the rounding of sums
+        self.value = 0.0
+        self.chosen: Bools = np.zeros(len(offers), np.bool_)
+
+    def packed(self) -> Packed:
+        taken = frozenset(np.flatnonzero(self.chosen).tolist())
+        value = self.packing.value(taken)
+        return Packed(taken, value, max(self.bound, value) if self.bound > self.tiny else value)
+
+    def run(self) -> None:
+        """The subgradient method, until the bound is reached or the time is over.
+
+        It follows a running mean of directions rather than the last one, which zigzags. The same mean of which bundles
+        were open comes near the linear relaxation's own answer, so it is rounded to suggest some.
+        """
+        stride, stuck = 0.5, 0
+        direction: Floats = np.zeros(len(self.gain))
+        openness: Floats = np.zeros(len(self.prices))
+        for number in range(ROUNDS):
+            worth = self.gain - self.parts
+            upto = self.schedule(worth)
+            surplus = self._sums(self.parts) - self.prices
+            opened = surplus > 0
+            bound = float(upto[-1].sum() + surplus[opened].sum())
+            stuck = 0 if bound < self.bound * (1 - 1e-4) else stuck + 1
+            if bound < self.bound:
+                self.bound, self.proof = bound, self.parts
+            used = self.taken(worth, upto)
+            weight = MEMORY if number else 0.0
+            direction = weight * direction + (1 - weight) * (opened[self.bundle].astype(np.float64) - used)
+            openness = weight * openness + (1 - weight) * opened
+            if number % SUGGEST_EVERY == 0:
+                self.suggest(openness > ROUNDINGS[number // SUGGEST_EVERY % len(ROUNDINGS)])
+                self.suggest(self._paying(used))
+            norm = float(direction @ direction)
+            if self.bound <= self.value * (1 + 1e-9) or norm == 0.0 or stride < 1e-3 or self.deadline.passed:
+                return
+            if stuck > PATIENCE:
+                stride, stuck = stride / 2, 0
+                self.parts = self.proof
+            self.parts = np.maximum(self.parts - stride * (bound - self.value) / norm * direction, 0.0)
+
+    def improve(self, trials: int) -> None:
+        """Close and open single bundles for as long as that helps, the likeliest first."""
+        surplus = self._sums(self.proof) - self.prices
+        likely: list[int] = np.argsort(-surplus)[:trials].tolist()
+        better = True
+        while better and self.bound > self.value * (1 + 1e-9):
+            better = False
+            for bundle in (*np.unique(self.bundle[self.chosen]).tolist(), *likely):
+                if self.deadline.passed:
+                    return
+                opened = np.zeros(len(self.prices), np.bool_)
+                opened[self.bundle[self.chosen]] = True
+                opened[bundle] ^= True
+                better |= self.suggest(opened)
+
+    def suggest(self, opened: Bools) -> bool:
+        """Use only these bundles, as well as possible, and drop those that do not pay; whether that is the best yet."""
+        opened = opened.copy()
+        while opened.any():
+            worth = np.where(opened[self.bundle], self.gain, -1.0)
+            used = self.taken(worth, self.schedule(worth))
+            earned = self._sums(np.where(used, self.gain, 0.0)) - self.prices
+            lonely = opened & (self._owners(used) < 2)
+            losing = opened & (lonely | (earned <= 0))
+            if not losing.any():
+                value = float(self.gain[used].sum() - self.prices[opened].sum())
+                if value > self.value * (1 + 1e-12):
+                    self.value, self.chosen = value, used
+                    return True
+                return False
+            idle = losing & (np.bincount(self.bundle[used], minlength=len(self.prices)) == 0)
+            if idle.any():
+                opened &= ~idle
+            else:
+                opened[np.argmin(np.where(losing, earned, np.inf))] = False
+        return False
+
+    def schedule(self, worth: Floats) -> Floats:
+        """Heaviest schedules by dynamic programming over ends, all lines at once: by (end, line), the most that
+        intervals up to there bring.
+        """
+        upto = np.zeros((self.length + 1, self.lines))
+        for at in range(1, self.length + 1):
+            upto[at] = upto[at - 1]
+            here = self.ending[at]
+            here = here[worth[here] > 0]
+            np.maximum.at(upto[at], self.line[here], worth[here] + upto[self.begin[here], self.line[here]])
+        return upto
+
+    def taken(self, worth: Floats, upto: Floats) -> Bools:
+        """The offers of these schedules, followed back from the ends of lines."""
+        used = np.zeros(len(worth), np.bool_)
+        reached = np.full(self.lines, self.length)
+        for at in range(self.length, 0, -1):
+            open_ = (reached == at) & (upto[at] > upto[at - 1])
+            here = self.ending[at]
+            here = here[(worth[here] > 0) & open_[self.line[here]]]
+            here = here[worth[here] + upto[self.begin[here], self.line[here]] == upto[at, self.line[here]]]
+            pick = np.full(self.lines, -1)
+            pick[self.line[here]] = here
+            picked = pick[pick >= 0]
+            used[picked] = True
+            reached[reached == at] = at - 1
+            reached[self.line[picked]] = self.begin[picked]
+        return used
+
+    def _paying(self, used: Bools) -> Bools:
+        """Bundles that earn their price by these offers."""
+        earned: Bools = self._sums(np.where(used, self.gain, 0.0)) > self.prices
+        return earned
+
+    def _sums(self, values: Floats) -> Floats:
+        return np.bincount(self.bundle, values, minlength=len(self.prices)).astype(np.float64)
+
+    def _owners(self, used: Bools) -> Any:
+        """How many lines each bundle serves."""
+        pairs = np.unique(np.stack((self.bundle[used], self.line[used])), axis=1)
+        return np.bincount(pairs[0], minlength=len(self.prices))

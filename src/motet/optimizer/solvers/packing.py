@@ -1,0 +1,202 @@
+"""Packings as integer programs, solved by HiGHS: exact with time, and at any time with a proved gap."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from motet.optimizer.solvers.graph import Deadline, Found, WeightedGraph, gap
+
+# Sets as good as each other up to this share are the same to us; HiGHS stops there.
+TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Something to take from a bundle: what it brings, and the interval of a line, from `begin` to before `end`, that
+    it covers.
+    """
+
+    bundle: int
+    line: int
+    begin: int
+    end: int
+    gain: float
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """Offers of bundles. A bundle of which anything is taken costs its price once; it must then serve at least two
+    lines. Intervals that are taken do not overlap.
+    """
+
+    prices: tuple[float, ...]
+    offers: tuple[Offer, ...]
+
+    def value(self, taken: Collection[int]) -> float:
+        """What a choice of offers brings after the prices of their bundles."""
+        opened = {self.offers[at].bundle for at in taken}
+        return sum(self.offers[at].gain for at in sorted(taken)) - sum(self.prices[b] for b in sorted(opened))
+
+    @property
+    def entries(self) -> int:
+        """The size of its integer program: entries of the matrix that are not zero."""
+        return sum(offer.end - offer.begin + 3 for offer in self.offers) + len(self.prices)
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """The offers taken, their value, and a bound that no choice exceeds; None where nothing was found in time."""
+
+    taken: frozenset[int] | None
+    value: float
+    bound: float
+
+    @property
+    def gap(self) -> float:
+        return gap(self.value, self.bound)
+
+
+def pack(packing: Packing, seconds: float | None = None) -> Packed:
+    """The most valuable choice of offers, or the best that can be found and proved in the time given.
+
+    One variable for each offer and each bundle. An offer needs its bundle, which keeps the linear relaxation tight.
+    """
+    offers, bundles = packing.offers, len(packing.prices)
+    ceiling = sum(max(offer.gain, 0.0) for offer in offers)
+    if not offers:
+        return Packed(frozenset(), 0.0, 0.0)
+    rows = _Rows(len(offers) + bundles)
+    members: list[list[int]] = [[] for _ in range(bundles)]
+    covering: dict[tuple[int, int], list[int]] = {}
+    for at, offer in enumerate(offers):
+        members[offer.bundle].append(at)
+        rows.add({at: 1.0, len(offers) + offer.bundle: -1.0})
+        for point in range(offer.begin, offer.end):
+            covering.setdefault((offer.line, point), []).append(at)
+    for together in covering.values():
+        if len(together) > 1:
+            rows.add(dict.fromkeys(together, 1.0), limit=1.0)
+    for bundle, own in enumerate(members):
+        opened = {len(offers) + bundle: 1.0}
+        rows.add({**dict.fromkeys(own, -1.0), len(offers) + bundle: 2.0})
+        offered = Counter(offers[at].line for at in own)
+        for line in (line for line, count in offered.items() if count > 1):
+            others = [at for at in own if offers[at].line != line]  # a line must not be its own company
+            rows.add({**dict.fromkeys(others, -1.0), **opened})
+    worth = np.array([*(offer.gain for offer in offers), *(-price for price in packing.prices)])
+    # Once it is settled which bundles are open, what is left is nearly always solved by whole numbers of itself (it is
+    # an interval matrix but for the demand of two lines), so offers need not be branched on.
+    only_bundles = np.repeat([0, 1], [len(offers), bundles])
+    deadline = Deadline(seconds)
+    outcome = _solve(worth, rows, only_bundles, deadline.left)
+    if outcome.x is not None and not _is_whole(outcome.x):
+        again = _solve(worth, rows, np.ones_like(only_bundles), deadline.left)
+        outcome = outcome if again.x is None else again
+    bound = min(_bound_of(outcome, ceiling), ceiling)
+    if outcome.x is None:
+        return Packed(None, 0.0, bound)
+    taken = _feasible(packing, np.flatnonzero(outcome.x[: len(offers)] > 0.5).tolist())
+    value = packing.value(taken)
+    return Packed(taken, value, max(value, bound))
+
+
+def _is_whole(solution: np.ndarray[Any, np.dtype[np.float64]]) -> bool:
+    return bool(np.all(np.abs(solution - np.round(solution)) < 1e-6))
+
+
+def _feasible(packing: Packing, rounded: list[int]) -> frozenset[int]:
+    """What of a rounded solution may be taken: all of it unless rounding left a bundle with a single line."""
+    lines: dict[int, set[int]] = {}
+    for at in rounded:
+        lines.setdefault(packing.offers[at].bundle, set()).add(packing.offers[at].line)
+    return frozenset(at for at in rounded if len(lines[packing.offers[at].bundle]) > 1)
+
+
+def pack_graph(graph: WeightedGraph, seconds: float | None = None) -> Found:
+    """A heaviest independent set as a set packing: at most one vertex of each clique of a cover of the edges."""
+    if not len(graph):
+        return Found(frozenset(), 0.0, 0.0, complete=True)
+    rows = _Rows(len(graph))
+    for clique in edge_cliques(graph):
+        rows.add(dict.fromkeys(clique, 1.0), limit=1.0)
+    outcome = _solve(np.array(graph.weights), rows, np.ones(len(graph)), Deadline(seconds).left)
+    bound = _bound_of(outcome, sum(graph.weights))
+    if outcome.x is None:
+        return Found(frozenset(), 0.0, bound)
+    chosen = frozenset(np.flatnonzero(outcome.x > 0.5).tolist())
+    weight = graph.weight(chosen)
+    return Found(chosen, weight, max(weight, bound), complete=outcome.status == 0)
+
+
+def edge_cliques(graph: WeightedGraph) -> list[tuple[int, ...]]:
+    """Cliques that cover every edge: one inequality each says more than one for each edge."""
+    covered: set[tuple[int, int]] = set()
+    cliques = []
+    for v, u in graph.edges:
+        if (v, u) in covered:
+            continue
+        clique = [v, u]
+        common = graph.neighbours[v] & graph.neighbours[u]
+        while common:
+            w = min(common)
+            clique.append(w)
+            common &= graph.neighbours[w]
+        clique.sort()
+        covered |= {(a, b) for a in clique for b in clique if a < b}
+        cliques.append(tuple(clique))
+    return cliques
+
+
+class _Rows:
+    """Inequalities `row x <= limit`, collected sparsely."""
+
+    def __init__(self, columns: int) -> None:
+        self.columns = columns
+        self.limits: list[float] = []
+        self._at: list[int] = []
+        self._column: list[int] = []
+        self._value: list[float] = []
+
+    def add(self, entries: dict[int, float], limit: float = 0.0) -> None:
+        self._at.extend([len(self.limits)] * len(entries))
+        self._column.extend(entries)
+        self._value.extend(entries.values())
+        self.limits.append(limit)
+
+    def matrix(self) -> Any:
+        from scipy.sparse import csr_array
+
+        return csr_array((self._value, (self._at, self._column)), shape=(len(self.limits), self.columns))
+
+
+def _solve(worth: Any, rows: _Rows, integrality: Any, seconds: float) -> Any:
+    """Maximise over zeros and ones. Worths are scaled to one, because HiGHS' tolerances are absolute."""
+    # Imported here: it takes longer to load than most plans take to make.
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
+    scale = float(np.abs(worth).max()) or 1.0
+    options: dict[str, Any] = {"mip_rel_gap": TOLERANCE}
+    if np.isfinite(seconds):
+        options["time_limit"] = max(seconds, 0.01)
+    outcome = milp(
+        -worth / scale,
+        integrality=integrality,
+        bounds=Bounds(0, 1),
+        constraints=[LinearConstraint(rows.matrix(), -np.inf, np.array(rows.limits))] if rows.limits else [],
+        options=options,
+    )
+    outcome.scale = scale
+    return outcome
+
+
+def _bound_of(outcome: Any, ceiling: float) -> float:
+    """What no choice exceeds; the ceiling where HiGHS had no time to prove anything."""
+    proved = getattr(outcome, "mip_dual_bound", None)
+    if proved is None or not np.isfinite(proved):
+        return ceiling
+    return -float(proved) * float(outcome.scale) if -proved > TOLERANCE else 0.0

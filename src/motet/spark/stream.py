@@ -1,0 +1,212 @@
+"""Runs a workload over a streaming DataFrame: rows to the buckets of their keys, one stateful operator, results."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql import types as st
+
+from motet.engine import EventSchema, Options, Program, compile_workload, finish, merge
+from motet.errors import DataError
+from motet.model.query import Workload
+from motet.spark.history import births
+from motet.spark.packing import PACKED, Route, from_blob, pack_task
+from motet.spark.processor import LATE, OUTPUT, PARTIALS, RESULTS, BucketProcessor
+from motet.spark.session import ROCKSDB
+from motet.spark.tables import TICKS, arrow_schema, as_events, column, microseconds, present, spark_schema
+
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+BUCKETS = 16
+MODES = ("append", "update")
+METRICS = "motet"
+ROWS_METRICS = "motet_rows"
+RESULT_METRICS = "motet_results"
+
+Batches = Iterator[pa.RecordBatch]
+
+
+def run(
+    df: DataFrame,
+    workload: Workload,
+    *,
+    watermark: str | None,
+    time: str = "time",
+    type: str = "type",
+    time_unit: str = "s",
+    options: Options | None = None,
+    mode: str = "append",
+    buckets: int = BUCKETS,
+    keep_late: bool = False,
+    checkpoint: str | None = None,
+) -> DataFrame:
+    """Run a workload over a streaming DataFrame, classic or Connect: a streaming DataFrame of results.
+
+    `watermark` is how long rows may be late, such as '10 minutes'. `mode` is the output mode: 'append' gives each
+    result once, when it is final; 'update' also gives early values of windows that are still open. `buckets` is into
+    how many parts the state is cut; it must stay the same for a checkpoint. With `keep_late` the results have a column
+    `late` more: a row that came too late is there as JSON, and all else is null. `checkpoint` is where the query will
+    keep its checkpoint: needed for queries to be added to a checkpoint that already exists.
+    """
+    if not df.isStreaming:
+        raise DataError("the DataFrame is not a stream")
+    if watermark is None:
+        raise DataError("a stream needs a watermark: how long rows may be late, such as watermark='10 minutes'")
+    if mode not in MODES:
+        raise DataError(f"mode is {mode!r}: use one of {', '.join(MODES)}")
+    program = program_of(df, workload, time=time, type=type, time_unit=time_unit, options=options, mode=mode)
+    _use_rocksdb(df)
+    packed = packed_rows(df, program, watermark, buckets=buckets, keep_late=keep_late)
+    since = births(df.sparkSession, checkpoint, program, watermark, buckets) if checkpoint else {}
+    branches = {branch.name: index for index, branch in enumerate(program.branches)}
+    processor = BucketProcessor(program, branches, since, keep_late, uuid.uuid4().hex)
+    fed = packed.groupBy("bucket").transformWithStateInPandas(processor, OUTPUT, mode.capitalize(), "EventTime")
+    counted = fed.observe(
+        METRICS, *(sf.sum(name).alias(name) for name in ("late", "set_aside", "waiting", "state_bytes"))
+    )
+    bodies = counted.select("kind", "body")
+    if any(branch.needs_combine for branch in program.branches):
+        # Every bucket reports a window in the micro-batch whose watermark ends it: what belongs together is here now.
+        bodies = bodies.repartition(1)
+    result = bodies.mapInArrow(unpack_task(program, keep_late), spark_schema(_result_schema(program, keep_late)))
+    return result.observe(RESULT_METRICS, *_results_by_query(program))
+
+
+def program_of(
+    df: DataFrame,
+    workload: Workload,
+    *,
+    time: str = "time",
+    type: str = "type",
+    time_unit: str = "s",
+    options: Options | None = None,
+    mode: str = "append",
+) -> Program:
+    """A workload compiled for a streaming DataFrame."""
+    schema = EventSchema(arrow_schema(as_events(df, time, type)), time, type, time_unit)
+    asked = options or Options()
+    return compile_workload(workload, schema, Options(counts=asked.counts, live=mode))
+
+
+def packed_rows(
+    df: DataFrame, program: Program, watermark: str, *, buckets: int = BUCKETS, keep_late: bool = False
+) -> DataFrame:
+    """The rows of a stream in blobs, one for each bucket of a branch and task."""
+    schema = program.schema
+    events = as_events(df, schema.time, schema.type)
+    columns = list(schema.columns.names) if keep_late else _columns(program)
+    read = pa.schema([schema.columns.field(name) for name in columns])
+    stamped = _stamped(events, program, columns, watermark, buckets)
+    return stamped.mapInArrow(pack_task(read, _routes(program, columns)), spark_schema(PACKED))
+
+
+def _use_rocksdb(df: DataFrame) -> None:
+    """The operator works with this store only; other queries of the session may use it as well."""
+    conf = df.sparkSession.conf
+    if conf.get(PROVIDER, "") != ROCKSDB:
+        conf.set(PROVIDER, ROCKSDB)
+
+
+def _columns(program: Program) -> list[str]:
+    return list(dict.fromkeys(name for branch in program.branches for name in branch.columns))
+
+
+def _routes(program: Program, columns: Sequence[str]) -> list[Route]:
+    """Where each branch finds its columns."""
+    spreads = _spreads(program)
+    everything = tuple(range(len(columns)))
+    shipped = set(columns) - set(_columns(program))
+    return [
+        Route(
+            name=branch.name,
+            columns=everything if shipped else tuple(columns.index(name) for name in branch.columns),
+            bucket=len(columns) + spreads.index(branch.spread),
+            type=columns.index(program.schema.type),
+            types=branch.types,
+        )
+        for branch in program.branches
+    ]
+
+
+def _spreads(program: Program) -> list[tuple[str, ...]]:
+    return list(dict.fromkeys(branch.spread for branch in program.branches))
+
+
+def _stamped(events: DataFrame, program: Program, columns: Sequence[str], watermark: str, buckets: int) -> DataFrame:
+    """The columns that are read, the bucket of each row by each way to spread them; rows without time or type are
+    counted and left out.
+    """
+    schema = program.schema
+    moment = sf.timestamp_micros(_micros(events, schema)).alias("at")
+    spread = [_bucket(events, names, buckets).alias(f"b{at}") for at, names in enumerate(_spreads(program))]
+    named = [column(name).alias(f"c{at}") for at, name in enumerate(columns)]
+    kind = sf.col(f"c{list(columns).index(schema.type)}")
+    rows = events.select(*named, *spread, moment).withWatermark("at", watermark)
+    missing = sf.col("at").isNull() | kind.isNull()
+    counted = rows.observe(ROWS_METRICS, sf.count_if(missing).alias("set_aside"), sf.max("at").alias("newest"))
+    return counted.filter(~missing).drop("at")
+
+
+def _micros(events: DataFrame, schema: EventSchema) -> Column:
+    if isinstance(events.schema[schema.time].dataType, st.IntegralType) and schema.time_unit != "ns":
+        # A time out of range is a row's own problem, not the stream's.
+        return sf.try_multiply(column(schema.time).cast("bigint"), sf.lit(TICKS[schema.time_unit]))
+    return microseconds(events, schema.time, schema.time_unit)
+
+
+def _bucket(events: DataFrame, names: Sequence[str], buckets: int) -> Column:
+    """The bucket of a row; null where it lacks a value."""
+    if not names:
+        return sf.lit(0)
+    values = [_hashable(events, name) for name in names]
+    bucket = sf.pmod(sf.xxhash64(*values), sf.lit(buckets)).cast("int")
+    return sf.when(present(events, names), bucket)
+
+
+def _hashable(events: DataFrame, name: str) -> Column:
+    value = column(name)
+    # -0.0 is 0.0
+    return value + sf.lit(0.0) if isinstance(events.schema[name].dataType, st.FractionalType) else value
+
+
+def _result_schema(program: Program, keep_late: bool) -> pa.Schema:
+    schema = program.result_schema
+    return schema.append(pa.field("late", pa.string())) if keep_late else schema
+
+
+def unpack_task(program: Program, keep_late: bool) -> Callable[[Batches], Batches]:
+    """Blobs of results, partial results and late rows to rows."""
+    target = _result_schema(program, keep_late)
+
+    def unpack(batches: Batches) -> Batches:
+        found: dict[int, list[pa.Table]] = {RESULTS: [], PARTIALS: [], LATE: []}
+        for batch in batches:
+            for kind, body in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
+                if body is not None:
+                    found[kind].append(from_blob(body))
+        results = [table.replace_schema_metadata(None) for table in found[RESULTS]]
+        if found[PARTIALS]:
+            partials = pa.concat_tables(found[PARTIALS])
+            results.append(finish(program, merge(program, partials)).replace_schema_metadata(None))
+        for table in [*results, *(_late_rows(table, target) for table in found[LATE])]:
+            if keep_late and "late" not in table.column_names:
+                table = table.append_column("late", pa.nulls(len(table), pa.string()))
+            yield from table.cast(target).to_batches(max_chunksize=100_000)
+
+    return unpack
+
+
+def _late_rows(rows: pa.Table, target: pa.Schema) -> pa.Table:
+    texts = pa.array([json.dumps(row, default=str) for row in rows.to_pylist()], pa.string())
+    columns: list[Any] = [texts if field.name == "late" else pa.nulls(len(rows), field.type) for field in target]
+    return pa.Table.from_arrays(columns, schema=target)
+
+
+def _results_by_query(program: Program) -> list[Column]:
+    names = [compiled.query.name for compiled in program.queries.values()]
+    return [sf.count_if(column("query") == sf.lit(name)).alias(f"q{at}") for at, name in enumerate(names)]

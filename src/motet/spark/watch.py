@@ -1,0 +1,198 @@
+"""Watching a stream: what each micro-batch did, added up, as a status line, as Prometheus text, and as warnings."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from motet.spark.stream import METRICS, RESULT_METRICS, ROWS_METRICS
+
+STALLED_AFTER = 60.0
+
+
+@dataclass
+class Gauges:
+    """What is known of a running stream."""
+
+    queries: tuple[str, ...] = ()
+    batches: int = 0
+    rows: int = 0
+    rows_per_second: float = 0.0
+    batch_ms: int = 0
+    late: int = 0
+    set_aside: int = 0
+    waiting: int = 0
+    state_bytes: int = 0
+    watermark: datetime | None = None
+    newest: datetime | None = None
+    results: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def lag(self) -> float | None:
+        """Seconds by which the watermark is behind the newest event."""
+        if self.watermark is None or self.newest is None:
+            return None
+        return (self.newest - self.watermark).total_seconds()
+
+
+class Watcher(StreamingQueryListener):
+    """Adds up the progress of one stream, and warns where its watermark stands still while rows wait."""
+
+    def __init__(
+        self,
+        queries: tuple[str, ...],
+        warn: Callable[[str], None] | None = None,
+        stalled_after: float = STALLED_AFTER,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.gauges = Gauges(queries, results=dict.fromkeys(queries, 0))
+        self.run_id: str | None = None
+        self.warn = warn
+        self.stalled_after = stalled_after
+        self.clock = clock
+        self.moved = clock()
+        self.warned = False
+        self.lock = threading.Lock()
+
+    def restarted(self, queries: tuple[str, ...], run_id: str) -> None:
+        """The same stream goes on with other queries."""
+        with self.lock:
+            self.run_id = run_id
+            self.gauges.queries = queries
+            self.gauges.waiting = self.gauges.state_bytes = 0
+            for name in queries:
+                self.gauges.results.setdefault(name, 0)
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        pass
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
+        pass
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        pass
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        progress = json.loads(event.progress.json)
+        if self.run_id in (None, progress["runId"]):
+            self.add(progress)
+
+    def add(self, progress: dict[str, Any]) -> None:
+        """Take in what one micro-batch reports."""
+        with self.lock:
+            gauges = self.gauges
+            observed = progress.get("observedMetrics", {})
+            gauges.batches += 1
+            gauges.rows += progress.get("numInputRows", 0)
+            gauges.rows_per_second = float(progress.get("processedRowsPerSecond", 0.0) or 0.0)
+            gauges.batch_ms = progress.get("durationMs", {}).get("triggerExecution", 0)
+            inside, outside = observed.get(METRICS, {}), observed.get(ROWS_METRICS, {})
+            gauges.late += inside.get("late") or 0
+            gauges.set_aside += (inside.get("set_aside") or 0) + (outside.get("set_aside") or 0)
+            gauges.waiting += inside.get("waiting") or 0
+            gauges.state_bytes += inside.get("state_bytes") or 0
+            results = observed.get(RESULT_METRICS, {})
+            for at, name in enumerate(gauges.queries):
+                gauges.results[name] += results.get(f"q{at}") or 0
+            newest = _moment(outside.get("newest"))
+            if newest is not None and (gauges.newest is None or newest > gauges.newest):
+                gauges.newest = newest
+            self._note_watermark(_moment(progress.get("eventTime", {}).get("watermark")))
+
+    def _note_watermark(self, watermark: datetime | None) -> None:
+        gauges = self.gauges
+        if watermark is not None and watermark != gauges.watermark:
+            gauges.watermark = watermark
+            self.moved, self.warned = self.clock(), False
+        stood = self.clock() - self.moved
+        if gauges.waiting > 0 and stood >= self.stalled_after and not self.warned and self.warn is not None:
+            self.warned = True
+            self.warn(
+                f"the watermark has not moved for {stood:.0f} s while {gauges.waiting:,} rows wait for it: results "
+                "come only when newer events do (is the source idle, or the delay longer than the data?)"
+            )
+
+    def status(self) -> str:
+        """One line: rate, rows waiting, late rows, state, watermark lag, results."""
+        with self.lock:
+            gauges = self.gauges
+            lag = "none yet" if gauges.lag is None else f"{gauges.lag:,.0f} s behind"
+            total = sum(gauges.results.values())
+            busiest = sorted(gauges.results.items(), key=lambda item: -item[1])[:3]
+            shown = ", ".join(f"{name} {count:,}" for name, count in busiest if count)
+            return (
+                f"batch {gauges.batches}: {gauges.rows:,} rows "
+                f"({gauges.rows_per_second:,.0f}/s, {gauges.batch_ms} ms), {gauges.waiting:,} waiting, "
+                f"{gauges.late:,} late, {gauges.set_aside:,} set aside, "
+                f"state {gauges.state_bytes / 1e6:,.1f} MB, watermark {lag}; {total:,} results"
+                + (f" ({shown})" if shown else "")
+            )
+
+    def prometheus(self) -> str:
+        """The same as Prometheus text."""
+        with self.lock:
+            gauges = self.gauges
+            counters = {"batches": gauges.batches, "rows": gauges.rows, "late_rows": gauges.late}
+            counters["set_aside_rows"] = gauges.set_aside
+            values: dict[str, float] = {
+                "rows_per_second": gauges.rows_per_second,
+                "batch_seconds": gauges.batch_ms / 1000,
+                "waiting_rows": gauges.waiting,
+                "state_bytes": gauges.state_bytes,
+            }
+            if gauges.lag is not None:
+                values["watermark_lag_seconds"] = gauges.lag
+            lines = []
+            for kind, metrics in (("counter", counters), ("gauge", values)):
+                for name, value in metrics.items():
+                    full = f"motet_{name}_total" if kind == "counter" else f"motet_{name}"
+                    lines += [f"# TYPE {full} {kind}", f"{full} {value:g}"]
+            lines.append("# TYPE motet_results_total counter")
+            for name, count in gauges.results.items():
+                escaped = name.replace("\\", "\\\\").replace('"', '\\"')
+                lines.append(f'motet_results_total{{query="{escaped}"}} {count}')
+            return "\n".join(lines) + "\n"
+
+
+def _moment(text: str | None) -> datetime | None:
+    """A time as Spark writes it; its watermark is 1970 before there is one."""
+    if not text:
+        return None
+    moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return None if moment.timestamp() == 0 else moment
+
+
+def serve_metrics(watcher: Watcher, port: int) -> ThreadingHTTPServer:
+    """Prometheus text at http://127.0.0.1:port/metrics, until `shutdown` is called; port 0 takes a free one."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            found = self.path in ("/", "/metrics")
+            body = watcher.prometheus().encode() if found else b"try /metrics\n"
+            self.send_response(200 if found else 404)
+            self.send_header("Content-Type", "text/plain; version=0.0.4")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server

@@ -1,0 +1,45 @@
+"""Streams cut into micro-batches, and the queries that can run on them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import strategies as st
+
+from motet.errors import Diagnostic
+from motet.kernels.tables import LONG_AGO
+from motet.model.query import Workload
+from motet.plan.compiled import compile_query
+
+Rows = list[dict[str, Any]]
+SECOND = 1_000_000
+
+
+def endless(workload: Workload) -> Workload:
+    """The queries that can run on a stream: those with a window, of a kind that the engine takes."""
+    compiled = [compile_query(number, workload, SECOND) for number in range(len(workload.queries))]
+    kept = [
+        query
+        for query, outcome in zip(workload.queries, compiled, strict=True)
+        if query.window is not None and not isinstance(outcome, Diagnostic)
+    ]
+    return replace(workload, queries=tuple(kept))
+
+
+@st.composite
+def micro_batches(draw: st.DrawFn, rows: Rows) -> list[tuple[Rows, int]]:
+    """Rows in batches, each with the watermark it comes with: no row is before the watermark of its batch."""
+    delay = draw(st.integers(0, 6))
+    jitter = draw(st.lists(st.integers(0, delay), min_size=len(rows), max_size=len(rows)))
+    arrival = sorted(range(len(rows)), key=lambda at: (rows[at]["time"] or 0) + jitter[at])
+    cuts = sorted(draw(st.lists(st.integers(0, len(rows)), max_size=8)))
+    batches = []
+    newest: int | None = None
+    for first, last in zip([0, *cuts], [*cuts, len(rows)], strict=True):
+        batch = [rows[at] for at in arrival[first:last]]
+        watermark = int(LONG_AGO) if newest is None else (newest - delay) * SECOND
+        batches.append((batch, watermark))
+        times = [row["time"] for row in batch if row["time"] is not None]
+        newest = max([*times, *([newest] if newest is not None else [])], default=None)
+    return batches

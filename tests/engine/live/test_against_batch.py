@@ -1,0 +1,53 @@
+"""A stream, however it is cut and disordered within the watermark, gives the results of the whole at once."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from hypothesis import given, note
+from hypothesis import strategies as st
+from tests.engine.live.micro_batches import Rows, endless, micro_batches
+
+from motet.engine import EventSchema, Options, compile_workload
+from motet.engine.live import Stream, changes, put_together, restore, save
+from motet.engine.local import run_table
+from motet.language.printer import to_text
+from motet.model.query import Workload
+from motet.reference.tables import run_table as enumerate_table
+from motet.testing import assert_same_results, stream_table, streams, workloads
+
+
+def answers(stream: Stream, batches: list[tuple[Rows, int]], keeping: str = "memory") -> pa.Table:
+    """All results, the state kept in memory, or saved and restored between batches, whole or as a log of changes."""
+    found = []
+    logs: list[list[bytes]] = [[] for _ in stream.branches]
+    for rows, watermark in batches:
+        if keeping != "memory":
+            stream = Stream(stream.program)
+            for branch, log in zip(stream.branches, logs, strict=True):
+                if log:
+                    restore(branch, put_together(log))
+        answer = stream.feed(stream_table(rows), watermark)
+        assert answer.late == 0
+        found.append(answer.results)
+        for branch, log in zip(stream.branches, logs, strict=True):
+            change = changes(branch) if keeping == "log" else None
+            if change is None:
+                log[:] = [save(branch).to_bytes(compressed=len(log) % 2 == 0)]
+            else:
+                log.append(change.to_bytes(compressed=True))
+    return pa.concat_tables([*found, stream.finish().results])
+
+
+@given(workload=workloads(min_queries=1, max_queries=6), rows=streams(), data=st.data())
+def test_a_stream_gives_the_results_of_batch_and_oracle(workload: Workload, rows: Rows, data: st.DataObject) -> None:
+    workload = endless(workload)
+    if not workload.queries:
+        return
+    note(to_text(workload))
+    table = stream_table(rows)
+    expected = enumerate_table(workload, table)
+    schema = EventSchema(table.schema)
+    assert_same_results(run_table(compile_workload(workload, schema), table).table, expected)
+    batches = data.draw(micro_batches(rows))
+    stream = Stream(compile_workload(workload, schema, Options(live="append")))
+    assert_same_results(answers(stream, batches, data.draw(st.sampled_from(["memory", "whole", "log"]))), expected)

@@ -1,0 +1,140 @@
+"""Solvers against enumeration: independent sets, packings and repeated substrings."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from motet.optimizer.aggregate.finder import find_plan
+from motet.optimizer.aggregate.reduction import reduce_graph
+from motet.optimizer.solvers.graph import Deadline, WeightedGraph, gap
+from motet.optimizer.solvers.independent import branch_and_bound, clique_bound, exhaustive, guaranteed_weight, gwmin
+from motet.optimizer.solvers.lagrange import relax
+from motet.optimizer.solvers.levels import enumerate_levels
+from motet.optimizer.solvers.packing import Offer, Packing, edge_cliques, pack, pack_graph
+from motet.optimizer.solvers.substrings import repeats
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> WeightedGraph:
+    weights = draw(st.lists(st.integers(1, 40), max_size=10))
+    pairs = list(combinations(range(len(weights)), 2))
+    edges = draw(st.lists(st.sampled_from(pairs), unique=True)) if pairs else []
+    return WeightedGraph.from_edges(weights, edges)
+
+
+def independent_sets(graph: WeightedGraph) -> list[tuple[int, ...]]:
+    every = (some for size in range(len(graph) + 1) for some in combinations(range(len(graph)), size))
+    return [some for some in every if graph.is_independent(some)]
+
+
+@settings(max_examples=200)
+@given(graphs())
+def test_exact_searches_find_a_heaviest_independent_set(graph: WeightedGraph) -> None:
+    heaviest = max(map(graph.weight, independent_sets(graph)))
+    for search in (exhaustive, branch_and_bound, enumerate_levels, find_plan, pack_graph):
+        found = search(graph)
+        assert found.complete
+        assert graph.is_independent(found.chosen)
+        assert found.weight == graph.weight(found.chosen) == heaviest
+        assert found.bound == pytest.approx(heaviest)
+
+
+@settings(max_examples=200)
+@given(graphs())
+def test_the_greedy_set_is_as_heavy_as_guaranteed(graph: WeightedGraph) -> None:
+    found = gwmin(graph)
+    assert graph.is_independent(found.chosen)
+    assert found.weight >= guaranteed_weight(graph) - 1e-9
+    assert clique_bound(graph, range(len(graph))) >= exhaustive(graph).weight
+
+
+@settings(max_examples=300)
+@given(graphs())
+def test_reduction_never_loses_the_optimum(graph: WeightedGraph) -> None:
+    reduced = reduce_graph(graph)
+    assert not reduced.free & reduced.kept
+    assert not reduced.ridden.keys() & (reduced.free | reduced.kept)
+    left = exhaustive(graph.induced(reduced.kept))
+    assert left.weight + graph.weight(reduced.free) == exhaustive(graph).weight
+
+
+@given(graphs())
+def test_levels_visit_every_independent_set_once(graph: WeightedGraph) -> None:
+    assert enumerate_levels(graph).visited == len(independent_sets(graph)) - 1
+
+
+@given(graphs())
+def test_cliques_cover_every_edge_and_nothing_else(graph: WeightedGraph) -> None:
+    covered = {pair for clique in edge_cliques(graph) for pair in combinations(clique, 2)}
+    assert covered == set(graph.edges)
+
+
+def test_a_search_out_of_time_says_that_it_is_not_complete() -> None:
+    graph = WeightedGraph.from_edges([1.0] * 40, [])
+    for search in (exhaustive, enumerate_levels):
+        found = search(graph, Deadline(0.0))
+        assert not found.complete
+        assert found.bound == 40
+    assert not enumerate_levels(graph, most=100).complete
+    assert gap(30, 40) == 0.25
+    assert gap(0, 0) == 0
+
+
+@st.composite
+def packings(draw: st.DrawFn) -> Packing:
+    prices = draw(st.lists(st.integers(0, 6), min_size=1, max_size=3))
+    offer = st.builds(
+        lambda bundle, line, gain, begin, length: Offer(bundle, line, begin, begin + length, gain),
+        st.integers(0, len(prices) - 1),
+        st.integers(0, 3),
+        st.integers(-2, 6),
+        st.integers(0, 3),
+        st.integers(1, 3),
+    )
+    return Packing(tuple(map(float, prices)), tuple(draw(st.lists(offer, max_size=9))))
+
+
+def is_allowed(packing: Packing, taken: tuple[int, ...]) -> bool:
+    offers = [packing.offers[at] for at in taken]
+    used = [(offer.line, point) for offer in offers for point in range(offer.begin, offer.end)]
+    lines: dict[int, set[int]] = {}
+    for offer in offers:
+        lines.setdefault(offer.bundle, set()).add(offer.line)
+    return len(used) == len(set(used)) and all(len(served) > 1 for served in lines.values())
+
+
+@settings(max_examples=200)
+@given(packings())
+def test_a_packing_is_worth_as_much_as_the_best_choice(packing: Packing) -> None:
+    every = (some for size in range(len(packing.offers) + 1) for some in combinations(range(len(packing.offers)), size))
+    best = max(packing.value(some) for some in every if is_allowed(packing, some))
+    packed = pack(packing)
+    assert packed.taken is not None
+    assert is_allowed(packing, tuple(sorted(packed.taken)))
+    assert packed.value == packing.value(packed.taken) == pytest.approx(best)
+    assert packed.gap <= 1e-6
+    relaxed = relax(packing)
+    assert relaxed.taken is not None
+    assert is_allowed(packing, tuple(sorted(relaxed.taken)))
+    assert packing.value(relaxed.taken) == relaxed.value <= best <= relaxed.bound * (1 + 1e-9) + 1e-9
+
+
+@settings(max_examples=300)
+@given(st.lists(st.lists(st.integers(0, 2), max_size=8), max_size=5))
+def test_repeats_are_all_substrings_that_occur_twice(sequences: list[list[int]]) -> None:
+    expected: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+    for number, sequence in enumerate(sequences):
+        for begin, end in combinations(range(len(sequence) + 1), 2):
+            expected.setdefault(tuple(sequence[begin:end]), []).append((number, begin))
+    found: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+    for repeat in repeats(sequences):
+        number, begin = repeat.places[0]
+        for length in range(repeat.shortest, repeat.longest + 1):
+            substring = tuple(sequences[number][begin : begin + length])
+            assert substring not in found
+            found[substring] = list(repeat.places)
+    assert found == {substring: sorted(places) for substring, places in expected.items() if len(places) > 1}

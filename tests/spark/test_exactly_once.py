@@ -1,0 +1,108 @@
+"""A stream whose driver is killed at random moments loses nothing and gives nothing twice.
+
+The long form, twenty kills over a million events, takes some ten minutes:
+    MOTET_LONG=1 pytest tests/spark/test_exactly_once.py
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import motet
+from motet.testing import assert_same_results
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+WORKLOAD = """
+QUERY sliding RETURN COUNT(*), SUM(A.x) PATTERN SEQ(A+, B) GROUP BY k WITHIN 20 s SLIDE 10 s
+QUERY combined RETURN COUNT(*) PATTERN SEQ(A, NOT C) WHERE [k] WITHIN 20 s SLIDE 20 s
+QUERY continuous RETURN COUNT(*) PATTERN SEQ(A, B, C) WHERE [k] WITHIN 3 s
+QUERY absent RETURN COUNT(*) PATTERN SEQ(B, NOT A) GROUP BY k WITHIN 4 s
+"""
+LONG = bool(os.environ.get("MOTET_LONG"))
+
+
+def written(folder: Path, files: int, rows: int) -> pa.Table:
+    """Files of shuffled seconds, and one that ends every window."""
+    rng = np.random.default_rng(17)
+    tables = []
+    for number in range(files):
+        tables.append(
+            pa.table(
+                {
+                    "time": pa.array(rng.integers(number * 20, number * 20 + 25, rows)),
+                    "type": pa.array(rng.choice(list("ABCD"), rows)),
+                    "k": pa.array(rng.integers(0, 4 * rows, rows)),
+                    "x": pa.array(rng.integers(0, 5, rows).astype(np.float64)),
+                }
+            )
+        )
+    end = {"time": pa.array([10**6]), "type": ["Z"], "k": pa.array([0]), "x": [0.0]}
+    tables.append(pa.table(end, schema=tables[0].schema))
+    folder.mkdir()
+    for number, table in enumerate(tables):
+        file = folder / f"{number:05}.parquet"
+        pq.write_table(table, file)
+        os.utime(file, (1_700_000_000 + number,) * 2)
+    return pa.concat_tables(tables)
+
+
+def start(folder: Path) -> subprocess.Popen[str]:
+    arguments = ["--option", f"path={folder / 'events'}", "--option", "maxFilesPerTrigger=1", "--once"]
+    arguments += ["--sink", "parquet", "--output", str(folder / "out"), "--checkpoint", str(folder / "state")]
+    arguments += ["--watermark", "6 seconds", "--master", "local[2]"]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))}
+    environment["PYTHONPATH"] = str(Path(motet.__file__).parents[1])
+    return subprocess.Popen(
+        [sys.executable, "-m", "motet", "stream", str(folder / "queries.motet"), *arguments],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, start_new_session=True,
+    )  # fmt: skip
+
+
+def commits(folder: Path) -> int:
+    return len(list((folder / "state" / "commits").glob("[0-9]*")))
+
+
+def test_kills_of_the_driver_lose_and_double_nothing(tmp_path: Path) -> None:
+    kills, files, rows = (20, 100, 10_000) if LONG else (2, 12, 2_000)
+    events = written(tmp_path / "events", files, rows)
+    (tmp_path / "queries.motet").write_text(WORKLOAD)
+    moments = random.Random(5)
+    for _ in range(kills):
+        before = commits(tmp_path)
+        process = start(tmp_path)
+        until = time.monotonic() + 120
+        while commits(tmp_path) <= before and process.poll() is None and time.monotonic() < until:
+            time.sleep(0.05)
+        time.sleep(moments.uniform(0.0, 2.0))
+        assert process.poll() is None, "it ended before it could be killed: " + process.communicate()[0][-3000:]
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    last = start(tmp_path)
+    said, _ = last.communicate(timeout=600)
+    assert last.returncode == 0, said[-3000:]
+    expected = motet.run(events, WORKLOAD)
+    found = pq.read_table(written_files(tmp_path / "out"), schema=expected.schema)
+    assert len(found) == len(expected)
+    assert_same_results(found, expected)
+
+
+def written_files(out: Path) -> list[str]:
+    """The files that the sink's own log names: Spark leaves those of broken attempts beside them."""
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.getActiveSession()
+    assert session is not None
+    files: list[str] = session.read.parquet(str(out)).inputFiles()
+    return [file.removeprefix("file://") for file in files]

@@ -1,0 +1,178 @@
+"""`motet stream`: queries that change while it runs or between runs, what it says, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from tests.command_line import Motet
+from tests.spark.test_stream import END, Folder, events_of, last_event, random_events
+
+import motet
+from motet.spark.service import Job, Service, Sink, Source
+from motet.spark.watch import Watcher, serve_metrics
+from motet.testing import assert_same_results
+
+pytestmark = pytest.mark.spark
+
+STAYS = "QUERY stays RETURN COUNT(*) PATTERN SEQ(A, B) GROUP BY k WITHIN 60 s SLIDE 20 s\n"
+GOES = "QUERY goes RETURN COUNT(*) PATTERN SEQ(B, A) GROUP BY k WITHIN 20 s SLIDE 20 s\n"
+COMES = "QUERY comes RETURN COUNT(*), SUM(C.x) PATTERN SEQ(A, C) WHERE [k] WITHIN 40 s SLIDE 20 s\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, spark: SparkSession) -> Folder:
+    return Folder(tmp_path / "events", spark)
+
+
+def test_queries_change_between_runs(folder: Folder, tmp_path: Path, motet: Motet) -> None:
+    queries = tmp_path / "queries.motet"
+    arguments = ["stream", queries, "--option", f"path={folder.path}", "--option", "maxFilesPerTrigger=1", "--once"]
+    arguments += ["--checkpoint", tmp_path / "state", "--watermark", "2 seconds", "--status", "60"]
+    first, rest = random_events(200, 1, last=100), random_events(300, 2, first=100, last=300)
+    folder.add(first)
+    queries.write_text(STAYS + GOES)
+    before = motet(*arguments)
+    assert before.status == 0, before.stderr
+    folder.add(rest)
+    folder.add(last_event())
+    queries.write_text(COMES + STAYS)
+    after = motet(*arguments)
+    assert after.status == 0, after.stderr
+    found = [json.loads(line) for outcome in (before, after) for line in outcome.stdout.splitlines()]
+    assert windows(found, "stays") == expected(folder, STAYS, "stays")
+    # The last row before the change was at 99, and rows may be 2 seconds late: it has seen all from 100 on.
+    whole = {key: value for key, value in expected(folder, COMES, "comes").items() if key[0] >= 100}
+    assert windows(found, "comes") == whole
+    assert whole
+    assert max(start for start, _ in windows(found, "goes")) < 100
+    assert "500" not in before.stderr
+    assert "results" in after.stderr
+
+
+def windows(rows: list[dict[str, object]], query: str) -> dict[tuple[int, object], object]:
+    """Values by window and group; no window may come twice."""
+    own = [row for row in rows if row["query"] == query]
+    found = {(row["window_start"], str(row.get("group"))): row["values"] for row in own}
+    assert len(found) == len(own)
+    return found
+
+
+def expected(folder: Folder, text: str, query: str) -> dict[tuple[int, object], object]:
+    from motet.io.results import json_lines
+
+    workload = motet.read(text)
+    results = motet.run(folder.events(), workload)
+    return windows([json.loads(line) for line in json_lines(results, workload)], query)
+
+
+def test_a_changed_file_is_taken_up_without_a_restart(folder: Folder, tmp_path: Path, spark: SparkSession) -> None:
+    file = tmp_path / "queries.motet"
+    file.write_text(STAYS)
+    folder.add(random_events(100, 1, last=100))
+    said: list[str] = []
+    lines: list[str] = []
+    source = Source("parquet", {"path": str(folder.path), "maxFilesPerTrigger": "1"})
+    job = Job(source, Sink(), str(tmp_path / "state"), "0 seconds")
+    service = Service(spark, job, file, said.append, lines.append)
+    try:
+        service.query.processAllAvailable()
+        file.write_text("QUERY wrong RETURN")
+        assert not service.reload()
+        assert "the queries go on as they were" in said[-1]
+        assert not service.reload()
+        assert len(said) == 1  # once is enough
+        file.write_text(STAYS + COMES)
+        assert service.reload()
+        assert said[-1] == "queries changed: 1 added, 0 removed, 2 in all"
+        folder.add(random_events(300, 2, first=100, last=300))
+        folder.add(last_event())
+        service.query.processAllAvailable()
+    finally:
+        service.stop()
+    found = [json.loads(line) for line in lines]
+    assert windows(found, "stays") == expected(folder, STAYS, "stays")
+    assert windows(found, "comes")
+    assert "waiting" in service.watcher.status()
+
+
+def test_late_rows_go_to_a_folder(folder: Folder, tmp_path: Path, spark: SparkSession) -> None:
+    file = tmp_path / "queries.motet"
+    file.write_text(STAYS)
+    folder.add(events_of([(1, "A", 1), (50, "B", 1)]))
+    folder.add(events_of([(2, "B", 1), (END, "Z", 1)]))
+    source = Source("parquet", {"path": str(folder.path), "maxFilesPerTrigger": "1"})
+    sink = Sink("parquet", {"path": str(tmp_path / "out")}, late=str(tmp_path / "late"))
+    service = Service(spark, Job(source, sink, str(tmp_path / "state"), "0 seconds", once=True), file, print, print)
+    service.run(watch=False, every=5.0, show=lambda _: None)
+    late = [json.loads(row["value"]) for row in spark.read.text(str(tmp_path / "late")).collect()]
+    assert [(row["time"], row["type"], row["s"]) for row in late] == [(2, "B", "u")]
+    found = pq.read_table(tmp_path / "out")
+    kept = folder.events().filter(pa.array([time != 2 for time in folder.events()["time"].to_pylist()]))
+    assert_same_results(found.drop_columns([n for n in ("batch",) if n in found.column_names]), motet.run(kept, STAYS))
+    assert service.watcher.gauges.late == 1
+
+
+def test_mistakes_are_said_in_a_line(tmp_path: Path, motet: Motet) -> None:
+    queries = tmp_path / "queries.motet"
+    queries.write_text(STAYS)
+    nowhere = motet("stream", queries, "--option", f"path={tmp_path / 'nothing'}", "--once")
+    assert nowhere.status == 2
+    assert "name them with --schema" in nowhere.stderr
+    unequal = motet("stream", queries, "--option", "path", "--once")
+    assert unequal.status == 2
+    assert "write NAME=VALUE" in unequal.stderr
+    queries.write_text("QUERY endless RETURN COUNT(*) PATTERN SEQ(A, B)")
+    (tmp_path / "in").mkdir()
+    pq.write_table(events_of([(1, "A", 1)]), tmp_path / "in" / "a.parquet")
+    endless = motet("stream", queries, "--option", f"path={tmp_path / 'in'}", "--once")
+    assert endless.status == 2
+    assert "a stream never ends" in endless.stderr
+
+
+def progress(watermark: str, waiting: int) -> dict[str, object]:
+    inside = {"late": 1, "set_aside": 0, "waiting": waiting, "state_bytes": 10}
+    return {
+        "numInputRows": 5,
+        "processedRowsPerSecond": 2.5,
+        "durationMs": {"triggerExecution": 70},
+        "eventTime": {"watermark": watermark},
+        "observedMetrics": {"motet": inside, "motet_results": {"q0": 3}, "motet_rows": {"set_aside": 2}},
+    }
+
+
+def test_a_watermark_that_stands_still_while_rows_wait_is_warned_of_once() -> None:
+    now = [0.0]
+    said: list[str] = []
+    watcher = Watcher(("q",), said.append, stalled_after=30, clock=lambda: now[0])
+    watcher.add(progress("2024-01-01T00:00:00.000Z", 4))
+    now[0] = 29
+    watcher.add(progress("2024-01-01T00:00:00.000Z", 4))
+    assert not said
+    now[0] = 31
+    watcher.add(progress("2024-01-01T00:00:00.000Z", 4))
+    watcher.add(progress("2024-01-01T00:00:00.000Z", 4))
+    assert len(said) == 1
+    assert "16 rows wait" not in said[0]
+    assert "12 rows wait" in said[0]
+    watcher.add(progress("2024-01-01T00:00:05.000Z", -16))
+    now[0] = 100
+    watcher.add(progress("2024-01-01T00:00:05.000Z", 0))
+    assert len(said) == 1  # nothing waits
+
+
+def test_metrics_are_served_as_prometheus_text() -> None:
+    watcher = Watcher(('the "best"',))
+    watcher.add(progress("2024-01-01T00:00:00.000Z", 4))
+    server = serve_metrics(watcher, 0)
+    with urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}/metrics") as answer:
+        text = answer.read().decode()
+    server.shutdown()
+    assert 'motet_results_total{query="the \\"best\\""} 3\n' in text
+    assert "motet_late_rows_total 1\n" in text
+    assert "# TYPE motet_waiting_rows gauge\nmotet_waiting_rows 4\n" in text
