@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import (
@@ -23,8 +24,10 @@ from motet.spark.store import BucketStore
 
 # What an output row carries.
 RESULTS, PARTIALS, LATE = 0, 1, 2
-OUTPUT = "kind INT, body BINARY, late BIGINT, set_aside BIGINT, waiting BIGINT, state_bytes BIGINT"
+PLACES = 16
+OUTPUT = "kind INT, place INT, body BINARY, late BIGINT, set_aside BIGINT, waiting BIGINT, state_bytes BIGINT"
 
+OUTPUT_NAMES = [part.split()[0] for part in OUTPUT.split(", ")]
 
 _programs: dict[str, Program] = {}
 
@@ -95,15 +98,23 @@ class BucketProcessor(StatefulProcessor):
         return wanted
 
     def _output(self, fed: Fed, waiting: int, state_bytes: int) -> pd.DataFrame:
+        """Blobs with the place where those that belong together meet, and the counts in the first row."""
         late = fed.late.filter(fed.late[FIRST]) if FIRST in fed.late.column_names else fed.late
-        bodies = [(RESULTS, fed.results), (PARTIALS, fed.partials)]
+        bodies = [(RESULTS, 0, fed.results), *((PARTIALS, place, table) for place, table in _places(fed.partials))]
         if self.keep_late:
-            bodies.append((LATE, late))
-        full: list[tuple[int, bytes | None]] = [(kind, to_blob(table)) for kind, table in bodies if len(table)]
-        full = full or [(RESULTS, None)]
-        counts = [(len(late), fed.set_aside, waiting, state_bytes)] + [(0, 0, 0, 0)] * (len(full) - 1)
-        rows = [(kind, body, *numbers) for (kind, body), numbers in zip(full, counts, strict=True)]
-        return pd.DataFrame(rows, columns=["kind", "body", "late", "set_aside", "waiting", "state_bytes"])
+            bodies.append((LATE, 0, late))
+        rows: list[tuple[Any, ...]] = [
+            (kind, place, to_blob(table), 0, 0, 0, 0) for kind, place, table in bodies if len(table)
+        ]
+        counts = (None, len(late), fed.set_aside, waiting, state_bytes)
+        return pd.DataFrame([(RESULTS, 0, *counts), *rows], columns=OUTPUT_NAMES)
 
     def close(self) -> None:
         pass
+
+
+def _places(partials: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+    """Partial results by where they are combined: all of a query and window in one place."""
+    place = (partials["query"].to_numpy() + partials["end"].to_numpy() // 1000) % PLACES
+    for number in np.unique(place).tolist():
+        yield number, partials.filter(pa.array(place == number))

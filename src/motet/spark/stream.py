@@ -69,10 +69,10 @@ def run(
     counted = fed.observe(
         METRICS, *(sf.sum(name).alias(name) for name in ("late", "set_aside", "waiting", "state_bytes"))
     )
-    bodies = counted.select("kind", "body")
+    bodies = counted.select("kind", "body", "place")
     if any(branch.needs_combine for branch in program.branches):
         # Every bucket reports a window in the micro-batch whose watermark ends it: what belongs together is here now.
-        bodies = bodies.repartition(1)
+        bodies = bodies.repartition("place")
     result = bodies.mapInArrow(unpack_task(program, keep_late), spark_schema(_result_schema(program, keep_late)))
     return result.observe(RESULT_METRICS, *_results_by_query(program))
 

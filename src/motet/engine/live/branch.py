@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from motet.engine.encode import Encoded, key_codes
+from motet.engine.encode import Encoded, key_codes, read_column
+from motet.engine.expressions import evaluate
 from motet.engine.live.due import final_bounds, next_reports
 from motet.engine.live.keys import Keys
 from motet.engine.live.rows import Flags, Times, poisoned, sort_out, still_needed, times_of
@@ -68,7 +69,7 @@ class LiveBranch:
         try:
             partials = self._run(rows, times, watermark)
         except DataError:
-            bad = poisoned(rows, self._evaluate)
+            bad = poisoned(rows, self._compute)
             if not bad.any():
                 raise
             aside += int(bad.sum())
@@ -129,6 +130,14 @@ class LiveBranch:
 
     def _evaluate(self, rows: pa.Table) -> Encoded:
         return encode_branch(self.program, self.branch, rows)
+
+    def _compute(self, rows: pa.Table) -> None:
+        """All that is computed of single rows: where this fails, some row is to blame."""
+        self._evaluate(rows)
+        for compiled in self.rerun_queries:
+            for condition in compiled.adjacent:
+                for side in (condition.before, condition.after):
+                    evaluate(side, lambda attribute: read_column(rows, attribute.name), len(rows))
 
     def _settled(self, partials: pa.Table) -> tuple[pa.Table, pa.Table]:
         """Finish what is whole here; add up, as far as it is here, what is combined over partitions."""
