@@ -203,4 +203,8 @@ class LiveBranch:
         reports = next_reports(self.rerun_queries, times, self.watermark)
         soonest = min([int(FOREVER), *(slots.wake for slots in self.slots)])
         soonest = int(min(reports.min(initial=soonest), waits.min(initial=soonest)))
+        horizon, last = self.horizon(self.watermark)
+        if len(times) and not last:
+            # All rows can be forgotten then.
+            soonest = min(soonest, int(times.max()) + self.watermark - horizon + 1)
         return soonest if soonest < FOREVER else None
