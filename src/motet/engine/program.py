@@ -95,8 +95,18 @@ class Program:
         return {number: fingerprint(self, compiled) for number, compiled in self.queries.items()}
 
     @cached_property
-    def machines(self) -> dict[Hashable, tuple[Machine, Queries]]:
+    def machines(self) -> dict[Hashable, Machine]:
         """Machines made so far, by unit and classes of events: for runs of many small batches."""
+        return {}
+
+    @cached_property
+    def classes(self) -> dict[str, dict[frozenset[Symbol], int]]:
+        """Classes of events seen so far, numbered, by branch."""
+        return {}
+
+    @cached_property
+    def query_tables(self) -> dict[int, Queries]:
+        """Tables of queries made so far, by unit."""
         return {}
 
     @cached_property

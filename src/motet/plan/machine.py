@@ -58,7 +58,7 @@ class Merged:
     real: tuple[tuple[str, str], ...]  # 'sum', 'square'
     nodes: tuple[tuple[int, ...], ...] = ()  # by query: where each node of its automaton is
 
-    @property
+    @cached_property
     def symbols(self) -> frozenset[Symbol]:
         """Every symbol whose events matter."""
         moving = {edge.symbol for edge in self.edges} | {shift.symbol for shift in self.shifts}

@@ -58,9 +58,10 @@ class Watcher(StreamingQueryListener):
         warn: Callable[[str], None] | None = None,
         stalled_after: float = STALLED_AFTER,
         clock: Callable[[], float] = time.monotonic,
+        run_id: str | None = None,
     ) -> None:
         self.gauges = Gauges(queries, results=dict.fromkeys(queries, 0))
-        self.run_id: str | None = None
+        self.run_id = run_id  # of the query to watch; None: any
         self.warn = warn
         self.stalled_after = stalled_after
         self.clock = clock

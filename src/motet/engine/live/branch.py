@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -129,7 +129,13 @@ class LiveBranch:
         return finish(self.program, merge(self.program, self._since_birth(shown)))
 
     def _evaluate(self, rows: pa.Table) -> Encoded:
-        return encode_branch(self.program, self.branch, rows)
+        """The rows as kernels read them, their classes numbered as in all batches before: so machines can be kept."""
+        encoded = encode_branch(self.program, self.branch, rows)
+        if self.branch.ranked:  # its last class has a meaning of its own
+            return encoded
+        known = self.program.classes.setdefault(self.branch.name, {})
+        numbers = np.array([known.setdefault(symbols, len(known)) for symbols in encoded.classes], np.int32)
+        return replace(encoded, klass=numbers[encoded.klass], classes=list(known))
 
     def _compute(self, rows: pa.Table) -> None:
         """All that is computed of single rows: where this fails, some row is to blame."""

@@ -112,12 +112,15 @@ class LiveSlots:
         return tables
 
     def _machine(self, encoded: Encoded) -> tuple[Machine, Queries]:
-        """The machine for these classes of events and its queries, made once for all buckets."""
-        made = self.program.machines
-        key = (self.unit.queries[0].number, tuple(encoded.classes))
-        if key not in made:
-            made[key] = machine_for(self.unit.merged, encoded.classes), queries_table(self.unit.merged)
-        return made[key]
+        """The machine for these classes of events, and its queries; made once for all buckets."""
+        number = self.unit.queries[0].number
+        machines, queries = self.program.machines, self.program.query_tables
+        key = (number, *encoded.classes)
+        if key not in machines:
+            machines[key] = machine_for(self.unit.merged, encoded.classes)
+        if number not in queries:
+            queries[number] = queries_table(self.unit.merged)
+        return machines[key], queries[number]
 
     def renumber(self, numbers: Ints) -> None:
         """Keys have other numbers now."""
