@@ -78,14 +78,15 @@ def run(
     mode: str = "append",
     keep_late: bool = False,
     checkpoint: str | None = None,
+    buckets: int = 16,
 ) -> Any:
     """Run a workload over events: an Arrow table, a pandas or Spark DataFrame, or a path. The same kind comes out
     (Arrow for a path).
 
     `engine` is 'local' (in process), 'spark' or 'oracle' (plain enumeration, for small data); by default Spark for
     a Spark DataFrame, else local. For a streaming DataFrame, `watermark` is how late rows may come ('10 minutes'),
-    `mode` 'append' or 'update', `keep_late` adds a column with rows that came too late, and `checkpoint` is where the
-    query will keep its checkpoint, where its queries may change later.
+    `mode` 'append' or 'update', `keep_late` adds a column with rows that came too late, `checkpoint` is where the query
+    will keep its checkpoint, where its queries may change later, and `buckets` into how many parts the state is cut.
     """
     settings = Settings(time, type, time_unit, counts, windows, optimizer)
     if is_spark(events) and events.isStreaming:
@@ -102,6 +103,7 @@ def run(
             mode=mode,
             keep_late=keep_late,
             checkpoint=checkpoint,
+            buckets=buckets,
         )
     chosen = engine or ("spark" if is_spark(events) else "local")
     _one_of("engine", chosen, ENGINES)
