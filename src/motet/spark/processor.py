@@ -62,14 +62,14 @@ class BucketProcessor(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: TimerValues) -> Iterator[pd.DataFrame]:
         blobs = [from_blob(blob) for frame in rows for blob in frame["rows"]]
-        yield from self._advance(key[0], blobs, timerValues.getCurrentWatermarkInMs())
+        yield from self._advance(key[0], blobs, timerValues.getCurrentWatermarkInMs(), fired=False)
 
     def handleExpiredTimer(
         self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo
     ) -> Iterator[pd.DataFrame]:
-        yield from self._advance(key[0], [], timerValues.getCurrentWatermarkInMs())
+        yield from self._advance(key[0], [], timerValues.getCurrentWatermarkInMs(), fired=True)
 
-    def _advance(self, bucket: str, blobs: list[pa.Table], watermark_ms: int) -> Iterator[pd.DataFrame]:
+    def _advance(self, bucket: str, blobs: list[pa.Table], watermark_ms: int, *, fired: bool) -> Iterator[pd.DataFrame]:
         branch = self.branches.get(bucket.rpartition("/")[0])
         if branch is None:  # its queries are gone
             self.store.clear()
@@ -79,7 +79,7 @@ class BucketProcessor(StatefulProcessor):
         events = pa.concat_tables(blobs) if blobs else self.program.schema.columns.empty_table()
         # Spark's watermark is 0 before there is one.
         fed = live.feed(events, watermark_ms * 1000 if watermark_ms > 0 else int(LONG_AGO))
-        timer = self._wake_at(live, watermark_ms, self.store.timer)
+        timer = self._wake_at(live, watermark_ms, -1 if fired else self.store.timer)
         # Whoever watches adds up changes, from nothing at each start.
         waiting_before, size_before = self.store.counted(self.start)
         waiting = live.waiting
@@ -87,11 +87,14 @@ class BucketProcessor(StatefulProcessor):
         yield self._output(fed, waiting - waiting_before, size - size_before)
 
     def _wake_at(self, live: LiveBranch, watermark_ms: int, registered: int) -> int:
-        """Keep one timer: Spark calls it once the watermark has reached it."""
+        """Keep one timer: Spark calls it once the watermark has reached it, after the rows of that micro-batch.
+
+        One that is due now is dropped, since all there was to do for it is done.
+        """
         wake = live.wake
         wanted = -1 if wake is None else max(-(-wake // 1000), watermark_ms + 1)
         if wanted != registered:
-            if registered > watermark_ms:
+            if registered >= 0:
                 self.handle.deleteTimer(registered)
             if wanted >= 0:
                 self.handle.registerTimer(wanted)
