@@ -122,15 +122,12 @@ class LiveSlots:
         return tables
 
     def _machine(self, encoded: Encoded) -> tuple[Machine, Queries]:
-        """The machine for these classes of events, and its queries; made once for all buckets."""
-        number = self.unit.queries[0].number
-        machines, queries = self.program.machines, self.program.query_tables
-        key = (number, *encoded.classes)
-        if key not in machines:
-            machines[key] = machine_for(self.unit.merged, encoded.classes)
-        if number not in queries:
-            queries[number] = queries_table(self.unit.merged)
-        return machines[key], queries[number]
+        """The machine for these classes of events, and its queries; the last one made is kept for all buckets."""
+        number, made = self.unit.queries[0].number, self.program.machines
+        if number not in made or made[number][0] != encoded.classes:
+            machine = machine_for(self.unit.merged, encoded.classes)
+            made[number] = encoded.classes, machine, queries_table(self.unit.merged)
+        return made[number][1:]
 
     def renumber(self, numbers: Ints) -> None:
         """Keys have other numbers now."""
