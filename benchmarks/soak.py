@@ -18,6 +18,7 @@ from benchmarks.spark_batch import TYPES, sequences
 from motet.spark import stream
 from motet.spark.session import stream_session
 
+STARTING = 3  # micro-batches in which workers start and kernels are loaded
 Sample = dict[str, float]
 
 
@@ -85,11 +86,11 @@ def soak(options: argparse.Namespace) -> list[Sample]:
             )
         query.stop()
     session.stop()
-    return samples
+    return samples[STARTING:]
 
 
 def memory() -> int:
-    """Resident bytes of this process and all that it started."""
+    """Resident bytes of this process and all that it started; what they share counts in each."""
     parents: dict[int, int] = {}
     sizes: dict[int, int] = {}
     for folder in Path("/proc").iterdir():
@@ -120,7 +121,7 @@ def drawn(samples: list[Sample], title: str) -> str:
         parts += [
             f'<rect x="{left}" y="{top}" width="{width}" height="{height}" fill="none" stroke="#bbb"/>',
             f'<polyline points="{points}" fill="none" stroke="#1f5fa8" stroke-width="1.2"/>',
-            f'<text x="{left - 6}" y="{top + 10}" text-anchor="end">{most:,.3g}</text>',
+            f'<text x="{left - 6}" y="{top + 10}" text-anchor="end">{most:,.{0 if most >= 100 else 1}f}</text>',
             f'<text x="{left - 6}" y="{top + height}" text-anchor="end">0</text>',
             f'<text x="{left + 4}" y="{top + height - 6}" fill="#1f5fa8">{name}</text>',
         ]

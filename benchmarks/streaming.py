@@ -26,7 +26,7 @@ from benchmarks.streams import SECOND
 from motet.language import parse
 from motet.model.query import Workload
 from motet.spark import stream
-from motet.spark.processor import OUTPUT
+from motet.spark.processor import OUTPUT, OUTPUT_NAMES
 from motet.spark.session import stream_session
 
 WATERMARK = "5 seconds"
@@ -42,7 +42,7 @@ class Identity(StatefulProcessor):
         size = sum(len(blob) for frame in rows for blob in frame["rows"])
         before = self.seen.get()
         self.seen.update((size + (before[0] if before else 0),))
-        yield pd.DataFrame([(0, None, 0, 0, 0, size)], columns=[part.split()[0] for part in OUTPUT.split(", ")])
+        yield pd.DataFrame([(0, 0, None, 0, 0, 0, size)], columns=OUTPUT_NAMES)
 
     def close(self) -> None:
         pass

@@ -100,6 +100,7 @@ def run(
     mode: str = "append",
     keep_late: bool = False,
     checkpoint: str | None = None,
+    buckets: int = 16,
 ) -> Any:
     """Run a workload over events: an Arrow table, a pandas or Spark DataFrame, or a path. The same kind comes out
     (Arrow for a path).
@@ -111,8 +112,8 @@ def run(
     `match_limit` matches of one key in a stretch of the window's length; beyond, `on_limit` is 'error' or 'truncate'.
 
     For a streaming DataFrame, `watermark` is how late rows may come ('10 minutes'), `mode` 'append' or 'update',
-    `keep_late` adds a column with rows that came too late, and `checkpoint` is where the query will keep its
-    checkpoint, where its queries may change later.
+    `keep_late` adds a column with rows that came too late, `checkpoint` is where the query will keep its checkpoint,
+    where its queries may change later, and `buckets` into how many parts the state is cut.
     """
     settings = Settings(
         time,
@@ -140,6 +141,7 @@ def run(
             mode=mode,
             keep_late=keep_late,
             checkpoint=checkpoint,
+            buckets=buckets,
         )
     chosen = engine or ("spark" if is_spark(events) else "local")
     _one_of("engine", chosen, ENGINES)

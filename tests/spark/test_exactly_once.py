@@ -75,7 +75,7 @@ def commits(folder: Path) -> int:
 
 
 def test_kills_of_the_driver_lose_and_double_nothing(tmp_path: Path) -> None:
-    kills, files, rows = (20, 100, 10_000) if LONG else (2, 12, 2_000)
+    kills, files, rows = (20, 100, 10_000) if LONG else (1, 8, 2_000)
     events = written(tmp_path / "events", files, rows)
     (tmp_path / "queries.motet").write_text(WORKLOAD)
     moments = random.Random(5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import urllib.request
 from pathlib import Path
 
@@ -116,6 +117,29 @@ def test_late_rows_go_to_a_folder(folder: Folder, tmp_path: Path, spark: SparkSe
     kept = folder.events().filter(pa.array([time != 2 for time in folder.events()["time"].to_pylist()]))
     assert_same_results(found.drop_columns([n for n in ("batch",) if n in found.column_names]), motet.run(kept, STAYS))
     assert service.watcher.gauges.late == 1
+
+
+def test_made_up_rows_go_to_the_console(tmp_path: Path, spark: SparkSession) -> None:
+    file = tmp_path / "queries.motet"
+    file.write_text("QUERY pairs RETURN COUNT(*) PATTERN SEQ(A, B) GROUP BY k WITHIN 2 s SLIDE 2 s")
+    source = Source(
+        "rate-micro-batch",
+        {"rowsPerBatch": "1000", "numPartitions": "1", "startTimestamp": "1700000000000"},
+        select=("timestamp AS time", "IF(value % 2 = 0, 'A', 'B') AS type", "value % 5 AS k"),
+    )
+    service = Service(spark, Job(source, Sink("console"), str(tmp_path / "state"), "1 second"), file, print, print)
+    try:
+        until = time.monotonic() + 120
+        while service.watcher.gauges.results["pairs"] == 0 and time.monotonic() < until:
+            assert service.query.exception() is None
+            time.sleep(0.2)
+    finally:
+        service.stop()
+    gauges = service.watcher.gauges
+    assert gauges.results["pairs"] > 0
+    assert gauges.rows >= 4000
+    assert gauges.lag is not None
+    assert gauges.state_bytes > 0
 
 
 def test_mistakes_are_said_in_a_line(tmp_path: Path, motet: Motet) -> None:

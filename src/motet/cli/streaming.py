@@ -61,6 +61,7 @@ def stream(
     checkpoint: str | None,
     watermark: str,
     mode: Mode,
+    buckets: int,
     trigger: str | None,
     once: bool,
     watch: bool,
@@ -91,6 +92,7 @@ def stream(
             settings.time_unit,
             settings.options(),
             mode,
+            buckets,
             trigger=trigger,
             once=once,
         )

@@ -5,7 +5,7 @@ Queries that can be aggregated online are; those that need the matches themselve
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -141,8 +141,13 @@ class Program:
         return {number: fingerprint(self, compiled) for number, compiled in self.queries.items()}
 
     @cached_property
-    def machines(self) -> dict[Hashable, tuple[Machine, Queries]]:
-        """Machines made so far, by unit and classes of events: for runs of many small batches."""
+    def machines(self) -> dict[int, tuple[list[frozenset[Symbol]], Machine, Queries]]:
+        """The machine last made for each unit, with the classes of events it is for: for runs of many small batches."""
+        return {}
+
+    @cached_property
+    def classes(self) -> dict[str, dict[frozenset[Symbol], int]]:
+        """Classes of events seen so far, numbered, by branch."""
         return {}
 
     @cached_property

@@ -72,8 +72,8 @@ def run_slots_on(
     """Results of all keys that are final at time `until`, going on from what was saved of each key.
 
     As `run_slots`, and further the new runs: where each key's begins, their words, and the next time at which each has
-    something to report. A key that holds nothing that a key without a past does not hold has no words. Keys that
-    overflowed 64 bits have neither results nor words.
+    something to report or is to be forgotten. A key that holds nothing that a key without a past does not hold has no
+    words. Keys that overflowed 64 bits have neither results nor words.
     """
     keys = events.offsets.size - 1
     nodes = machine.fold.size
@@ -135,7 +135,7 @@ def run_slots_on(
                     words, words_g, new_offsets[key], state, q, g, layout, slots, touched, last_neg, due, began, negs,
                     mode, widest, until,
                 )  # fmt: skip
-                wake[key] = next_report(state, queries, due, began, mode, widest)
+                wake[key] = next_call(state, queries, due, began, mode, unit, widest)
         for node in range(nodes):
             if touched[node]:
                 clear(q, g, layout, node * slots * layout.words, slots)
@@ -341,13 +341,13 @@ def is_worth_keeping(
 
 
 @kernel
-def next_report(
-    state: NDArray[np.int64], queries: Queries, due: NDArray[np.int64], began: Times, mode: int, widest: int
+def next_call(
+    state: NDArray[np.int64], queries: Queries, due: NDArray[np.int64], began: Times, mode: int, unit: int, widest: int
 ) -> int:
-    """The next time at which a key may report without a further event."""
+    """The next time at which, without a further event, a key may report or is to be forgotten."""
     if mode == STARTS:
         return began[state[LO]] + widest
-    soonest = FOREVER
+    soonest = (state[BASE] + state[HI]) * unit + widest
     for place in range(due[WAITING, -1]):
         query = due[WAITING, place]
         soonest = min(soonest, due[FIRST_DUE, query] * queries.slide[query] + queries.within[query])

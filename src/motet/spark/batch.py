@@ -70,7 +70,7 @@ def run(
         for index in range(len(program.detect))
     ]
     produced = Observation()
-    result = _count_overflows(reduce(DataFrame.union, results), produced, program)
+    result = reduce(DataFrame.union, results).observe(produced, count_of_overflows(program))
 
     def metrics() -> dict[str, int]:
         overflows = _observed(produced) or {"overflows": 0}
@@ -189,8 +189,8 @@ def _counts(schema: EventSchema) -> list[Column]:
     ]
 
 
-def _count_overflows(result: DataFrame, observation: Observation, program: Program) -> DataFrame:
-    """Count the exact counts that are null because they exceed 64 bits."""
+def count_of_overflows(program: Program) -> Column:
+    """How many exact counts are null because they exceed 64 bits."""
     queries: dict[str, list[str]] = {}
     for compiled in program.queries.values():
         for output in compiled.outputs:
@@ -202,7 +202,7 @@ def _count_overflows(result: DataFrame, observation: Observation, program: Progr
         for label, names in queries.items()
     ]
     overflows = reduce(Column.__add__, missing, sf.lit(0).cast("bigint"))
-    return result.observe(observation, sf.coalesce(overflows, sf.lit(0)).alias("overflows"))
+    return sf.coalesce(overflows, sf.lit(0)).alias("overflows")
 
 
 def _observed(observation: Observation) -> dict[str, int]:

@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import (
@@ -23,8 +24,10 @@ from motet.spark.store import BucketStore
 
 # What an output row carries.
 RESULTS, PARTIALS, LATE = 0, 1, 2
-OUTPUT = "kind INT, body BINARY, late BIGINT, set_aside BIGINT, waiting BIGINT, state_bytes BIGINT"
+PLACES = 16
+OUTPUT = "kind INT, place INT, body BINARY, late BIGINT, set_aside BIGINT, waiting BIGINT, state_bytes BIGINT"
 
+OUTPUT_NAMES = [part.split()[0] for part in OUTPUT.split(", ")]
 
 _programs: dict[str, Program] = {}
 
@@ -59,14 +62,14 @@ class BucketProcessor(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: TimerValues) -> Iterator[pd.DataFrame]:
         blobs = [from_blob(blob) for frame in rows for blob in frame["rows"]]
-        yield from self._advance(key[0], blobs, timerValues.getCurrentWatermarkInMs())
+        yield from self._advance(key[0], blobs, timerValues.getCurrentWatermarkInMs(), fired=False)
 
     def handleExpiredTimer(
         self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo
     ) -> Iterator[pd.DataFrame]:
-        yield from self._advance(key[0], [], timerValues.getCurrentWatermarkInMs())
+        yield from self._advance(key[0], [], timerValues.getCurrentWatermarkInMs(), fired=True)
 
-    def _advance(self, bucket: str, blobs: list[pa.Table], watermark_ms: int) -> Iterator[pd.DataFrame]:
+    def _advance(self, bucket: str, blobs: list[pa.Table], watermark_ms: int, *, fired: bool) -> Iterator[pd.DataFrame]:
         branch = self.branches.get(bucket.rpartition("/")[0])
         if branch is None:  # its queries are gone
             self.store.clear()
@@ -76,7 +79,7 @@ class BucketProcessor(StatefulProcessor):
         events = pa.concat_tables(blobs) if blobs else self.program.schema.columns.empty_table()
         # Spark's watermark is 0 before there is one.
         fed = live.feed(events, watermark_ms * 1000 if watermark_ms > 0 else int(LONG_AGO))
-        timer = self._wake_at(live, watermark_ms, self.store.timer)
+        timer = self._wake_at(live, watermark_ms, -1 if fired else self.store.timer)
         # Whoever watches adds up changes, from nothing at each start.
         waiting_before, size_before = self.store.counted(self.start)
         waiting = live.waiting
@@ -84,26 +87,37 @@ class BucketProcessor(StatefulProcessor):
         yield self._output(fed, waiting - waiting_before, size - size_before)
 
     def _wake_at(self, live: LiveBranch, watermark_ms: int, registered: int) -> int:
-        """Keep one timer: Spark calls it once the watermark has reached it."""
+        """Keep one timer: Spark calls it once the watermark has reached it, after the rows of that micro-batch.
+
+        One that is due now is dropped, since all there was to do for it is done.
+        """
         wake = live.wake
         wanted = -1 if wake is None else max(-(-wake // 1000), watermark_ms + 1)
         if wanted != registered:
-            if registered > watermark_ms:
+            if registered >= 0:
                 self.handle.deleteTimer(registered)
             if wanted >= 0:
                 self.handle.registerTimer(wanted)
         return wanted
 
     def _output(self, fed: Fed, waiting: int, state_bytes: int) -> pd.DataFrame:
+        """Blobs with the place where those that belong together meet, and the counts in the first row."""
         late = fed.late.filter(fed.late[FIRST]) if FIRST in fed.late.column_names else fed.late
-        bodies = [(RESULTS, fed.results), (PARTIALS, fed.partials)]
+        bodies = [(RESULTS, 0, fed.results), *((PARTIALS, place, table) for place, table in _places(fed.partials))]
         if self.keep_late:
-            bodies.append((LATE, late))
-        full: list[tuple[int, bytes | None]] = [(kind, to_blob(table)) for kind, table in bodies if len(table)]
-        full = full or [(RESULTS, None)]
-        counts = [(len(late), fed.set_aside, waiting, state_bytes)] + [(0, 0, 0, 0)] * (len(full) - 1)
-        rows = [(kind, body, *numbers) for (kind, body), numbers in zip(full, counts, strict=True)]
-        return pd.DataFrame(rows, columns=["kind", "body", "late", "set_aside", "waiting", "state_bytes"])
+            bodies.append((LATE, 0, late))
+        rows: list[tuple[Any, ...]] = [
+            (kind, place, to_blob(table), 0, 0, 0, 0) for kind, place, table in bodies if len(table)
+        ]
+        counts = (None, len(late), fed.set_aside, waiting, state_bytes)
+        return pd.DataFrame([(RESULTS, 0, *counts), *rows], columns=OUTPUT_NAMES)
 
     def close(self) -> None:
         pass
+
+
+def _places(partials: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+    """Partial results by where they are combined: all of a query and window in one place."""
+    place = (partials["query"].to_numpy() + partials["end"].to_numpy() // 1000) % PLACES
+    for number in np.unique(place).tolist():
+        yield number, partials.filter(pa.array(place == number))

@@ -82,9 +82,9 @@ class Service:
         self.write = write
         self.refused = ""
         self.workload = read(file)
-        self.watcher = Watcher(self._names(), say)
-        self.query = self._start()
+        self.watcher = Watcher(self._names(), say, run_id="")
         session.streams.addListener(self.watcher)
+        self.query = self._start()
 
     def run(self, *, watch: bool, every: float, show: Callable[[str], None]) -> None:
         """Until the stream ends: show its status every so many seconds, and look for changed queries."""

@@ -15,6 +15,7 @@ from pyspark.sql import types as st
 from motet.engine import EventSchema, Options, Program, compile_workload, finish, merge
 from motet.errors import DataError
 from motet.model.query import Workload
+from motet.spark.batch import count_of_overflows
 from motet.spark.history import births
 from motet.spark.packing import PACKED, Route, from_blob, pack_task
 from motet.spark.processor import LATE, OUTPUT, PARTIALS, RESULTS, BucketProcessor
@@ -69,12 +70,12 @@ def run(
     counted = fed.observe(
         METRICS, *(sf.sum(name).alias(name) for name in ("late", "set_aside", "waiting", "state_bytes"))
     )
-    bodies = counted.select("kind", "body")
+    bodies = counted.select("kind", "body", "place")
     if any(branch.needs_combine for branch in program.branches):
         # Every bucket reports a window in the micro-batch whose watermark ends it: what belongs together is here now.
-        bodies = bodies.repartition(1)
+        bodies = bodies.repartition("place")
     result = bodies.mapInArrow(unpack_task(program, keep_late), spark_schema(_result_schema(program, keep_late)))
-    return result.observe(RESULT_METRICS, *_results_by_query(program))
+    return result.observe(RESULT_METRICS, count_of_overflows(program), *_results_by_query(program))
 
 
 def program_of(

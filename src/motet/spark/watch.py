@@ -35,6 +35,7 @@ class Gauges:
     batch_ms: int = 0
     late: int = 0
     set_aside: int = 0
+    overflows: int = 0
     waiting: int = 0
     state_bytes: int = 0
     watermark: datetime | None = None
@@ -58,9 +59,10 @@ class Watcher(StreamingQueryListener):
         warn: Callable[[str], None] | None = None,
         stalled_after: float = STALLED_AFTER,
         clock: Callable[[], float] = time.monotonic,
+        run_id: str | None = None,
     ) -> None:
         self.gauges = Gauges(queries, results=dict.fromkeys(queries, 0))
-        self.run_id: str | None = None
+        self.run_id = run_id  # of the query to watch; None: any
         self.warn = warn
         self.stalled_after = stalled_after
         self.clock = clock
@@ -106,6 +108,7 @@ class Watcher(StreamingQueryListener):
             gauges.waiting += inside.get("waiting") or 0
             gauges.state_bytes += inside.get("state_bytes") or 0
             results = observed.get(RESULT_METRICS, {})
+            gauges.overflows += results.get("overflows") or 0
             for at, name in enumerate(gauges.queries):
                 gauges.results[name] += results.get(f"q{at}") or 0
             newest = _moment(outside.get("newest"))
@@ -147,7 +150,7 @@ class Watcher(StreamingQueryListener):
         with self.lock:
             gauges = self.gauges
             counters = {"batches": gauges.batches, "rows": gauges.rows, "late_rows": gauges.late}
-            counters["set_aside_rows"] = gauges.set_aside
+            counters |= {"set_aside_rows": gauges.set_aside, "overflowed_counts": gauges.overflows}
             values: dict[str, float] = {
                 "rows_per_second": gauges.rows_per_second,
                 "batch_seconds": gauges.batch_ms / 1000,

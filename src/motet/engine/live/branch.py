@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from motet.engine.encode import Encoded, key_codes
+from motet.engine.encode import Encoded, key_codes, read_column
+from motet.engine.expressions import evaluate
 from motet.engine.live.due import final_bounds, next_reports
 from motet.engine.live.keys import Keys
 from motet.engine.live.rows import Flags, Times, poisoned, sort_out, still_needed, times_of
@@ -68,7 +69,7 @@ class LiveBranch:
         try:
             partials = self._run(rows, times, watermark)
         except DataError:
-            bad = poisoned(rows, self._evaluate)
+            bad = poisoned(rows, self._compute)
             if not bad.any():
                 raise
             aside += int(bad.sum())
@@ -128,7 +129,21 @@ class LiveBranch:
         return finish(self.program, merge(self.program, self._since_birth(shown)))
 
     def _evaluate(self, rows: pa.Table) -> Encoded:
-        return encode_branch(self.program, self.branch, rows)
+        """The rows as kernels read them, their classes numbered as in all batches before: so machines can be kept."""
+        encoded = encode_branch(self.program, self.branch, rows)
+        if self.branch.ranked:  # its last class has a meaning of its own
+            return encoded
+        known = self.program.classes.setdefault(self.branch.name, {})
+        numbers = np.array([known.setdefault(symbols, len(known)) for symbols in encoded.classes], np.int32)
+        return replace(encoded, klass=numbers[encoded.klass], classes=list(known))
+
+    def _compute(self, rows: pa.Table) -> None:
+        """All that is computed of single rows: where this fails, some row is to blame."""
+        self._evaluate(rows)
+        for compiled in self.rerun_queries:
+            for condition in compiled.adjacent:
+                for side in (condition.before, condition.after):
+                    evaluate(side, lambda attribute: read_column(rows, attribute.name), len(rows))
 
     def _settled(self, partials: pa.Table) -> tuple[pa.Table, pa.Table]:
         """Finish what is whole here; add up, as far as it is here, what is combined over partitions."""
@@ -194,4 +209,8 @@ class LiveBranch:
         reports = next_reports(self.rerun_queries, times, self.watermark)
         soonest = min([int(FOREVER), *(slots.wake for slots in self.slots)])
         soonest = int(min(reports.min(initial=soonest), waits.min(initial=soonest)))
+        horizon, last = self.horizon(self.watermark)
+        if len(times) and not last:
+            # All rows can be forgotten then.
+            soonest = min(soonest, int(times.max()) + self.watermark - horizon + 1)
         return soonest if soonest < FOREVER else None

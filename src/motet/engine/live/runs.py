@@ -15,7 +15,9 @@ RUN_PARTS = ("ids", "offsets", "words", "wake")
 
 @dataclass(frozen=True)
 class Runs:
-    """The run of each key in `ids`, each key once; `wake` is when it next has something to report by itself."""
+    """The run of each key in `ids`, each key once; `wake` is when it next has something to report by itself, or is to
+    be forgotten.
+    """
 
     ids: Ints
     offsets: Ints

@@ -24,6 +24,7 @@ from motet.plan.machine import machine_for, queries_table
 from motet.plan.units import Strategy, Unit
 
 Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 
 def keeps_totals(program: Program, unit: Unit) -> bool:
@@ -60,38 +61,47 @@ class LiveSlots:
             )
         concerned = (np.diff(events.offsets) > 0) | np.isin(ids, due)
         self.changed = [(np.zeros(0, np.int64), Runs.none()) for _ in self.layouts]
-        if not concerned.any():
-            return []
-        places = [np.where(concerned, runs.places(ids, keys.count), -1) for runs in self.held]
+        return self._run_levels(encoded, events, ids, concerned, keys.count, watermark) if concerned.any() else []
+
+    def _run_levels(
+        self, encoded: Encoded, events: Events, ids: Ints, concerned: Flags, known: int, watermark: int
+    ) -> list[pa.Table]:
+        """Run the keys that are concerned, each with the layout of its totals; those that overflow go on with the
+        next.
+        """
         machine, queries = self._machine(encoded)
+        places = [np.where(concerned, runs.places(ids, known), -1) for runs in self.held]
+        own = concerned & ~np.any([at >= 0 for at in places[1:]], axis=0)
+        overflowed = Runs.none()
         tables = []
-        held_above = np.any([at >= 0 for at in places[1:]], axis=0)
-        pool = self._pool(0, places[0])
-        own = concerned & ~held_above
         for level, layout in enumerate(self.layouts):
-            overflowed = np.zeros(len(ids), np.bool_)
+            pool = self._pool(level, places[level]).plus(overflowed)
             saved = pool.take(pool.places(np.arange(len(ids)), len(ids)))
-            runs = Runs.none()
+            runs, overflowed = Runs.none(), Runs.none()
+            own |= places[level] >= 0
+            own[pool.ids] = True
             if own.any():
-                labels, whole, real, overflowed, offsets, words, wake = run_slots_on(
+                labels, whole, real, over, *written = run_slots_on(
                     events if own.all() else only_keys(events, own)[0], machine, queries, len(self.unit.merged.negs),
                     layout, self.mode, self.unit.width, watermark, *saved,
                 )  # fmt: skip
-                runs = runs_of(ids, offsets, words, wake)
+                runs = runs_of(ids, *written)
                 tables.append(partials_of(self.program, labels, whole, real, layout, self.unit.queries, encoded))
+                overflowed = self._extended(level, saved, over)
+                own = over
             gone = places[level][places[level] >= 0]
             self.changed[level] = self.held[level].ids[gone], runs
             self.held[level] = self.held[level].without(gone).plus(runs)
-            if level + 1 < len(self.layouts):
-                pool = self._pool(level + 1, places[level + 1])
-                own = concerned & (places[level + 1] >= 0)
-                if overflowed.any():
-                    old = Runs(np.arange(len(ids)), *saved, saved[0][1:]).where(overflowed)
-                    starts = self.unit.strategy is Strategy.STARTS
-                    larger = extend_runs(old.offsets, old.words, layout, self.layouts[level + 1], starts)
-                    pool = pool.plus(runs_of(old.ids, *larger, old.wake))
-                    own |= overflowed
         return tables
+
+    def _extended(self, level: int, saved: tuple[Ints, Ints], overflowed: Flags) -> Runs:
+        """What keys that overflowed held before, in the next layout, numbered by their place."""
+        if not overflowed.any():
+            return Runs.none()
+        old = Runs(np.arange(len(overflowed)), *saved, saved[0][1:]).where(overflowed)
+        starts = self.unit.strategy is Strategy.STARTS
+        larger = extend_runs(old.offsets, old.words, self.layouts[level], self.layouts[level + 1], starts)
+        return runs_of(old.ids, *larger, old.wake)
 
     def early(self, encoded: Encoded, keys: Keys) -> list[pa.Table]:
         """What the windows that are still open hold now, as if no further event came; of the keys that the last
@@ -112,12 +122,12 @@ class LiveSlots:
         return tables
 
     def _machine(self, encoded: Encoded) -> tuple[Machine, Queries]:
-        """The machine for these classes of events and its queries, made once for all buckets."""
-        made = self.program.machines
-        key = (self.unit.queries[0].number, tuple(encoded.classes))
-        if key not in made:
-            made[key] = machine_for(self.unit.merged, encoded.classes), queries_table(self.unit.merged)
-        return made[key]
+        """The machine for these classes of events, and its queries; the last one made is kept for all buckets."""
+        number, made = self.unit.queries[0].number, self.program.machines
+        if number not in made or made[number][0] != encoded.classes:
+            machine = machine_for(self.unit.merged, encoded.classes)
+            made[number] = encoded.classes, machine, queries_table(self.unit.merged)
+        return made[number][1:]
 
     def renumber(self, numbers: Ints) -> None:
         """Keys have other numbers now."""
