@@ -13,10 +13,12 @@ from motet.errors import Diagnostic, QueryError
 from motet.model.expression import Expression, attributes
 from motet.model.query import Workload
 from motet.model.validate import problems
+from motet.optimizer.aggregate import sharon
+from motet.optimizer.aggregate.gloria import gloria
+from motet.optimizer.aggregate.gloria.report import GloriaReport
 from motet.optimizer.aggregate.report import SharonReport
-from motet.optimizer.aggregate.sharon import VARIANTS, SharonOptions, optimize
 from motet.plan.compiled import CompiledQuery, compile_query
-from motet.plan.sharing import SharingPlan, share_all
+from motet.plan.sharing import Sharing, share_all
 from motet.plan.units import Unit, plan_units
 from motet.statistics.model import Statistics
 from motet.template.symbols import Symbol
@@ -28,8 +30,10 @@ class Options:
 
     `counts`: 'double' where counts may exceed 64 bits. `windows`: 'panes', 'pairs' or 'stacks' force that strategy
     wherever it is possible. `optimizer`: 'none' runs every query alone, 'prefix' computes equal prefixes once, 'sharon'
-    and its variants look for runs to compute once anywhere; 'auto' computes all that is equal once where that pays.
-    What an optimizer knows of the data are the `statistics`, and it takes at most `budget` seconds.
+    and its variants look for runs to compute once anywhere, 'gloria' and its variants for transitions, repetitions
+    included; 'auto' computes all that is equal once where that pays. What an optimizer knows of the data are the
+    `statistics`, and it takes at most `budget` seconds. `costs`: gloria goes by our kernels ('calibrated') or by the
+    equations of its paper ('printed').
     """
 
     counts: str = "exact"
@@ -37,9 +41,11 @@ class Options:
     optimizer: str = "auto"
     statistics: Statistics | None = None
     budget: float = 10.0
+    costs: str = "calibrated"
 
 
-OPTIMIZERS = ("auto", "prefix", "none", *VARIANTS)
+SEARCHING = (*sharon.VARIANTS, *gloria.VARIANTS)  # those that look for a plan, and go by statistics
+OPTIMIZERS = ("auto", "prefix", "none", *SEARCHING)
 
 
 @dataclass(frozen=True)
@@ -75,8 +81,8 @@ class Program:
     options: Options
     branches: tuple[Branch, ...]
     warnings: tuple[Diagnostic, ...] = field(default=(), compare=False)
-    sharing: SharingPlan | None = None
-    report: SharonReport | None = field(default=None, compare=False)
+    sharing: Sharing | None = None
+    report: SharonReport | GloriaReport | None = field(default=None, compare=False)
 
     @property
     def definitions(self) -> dict[str, Expression]:
@@ -196,7 +202,7 @@ def compile_workload(
     schema: EventSchema,
     options: Options = Options(),  # noqa: B008
     types: Sequence[str] | None = None,
-    sharing: SharingPlan | None = None,
+    sharing: Sharing | None = None,
 ) -> Program:
     """Check a workload against the data's columns (and types, where known) and plan it. Raises `QueryError`.
 
@@ -229,11 +235,14 @@ def compile_workload(
     )
 
 
-def _optimized(queries: Sequence[CompiledQuery], options: Options) -> SharonReport | None:
+def _optimized(queries: Sequence[CompiledQuery], options: Options) -> SharonReport | GloriaReport | None:
     """What the optimizer that was asked for found; None where it looks for nothing."""
-    if options.optimizer not in VARIANTS:
-        return None
-    return optimize(queries, options.statistics, SharonOptions(options.optimizer, options.budget))
+    asked, known = options.optimizer, options.statistics
+    if asked in gloria.VARIANTS:
+        return gloria.optimize(queries, known, gloria.GloriaOptions(asked, options.costs))
+    if asked in sharon.VARIANTS:
+        return sharon.optimize(queries, known, sharon.SharonOptions(asked, options.budget))
+    return None
 
 
 def _branch(
@@ -242,7 +251,7 @@ def _branch(
     schema: EventSchema,
     definitions: Mapping[str, Expression],
     options: Options,
-    sharing: SharingPlan | None,
+    sharing: Sharing | None,
 ) -> Branch:
     windows = "slots" if options.windows == "auto" and options.optimizer == "prefix" else options.windows
     colours = share_all if sharing is None else sharing.colours()

@@ -9,10 +9,13 @@ from typing import Any
 from motet.engine import Program
 from motet.errors import MotetError
 from motet.explain.describe import describe
+from motet.explain.gloria import gloria_mermaid
 from motet.explain.sharing import sharing_lines, sharon_mermaid
 from motet.explain.words import count
 from motet.language.printer import window_text
 from motet.model.window import TimeWindow
+from motet.optimizer.aggregate.gloria.report import GloriaReport
+from motet.optimizer.aggregate.report import SharonReport
 
 
 def plan_json(program: Program, counts: Mapping[str, int] | None = None) -> str:
@@ -26,10 +29,14 @@ def plan_text(program: Program, counts: Mapping[str, int] | None = None) -> str:
 
 
 def plan_mermaid(program: Program) -> str:
-    """The graph that the optimizer searched, for Mermaid to draw."""
-    if program.report is None:
-        raise MotetError("only a plan of --optimizer sharon, or a variant of it, has a graph to draw")
-    return sharon_mermaid(program.report, [query.name for query in program.workload.queries])
+    """The graph that the optimizer searched, or the template with its plan, for Mermaid to draw."""
+    names = [query.name for query in program.workload.queries]
+    match program.report:
+        case SharonReport() as report:
+            return sharon_mermaid(report, names)
+        case GloriaReport() as report:
+            return gloria_mermaid(report, names)
+    raise MotetError("only a plan of --optimizer sharon or gloria, or a variant of them, has a graph to draw")
 
 
 def plan_lines(plan: dict[str, Any]) -> Iterator[str]:

@@ -1,0 +1,245 @@
+"""The GLORIA graph: pools of nodes, grown from the beginnings of queries to their ends, and pruned as it grows.
+
+Growing goes pool by pool and keeps, for each choice of nodes of the pools that are still to be followed up, the way to
+it that weighs least (the edge pruning principle). Where all pools have one successor that is one node at a time, with
+the distance of equation 22. Where queries part, the node of the pool at which they do so stays part of the choice until
+all its successors are there: only then can two ways be compared, and only so is the least weight found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from motet.optimizer.aggregate.gloria.nodes import Node, Weights, arrival, generate, generate_by_principles, greedy_node
+from motet.optimizer.aggregate.gloria.template import Pool, Template
+
+Path = dict[int, Node]  # by number of a pool
+
+# Choices that are kept at once: with more the ones that weigh least so far go on, and the best path may be lost.
+MOST_CHOICES = 64
+MOST_UNPRUNED = 4096
+
+
+@dataclass(slots=True)
+class Generated:
+    """A node of a pool, its distance from the starts (equation 22; that of a repeated stretch includes it, equation
+    24), and what became of it.
+    """
+
+    node: Node
+    distance: float
+    pruned: bool = False
+
+
+@dataclass
+class GloriaGraph:
+    """Pools with the nodes generated in them, and the path of least weight found while it grew.
+
+    `complete`: whatever was left out cannot be on a path that weighs less.
+    """
+
+    template: Template
+    pools: list[list[Generated]]
+    path: Path
+    weight: float
+    complete: bool
+
+    def kept(self, pool: int) -> list[Node]:
+        """The nodes of a pool that were not pruned."""
+        return [generated.node for generated in self.pools[pool] if not generated.pruned]
+
+    @property
+    def nodes(self) -> int:
+        return sum(map(len, self.pools))
+
+
+_Way = tuple[int, Node, tuple["_Way", ...]]  # the pool that was last, its node, and how the choices before came about
+
+
+@dataclass(slots=True)
+class _Choices:
+    """For each choice of nodes of the pools in `scope` the least weight of all pools up to there, and the way."""
+
+    scope: tuple[int, ...]
+    entries: dict[tuple[Node, ...], tuple[float, tuple[_Way, ...]]]
+
+    def without(self, done: Sequence[int]) -> _Choices:
+        """The best way to each choice of the other pools."""
+        if not any(pool in done for pool in self.scope):
+            return self
+        left = [at for at, pool in enumerate(self.scope) if pool not in done]
+        entries: dict[tuple[Node, ...], tuple[float, tuple[_Way, ...]]] = {}
+        for key, entry in self.entries.items():
+            short = tuple(key[at] for at in left)
+            known = entries.get(short)
+            if known is None or entry[0] < known[0]:
+                entries[short] = entry
+        return _Choices(tuple(self.scope[at] for at in left), entries)
+
+
+@dataclass
+class _Growth:
+    """One run over the pools of a template."""
+
+    template: Template
+    weights: Weights
+    prune: bool
+    greedy: bool
+    by_principles: bool
+    most: int
+    complete: bool = True
+    pools: list[list[Generated]] = field(default_factory=list)
+    open: dict[int, _Choices] = field(default_factory=dict)  # by pool in its scope
+    waiting: list[int] = field(default_factory=list)  # by pool: how many successors are still to come
+    done: list[_Choices] = field(default_factory=list)
+
+    def run(self) -> GloriaGraph:
+        self.waiting = [len(pool.after) for pool in self.template.pools]
+        for pool in self.template.pools:
+            self._add(pool)
+        weight, path = 0.0, {}
+        for choices in self.done:
+            best, ways = choices.entries[()]
+            weight += best
+            path.update(_walk(ways))
+        return GloriaGraph(self.template, self.pools, path, weight, self.complete)
+
+    def _add(self, pool: Pool) -> None:
+        before = self._joined(pool)
+        places = [before.scope.index(number) for number in pool.before]
+        known: dict[tuple[Node, ...], list[tuple[Node, float]]] = {}
+        start = self.weights.start(pool)
+        entries: dict[tuple[Node, ...], tuple[float, tuple[_Way, ...]]] = {}
+        for key, (weight, ways) in before.entries.items():
+            preceding = tuple(key[place] for place in places)
+            if preceding not in known:
+                known[preceding] = self._onward(pool, preceding)
+            for node, more in known[preceding]:
+                entries[(*key, node)] = (weight + start + more, ((pool.number, node, ways),))
+        for number in pool.before:
+            self.waiting[number] -= 1
+        finished = [number for number in before.scope if not self.waiting[number]]
+        choices = _Choices((*before.scope, pool.number), entries).without(finished)
+        generated = self._generated(pool, choices)
+        if self.prune:
+            self._prune(pool, choices)
+        self._limit(choices)
+        left = {key[-1] for key in choices.entries}
+        for each in generated:
+            each.pruned = each.node not in left
+        self.pools.append(generated)
+        if not pool.after:
+            choices = choices.without([pool.number])
+        if not choices.scope:
+            self.done.append(choices)
+        for number in choices.scope:
+            self.open[number] = choices
+
+    def _joined(self, pool: Pool) -> _Choices:
+        """What is open before a pool, as one."""
+        tables = {id(self.open[number]): self.open[number] for number in pool.before}
+        joined = _Choices((), {(): (0.0, ())})
+        for table in tables.values():
+            joined = _Choices(
+                (*joined.scope, *table.scope),
+                {
+                    (*key, *other): (weight + more, (*ways, *others))
+                    for key, (weight, ways) in joined.entries.items()
+                    for other, (more, others) in table.entries.items()
+                },
+            )
+        self._limit(joined)
+        return joined
+
+    def _onward(self, pool: Pool, preceding: tuple[Node, ...]) -> list[tuple[Node, float]]:
+        """The nodes that these lead to, with the weights of the edges and of the node."""
+        before = [(self.template.pools[number], node) for number, node in zip(pool.before, preceding, strict=True)]
+        coming = arrival(pool, before)
+        if self.greedy:
+            nodes = [greedy_node(pool, coming)]
+        elif pool.queries.bit_count() == 1:
+            nodes = [()]
+        elif self.by_principles:
+            nodes = generate_by_principles(pool, coming)
+        else:
+            nodes, complete = generate(pool, coming)
+            self.complete &= complete
+        edge = self.weights.edge
+        return [
+            (node, self.weights.node(pool, node) + sum(edge(one, own, pool, node) for one, own in before))
+            for node in nodes
+        ]
+
+    def _generated(self, pool: Pool, choices: _Choices) -> list[Generated]:
+        least: dict[Node, float] = {}
+        for key, (weight, _) in choices.entries.items():
+            least[key[-1]] = min(weight, least.get(key[-1], weight))
+        beyond = self.weights.ends if pool.repeated else self.weights.node
+        return [Generated(node, weight - beyond(pool, node)) for node, weight in least.items()]
+
+    def _prune(self, pool: Pool, choices: _Choices) -> None:
+        """The node pruning principle: of comparable choices, those with the same Q-sets, one that weighs no more up to
+        here and whose snapshots are a smaller burden everywhere makes the other needless.
+
+        Weights include the transitions of the pool: an event that is a snapshot itself has an expression of one term,
+        so that for one transition even snapshots of a frequent type come cheap.
+        """
+        alike: dict[tuple[tuple[int, ...], ...], list[tuple[Node, ...]]] = {}
+        for key in choices.entries:
+            alike.setdefault(tuple(tuple(queries for queries, _ in node) for node in key), []).append(key)
+        burden = self.weights.costs.burden
+        for keys in alike.values():
+            if len(keys) == 1:
+                continue
+            ranked = sorted(
+                (choices.entries[key][0], [burden(*qset) for node in key for qset in node], key) for key in keys
+            )
+            kept: list[list[float]] = []
+            for _, burdens, key in ranked:
+                if any(all(map(float.__le__, other, burdens)) for other in kept):
+                    del choices.entries[key]
+                else:
+                    kept.append(burdens)
+
+    def _limit(self, choices: _Choices) -> None:
+        """Keep the choices that weigh least, where there are too many."""
+        if len(choices.entries) > self.most:
+            self.complete = False
+            ranked = sorted(choices.entries.items(), key=lambda entry: entry[1][0])
+            choices.entries = dict(ranked[: self.most])
+
+
+def _walk(ways: Sequence[_Way]) -> Path:
+    path: Path = {}
+    waiting = list(ways)
+    while waiting:
+        pool, node, before = waiting.pop()
+        path[pool] = node
+        waiting += before
+    return path
+
+
+def grow(
+    template: Template,
+    weights: Weights,
+    prune: bool = True,
+    greedy: bool = False,
+    by_principles: bool = False,
+    most: int | None = None,
+) -> GloriaGraph:
+    """The graph of a template: with one node in each pool where `greedy`, with those of the paper's principles alone or
+    with all that can matter. `most` choices are kept at once.
+    """
+    most = most or (MOST_CHOICES if prune else MOST_UNPRUNED)
+    return _Growth(template, weights, prune, greedy, by_principles, most).run()
+
+
+def weight_of(template: Template, weights: Weights, path: Path) -> float:
+    """What a path weighs: the sum of its nodes and edges."""
+    total = 0.0
+    for pool in template.pools:
+        total += weights.start(pool) + weights.node(pool, path[pool.number])
+        for number in pool.before:
+            total += weights.edge(template.pools[number], path[number], pool, path[pool.number])
+    return total
