@@ -3,15 +3,25 @@
 Growing goes pool by pool and keeps, for each choice of nodes of the pools that are still to be followed up, the way to
 it that weighs least (the edge pruning principle). Where all pools have one successor that is one node at a time, with
 the distance of equation 22. Where queries part, the node of the pool at which they do so stays part of the choice until
-all its successors are there: only then can two ways be compared, and only so is the least weight found.
+all its successors are there, as far as it concerns queries still to come: only then can two ways be compared, and only
+so is the least weight found.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
-from motet.optimizer.aggregate.gloria.nodes import Node, Weights, arrival, generate, generate_by_principles, greedy_node
+from motet.optimizer.aggregate.gloria.nodes import (
+    Node,
+    Weights,
+    arrival,
+    generate,
+    generate_by_principles,
+    greedy_node,
+    narrowed,
+)
 from motet.optimizer.aggregate.gloria.template import Pool, Template
 
 Path = dict[int, Node]  # by number of a pool
@@ -64,18 +74,35 @@ class _Choices:
     scope: tuple[int, ...]
     entries: dict[tuple[Node, ...], tuple[float, tuple[_Way, ...]]]
 
-    def without(self, done: Sequence[int]) -> _Choices:
-        """The best way to each choice of the other pools."""
-        if not any(pool in done for pool in self.scope):
-            return self
-        left = [at for at, pool in enumerate(self.scope) if pool not in done]
+    def narrowed(self, changed: Mapping[int, int]) -> _Choices:
+        """The best way to each choice that still matters: of some pools only what these queries do; nothing of those
+        without any.
+        """
+        left = [at for at, pool in enumerate(self.scope) if changed.get(pool, -1)]
+        narrow = [(place, changed[self.scope[at]]) for place, at in enumerate(left) if self.scope[at] in changed]
+        seen: dict[tuple[Node, int], Node] = {}
         entries: dict[tuple[Node, ...], tuple[float, tuple[_Way, ...]]] = {}
         for key, entry in self.entries.items():
-            short = tuple(key[at] for at in left)
-            known = entries.get(short)
+            short = [key[at] for at in left]
+            for place, queries in narrow:
+                whole = short[place], queries
+                if whole not in seen:
+                    seen[whole] = narrowed(*whole)
+                short[place] = seen[whole]
+            found = tuple(short)
+            known = entries.get(found)
             if known is None or entry[0] < known[0]:
-                entries[short] = entry
+                entries[found] = entry
         return _Choices(tuple(self.scope[at] for at in left), entries)
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """The queries of a node's Q-sets, the burdens of their snapshots, and how small those can be to begin with."""
+
+    sets: tuple[int, ...]
+    burdens: tuple[float, ...]
+    at_least: tuple[float, ...]
 
 
 @dataclass
@@ -91,11 +118,11 @@ class _Growth:
     complete: bool = True
     pools: list[list[Generated]] = field(default_factory=list)
     open: dict[int, _Choices] = field(default_factory=dict)  # by pool in its scope
-    waiting: list[int] = field(default_factory=list)  # by pool: how many successors are still to come
+    waiting: list[int] = field(default_factory=list)  # by pool: the queries whose next pool is still to come
     done: list[_Choices] = field(default_factory=list)
 
     def run(self) -> GloriaGraph:
-        self.waiting = [len(pool.after) for pool in self.template.pools]
+        self.waiting = [pool.queries & ~pool.ends for pool in self.template.pools]
         for pool in self.template.pools:
             self._add(pool)
         weight, path = 0.0, {}
@@ -118,19 +145,18 @@ class _Growth:
             for node, more in known[preceding]:
                 entries[(*key, node)] = (weight + start + more, ((pool.number, node, ways),))
         for number in pool.before:
-            self.waiting[number] -= 1
-        finished = [number for number in before.scope if not self.waiting[number]]
-        choices = _Choices((*before.scope, pool.number), entries).without(finished)
+            self.waiting[number] &= ~pool.queries
+        choices = _Choices((*before.scope, pool.number), entries)
+        choices = choices.narrowed({number: self.waiting[number] for number in pool.before})
         generated = self._generated(pool, choices)
         if self.prune:
-            self._prune(pool, choices)
+            self._prune(choices)
         self._limit(choices)
         left = {key[-1] for key in choices.entries}
         for each in generated:
             each.pruned = each.node not in left
         self.pools.append(generated)
-        if not pool.after:
-            choices = choices.without([pool.number])
+        choices = choices.narrowed({pool.number: self.waiting[pool.number]})
         if not choices.scope:
             self.done.append(choices)
         for number in choices.scope:
@@ -178,7 +204,7 @@ class _Growth:
         beyond = self.weights.ends if pool.repeated else self.weights.node
         return [Generated(node, weight - beyond(pool, node)) for node, weight in least.items()]
 
-    def _prune(self, pool: Pool, choices: _Choices) -> None:
+    def _prune(self, choices: _Choices) -> None:
         """The node pruning principle: of comparable choices, those with the same Q-sets, one that weighs no more up to
         here and whose snapshots are a smaller burden everywhere makes the other needless.
 
@@ -186,21 +212,34 @@ class _Growth:
         so that for one transition even snapshots of a frequent type come cheap.
         """
         alike: dict[tuple[tuple[int, ...], ...], list[tuple[Node, ...]]] = {}
+        exits = [self.template.pools[number].exit for number in choices.scope]
+        nodes = [set(column) for column in zip(*choices.entries, strict=True)]
+        judged = [{node: self._judged(node, exit) for node in own} for own, exit in zip(nodes, exits, strict=True)]
+        # Pools of which all choices have the same node tell no two of them apart.
+        varied = [at for at, own in enumerate(nodes) if len(own) > 1]
         for key in choices.entries:
-            alike.setdefault(tuple(tuple(queries for queries, _ in node) for node in key), []).append(key)
-        burden = self.weights.costs.burden
+            alike.setdefault(tuple(judged[at][key[at]].sets for at in varied), []).append(key)
         for keys in alike.values():
             if len(keys) == 1:
                 continue
-            ranked = sorted(
-                (choices.entries[key][0], [burden(*qset) for node in key for qset in node], key) for key in keys
-            )
             kept: list[list[float]] = []
-            for _, burdens, key in ranked:
-                if any(all(map(float.__le__, other, burdens)) for other in kept):
+            for key in sorted(keys, key=lambda key: choices.entries[key][0]):
+                at_least = [least for at in varied for least in judged[at][key[at]].at_least]
+                if any(all(map(float.__le__, other, at_least)) for other in kept):
                     del choices.entries[key]
                 else:
-                    kept.append(burdens)
+                    kept.append([burden for at in varied for burden in judged[at][key[at]].burdens])
+
+    def _judged(self, node: Node, exit: int) -> _Judged:
+        burdens = tuple(self.weights.costs.burden(*qset) for qset in node)
+        if self.by_principles:
+            at_least = burdens
+        else:
+            # Where a repetition ends with the snapshots themselves, the next transition comes cheap with them.
+            at_least = tuple(
+                -inf if snapshot == exit else burden for burden, (_, snapshot) in zip(burdens, node, strict=True)
+            )
+        return _Judged(tuple(queries for queries, _ in node), burdens, at_least)
 
     def _limit(self, choices: _Choices) -> None:
         """Keep the choices that weigh least, where there are too many."""

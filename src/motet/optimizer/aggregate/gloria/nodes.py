@@ -134,6 +134,11 @@ def _put(found: dict[Node, None], pool: Pool, coming: Arrival, staying: Sequence
             found[tuple(sorted((*reused, (merged, snapshot))))] = None
 
 
+def narrowed(node: Node, queries: int) -> Node:
+    """What a node says of some queries."""
+    return tuple(sorted((own & queries, snapshot) for own, snapshot in node if own & queries))
+
+
 def greedy_node(pool: Pool, coming: Arrival) -> Node:
     """The one node of the greedy variant: every Q-set is reused, and what comes as values is shared if it can be."""
     reused = coming.shared

@@ -208,14 +208,28 @@ class _Builder:
         )
 
     def _order(self) -> list[Hashable]:
-        """Pools after those before them; one that just became ready comes next, so that branches are soon done."""
-        waits = Counter(other for others in self.onward.values() for other in others)
+        """Pools after those before them, and such that soon after a pool all its successors come: the next is always
+        one after which as few as possible are waiting for more, and of these the one that became ready last.
+        """
         keys = list(dict.fromkeys(stretch.key for stretches in self.stretches for stretch in stretches))
+        before: dict[Hashable, list[Hashable]] = {key: [] for key in keys}
+        for key, others in self.onward.items():
+            for other in others:
+                before[other].append(key)
+        waits = {key: len(found) for key, found in before.items()}
+        to_come = {key: len(self.onward.get(key, ())) for key in keys}
         ready = [key for key in reversed(keys) if not waits[key]]
         order: list[Hashable] = []
+
+        def still_open(key: Hashable) -> int:
+            return bool(to_come[key]) - sum(to_come[other] == 1 for other in before[key])
+
         while ready:
-            key = ready.pop()
+            at = min(range(len(ready)), key=lambda at: (still_open(ready[at]), -at))
+            key = ready.pop(at)
             order.append(key)
+            for other in before[key]:
+                to_come[other] -= 1
             for other in self.onward.get(key, ()):
                 waits[other] -= 1
                 if not waits[other]:
