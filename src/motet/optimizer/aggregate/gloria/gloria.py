@@ -21,6 +21,12 @@ from motet.statistics.model import Statistics
 GLORIA, GREEDY, UNPRUNED = "gloria", "gloria-greedy", "gloria-noprune"
 VARIANTS = (GLORIA, GREEDY, UNPRUNED)
 
+MOST_QUERIES = 4  # of a template for all nodes to be looked at that can be on a best path
+# Choices that are kept at once, over all pools of a template and in one; without pruning, hardly any limit.
+MOST_CHOICES = 4_000
+FEWEST_CHOICES = 40
+MOST_UNPRUNED = 100_000
+
 
 @dataclass(frozen=True, slots=True)
 class GloriaOptions:
@@ -48,12 +54,8 @@ def optimize(
     excluded |= {sequence.number: "its pattern has no transition" for sequence in sequences if _is_point(sequence)}
     templates = templates_of(sequence for sequence in sequences if not _is_point(sequence))
     built = time.perf_counter()
-    prune, greedy = options.variant != UNPRUNED, options.variant == GREEDY
     weighed = [Weights(COSTS[options.costs](template, rates)) for template in templates]
-    graphs = tuple(
-        grow(template, weights, prune, greedy, options.by_principles)
-        for template, weights in zip(templates, weighed, strict=True)
-    )
+    graphs = tuple(_grown(template, weights, options) for template, weights in zip(templates, weighed, strict=True))
     searched = time.perf_counter()
     report = _report(options, graphs, [(graph.weight, graph.path) for graph in graphs], weighed)
     return replace(
@@ -62,6 +64,29 @@ def optimize(
         excluded=excluded,
         seconds={"template": built - began, "graph": searched - built, "plan": time.perf_counter() - searched},
     )
+
+
+def _grown(template: Template, weights: Weights, options: GloriaOptions) -> GloriaGraph:
+    """The graph of a template: with the nodes of the paper's principles, and where there are few queries with all that
+    can be on a best path.
+    """
+    prune = options.variant != UNPRUNED
+    if options.variant == GREEDY:
+        return grow(template, weights, greedy=True)
+    most = max(FEWEST_CHOICES, MOST_CHOICES // len(template.pools)) if prune else MOST_UNPRUNED
+    if len(template.queries) <= MOST_QUERIES and not options.by_principles:
+        graph = grow(template, weights, prune, most=most)
+        if graph.complete:
+            return graph
+    graph = grow(template, weights, prune, by_principles=True, most=most)
+    # Choices were left aside only if there were too many; what is sure to be there must not be lost for that.
+    apart = unshared(template)
+    reused = grow(template, weights, greedy=True)
+    weight, path = min(
+        ((graph.weight, graph.path), (reused.weight, reused.path), (weight_of(template, weights, apart), apart)),
+        key=lambda found: found[0],
+    )
+    return replace(graph, weight=weight, path=path, complete=False)
 
 
 def reweigh(report: GloriaReport, queries: Sequence[CompiledQuery], statistics: Statistics) -> GloriaReport:
@@ -91,8 +116,6 @@ def _report(
     pairs = list(zip(templates, weighed, strict=True))
     apart = sum(weight_of(template, weights, unshared(template)) for template, weights in pairs)
     greedy = sum(grow(template, weights, greedy=True).weight for template, weights in pairs)
-    # The greedy plan may cost more than to share nothing; a search that was cut short may end there too.
-    exact = options.variant != GREEDY
     paths = [path for _, path in found]
     weight = sum(weight for weight, _ in found)
     graphs = tuple(replace(graph, path=path, weight=own) for graph, (own, path) in zip(graphs, found, strict=True))
@@ -101,7 +124,7 @@ def _report(
         costs=options.costs,
         plan=plan_of(templates, paths),
         weight=weight,
-        complete=exact and not options.by_principles and all(graph.complete for graph in graphs),
+        complete=options.variant != GREEDY and all(graph.complete for graph in graphs),
         graphs=graphs,
         alternatives={"not shared": apart, "greedy": greedy},
     )

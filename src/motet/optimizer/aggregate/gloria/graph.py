@@ -26,10 +26,6 @@ from motet.optimizer.aggregate.gloria.template import Pool, Template
 
 Path = dict[int, Node]  # by number of a pool
 
-# Choices that are kept at once: with more the ones that weigh least so far go on, and the best path may be lost.
-MOST_CHOICES = 64
-MOST_UNPRUNED = 4096
-
 
 @dataclass(slots=True)
 class Generated:
@@ -147,7 +143,7 @@ class _Growth:
         for number in pool.before:
             self.waiting[number] &= ~pool.queries
         choices = _Choices((*before.scope, pool.number), entries)
-        choices = choices.narrowed({number: self.waiting[number] for number in pool.before})
+        choices = choices.narrowed(self._concerned(pool.before))
         generated = self._generated(pool, choices)
         if self.prune:
             self._prune(choices)
@@ -156,11 +152,15 @@ class _Growth:
         for each in generated:
             each.pruned = each.node not in left
         self.pools.append(generated)
-        choices = choices.narrowed({pool.number: self.waiting[pool.number]})
+        choices = choices.narrowed(self._concerned([pool.number]))
         if not choices.scope:
             self.done.append(choices)
         for number in choices.scope:
             self.open[number] = choices
+
+    def _concerned(self, pools: Sequence[int]) -> dict[int, int]:
+        """Of these pools the queries whose choices still matter: without pruning all, until none does."""
+        return {number: self.waiting[number] for number in pools if self.prune or not self.waiting[number]}
 
     def _joined(self, pool: Pool) -> _Choices:
         """What is open before a pool, as one."""
@@ -188,6 +188,7 @@ class _Growth:
             nodes = [()]
         elif self.by_principles:
             nodes = generate_by_principles(pool, coming)
+            self.complete = False
         else:
             nodes, complete = generate(pool, coming)
             self.complete &= complete
@@ -265,12 +266,12 @@ def grow(
     prune: bool = True,
     greedy: bool = False,
     by_principles: bool = False,
-    most: int | None = None,
+    most: int = 100_000,
 ) -> GloriaGraph:
     """The graph of a template: with one node in each pool where `greedy`, with those of the paper's principles alone or
-    with all that can matter. `most` choices are kept at once.
+    with all that can matter. At most so many choices are kept at once: of more, those go on that weigh least so far,
+    and the best path may be lost.
     """
-    most = most or (MOST_CHOICES if prune else MOST_UNPRUNED)
     return _Growth(template, weights, prune, greedy, by_principles, most).run()
 
 

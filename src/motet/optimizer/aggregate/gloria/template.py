@@ -76,10 +76,10 @@ class Template:
 
 
 def templates_of(sequences: Iterable[RepeatedSequence]) -> list[Template]:
-    """The templates of a workload: one for each kind of query.
+    """The templates of a workload: one for all queries of a kind that are connected by common transitions.
 
-    Where the transitions of some queries would lead in a circle (A, B, C and B, C, A and C, A, B) some are put into a
-    template of their own, since pools have to be looked at one after another.
+    Where transitions would lead in a circle (A, B, C and B, C, A and C, A, B) some queries are put into a template of
+    their own, since pools have to be looked at one after another.
     """
     layers: dict[tuple[object, ...], list[_Builder]] = {}
     numbers: dict[Hashable, int] = {}
@@ -90,7 +90,8 @@ def templates_of(sequences: Iterable[RepeatedSequence]) -> list[Template]:
         if not any(builder.add(sequence, keys, stretches) for builder in builders):
             builders.append(_Builder())
             builders[-1].add(sequence, keys, stretches)
-    return [builder.build() for builders in layers.values() for builder in builders]
+    whole = (builder for builders in layers.values() for builder in builders)
+    return [part.build() for builder in whole for part in builder.parts()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +155,26 @@ class _Builder:
             seen.update(more)
             waiting += more
         return False
+
+    def parts(self) -> list[_Builder]:
+        """The queries here, those that have no pool in common apart."""
+        part = list(range(len(self.sequences)))
+        owner: dict[Hashable, int] = {}
+
+        def root(at: int) -> int:
+            while part[at] != at:
+                part[at] = at = part[part[at]]
+            return at
+
+        for at, stretches in enumerate(self.stretches):
+            for stretch in stretches:
+                part[root(at)] = root(owner.setdefault(stretch.key, at))
+        keys = {number: key for key, number in self.numbers.items()}
+        found: dict[int, _Builder] = {}
+        for at, sequence in enumerate(self.sequences):
+            own = found.setdefault(root(at), _Builder())
+            own.add(sequence, [keys[state] for state in self.states[at]], self.stretches[at])
+        return list(found.values())
 
     def build(self) -> Template:
         order = self._order()
