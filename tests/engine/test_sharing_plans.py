@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import pyarrow as pa
 import pytest
@@ -20,7 +21,7 @@ from motet.plan.compiled import CompiledQuery
 from motet.plan.repeats import repeated_sequences
 from motet.plan.sequences import plain_sequences
 from motet.plan.sharing import Segment, Sharing, SharingPlan, TransitionPlan
-from motet.plan.units import Strategy
+from motet.plan.units import Strategy, estimated_cost
 from motet.reference.tables import run_table as enumerate_table
 from motet.testing import assert_same_results
 
@@ -115,10 +116,10 @@ def test_no_optimizer_changes_a_result(optimizer: str, workload: Workload, table
 
 
 @st.composite
-def repetitions(draw: st.DrawFn) -> Workload:
+def repetitions(draw: st.DrawFn, windows: Sequence[str] = ()) -> Workload:
     """Sequences with flat and nested repetitions, many of them common, of different windows, groups and aggregates."""
     parts = ["A", "B", "C", "D", "A+", "B+", "SEQ(A, B)+", "SEQ(A, B)+", "SEQ(C, SEQ(A, B)+)+"]
-    windows = draw(st.sampled_from([["6 s SLIDE 2 s"], ["6 s SLIDE 2 s", "4 s SLIDE 2 s", "9 s SLIDE 3 s"]]))
+    windows = windows or draw(st.sampled_from([["6 s SLIDE 2 s"], ["6 s SLIDE 2 s", "4 s SLIDE 2 s", "9 s SLIDE 3 s"]]))
     texts = []
     for number in range(draw(st.integers(2, 4))):
         chosen = draw(st.lists(st.sampled_from(parts), min_size=1, max_size=3))
@@ -245,3 +246,15 @@ def test_three_parts_are_connected() -> None:
     assert counts(workload, plan, stream) == counts(workload, SharingPlan(), stream)
     # One (A, B, C), four (D, E), four (F, G).
     assert counts(workload, plan, stream)["q1", 0] == 1 * 4 * 4
+
+
+WINDOWS = ("6 s SLIDE 2 s", "4 s SLIDE 2 s", "9 s SLIDE 3 s", "60 s SLIDE 1 s", "600 s SLIDE 1 s", "10 s")
+
+
+@given(workload=repetitions(WINDOWS) | sequences())
+def test_left_to_itself_the_engine_takes_a_plan_that_no_other_undercuts(workload: Workload) -> None:
+    (auto, *others) = (program_of(workload, None, optimizer=name) for name in OPTIMIZERS)
+    for other in others:
+        for left, asked in zip(auto.branches, other.branches, strict=True):
+            assert left.estimates[left.chosen] <= asked.estimates[asked.chosen] + 1e-9
+            assert estimated_cost(asked.units) == asked.estimates[asked.chosen]

@@ -18,8 +18,8 @@ from motet.optimizer.aggregate.gloria import gloria
 from motet.optimizer.aggregate.gloria.report import GloriaReport
 from motet.optimizer.aggregate.report import SharonReport
 from motet.plan.compiled import CompiledQuery, compile_query
-from motet.plan.sharing import Sharing, share_all
-from motet.plan.units import Unit, plan_units
+from motet.plan.sharing import Sharing
+from motet.plan.units import Merger, Unit, estimated_cost, plan_units
 from motet.statistics.model import Statistics
 from motet.template.symbols import Symbol
 
@@ -45,12 +45,16 @@ class Options:
 
 
 SEARCHING = (*sharon.VARIANTS, *gloria.VARIANTS)  # those that look for a plan, and go by statistics
+ALL = "all"  # the plan that computes once whatever is equal
 OPTIMIZERS = ("auto", "prefix", "none", *SEARCHING)
 
 
 @dataclass(frozen=True)
 class Branch:
-    """The queries that agree on their partition attributes; their events are ordered once for all."""
+    """The queries that agree on their partition attributes; their events are ordered once for all.
+
+    `estimates` are the costs of the plans that were compared, by name, and `chosen` the one that is run.
+    """
 
     partition: tuple[str, ...]
     units: tuple[Unit, ...]
@@ -58,6 +62,8 @@ class Branch:
     types: frozenset[str] | None
     halo: int | None
     ranked: bool
+    chosen: str = ALL
+    estimates: Mapping[str, float] = field(default_factory=dict, compare=False)
 
     @property
     def queries(self) -> tuple[CompiledQuery, ...]:
@@ -253,9 +259,8 @@ def _branch(
     options: Options,
     sharing: Sharing | None,
 ) -> Branch:
-    windows = "slots" if options.windows == "auto" and options.optimizer == "prefix" else options.windows
-    colours = share_all if sharing is None else sharing.colours()
-    units = plan_units(queries, windows, options.optimizer != "none", colours)
+    plans, chosen = _plans(queries, options, sharing)
+    units = plans[chosen]
     symbols = {symbol for unit in units for symbol in unit.merged.symbols}
     ranked = any(compiled.span.ranked for compiled in queries)
     defined = {symbol.type for symbol in symbols if symbol.type in definitions}
@@ -271,8 +276,32 @@ def _branch(
         columns=tuple(columns),
         types=None if ranked or defined else frozenset(symbol.type for symbol in symbols),
         halo=_halo(queries),
+        chosen=chosen,
+        estimates={name: estimated_cost(plan) for name, plan in plans.items()},
         ranked=ranked,
     )
+
+
+def _plans(
+    queries: Sequence[CompiledQuery], options: Options, sharing: Sharing | None
+) -> tuple[dict[str, tuple[Unit, ...]], str]:
+    """The plans for a branch, by name, and the name of the one to run: that which was asked for, or the cheapest.
+
+    Where all that is equal is computed once, nothing is left to be saved by sharing less of it: no plan of an optimizer
+    costs less, so none has to be looked for.
+    """
+    windows, merge = options.windows, Merger()
+    plans = {
+        ALL: plan_units(queries, windows, merge=merge),
+        "prefix": plan_units(queries, "slots" if windows == "auto" else windows, merge=merge),
+        "none": plan_units(queries, windows, share=False, merge=merge),
+    }
+    if sharing is not None:
+        name = options.optimizer if options.optimizer in SEARCHING else "given"
+        return {name: plan_units(queries, windows, colours=sharing.colours(), merge=merge), **plans}, name
+    if options.optimizer in plans:
+        return plans, options.optimizer
+    return plans, min(plans, key=lambda name: estimated_cost(plans[name]))
 
 
 def _halo(queries: Sequence[CompiledQuery]) -> int | None:
