@@ -34,14 +34,15 @@ RETURNS = ("COUNT(*)", "COUNT(*)", "COUNT(*)", "SUM({last}.price)", "AVG({last}.
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How a workload is drawn: the part of Kleene queries, the length and nesting of what they repeat, and whether
-    windows, aggregates and predicates differ.
+    """How a workload is drawn: the part of Kleene queries, the length and nesting of what they repeat, whether windows,
+    aggregates and predicates differ, and whether there are groups.
     """
 
     kleene: float = 0.0
     repeated: int = 2
     nested: bool = False
     mixed: bool = True
+    grouped: bool = True
 
 
 def types_of(group: int) -> list[str]:
@@ -78,7 +79,25 @@ def query(number: int, group: int, shape: Shape, rng: np.random.Generator) -> st
     window = WINDOWS[int(rng.integers(len(WINDOWS)))] if shape.mixed else WINDOWS[-1]
     where = "WHERE last.price > 20\n" if shape.mixed and rng.random() < 0.2 else ""
     pattern = f"SEQ({', '.join((*others, f'{end} last'))})"
-    return f"QUERY q{number}\nRETURN {returns.format(last='last')}\nPATTERN {pattern}\n{where}GROUP BY sector\n{window}"
+    group = "GROUP BY sector\n" if shape.grouped else ""
+    return f"QUERY q{number}\nRETURN {returns.format(last='last')}\nPATTERN {pattern}\n{where}{group}{window}"
+
+
+def bursty(queries: int, share_complex: float, seed: int = 5) -> Workload:
+    """Gloria against HAMLET (section 8): `SEQ(A, B+, C)` with one B for all, and flat Kleene queries of length 8 with
+    predicates of their own.
+    """
+    rng = np.random.default_rng(seed)
+    texts = []
+    for number in range(queries):
+        if rng.random() < share_complex:
+            run = [f"C{at}" for at in range(8)]
+            pattern = f"SEQ({run[0]}, SEQ({', '.join(run[1:7])})+, {run[7]} last)"
+            where = f"WHERE last.price > {int(rng.integers(1, 6)) * 10}\n"
+        else:
+            pattern, where = f"SEQ(C{int(rng.integers(8, 12))}, C12+, C{int(rng.integers(13, 17))})", ""
+        texts.append(f"QUERY q{number}\nRETURN COUNT(*)\nPATTERN {pattern}\n{where}GROUP BY sector\n{WINDOWS[1]}")
+    return parse("\n\n".join(texts))
 
 
 def companies(groups: int, repeated: int) -> list[str]:
@@ -88,15 +107,19 @@ def companies(groups: int, repeated: int) -> list[str]:
     ]
 
 
-def stock(events: int, names: list[str], per_minute: int = 2_000, sectors: int = 12, seed: int = 7) -> pa.Table:
-    """Prices by the minute, of all companies alike often."""
+def stock(
+    events: int, names: list[str], per_minute: int = 2_000, sectors: int = 12, burst: int = 1, seed: int = 7
+) -> pa.Table:
+    """Prices by the minute, of all companies alike often; so many of one company and sector in a row."""
     rng = np.random.default_rng(seed)
-    kind = rng.integers(0, len(names), events)
+    bursts = -(-events // burst)
+    kind = np.repeat(rng.integers(0, len(names), bursts), burst)[:events]
+    sector = np.repeat(rng.integers(0, sectors, bursts), burst)[:events]
     return pa.table(
         {
             "time": pa.array(np.arange(events, dtype=np.int64) // per_minute * MINUTE, pa.timestamp("us")),
             "type": pa.DictionaryArray.from_arrays(pa.array(kind, pa.int32()), pa.array(names)),
-            "sector": pa.array(rng.integers(0, sectors, events)),
+            "sector": pa.array(sector),
             "price": pa.array(rng.integers(1, 100, events).astype(np.float64)),
         }
     )

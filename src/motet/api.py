@@ -20,6 +20,7 @@ from motet.io.files import PARQUET
 from motet.language import read
 from motet.model.query import Query, Workload
 from motet.model.validate import problems
+from motet.optimizer.aggregate.gloria.costs import COSTS
 from motet.statistics.model import Statistics
 from motet.statistics.profile import profile as profile_table
 
@@ -40,12 +41,14 @@ class Settings:
     optimizer: str = "auto"
     statistics: Statistics | None = None
     budget: float = 10.0
+    costs: str = "calibrated"
 
     def options(self) -> Options:
         _one_of("counts", self.counts, ("exact", "double"))
         _one_of("windows", self.windows, ("auto", "panes", "pairs", "stacks"))
         _one_of("optimizer", self.optimizer, OPTIMIZERS)
-        return Options(self.counts, self.windows, self.optimizer, self.statistics, self.budget)
+        _one_of("costs", self.costs, tuple(COSTS))
+        return Options(self.counts, self.windows, self.optimizer, self.statistics, self.budget, self.costs)
 
 
 def _one_of(what: str, given: str, known: Sequence[str]) -> None:
@@ -237,13 +240,15 @@ def plan(
     optimizer: str = "auto",
     statistics: Statistics | None = None,
     budget: float = 10.0,
+    costs: str = "calibrated",
 ) -> Plan:
     """How a workload would run over events: an Arrow table or schema, a pandas or Spark DataFrame, or a path.
 
-    `print` it to read it. An optimizer goes by `statistics` (from `profile`) and takes at most `budget` seconds.
+    `print` it to read it. An optimizer goes by `statistics` (from `profile`) and takes at most `budget` seconds; Gloria's
+    goes by `costs`, 'calibrated' to our kernels or 'printed' in its paper.
     """
     settings = Settings(
-        time, type, time_unit, windows=windows, optimizer=optimizer, statistics=statistics, budget=budget
+        time, type, time_unit, windows=windows, optimizer=optimizer, statistics=statistics, budget=budget, costs=costs
     )
     if isinstance(events, pa.Schema):
         schema = events

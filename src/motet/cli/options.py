@@ -54,6 +54,13 @@ class Optimizer(StrEnum):
     GLORIA_NOPRUNE = "gloria-noprune"
 
 
+class Costs(StrEnum):
+    """What Gloria's optimizer takes for the cost of a plan."""
+
+    CALIBRATED = "calibrated"
+    PRINTED = "printed"
+
+
 class Shown(StrEnum):
     """How statistics are written."""
 
@@ -82,6 +89,9 @@ Sharing = Annotated[
     typer.Option(help="What queries share: nothing, equal prefixes, runs anywhere (sharon), or transitions (gloria)."),
 ]
 Budget = Annotated[float, typer.Option(min=0.0, help="Seconds that an optimizer may take.")]
+Pricing = Annotated[
+    Costs, typer.Option(help="What gloria goes by: what our kernels take, or the equations of its paper.")
+]
 Facts = Annotated[
     Path | None,
     typer.Option(help="What `motet profile --format json` wrote, or rates by hand.", show_default=False),
