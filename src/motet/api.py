@@ -244,8 +244,8 @@ def plan(
 ) -> Plan:
     """How a workload would run over events: an Arrow table or schema, a pandas or Spark DataFrame, or a path.
 
-    `print` it to read it. An optimizer goes by `statistics` (from `profile`) and takes at most `budget` seconds; Gloria's
-    goes by `costs`, 'calibrated' to our kernels or 'printed' in its paper.
+    `print` it to read it. An optimizer goes by `statistics` (from `profile`) and takes at most `budget` seconds; that
+    of Gloria goes by `costs`, 'calibrated' to our kernels or 'printed' in its paper.
     """
     settings = Settings(
         time, type, time_unit, windows=windows, optimizer=optimizer, statistics=statistics, budget=budget, costs=costs

@@ -285,7 +285,8 @@ def _branch(
 def _plans(
     queries: Sequence[CompiledQuery], options: Options, sharing: Sharing | None
 ) -> tuple[dict[str, tuple[Unit, ...]], str]:
-    """The plans for a branch, by name, and the name of the one to run: that which was asked for, or the cheapest.
+    """The plans for a branch, by name, and the name of the one to run: that which was asked for, or the cheapest. What
+    an optimizer found is run unless equal prefixes alone are cheaper.
 
     Where all that is equal is computed once, nothing is left to be saved by sharing less of it: no plan of an optimizer
     costs less, so none has to be looked for.
@@ -298,10 +299,14 @@ def _plans(
     }
     if sharing is not None:
         name = options.optimizer if options.optimizer in SEARCHING else "given"
-        return {name: plan_units(queries, windows, colours=sharing.colours(), merge=merge), **plans}, name
-    if options.optimizer in plans:
-        return plans, options.optimizer
-    return plans, min(plans, key=lambda name: estimated_cost(plans[name]))
+        plans = {name: plan_units(queries, windows, colours=sharing.colours(), merge=merge), **plans}
+        # Equal prefixes are to be had in any case.
+        candidates = [name, "prefix"] if windows == "auto" else [name]
+    elif options.optimizer in plans:
+        candidates = [options.optimizer]
+    else:
+        candidates = list(plans)
+    return plans, min(candidates, key=lambda name: estimated_cost(plans[name]))
 
 
 def _halo(queries: Sequence[CompiledQuery]) -> int | None:
