@@ -61,7 +61,7 @@ def by_bursts(repeats: int) -> list[dict[str, object]]:
     rows = []
     for name, share in (("simple", 0.0), ("half complex", 0.5), ("complex", 1.0)):
         for burst in (1, 10, 100):
-            events = stock(EVENTS, [f"C{at}" for at in range(17)], burst=burst)
+            events = stock(EVENTS // 5, [f"C{at}" for at in range(17)], burst=burst)
             rows.append({"workload": name, "burst": burst, **gains(timed(bursty(100, share), events, repeats))})
     return rows
 

@@ -23,7 +23,7 @@ VARIANTS = (GLORIA, GREEDY, UNPRUNED)
 
 MOST_QUERIES = 4  # of a template for all nodes to be looked at that can be on a best path
 # Choices that are kept at once, over all pools of a template and in one; without pruning, hardly any limit.
-MOST_CHOICES = 4_000
+MOST_CHOICES = 1_200
 FEWEST_CHOICES = 40
 MOST_UNPRUNED = 100_000
 
