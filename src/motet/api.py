@@ -22,6 +22,7 @@ from motet.io.files import PARQUET
 from motet.language import read
 from motet.model.query import Query, Workload
 from motet.model.validate import problems
+from motet.optimizer.aggregate.gloria.costs import COSTS
 from motet.statistics.model import Statistics
 from motet.statistics.profile import profile as profile_table
 
@@ -42,6 +43,7 @@ class Settings:
     optimizer: str = "auto"
     statistics: Statistics | None = None
     budget: float = 10.0
+    costs: str = "calibrated"
     match_limit: int | None = None
     memory_limit: int = 4 << 30
     on_limit: str = "error"
@@ -50,6 +52,7 @@ class Settings:
         _one_of("counts", self.counts, ("exact", "double"))
         _one_of("windows", self.windows, ("auto", "panes", "pairs", "stacks"))
         _one_of("optimizer", self.optimizer, OPTIMIZERS)
+        _one_of("costs", self.costs, tuple(COSTS))
         _one_of("on_limit", self.on_limit, ("error", "truncate"))
         return Options(
             self.counts,
@@ -57,6 +60,7 @@ class Settings:
             self.optimizer,
             self.statistics,
             self.budget,
+            self.costs,
             self.match_limit,
             self.memory_limit,
             self.on_limit,
@@ -330,13 +334,15 @@ def plan(
     optimizer: str = "auto",
     statistics: Statistics | None = None,
     budget: float = 10.0,
+    costs: str = "calibrated",
 ) -> Plan:
     """How a workload would run over events: an Arrow table or schema, a pandas or Spark DataFrame, or a path.
 
-    `print` it to read it. An optimizer goes by `statistics` (from `profile`) and takes at most `budget` seconds.
+    `print` it to read it. An optimizer goes by `statistics` (from `profile`) and takes at most `budget` seconds; that
+    of Gloria goes by `costs`, 'calibrated' to our kernels or 'printed' in its paper.
     """
     settings = Settings(
-        time, type, time_unit, windows=windows, optimizer=optimizer, statistics=statistics, budget=budget
+        time, type, time_unit, windows=windows, optimizer=optimizer, statistics=statistics, budget=budget, costs=costs
     )
     if isinstance(events, pa.Schema):
         schema = events

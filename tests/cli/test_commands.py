@@ -182,6 +182,25 @@ def test_plan_goes_by_statistics_that_were_counted_or_given(motet: Motet, tmp_pa
     assert "rows of types A, B, C, D: 40 of 40 (100%)" in counted
 
 
+@pytest.mark.parametrize("optimizer", ["gloria", "gloria-greedy", "gloria-noprune"])
+@pytest.mark.parametrize("costs", ["printed", "calibrated"])
+def test_plan_shows_who_shares_which_transition(motet: Motet, tmp_path: Path, optimizer: str, costs: str) -> None:
+    file, rates = tmp_path / "queries.motet", tmp_path / "rates.json"
+    rates.write_text('{"rates": {"A": 0.01, "B": 0.05, "C": 0.05, "X": 0.05, "Y": 0.05}}')
+    rest = "WITHIN 10 min SLIDE 1 min"
+    file.write_text(
+        f"QUERY one RETURN COUNT(*) PATTERN SEQ(X, A, B, C) {rest}\n\n"
+        f"QUERY two RETURN COUNT(*) PATTERN SEQ(A, B, C, Y) {rest}\n"
+    )
+    asked = ("plan", file, "--statistics", rates, "--optimizer", optimizer, "--costs", costs)
+    outcome = motet(*asked)
+    assert outcome.status == 0
+    assert f"sharing ({optimizer}): 2 transitions of 4 shared" in outcome.stdout
+    assert "A to B: (one, two) by snapshots of A" in outcome.stdout
+    assert json.loads(motet(*asked, "--format", "json").stdout)["sharing"]["costs"] == costs
+    assert "==>" in motet(*asked, "--format", "mermaid").stdout
+
+
 def test_only_the_graph_of_an_optimizer_can_be_drawn(motet: Motet, queries: Path) -> None:
     outcome = motet("plan", queries, "--format", "mermaid")
     assert (outcome.status, outcome.stdout) == (2, "")

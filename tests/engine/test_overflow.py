@@ -82,3 +82,14 @@ def test_a_pattern_beside_an_overflowing_one_keeps_its_own_size() -> None:
     table = pa.table({"time": list(range(2100)), "type": ["A"] * 2098 + ["B", "C"], "x": [1.0] * 2098 + [5.0, 7.0]})
     row = last_row(execute(table, "RETURN COUNT(b), SUM(b.x), COUNT(*) PATTERN OR(A+, SEQ(B b, C))"))
     assert (row["COUNT(b)"], row["SUM(b.x)"], row["COUNT(*)"]) == (1, 5.0, None)
+
+
+@pytest.mark.parametrize("optimizer", ["auto", "gloria"])
+def test_a_hundred_thousand_events_in_one_repetition(optimizer: str) -> None:
+    # Every event is in half of all matches, so their mean is that of the events.
+    events = 100_000
+    query = "RETURN COUNT(*), AVG(a.x), MIN(a.x) PATTERN A a+ WITHIN 100000 s SLIDE 100000 s"
+    row = last_row(execute(rising(events), query, Settings(optimizer=optimizer)))
+    assert row["COUNT(*)"] is None
+    assert row["AVG(a.x)"] == pytest.approx((events - 1) / 2)
+    assert row["MIN(a.x)"] == 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import pyarrow as pa
 import pytest
@@ -14,10 +15,13 @@ from motet.engine.local import run_table
 from motet.language import parse
 from motet.model.query import Workload
 from motet.optimizer.aggregate.candidates import sharing_candidates
+from motet.optimizer.aggregate.gloria.gloria import plan_of
+from motet.optimizer.aggregate.gloria.template import templates_of
 from motet.plan.compiled import CompiledQuery
+from motet.plan.repeats import repeated_sequences
 from motet.plan.sequences import plain_sequences
-from motet.plan.sharing import Segment, SharingPlan
-from motet.plan.units import Strategy
+from motet.plan.sharing import Segment, Sharing, SharingPlan, TransitionPlan
+from motet.plan.units import Strategy, estimated_cost
 from motet.reference.tables import run_table as enumerate_table
 from motet.testing import assert_same_results
 
@@ -52,16 +56,16 @@ def sequences(draw: st.DrawFn) -> Workload:
 
 
 @st.composite
-def events(draw: st.DrawFn) -> pa.Table:
+def events(draw: st.DrawFn, types: str = "AABBCCDN") -> pa.Table:
     """A short stream out of order, with ties."""
     row = st.tuples(
-        st.integers(0, 14), st.sampled_from("AABBCCDN"), st.sampled_from("pq"), st.sampled_from([1.0, 2.0, None])
+        st.integers(0, 14), st.sampled_from(types), st.sampled_from("pq"), st.sampled_from([1.0, 2.0, None])
     )
     rows = draw(st.lists(row, max_size=14))
     return pa.table({name: [row[at] for row in rows] for at, name in enumerate(SCHEMA.names)}, SCHEMA)
 
 
-def program_of(workload: Workload, sharing: SharingPlan | None, **options: str) -> Program:
+def program_of(workload: Workload, sharing: Sharing | None, **options: str) -> Program:
     return compile_workload(workload, EventSchema(SCHEMA), Options(**options), sharing=sharing)
 
 
@@ -97,12 +101,72 @@ def test_any_plan_gives_the_results_of_plain_enumeration(
     assert_same_results(result, enumerate_table(workload, table))
 
 
-@pytest.mark.parametrize("optimizer", ["auto", "prefix", "sharon", "sharon-greedy", "sharon-exhaustive"])
+OPTIMIZERS = (
+    *("auto", "prefix", "sharon", "sharon-greedy", "sharon-exhaustive"),
+    *("gloria", "gloria-greedy", "gloria-noprune"),
+)
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @given(workload=sequences(), table=events())
 def test_no_optimizer_changes_a_result(optimizer: str, workload: Workload, table: pa.Table) -> None:
     alone = run_table(program_of(workload, None, optimizer="none"), table).table
     windows = "auto" if optimizer == "prefix" else "pairs"
     assert_same_results(run_table(program_of(workload, None, optimizer=optimizer, windows=windows), table).table, alone)
+
+
+@st.composite
+def repetitions(draw: st.DrawFn, windows: Sequence[str] = ()) -> Workload:
+    """Sequences with flat and nested repetitions, many of them common, of different windows, groups and aggregates."""
+    parts = ["A", "B", "C", "D", "A+", "B+", "SEQ(A, B)+", "SEQ(A, B)+", "SEQ(C, SEQ(A, B)+)+"]
+    windows = windows or draw(st.sampled_from([["6 s SLIDE 2 s"], ["6 s SLIDE 2 s", "4 s SLIDE 2 s", "9 s SLIDE 3 s"]]))
+    texts = []
+    for number in range(draw(st.integers(2, 4))):
+        chosen = draw(st.lists(st.sampled_from(parts), min_size=1, max_size=3))
+        absent = draw(st.sampled_from([[], [], ["NOT N"]]))
+        returns = draw(st.sampled_from(["COUNT(*)", "COUNT(*)", "SUM(e.x), MIN(e.x)", "AVG(e.x)", "COUNT(e)"]))
+        where = draw(st.sampled_from(["WHERE [k]", "WHERE [k] AND e.x > 1", ""]))
+        group = draw(st.sampled_from(["", "GROUP BY k"]))
+        window = draw(st.sampled_from(windows))
+        pattern = f"SEQ({', '.join((*chosen, *absent, 'E e'))})"
+        texts.append(f"QUERY q{number}\nRETURN {returns}\nPATTERN {pattern}\n{where}\n{group}\nWITHIN {window}")
+    return parse("\n\n".join(texts))
+
+
+@st.composite
+def transition_plans(draw: st.DrawFn, workload: Workload) -> TransitionPlan:
+    """A plan that parts the queries of every transition as it comes."""
+    found, _ = repeated_sequences(queries_of(workload))
+    templates = templates_of(sequence for sequence in found if len(sequence) > 1)
+    paths = []
+    for template in templates:
+        path = {}
+        for pool in template.pools:
+            part = {at: draw(st.integers(0, 2)) for at in range(len(template.queries)) if pool.queries >> at & 1}
+            sets = (sum(1 << at for at, own in part.items() if own == number) for number in (1, 2))
+            path[pool.number] = tuple((queries, pool.entry) for queries in sets if queries.bit_count() > 1)
+        paths.append(path)
+    return plan_of(templates, paths)
+
+
+@pytest.mark.parametrize("windows", ["auto", "pairs"])
+@given(workload=repetitions() | sequences(), table=events("AABBCCDEN"), data=st.data())
+def test_any_parting_of_transitions_gives_the_results_of_plain_enumeration(
+    windows: str, workload: Workload, table: pa.Table, data: st.DataObject
+) -> None:
+    plan = data.draw(transition_plans(workload))
+    result = run_table(program_of(workload, plan, windows=windows), table).table
+    assert_same_results(result, enumerate_table(workload, table))
+
+
+@pytest.mark.parametrize("costs", ["printed", "calibrated"])
+@pytest.mark.parametrize("optimizer", ["gloria", "gloria-greedy"])
+@given(workload=repetitions(), table=events("AABBCCDEN"))
+def test_plans_for_repetitions_give_the_results_of_plain_enumeration(
+    optimizer: str, costs: str, workload: Workload, table: pa.Table
+) -> None:
+    program = program_of(workload, None, optimizer=optimizer, costs=costs, windows="pairs")
+    assert_same_results(run_table(program, table).table, enumerate_table(workload, table))
 
 
 def sharing_of(workload: Workload, **segments: list[tuple[int, int]]) -> SharingPlan:
@@ -182,3 +246,15 @@ def test_three_parts_are_connected() -> None:
     assert counts(workload, plan, stream) == counts(workload, SharingPlan(), stream)
     # One (A, B, C), four (D, E), four (F, G).
     assert counts(workload, plan, stream)["q1", 0] == 1 * 4 * 4
+
+
+WINDOWS = ("6 s SLIDE 2 s", "4 s SLIDE 2 s", "9 s SLIDE 3 s", "60 s SLIDE 1 s", "600 s SLIDE 1 s", "10 s")
+
+
+@given(workload=repetitions(WINDOWS) | sequences())
+def test_left_to_itself_the_engine_takes_a_plan_that_no_other_undercuts(workload: Workload) -> None:
+    (auto, *others) = (program_of(workload, None, optimizer=name) for name in OPTIMIZERS)
+    for other in others:
+        for left, asked in zip(auto.branches, other.branches, strict=True):
+            assert left.estimates[left.chosen] <= asked.estimates[asked.chosen] + 1e-9
+            assert estimated_cost(asked.units) == asked.estimates[asked.chosen]

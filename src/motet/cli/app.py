@@ -11,6 +11,7 @@ import typer
 
 from motet.cli.options import (
     Budget,
+    Costs,
     Counts,
     Drawn,
     Engine,
@@ -21,6 +22,7 @@ from motet.cli.options import (
     Mode,
     OnLimit,
     Optimizer,
+    Pricing,
     Reader,
     Sharing,
     Shown,
@@ -105,6 +107,7 @@ def plan(
     time_unit: Unit = TimeUnit.SECONDS,
     optimizer: Sharing = Optimizer.AUTO,
     budget: Budget = 10.0,
+    costs: Pricing = Costs.CALIBRATED,
     format: Annotated[Drawn, typer.Option(help="For people, for programs, or a drawing.")] = Drawn.TEXT,
 ) -> None:
     """Show how queries would run, and what they share.
@@ -113,15 +116,14 @@ def plan(
         motet plan queries.motet
         motet plan queries.motet --events trades.parquet --format json
         motet plan queries.motet --statistics rates.json --optimizer sharon --format mermaid
+        motet plan queries.motet --statistics rates.json --optimizer gloria --costs printed
     """
     from motet.api import Settings
     from motet.cli import commands
 
     if events is not None and statistics is not None:
         raise typer.BadParameter("give --events or --statistics, not both")
-    if format is Drawn.MERMAID and not optimizer.startswith("sharon"):
-        raise typer.BadParameter("mermaid draws the graph that --optimizer sharon, or a variant of it, searches")
-    settings = Settings(time, type, time_unit, optimizer=optimizer, budget=budget)
+    settings = Settings(time, type, time_unit, optimizer=optimizer, budget=budget, costs=costs)
     commands.plan(file, events, statistics, settings, format)
 
 

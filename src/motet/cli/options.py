@@ -49,6 +49,16 @@ class Optimizer(StrEnum):
     SHARON = "sharon"
     SHARON_GREEDY = "sharon-greedy"
     SHARON_EXHAUSTIVE = "sharon-exhaustive"
+    GLORIA = "gloria"
+    GLORIA_GREEDY = "gloria-greedy"
+    GLORIA_NOPRUNE = "gloria-noprune"
+
+
+class Costs(StrEnum):
+    """What Gloria's optimizer takes for the cost of a plan."""
+
+    CALIBRATED = "calibrated"
+    PRINTED = "printed"
 
 
 class OnLimit(StrEnum):
@@ -89,9 +99,13 @@ Type = Annotated[str, typer.Option(help="Column that holds the event type.")]
 Unit = Annotated[TimeUnit, typer.Option(help="What a whole-number time counts.")]
 Master = Annotated[str, typer.Option(help="Spark master, for --engine spark.")]
 Sharing = Annotated[
-    Optimizer, typer.Option(help="What queries share: nothing, equal prefixes, or runs anywhere (sharon).")
+    Optimizer,
+    typer.Option(help="What queries share: nothing, equal prefixes, runs anywhere (sharon), or transitions (gloria)."),
 ]
 Budget = Annotated[float, typer.Option(min=0.0, help="Seconds that an optimizer may take.")]
+Pricing = Annotated[
+    Costs, typer.Option(help="What gloria goes by: what our kernels take, or the equations of its paper.")
+]
 Facts = Annotated[
     Path | None,
     typer.Option(help="What `motet profile --format json` wrote, or rates by hand.", show_default=False),

@@ -21,12 +21,14 @@ from motet.kernels.tables import Machine, Queries
 from motet.model.expression import Expression, attributes
 from motet.model.query import Workload
 from motet.model.validate import problems
+from motet.optimizer.aggregate import sharon
+from motet.optimizer.aggregate.gloria import gloria
+from motet.optimizer.aggregate.gloria.report import GloriaReport
 from motet.optimizer.aggregate.report import SharonReport
-from motet.optimizer.aggregate.sharon import VARIANTS, SharonOptions, optimize
 from motet.plan.compiled import CompiledQuery, compile_query
 from motet.plan.detect.query import DetectQuery, compile_detect
-from motet.plan.sharing import SharingPlan, share_all
-from motet.plan.units import Unit, plan_units
+from motet.plan.sharing import Sharing
+from motet.plan.units import Merger, Unit, estimated_cost, plan_units
 from motet.statistics.model import Statistics
 from motet.template.symbols import Symbol
 
@@ -37,9 +39,10 @@ class Options:
 
     `counts`: 'double' where counts may exceed 64 bits. `windows`: 'panes', 'pairs' or 'stacks' force that strategy
     wherever it is possible. `optimizer`: 'none' runs every query alone, 'prefix' computes equal prefixes once, 'sharon'
-    and its variants look for runs to compute once anywhere; 'auto' computes all that is equal once where that pays.
-    What an optimizer knows of the data are the `statistics`, and it takes at most `budget` seconds. In detection,
-    'none' joins in the order of the pattern and all others by cost.
+    and its variants look for runs to compute once anywhere, 'gloria' and its variants for transitions, repetitions
+    included; 'auto' computes all that is equal once where that pays. What an optimizer knows of the data are the
+    `statistics`, and it takes at most `budget` seconds. `costs`: gloria goes by our kernels ('calibrated') or by the
+    equations of its paper ('printed'). In detection, 'none' joins in the order of the pattern and all others by cost.
 
     Detection keeps at most `memory_limit` bytes of parts of matches and finds at most `match_limit` matches of a query
     and key in a stretch of its window's length; beyond, `on_limit` is 'error' or 'truncate'.
@@ -52,18 +55,24 @@ class Options:
     optimizer: str = "auto"
     statistics: Statistics | None = None
     budget: float = 10.0
+    costs: str = "calibrated"
     match_limit: int | None = None
     memory_limit: int = 4 << 30
     on_limit: str = "error"
     live: str = ""
 
 
-OPTIMIZERS = ("auto", "prefix", "none", *VARIANTS)
+SEARCHING = (*sharon.VARIANTS, *gloria.VARIANTS)  # those that look for a plan, and go by statistics
+ALL = "all"  # the plan that computes once whatever is equal
+OPTIMIZERS = ("auto", "prefix", "none", *SEARCHING)
 
 
 @dataclass(frozen=True)
 class Branch:
-    """The queries that agree on their partition attributes; their events are ordered once for all."""
+    """The queries that agree on their partition attributes; their events are ordered once for all.
+
+    `estimates` are the costs of the plans that were compared, by name, and `chosen` the one that is run.
+    """
 
     partition: tuple[str, ...]
     units: tuple[Unit, ...]
@@ -72,6 +81,8 @@ class Branch:
     halo: int | None
     ranked: bool
     spread: tuple[str, ...] = ()  # in a stream: rows that agree on these attributes must be kept together
+    chosen: str = ALL
+    estimates: Mapping[str, float] = field(default_factory=dict, compare=False)
 
     @property
     def queries(self) -> tuple[CompiledQuery, ...]:
@@ -101,8 +112,8 @@ class Program:
     branches: tuple[Branch, ...]
     detect: tuple[DetectBranch, ...] = ()
     warnings: tuple[Diagnostic, ...] = field(default=(), compare=False)
-    sharing: SharingPlan | None = None
-    report: SharonReport | None = field(default=None, compare=False)
+    sharing: Sharing | None = None
+    report: SharonReport | GloriaReport | None = field(default=None, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
         # Workers need the plan, not how it was found.
@@ -277,7 +288,7 @@ def compile_workload(
     schema: EventSchema,
     options: Options = Options(),  # noqa: B008
     types: Sequence[str] | None = None,
-    sharing: SharingPlan | None = None,
+    sharing: Sharing | None = None,
 ) -> Program:
     """Check a workload against the data's columns (and types, where known) and plan it. Raises `QueryError`.
 
@@ -324,11 +335,14 @@ def _compiled(number: int, workload: Workload, tick: int, options: Options) -> C
     return compile_detect(number, workload, tick, online.message)
 
 
-def _optimized(queries: Sequence[CompiledQuery], options: Options) -> SharonReport | None:
+def _optimized(queries: Sequence[CompiledQuery], options: Options) -> SharonReport | GloriaReport | None:
     """What the optimizer that was asked for found; None where it looks for nothing."""
-    if options.optimizer not in VARIANTS:
-        return None
-    return optimize(queries, options.statistics, SharonOptions(options.optimizer, options.budget))
+    asked, known = options.optimizer, options.statistics
+    if asked in gloria.VARIANTS:
+        return gloria.optimize(queries, known, gloria.GloriaOptions(asked, options.costs))
+    if asked in sharon.VARIANTS:
+        return sharon.optimize(queries, known, sharon.SharonOptions(asked, options.budget))
+    return None
 
 
 def _spread(compiled: CompiledQuery, options: Options) -> tuple[str, ...]:
@@ -348,11 +362,10 @@ def _branch(
     schema: EventSchema,
     definitions: Mapping[str, Expression],
     options: Options,
-    sharing: SharingPlan | None,
+    sharing: Sharing | None,
 ) -> Branch:
-    windows = "slots" if options.windows == "auto" and options.optimizer == "prefix" else options.windows
-    colours = share_all if sharing is None else sharing.colours()
-    units = plan_units(queries, "live" if options.live else windows, options.optimizer != "none", colours)
+    plans, chosen = _plans(queries, options, sharing)
+    units = plans[chosen]
     symbols = {symbol for unit in units for symbol in unit.merged.symbols}
     ranked = any(compiled.span.ranked for compiled in queries)
     defined = {symbol.type for symbol in symbols if symbol.type in definitions}
@@ -368,9 +381,40 @@ def _branch(
         columns=tuple(columns),
         types=None if ranked or defined else frozenset(symbol.type for symbol in symbols),
         halo=_halo(queries),
+        chosen=chosen,
+        estimates={name: estimated_cost(plan) for name, plan in plans.items()},
         ranked=ranked,
         spread=spread,
     )
+
+
+def _plans(
+    queries: Sequence[CompiledQuery], options: Options, sharing: Sharing | None
+) -> tuple[dict[str, tuple[Unit, ...]], str]:
+    """The plans for a branch, by name, and the name of the one to run: that which was asked for, or the cheapest. What
+    an optimizer found is run unless equal prefixes alone are cheaper.
+
+    Where all that is equal is computed once, nothing is left to be saved by sharing less of it: no plan of an optimizer
+    costs less, so none has to be looked for.
+    """
+    if options.live:
+        return {ALL: plan_units(queries, "live", options.optimizer != "none")}, ALL
+    windows, merge = options.windows, Merger()
+    plans = {
+        ALL: plan_units(queries, windows, merge=merge),
+        "prefix": plan_units(queries, "slots" if windows == "auto" else windows, merge=merge),
+        "none": plan_units(queries, windows, share=False, merge=merge),
+    }
+    if sharing is not None:
+        name = options.optimizer if options.optimizer in SEARCHING else "given"
+        plans = {name: plan_units(queries, windows, colours=sharing.colours(), merge=merge), **plans}
+        # Equal prefixes are to be had in any case.
+        candidates = [name, "prefix"] if windows == "auto" else [name]
+    elif options.optimizer in plans:
+        candidates = [options.optimizer]
+    else:
+        candidates = list(plans)
+    return plans, min(candidates, key=lambda name: estimated_cost(plans[name]))
 
 
 def _halo(queries: Sequence[CompiledQuery]) -> int | None:

@@ -49,6 +49,8 @@ def describe_branch(branch: Branch, counts: Mapping[str, int] | None) -> dict[st
         "symbols": sorted(symbol_text(symbol) for symbol in branch.symbols),
         "halo_us": branch.halo,
         "combined": branch.needs_combine,
+        "plan": branch.chosen,
+        "estimates": {name: round(cost, 2) for name, cost in branch.estimates.items()},
         "units": [describe_unit(unit) for unit in branch.units],
     }
 

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from motet.engine import Program
-from motet.explain.words import count
+from motet.explain.gloria import describe_gloria, gloria_lines
+from motet.explain.words import count, number, quoted
+from motet.optimizer.aggregate.gloria.report import GloriaReport
 from motet.optimizer.aggregate.report import Judged, SharonReport
 from motet.statistics.symbols import symbol_text
 from motet.template.symbols import Symbol
@@ -26,9 +28,17 @@ METHODS = {
 def describe_sharing(program: Program) -> dict[str, Any] | None:
     """The optimizer's report by the names of queries; None where nothing was looked for."""
     report = program.report
-    if report is None:
-        return None
     names = [query.name for query in program.workload.queries]
+    match report:
+        case SharonReport():
+            return describe_sharon(report, names)
+        case GloriaReport():
+            return describe_gloria(report, names)
+    return None
+
+
+def describe_sharon(report: SharonReport, names: Sequence[str]) -> dict[str, Any]:
+    """What the Sharon optimizer found, by the names of queries."""
     return {
         "optimizer": report.variant,
         "found": METHODS[report.method],
@@ -94,6 +104,11 @@ def _reduction(judged: Judged) -> str:
 
 
 def sharing_lines(sharing: dict[str, Any]) -> Iterator[str]:
+    """The report as text."""
+    return gloria_lines(sharing) if "templates" in sharing else sharon_lines(sharing)
+
+
+def sharon_lines(sharing: dict[str, Any]) -> Iterator[str]:
     """The report as text: what is shared, how good that is, then every candidate and what became of it."""
     candidates = sharing["candidates"]
     segments = sharing["segments"]
@@ -136,13 +151,6 @@ def _candidate_lines(candidates: list[dict[str, Any]]) -> Iterator[str]:
         yield f"    and {len(ranked) - MOST_LINES:,} more (all in --format json)"
 
 
-def number(value: float) -> str:
-    """A score without digits that say nothing."""
-    if 0 < abs(value) < 0.1:
-        return f"{value:.2g}"
-    return f"{value:,.2f}".rstrip("0").rstrip(".")
-
-
 STYLES = {
     "shared": "fill:#2f6f4f,color:#fff",
     "ridden": "fill:#f3d6d0,stroke:#b0543f,color:#333",
@@ -157,12 +165,12 @@ def sharon_mermaid(report: SharonReport, names: Sequence[str]) -> str:
     shown = dict(sorted(first, key=lambda each: each[0]))
     lines = ["graph TD"]
     for at, judged in shown.items():
-        pattern = ", ".join(map(_quoted, _symbols(judged.candidate.symbols)))
-        queries = ", ".join(_quoted(names[query]) for query in judged.candidate.queries)
+        pattern = ", ".join(map(quoted, _symbols(judged.candidate.symbols)))
+        queries = ", ".join(quoted(names[query]) for query in judged.candidate.queries)
         lines.append(f'    p{at + 1}["p{at + 1}: {pattern}<br/>{queries}<br/>benefit {number(judged.benefit)}"]')
     for conflict in report.conflicts:
         if conflict.one in shown and conflict.other in shown:
-            cause = ", ".join(_quoted(names[query]) for query in conflict.queries)
+            cause = ", ".join(quoted(names[query]) for query in conflict.queries)
             lines.append(f'    p{conflict.one + 1} ---|"{cause}"| p{conflict.other + 1}')
     for style, look in STYLES.items():
         members = [f"p{at + 1}" for at, judged in shown.items() if _style(judged) == style]
@@ -175,10 +183,3 @@ def sharon_mermaid(report: SharonReport, names: Sequence[str]) -> str:
 
 def _style(judged: Judged) -> str:
     return "shared" if judged.chosen else "ridden" if judged.ridden else "left"
-
-
-def _quoted(text: str) -> str:
-    """Text inside a label: what Mermaid would read as markup is written by code."""
-    for mark, code in (("&", "#amp;"), ('"', "#quot;"), ("<", "#lt;"), (">", "#gt;")):
-        text = text.replace(mark, code)
-    return text

@@ -10,10 +10,16 @@ from motet.engine import Program
 from motet.errors import MotetError
 from motet.explain.describe import describe
 from motet.explain.detect import detect_lines
+from motet.explain.gloria import gloria_mermaid
 from motet.explain.sharing import sharing_lines, sharon_mermaid
-from motet.explain.words import count
+from motet.explain.words import count, number
 from motet.language.printer import window_text
 from motet.model.window import TimeWindow
+from motet.optimizer.aggregate.gloria.report import GloriaReport
+from motet.optimizer.aggregate.report import SharonReport
+
+# What the plans of a branch share.
+PLANS = {"all": "all that is equal computed once", "prefix": "equal prefixes once", "none": "every query alone"}
 
 
 def plan_json(program: Program, counts: Mapping[str, int] | None = None) -> str:
@@ -27,10 +33,14 @@ def plan_text(program: Program, counts: Mapping[str, int] | None = None) -> str:
 
 
 def plan_mermaid(program: Program) -> str:
-    """The graph that the optimizer searched, for Mermaid to draw."""
-    if program.report is None:
-        raise MotetError("only a plan of --optimizer sharon, or a variant of it, has a graph to draw")
-    return sharon_mermaid(program.report, [query.name for query in program.workload.queries])
+    """The graph that the optimizer searched, or the template with its plan, for Mermaid to draw."""
+    names = [query.name for query in program.workload.queries]
+    match program.report:
+        case SharonReport() as report:
+            return sharon_mermaid(report, names)
+        case GloriaReport() as report:
+            return gloria_mermaid(report, names)
+    raise MotetError("only a plan of --optimizer sharon or gloria, or a variant of them, has a graph to draw")
 
 
 def plan_lines(plan: dict[str, Any]) -> Iterator[str]:
@@ -60,8 +70,16 @@ def branch_lines(at: int, branch: dict[str, Any], rows: int | None) -> Iterator[
         yield f"  a hot key may be cut by time, each stretch with the {length(branch['halo_us'])} before it"
     if branch["combined"]:
         yield "  results of partitions are combined where a query does not group by all of them"
+    yield f"  {estimate_words(branch['plan'], branch['estimates'])}"
     for unit_at, unit in enumerate(branch["units"], 1):
         yield from unit_lines(f"{at}.{unit_at}", unit)
+
+
+def estimate_words(plan: str, estimates: dict[str, float]) -> str:
+    """What the plan costs, and what others would: of those that cost the same one is enough."""
+    others = {cost: name for name, cost in reversed(estimates.items()) if cost != estimates[plan]}
+    against = "".join(f"; {PLANS.get(name, name)} {number(cost)}" for cost, name in reversed(others.items()))
+    return f"estimated cost {number(estimates[plan])}, {PLANS.get(plan, plan)}{against}"
 
 
 def unit_lines(name: str, unit: dict[str, Any]) -> Iterator[str]:

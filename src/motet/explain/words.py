@@ -28,3 +28,17 @@ def words_above(query: Query, workload: Workload) -> str:
             break
         words.insert(0, line.removeprefix(mark).strip())
     return " ".join(words)
+
+
+def number(value: float) -> str:
+    """A score or a cost without digits that say nothing."""
+    if 0 < abs(value) < 0.1:
+        return f"{value:.2g}"
+    return f"{value:,.2f}".rstrip("0").rstrip(".")
+
+
+def quoted(text: str) -> str:
+    """Text inside a label of a drawing: what Mermaid would read as markup is written by code."""
+    for mark, code in (("&", "#amp;"), ('"', "#quot;"), ("<", "#lt;"), (">", "#gt;")):
+        text = text.replace(mark, code)
+    return text

@@ -168,19 +168,20 @@ def _equal_nodes(
         (node in first, freshness[node], ordinal[node], frozenset(leaving[node])) for node in range(size)
     ]
     block = _numbered(labels)
+    # What steps and moves do is compared in every round: by numbers, which is quick.
+    done = _numbered([*((edge.symbol, edge.weights) for edge in edges), *(shift.symbol for shift in shifts)])
+    steps = [(edge.source, edge.target, does) for edge, does in zip(edges, done, strict=False)]
+    moves = [(m.source, m.target, does) for m, does in zip(shifts, done[len(edges) :], strict=True) if m.target >= 0]
     while True:
-        incoming: list[list[Hashable]] = [[] for _ in range(size)]
-        for edge in edges:
-            incoming[edge.target].append(("step", edge.symbol, edge.weights, block[edge.source]))
-        for shift in shifts:
-            if shift.target >= 0:
-                incoming[shift.target].append(("move", shift.symbol, block[shift.source]))
+        incoming: list[list[tuple[int, int]]] = [[] for _ in range(size)]
+        for source, target, does in steps:
+            incoming[target].append((does, block[source]))
+        for source, target, does in moves:
+            incoming[target].append((does, block[source]))
         for node, settled in enumerate(fold):
             if settled != node:
-                incoming[settled].append(("fold", block[node]))
-        refined = _numbered(
-            [(block[node], block[fold[node]], frozenset(Counter(incoming[node]).items())) for node in range(size)]
-        )
+                incoming[settled].append((-1, block[node]))
+        refined = _numbered([(block[node], block[fold[node]], tuple(sorted(incoming[node]))) for node in range(size)])
         if max(refined) == max(block):
             return block
         block = refined

@@ -69,15 +69,18 @@ def plain_sequence(compiled: CompiledQuery) -> PlainSequence | str:
         return "its pattern is not a plain sequence"
     guards = [OPEN, *(line.follow[at, at + 1] for at in range(size - 1))]
     steps = tuple(
-        Step(symbol, _adds(compiled.channels, at), frozenset(compiled.absences[absence] for absence in guards[at]))
+        Step(
+            symbol, contribution(compiled.channels, at), frozenset(compiled.absences[absence] for absence in guards[at])
+        )
         for at, symbol in enumerate(compiled.symbols)
     )
     span = compiled.span
     pane = math.gcd(span.within, span.slide)
-    return PlainSequence(compiled.number, steps, (compiled.partition, pane, _kinds(compiled.channels)))
+    return PlainSequence(compiled.number, steps, (compiled.partition, pane, channel_kinds(compiled.channels)))
 
 
-def _adds(channels: Channels, position: int) -> Contribution:
+def contribution(channels: Channels, position: int) -> Contribution:
+    """What an event at a position adds to totals."""
     tables = (channels.counts, channels.sums, channels.extremes)
     return tuple(
         (number, at, channel.column)
@@ -87,7 +90,8 @@ def _adds(channels: Channels, position: int) -> Contribution:
     )
 
 
-def _kinds(channels: Channels) -> tuple[tuple[str, ...], ...]:
+def channel_kinds(channels: Channels) -> tuple[tuple[str, ...], ...]:
+    """What totals look like: the kinds of all channels, by table."""
     return tuple(
         tuple(channel.kind for channel in table) for table in (channels.counts, channels.sums, channels.extremes)
     )

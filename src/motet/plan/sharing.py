@@ -1,9 +1,10 @@
-"""Sharing plans: which runs of symbols are computed once for several queries."""
+"""Sharing plans: which runs of symbols, or which transitions, are computed once for several queries."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from typing import Protocol
 
 from motet.template.symbols import Symbol
 
@@ -15,6 +16,13 @@ Colours = Callable[[int, int], Hashable]
 def share_all(query: int, position: int) -> Hashable:
     """Colours that let everything be shared."""
     return None
+
+
+class Sharing(Protocol):
+    """What an optimizer decided, for whoever runs it."""
+
+    def colours(self) -> Colours:
+        """With what the steps of each position may be shared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,5 +53,46 @@ class SharingPlan:
 
         def colour(query: int, position: int) -> Hashable:
             return within.get((query, position), ("its own", query, position))
+
+        return colour
+
+
+@dataclass(frozen=True, slots=True)
+class SharedTransition:
+    """A transition that the queries of one Q-set compute once, as expressions over snapshots of a state's events.
+
+    `places` are (number of the query, position that it leads from, position that it leads to), sorted.
+    """
+
+    source: Symbol
+    target: Symbol
+    snapshot: Symbol
+    places: tuple[tuple[int, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TransitionPlan:
+    """The Q-sets of all transitions, no query twice in those of one (Gloria, definition 2.7)."""
+
+    transitions: tuple[SharedTransition, ...] = ()
+
+    def colours(self) -> Colours:
+        """Let queries share the steps into a position if they are in one Q-set for all of them; the first step, which
+        no transition leads to, if they are in one for the next.
+        """
+        into: dict[tuple[int, int], list[int]] = {}
+        first: dict[int, tuple[str, int]] = {}
+        for number, transition in enumerate(self.transitions):
+            for query, source, target in transition.places:
+                into.setdefault((query, target), []).append(number)
+                if source == 0 and target == 1:
+                    first[query] = ("first", number)
+
+        def colour(query: int, position: int) -> Hashable:
+            if (query, position) in into:
+                return tuple(into[query, position])
+            if position == 0 and query in first:
+                return first[query]
+            return "its own", query, position
 
         return colour

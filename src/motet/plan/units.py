@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -57,6 +57,8 @@ STACK_OVERHEAD = 10.0
 # A step between pairs is a lane too, of shorter loops, of which there are about as many as transitions.
 PAIR_COST = 0.55
 PAIR_OVERHEAD = 1.8
+# What it takes to pick an event out for a unit.
+READ_COST = 20.0
 # More pairs than this take longer to plan than they save; with more windows open than this, keys with few events are
 # better off with stacks.
 MOST_PAIRS = 200_000
@@ -105,8 +107,41 @@ def pairs_cost(merged: Merged, pairs: Pairs) -> float:
     return PAIR_OVERHEAD * len(merged.edges) + PAIR_COST * int(pairs.steps.shape[1]) * weight
 
 
+def estimated_cost(units: Sequence[Unit]) -> float:
+    """What one event of every symbol costs, all taken together: plans of the same queries can be compared by it."""
+    return sum(map(_unit_cost, units))
+
+
+def _unit_cost(unit: Unit) -> float:
+    steps, first = len(unit.merged.edges), unit.queries[0]
+    reading = READ_COST * len(unit.merged.symbols)
+    match unit.strategy:
+        case Strategy.PAIRS if unit.pairs is not None:
+            return reading + pairs_cost(unit.merged, unit.pairs)
+        case Strategy.STACKS | Strategy.STARTS | Strategy.TRENDS:
+            return reading + steps * stacks_cost(first)
+    return reading + steps * slots_cost(first, unit.slots)
+
+
+class Merger:
+    """Merges queries, the same ones only once: plans that are compared have many machines in common."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, ...], Merged] = {}
+
+    def __call__(self, queries: Sequence[CompiledQuery]) -> Merged:
+        numbers = tuple(compiled.number for compiled in queries)
+        if numbers not in self._known:
+            self._known[numbers] = merge_queries(queries)
+        return self._known[numbers]
+
+
 def plan_units(
-    queries: Sequence[CompiledQuery], forced: str = "auto", share: bool = True, colours: Colours = share_all
+    queries: Sequence[CompiledQuery],
+    forced: str = "auto",
+    share: bool = True,
+    colours: Colours = share_all,
+    merge: Callable[[Sequence[CompiledQuery]], Merged] = merge_queries,
 ) -> tuple[Unit, ...]:
     """Group the queries of one partitioning into units: those that can share totals run on one machine, unless told
     not to. `colours` limits what is shared by pairs.
@@ -120,7 +155,7 @@ def plan_units(
             alike = (*strategy_of(compiled, "panes")[:2], compiled.channels.shape, share or compiled.number)
             by_pairs.setdefault(alike, []).append(compiled)
     for members in by_pairs.values():
-        unit = _pairs_unit(members, colours, forced == "pairs")
+        unit = _pairs_unit(members, colours, forced == "pairs", merge)
         if unit is not None and (unit.forced or (unit.slots <= MOST_WINDOWS and _pays(unit))):
             units.append(unit)
     planned = {compiled.number for unit in units for compiled in unit.queries}
@@ -136,19 +171,23 @@ def plan_units(
         groups.setdefault(key, []).append(compiled)
         slots[key] = max(slots.get(key, 0), open_)
     units += [
-        Unit(Strategy(str(key[0])), int(str(key[1])), merge_queries(members), slots[key])
-        for key, members in groups.items()
+        Unit(Strategy(str(key[0])), int(str(key[1])), merge(members), slots[key]) for key, members in groups.items()
     ]
     return tuple(sorted(units, key=lambda unit: unit.queries[0].number))
 
 
-def _pairs_unit(queries: Sequence[CompiledQuery], colours: Colours, forced: bool) -> Unit | None:
+def _pairs_unit(
+    queries: Sequence[CompiledQuery],
+    colours: Colours,
+    forced: bool,
+    merge: Callable[[Sequence[CompiledQuery]], Merged],
+) -> Unit | None:
     """The unit that runs queries of one width of slots by pairs; None where that would take too many."""
     settled = [sum(node == target for node, target in enumerate(c.automaton.fold)) for c in queries]
     if sum(count * count for count in settled) > MOST_PAIRS:
         return None
     planned = [strategy_of(compiled, "panes") for compiled in queries]
-    merged = merge_queries(queries)
+    merged = merge(queries)
     slots = max(open_ for _, _, open_ in planned)
     return Unit(Strategy.PAIRS, planned[0][1], merged, slots, merge_pairs(merged, colours), forced)
 

@@ -1,0 +1,1 @@
+"""The Gloria optimizer: which queries share which transition, by which snapshots (Ma et al., SIGMOD 2023)."""

@@ -1,0 +1,160 @@
+"""The Gloria optimizer: templates, their graphs, the path of least weight, and the plan that it stands for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from motet.optimizer.aggregate.gloria.costs import COSTS
+from motet.optimizer.aggregate.gloria.graph import GloriaGraph, Path, grow, weight_of
+from motet.optimizer.aggregate.gloria.nodes import Weights
+from motet.optimizer.aggregate.gloria.paths import search
+from motet.optimizer.aggregate.gloria.report import GloriaReport
+from motet.optimizer.aggregate.gloria.template import Template, templates_of
+from motet.optimizer.aggregate.rates import Rates, equal_rates, window_rates
+from motet.plan.compiled import CompiledQuery
+from motet.plan.repeats import RepeatedSequence, repeated_sequences
+from motet.plan.sharing import SharedTransition, TransitionPlan
+from motet.statistics.model import Statistics
+
+GLORIA, GREEDY, UNPRUNED = "gloria", "gloria-greedy", "gloria-noprune"
+VARIANTS = (GLORIA, GREEDY, UNPRUNED)
+
+MOST_QUERIES = 4  # of a template for all nodes to be looked at that can be on a best path
+# Choices that are kept at once, over all pools of a template and in one; without pruning, hardly any limit.
+MOST_CHOICES = 1_200
+FEWEST_CHOICES = 40
+MOST_UNPRUNED = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class GloriaOptions:
+    """How to search.
+
+    `variant`: 'gloria', 'gloria-greedy' (every Q-set is reused, one node in a pool) or 'gloria-noprune' (nothing is
+    pruned while the graph grows). `costs`: 'printed' (the paper's equations 2 to 4) or 'calibrated' (our kernels).
+    `by_principles`: nodes by the paper's principles alone.
+    """
+
+    variant: str = GLORIA
+    costs: str = "calibrated"
+    by_principles: bool = False
+
+
+def optimize(
+    queries: Sequence[CompiledQuery],
+    statistics: Statistics | None = None,
+    options: GloriaOptions = GloriaOptions(),  # noqa: B008
+) -> GloriaReport:
+    """The best sharing plan that the search finds."""
+    began = time.perf_counter()
+    rates = equal_rates(queries) if statistics is None else window_rates(queries, statistics)
+    sequences, excluded = repeated_sequences(queries)
+    excluded |= {sequence.number: "its pattern has no transition" for sequence in sequences if _is_point(sequence)}
+    templates = templates_of(sequence for sequence in sequences if not _is_point(sequence))
+    built = time.perf_counter()
+    weighed = [Weights(COSTS[options.costs](template, rates)) for template in templates]
+    graphs = tuple(_grown(template, weights, options) for template, weights in zip(templates, weighed, strict=True))
+    searched = time.perf_counter()
+    report = _report(options, graphs, [(graph.weight, graph.path) for graph in graphs], weighed)
+    return replace(
+        report,
+        equal_rates=statistics is None,
+        excluded=excluded,
+        seconds={"template": built - began, "graph": searched - built, "plan": time.perf_counter() - searched},
+    )
+
+
+def _grown(template: Template, weights: Weights, options: GloriaOptions) -> GloriaGraph:
+    """The graph of a template: with the nodes of the paper's principles, and where there are few queries with all that
+    can be on a best path.
+    """
+    prune = options.variant != UNPRUNED
+    if options.variant == GREEDY:
+        return grow(template, weights, greedy=True)
+    most = max(FEWEST_CHOICES, MOST_CHOICES // len(template.pools)) if prune else MOST_UNPRUNED
+    if len(template.queries) <= MOST_QUERIES and not options.by_principles:
+        graph = grow(template, weights, prune, most=most)
+        if graph.complete:
+            return graph
+    graph = grow(template, weights, prune, by_principles=True, most=most)
+    # Choices were left aside only if there were too many; what is sure to be there must not be lost for that.
+    apart = unshared(template)
+    reused = grow(template, weights, greedy=True)
+    weight, path = min(
+        ((graph.weight, graph.path), (reused.weight, reused.path), (weight_of(template, weights, apart), apart)),
+        key=lambda found: found[0],
+    )
+    return replace(graph, weight=weight, path=path, complete=False)
+
+
+def reweigh(report: GloriaReport, queries: Sequence[CompiledQuery], statistics: Statistics) -> GloriaReport:
+    """The best plan of the graphs that are there, by other rates (section 7.2): no node is generated, so it is quick,
+    and a plan from scratch may be better.
+    """
+    began = time.perf_counter()
+    rates: Rates = window_rates(queries, statistics)
+    weighed = [Weights(COSTS[report.costs](graph.template, rates)) for graph in report.graphs]
+    found = [
+        search(graph.template, [graph.kept(pool.number) for pool in graph.template.pools], weights)
+        for graph, weights in zip(report.graphs, weighed, strict=True)
+    ]
+    options = GloriaOptions(report.variant, report.costs)
+    fresh = _report(options, report.graphs, found, weighed)
+    seconds = {"search": time.perf_counter() - began}
+    return replace(fresh, complete=False, excluded=report.excluded, seconds=seconds)
+
+
+def _report(
+    options: GloriaOptions,
+    graphs: tuple[GloriaGraph, ...],
+    found: Sequence[tuple[float, Path]],
+    weighed: Sequence[Weights],
+) -> GloriaReport:
+    templates = [graph.template for graph in graphs]
+    pairs = list(zip(templates, weighed, strict=True))
+    apart = sum(weight_of(template, weights, unshared(template)) for template, weights in pairs)
+    greedy = sum(grow(template, weights, greedy=True).weight for template, weights in pairs)
+    paths = [path for _, path in found]
+    weight = sum(weight for weight, _ in found)
+    graphs = tuple(replace(graph, path=path, weight=own) for graph, (own, path) in zip(graphs, found, strict=True))
+    return GloriaReport(
+        variant=options.variant,
+        costs=options.costs,
+        plan=plan_of(templates, paths),
+        weight=weight,
+        complete=options.variant != GREEDY and all(graph.complete for graph in graphs),
+        graphs=graphs,
+        alternatives={"not shared": apart, "greedy": greedy},
+    )
+
+
+def unshared(template: Template) -> Path:
+    """The path on which no query shares anything."""
+    return {pool.number: () for pool in template.pools}
+
+
+def plan_of(templates: Sequence[Template], paths: Sequence[Path]) -> TransitionPlan:
+    """The Q-sets of all transitions, as positions of queries."""
+    transitions = []
+    for template, path in zip(templates, paths, strict=True):
+        positions = [dict(state.places) for state in template.states]
+        symbols = [state.symbol for state in template.states]
+        for pool in template.pools:
+            for queries, snapshot in path[pool.number]:
+                members = sorted(template.members(queries))
+                transitions += [
+                    SharedTransition(
+                        symbols[source],
+                        symbols[target],
+                        symbols[snapshot],
+                        tuple((query, positions[source][query], positions[target][query]) for query in members),
+                    )
+                    for source, target in pool.transitions
+                ]
+    return TransitionPlan(tuple(transitions))
+
+
+def _is_point(sequence: RepeatedSequence) -> bool:
+    return len(sequence) == 1 and not sequence.ways_back
