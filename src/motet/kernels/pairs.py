@@ -216,9 +216,16 @@ def _take_pane(
         head = code[klass[e]]
         if after == e + 1 and code[head + IS_DIRECT]:
             if counts_alone:
-                bad |= _count_runs(q, g, code, head, layout.counts)
+                bad |= _count_runs(q, g, code, head, 0, layout.counts)
             else:
                 bad |= _take_runs(q, g, layout, code, head, width, 0, whole, real, e, wi, wf)
+        elif counts_alone:
+            for a in range(e, after):
+                bad |= _count_runs(q, g, code, code[klass[a]], size, layout.counts)
+            for a in range(e, after):
+                bad |= _move_on(q, g, layout, code, code[klass[a]], width, zero, nought)
+            for a in range(e, after):
+                bad |= _settle_counts(q, g, code, code[klass[a]], size, layout.counts)
         else:
             for a in range(e, after):
                 bad |= _take_runs(q, g, layout, code, code[klass[a]], width, size, whole, real, a, wi, wf)
@@ -237,18 +244,38 @@ def _take_pane(
 
 
 @kernel
-def _count_runs(q: Words, g: Floats, code: Code, head: int, shadowed: bool) -> int:
-    """A lone event's steps where totals are but counts: the path most events take."""
+def _count_runs(q: Words, g: Floats, code: Code, head: int, aside: int, shadowed: bool) -> int:
+    """`_take_runs` where totals are but counts: what most events of most queries come to."""
     bad = np.int64(0)
     at = head + HEAD
     for _ in range(code[head + RUNS]):
-        source, target, length = code[at], code[at + 1], code[at + 2]
+        source, target, length = code[at], aside + code[at + 1], code[at + 2]
         if shadowed:
             add_counts(q, g, source, target, length)
         else:
             for s in range(length):
                 total = q[target + s] + q[source + s]
                 q[target + s] = total
+                bad |= total
+        at += 3
+    return bad
+
+
+@kernel
+def _settle_counts(q: Words, g: Floats, code: Code, head: int, aside: int, shadowed: bool) -> int:
+    """`_settle` where totals are but counts."""
+    bad = np.int64(0)
+    at = head + HEAD
+    for _ in range(code[head + RUNS]):
+        target = code[at + 1]
+        for place in range(target, target + code[at + 2]):
+            total = q[place] + q[aside + place]
+            q[place] = total
+            q[aside + place] = 0
+            if shadowed:
+                g[place] += g[aside + place]
+                g[aside + place] = 0.0
+            else:
                 bad |= total
         at += 3
     return bad
