@@ -89,6 +89,15 @@ def count_alone(
     take.
     """
     step = block + BLOCK
+    if lo == hi:  # a loop over one slot would cost several times what it does
+        for _ in range(code[block + DIRECT]):
+            source, target = code[step], code[step + 1]
+            if touched[source]:
+                touched[target] = True
+                q[target * slots + hi] += q[source * slots + hi]
+                g[target * slots + hi] += g[source * slots + hi]
+            step += 2
+        return
     for _ in range(code[block + DIRECT]):
         source, target = code[step], code[step + 1]
         if touched[source]:
