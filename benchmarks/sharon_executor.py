@@ -43,19 +43,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scene", choices=("ecommerce", "taxi", "traffic"), default="ecommerce")
     parser.add_argument("--axis", choices=tuple(AXES), default="queries")
+    parser.add_argument("--legs", action="store_true", help="patterns made of shared runs alone")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     pa.set_cpu_count(1)
-    rows = [measured(options.scene, {**PAPERS_DEFAULT, **size}, options.repeats) for size in AXES[options.axis]]
+    rows = [
+        measured(options.scene, {**PAPERS_DEFAULT, **size}, options.legs, options.repeats)
+        for size in AXES[options.axis]
+    ]
     finish(f"{options.scene}: seconds by plan, one core, {WINDOW // 60} min sliding by one", rows, options)
 
 
-def measured(scene: str, size: dict[str, int], repeats: int) -> dict[str, object]:
+def measured(scene: str, size: dict[str, int], legs: bool, repeats: int) -> dict[str, object]:
     """One line: seconds with each plan, how much is gained over no sharing, and what is kept."""
     table = stream(scene, size["events"])
     make = getattr(workloads, scene)
-    workload = make(size["queries"], size["length"], within=f"{WINDOW} s", slide="60 s")
+    workload = make(size["queries"], size["length"], within=f"{WINDOW} s", slide="60 s", legs=legs)
     programs = {
         name: compile_workload(workload, EventSchema(table.schema), Options(optimizer=optimizer))
         for name, optimizer in OPTIMIZERS.items()
