@@ -82,7 +82,7 @@ def stream(scene: str, events_in_window: int) -> pa.Table:
     rate = -(-events_in_window // WINDOW)
     events = 2 * events_in_window
     if scene == "traffic":
-        return streams.traffic(events, low=rate, high=rate)
+        return streams.traffic(events, low=rate // 2, high=rate + rate // 2)
     return streams.taxi(events, rate=rate) if scene == "taxi" else streams.ecommerce(events, rate=rate)
 
 
