@@ -7,6 +7,7 @@ from typing import Any
 
 from motet.engine import Branch, Program
 from motet.explain.detect import describe_detect
+from motet.explain.reads import describe_reads
 from motet.explain.sharing import describe_sharing
 from motet.language.printer import pattern_text, window_text
 from motet.plan.compiled import CompiledQuery
@@ -42,10 +43,7 @@ def describe(program: Program, counts: Mapping[str, int] | None = None) -> dict[
 def describe_branch(branch: Branch, counts: Mapping[str, int] | None) -> dict[str, Any]:
     """The queries that agree on their partition attributes, and what they read."""
     return {
-        "partition": list(branch.partition),
-        "columns": list(branch.columns),
-        "types": None if branch.types is None else sorted(branch.types),
-        "rows": None if counts is None else rows_read(branch, counts),
+        **describe_reads(branch, counts),
         "symbols": sorted(symbol_text(symbol) for symbol in branch.symbols),
         "halo_us": branch.halo,
         "combined": branch.needs_combine,
@@ -53,10 +51,6 @@ def describe_branch(branch: Branch, counts: Mapping[str, int] | None) -> dict[st
         "estimates": {name: round(cost, 2) for name, cost in branch.estimates.items()},
         "units": [describe_unit(unit) for unit in branch.units],
     }
-
-
-def rows_read(branch: Branch, counts: Mapping[str, int]) -> int:
-    return sum(rows for type, rows in counts.items() if branch.types is None or type in branch.types)
 
 
 def describe_unit(unit: Unit) -> dict[str, Any]:

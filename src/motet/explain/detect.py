@@ -7,6 +7,7 @@ from typing import Any
 
 from motet.engine import Program
 from motet.engine.detect.program import DetectBranch
+from motet.explain.reads import describe_reads, reads_lines
 from motet.explain.words import count
 from motet.language.printer import expression_text, pattern_text, window_text
 from motet.model.expression import Expression, variables
@@ -32,10 +33,7 @@ def describe_detect(branch: DetectBranch, program: Program, counts: Mapping[str,
     number = {node: at for at, node in enumerate(nodes, 1)}
     serves = _serves(planned)
     return {
-        "partition": list(branch.partition),
-        "columns": list(branch.columns),
-        "types": None if branch.types is None else sorted(branch.types),
-        "rows": None if counts is None else _rows_read(branch, counts),
+        **describe_reads(branch, counts),
         "halo_us": branch.halo,
         "combined": branch.needs_combine,
         "nodes": [
@@ -79,10 +77,6 @@ def _symbol_counts(branch: DetectBranch, counts: Mapping[str, int]) -> dict[Symb
             rows *= guess(condition)
         found[symbol] = rows
     return found
-
-
-def _rows_read(branch: DetectBranch, counts: Mapping[str, int]) -> int:
-    return sum(rows for type, rows in counts.items() if branch.types is None or type in branch.types)
 
 
 def _serves(planned: list[PlannedQuery]) -> dict[Node, list[str]]:
@@ -168,9 +162,7 @@ def detect_lines(name: str, branch: dict[str, Any], rows: int | None) -> Iterato
     """The text of a branch that detects."""
     partition = ", ".join(branch["partition"])
     yield f"branch {name}: matches among " + (f"events that agree on {partition}" if partition else "all events")
-    yield f"  reads {', '.join(branch['columns'])}"
-    types = "any type" if branch["types"] is None else "types " + ", ".join(branch["types"])
-    yield f"  rows of {types}" + (f": {branch['rows']:,} of {rows:,} ({branch['rows'] / rows:.0%})" if rows else "")
+    yield from reads_lines(branch, rows)
     shared = sum(len(node["queries"]) > 1 and node["kind"] != "leaf" for node in branch["nodes"])
     yield f"  {count(len(branch['nodes']), 'node')}, {shared} beyond leaves shared among queries"
     for node in branch["nodes"]:

@@ -11,6 +11,7 @@ from motet.errors import MotetError
 from motet.explain.describe import describe
 from motet.explain.detect import detect_lines
 from motet.explain.gloria import gloria_mermaid
+from motet.explain.reads import reads_lines
 from motet.explain.sharing import sharing_lines, sharon_mermaid
 from motet.explain.words import count, number
 from motet.language.printer import window_text
@@ -60,9 +61,7 @@ def plan_lines(plan: dict[str, Any]) -> Iterator[str]:
 def branch_lines(at: int, branch: dict[str, Any], rows: int | None) -> Iterator[str]:
     partition = ", ".join(branch["partition"])
     yield f"branch {at}: " + (f"events that agree on {partition}" if partition else "all events together")
-    yield f"  reads {', '.join(branch['columns'])}"
-    types = "any type" if branch["types"] is None else "types " + ", ".join(branch["types"])
-    yield f"  rows of {types}" + (f": {branch['rows']:,} of {rows:,} ({branch['rows'] / rows:.0%})" if rows else "")
+    yield from reads_lines(branch, rows)
     yield f"  symbols {', '.join(branch['symbols'])}"
     if branch["halo_us"] is None:
         yield "  a hot key runs whole: some results depend on all of its events"

@@ -148,10 +148,10 @@ class _Builder:
         self.pairs[told] = own
         if lane == node:
             self.starts.append(own)
-        sources = {**{(lane, source): found.get((lane, source)) for *_, source in links.steps}, (lane, node): own}
         road: tuple[int, ...] = ()
         for symbol, weights, _, source in links.steps:
-            if (before := sources[lane, source]) is not None:
+            before = own if source == node else found.get((lane, source))
+            if before is not None:
                 self.steps.append((symbol, weights, before, own))
                 if before != own:
                     road = max(road, (symbol, *self.roads[before]), key=len)

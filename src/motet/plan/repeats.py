@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from motet.plan.compiled import CompiledQuery
-from motet.plan.sequences import Contribution, channel_kinds, contribution
+from motet.plan.sequences import Contribution, contribution, kind_of, sorted_out, why_alone
 from motet.template.positions import OPEN, positions_of
 from motet.template.symbols import Symbol
 
@@ -44,27 +43,15 @@ class RepeatedSequence:
 
 def repeated_sequences(queries: Iterable[CompiledQuery]) -> tuple[list[RepeatedSequence], dict[int, str]]:
     """The queries that are sequences with repetitions, and by number why the others are not."""
-    sequences: list[RepeatedSequence] = []
-    others: dict[int, str] = {}
-    for compiled in queries:
-        match repeated_sequence(compiled):
-            case RepeatedSequence() as sequence:
-                sequences.append(sequence)
-            case str() as reason:
-                others[compiled.number] = reason
-    return sequences, others
+    return sorted_out(queries, repeated_sequence)
 
 
 def repeated_sequence(compiled: CompiledQuery) -> RepeatedSequence | str:
     """A query as a line of positions with ways back, or why it is none that could share a step with others."""
+    if (reason := why_alone(compiled)) is not None:
+        return reason
     positions = positions_of(compiled.query.pattern)
     line, size = positions.line, len(positions.events)
-    if compiled.adjacent:
-        return "a condition compares neighbours"
-    if compiled.certain_at_close or compiled.automaton.leading_guard:
-        return "something must be absent at an end of its pattern or from all of its window"
-    if compiled.span.continuous:
-        return "its window has no slide"
     follow = line.follow if line.empty is None and positions.items == list(range(size)) else {}
     back = {gap for gap in follow if gap[0] >= gap[1]}
     in_line = {(at, at + 1) for at in range(size - 1)}
@@ -75,14 +62,13 @@ def repeated_sequence(compiled: CompiledQuery) -> RepeatedSequence | str:
     def absent(gap: tuple[int, int]) -> Absent:
         return frozenset(compiled.absences[absence] for absence in line.follow.get(gap, OPEN))
 
-    pane = math.gcd(compiled.span.within, compiled.span.slide)
     return RepeatedSequence(
         number=compiled.number,
         symbols=compiled.symbols,
         adds=tuple(contribution(compiled.channels, at) for at in range(size)),
         gaps=tuple(absent((at - 1, at)) for at in range(size)),
         ways_back=tuple(sorted((*gap, absent(gap)) for gap in back)),
-        kind=(compiled.partition, pane, channel_kinds(compiled.channels)),
+        kind=kind_of(compiled),
     )
 
 
