@@ -49,8 +49,8 @@ bench: $(WARM) ## measure: each benchmark compares within one run (about ten min
 
 lock: ## resolve the dependencies anew (needs uv)
 	@command -v uv >/dev/null || { echo "make lock needs uv" >&2; exit 1; }
-	uv pip compile $(LOCK_FLAGS) --extra spark pyproject.toml -o requirements/run.lock
-	uv pip compile $(LOCK_FLAGS) --extra spark --extra dev pyproject.toml -o requirements/dev.lock
+	uv pip compile $(LOCK_FLAGS) --extra spark --extra plot --extra translate pyproject.toml -o requirements/run.lock
+	uv pip compile $(LOCK_FLAGS) --extra spark --extra plot --extra translate --extra docs --extra dev pyproject.toml -o requirements/dev.lock
 
 LOCK_FLAGS := --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url $(UPGRADE)
 
