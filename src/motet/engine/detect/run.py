@@ -36,7 +36,7 @@ from motet.kernels.judge import Matches
 from motet.kernels.stack import Code
 from motet.optimizer.detect import planner
 from motet.plan.compiled import Span
-from motet.plan.detect.build import Builder, PlannedQuery
+from motet.plan.detect.build import PlannedQuery, plan_queries
 from motet.plan.detect.nodes import LeafNode, Node, in_order, inputs
 from motet.plan.detect.query import DetectQuery
 
@@ -65,8 +65,7 @@ class DetectRun:
         if not len(encoded.time):
             return
         rates = rates_of(branch, encoded, program.options.optimizer)
-        builder = Builder(planner(program.options.optimizer, rates))
-        planned = [builder.plan(query) for query in branch.queries]
+        planned = plan_queries(branch.queries, planner(program.options.optimizer, rates))
         session = _Session(self, encoded, planned, events, bounds)
         last_reader = {node: at for at, each in enumerate(planned) for node in nodes_of(each)}
         for at, each in enumerate(planned):
