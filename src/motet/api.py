@@ -10,12 +10,12 @@ from typing import Any
 import pyarrow as pa
 
 from motet.engine import OPTIMIZERS, EventSchema, Options, Program, compile_workload
+from motet.engine.detect.known import measured_text
 from motet.engine.detect.measure import selectivities
 from motet.engine.encode import set_aside
 from motet.engine.local import LocalRun, Outcome, can_be_cut, columns_of, in_time_order
 from motet.engine.survey import columns_asked, survey
 from motet.errors import DataError, Diagnostic, MotetError, QueryError
-from motet.explain.detect import measured_text
 from motet.explain.text import plan_text
 from motet.io.events import EventSource, open_events
 from motet.io.files import PARQUET

@@ -17,7 +17,7 @@ from motet.cli.engines import errors_of_data, execute, take_statistics
 from motet.cli.options import Drawn, Engine, Reader, Shown
 from motet.cli.progress import Meter
 from motet.cli.report import say, warn
-from motet.engine import SEARCHING, EventSchema, compile_workload
+from motet.engine import DETECTING, SEARCHING, EventSchema, compile_workload
 from motet.engine.local import LocalRun, Outcome, sorted_results
 from motet.engine.survey import compiled_queries
 from motet.errors import DataError, Diagnostic, QueryError
@@ -126,7 +126,8 @@ def plan(file: Path, events: Path | None, statistics: Path | None, settings: api
     counts: Mapping[str, int] | None = None if known is None else known.counts
     if events is not None:
         counts = event_counts(source)
-        known = api.profile(source, workload, **columns_of(settings)) if settings.optimizer in SEARCHING else None
+        searches = settings.optimizer in (*SEARCHING, *DETECTING)
+        known = api.profile(source, workload, **columns_of(settings)) if searches else None
     options = replace(settings, statistics=known).options()
     program = compile_workload(workload, schema_of(source, settings), options)
     warn_or_raise(problems(workload, types=counts or None), workload)
@@ -136,7 +137,7 @@ def plan(file: Path, events: Path | None, statistics: Path | None, settings: api
         case Drawn.JSON:
             write_text(plan_json(program, counts or None))
         case Drawn.MERMAID:
-            write_text(plan_mermaid(program))
+            write_text(plan_mermaid(program, counts or None))
 
 
 def columns_of(settings: api.Settings) -> dict[str, str]:

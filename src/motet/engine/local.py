@@ -6,11 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from motet.engine.detect.planning import Drift
 from motet.engine.detect.run import DetectRun, finished
 from motet.engine.encode import microseconds, set_aside
 from motet.engine.partials import finish, merge, overflows_of
@@ -70,6 +72,10 @@ class LocalRun:
     overflows: int = 0
     truncated: set[str] = field(default_factory=set)
 
+    @cached_property
+    def _detecting(self) -> list[DetectRun]:
+        return [DetectRun(self.program, branch, drift=Drift()) for branch in self.program.detect]
+
     def over_table(self, table: pa.Table) -> Iterator[pa.Table]:
         """Run over a table that is in memory."""
         self.rows += len(table)
@@ -128,9 +134,8 @@ class LocalRun:
 
     def _detected(self, table: pa.Table, emit_from: int | None, emit_to: int | None) -> Iterator[pa.Table]:
         """The results of queries whose matches are found; with bounds, those due in [emit_from, emit_to)."""
-        for branch in self.program.detect:
-            run = DetectRun(self.program, branch)
-            pieces = run.pieces(table.select(branch.columns), emit_from, emit_to)
+        for run in self._detecting:
+            pieces = run.pieces(table.select(run.branch.columns), emit_from, emit_to)
             yield from finished(pieces, self.program, emit_from, emit_to)
             self.truncated |= run.truncated
 

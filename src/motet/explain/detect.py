@@ -2,45 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from motet.engine import Program
+from motet.engine.detect.known import rates_from, test_text
 from motet.engine.detect.program import DetectBranch
 from motet.explain.reads import describe_reads, reads_lines
-from motet.explain.words import count
+from motet.explain.words import count, number
 from motet.language.printer import expression_text, pattern_text, window_text
-from motet.model.expression import Expression, variables
-from motet.model.names import renamed
-from motet.optimizer.detect import planner
-from motet.plan.detect.build import PlannedQuery, plan_queries
-from motet.plan.detect.cost import Measured, Rates, guess, measured_test
+from motet.optimizer.detect import plan_trees
+from motet.optimizer.detect.choices import ChosenTrees
+from motet.plan.detect.build import Builder, Parts, PlannedQuery, trees_wanted
+from motet.plan.detect.cost import Rates, Sizes
 from motet.plan.detect.nodes import JoinNode, LeafNode, LoopNode, Node, UnionNode, in_order, inputs
+from motet.statistics.model import Statistics
 from motet.statistics.symbols import symbol_text
-from motet.template.symbols import Symbol
 
 
 def describe_detect(branch: DetectBranch, program: Program, counts: Mapping[str, int] | None) -> dict[str, Any]:
-    """The graph of joins of a branch as it would be planned for so many events of each type, and for how often
-    conditions hold where statistics say so.
-    """
-    known = program.options.statistics
-    shares = {} if known is None else known.selectivities
-    rates = Rates(_symbol_counts(branch, counts) if counts else {}, selectivity=_known(branch, shares))
-    planned = plan_queries(branch.queries, planner(program.options.optimizer, rates))
+    """The graph of joins of a branch: as it was planned for statistics, or would be for so many events of each type."""
+    chosen, planned = planned_detect(branch, program, counts)
     nodes = in_order(reading.root for each in planned for reading in each.readings)
     number = {node: at for at, node in enumerate(nodes, 1)}
     serves = _serves(planned)
+    work = {node: expected_work(node, serves[node], chosen.rates) for node in nodes}
     return {
         **describe_reads(branch, counts),
         "halo_us": branch.halo,
         "combined": branch.needs_combine,
+        "plan": chosen.method,
+        "estimates": {name: _rounded(cost) for name, cost in chosen.considered.items()},
+        "cost": _rounded(sum(made + looked for made, looked in work.values())),
         "nodes": [
             {
                 "node": number[node],
                 **describe_node(node),
                 "reads": [number[each] for each in inputs(node)],
-                "queries": serves[node],
+                "queries": [each.query.query.name for each in serves[node]],
+                "instances": _rounded(work[node][0]),
+                "pairs": _rounded(work[node][1]),
             }
             for node in nodes
         ],
@@ -48,42 +49,47 @@ def describe_detect(branch: DetectBranch, program: Program, counts: Mapping[str,
     }
 
 
-def _known(branch: DetectBranch, shares: Mapping[str, float]) -> dict[Measured, float]:
-    """The conditions of a branch whose shares are known."""
-    found = {}
-    for query in branch.queries:
-        for condition in query.whole:
-            names = variables(condition)
-            symbols = {name: query.symbols[query.written.of_name(name)[0]] for name in names}
-            test = measured_test(condition, symbols)
-            if measured_text(test) in shares:
-                found[test] = shares[measured_text(test)]
-    return found
+def planned_detect(
+    branch: DetectBranch, program: Program, counts: Mapping[str, int] | None
+) -> tuple[ChosenTrees, list[PlannedQuery]]:
+    """The trees of a branch and its nodes."""
+    chosen = branch.trees
+    if chosen is None:
+        known = None if counts is None else Statistics(counts)
+        options, wanted = program.options, trees_wanted(branch.queries)
+        chosen = plan_trees(wanted, options.optimizer, rates_from(known, branch), options.budget)
+    builder = Builder(chosen)
+    return chosen, [builder.plan(query) for query in branch.queries]
 
 
-def measured_text(measured: Measured) -> str:
-    """A condition and what its events are, as statistics have it: `A e1, B e2: e1.x < e2.x`."""
-    test, symbols = measured
-    events = ", ".join(f"{symbol_text(symbol)} e{at}" for at, symbol in enumerate(symbols, 1))
-    return f"{events}: {test_text(test)}"
+def expected_work(node: Node, serves: Sequence[PlannedQuery], rates: Rates) -> tuple[float, float]:
+    """The instances that a node makes and the pairs that it looks at for them, for the largest window it serves."""
+    if isinstance(node, UnionNode):
+        return 0.0, 0.0
+    if isinstance(node, LoopNode):  # it walks over events; how many paths are listed depends on who asks for them
+        return sum(rates.of_symbol(item.symbol) for item in node.items if isinstance(item, LeafNode)), 0.0
+    spans = [each.query.span for each in serves]
+    windows = [(0, span.within - 1) if span.ranked else (span.within, 0) for span in spans]
+    items = node.items if isinstance(node, JoinNode) else (node,)
+    order, tests = (node.order, node.tests) if isinstance(node, JoinNode) else (frozenset(), frozenset())
+    every = [Sizes(Parts(items, order, tests, frozenset(), *window), rates) for window in set(windows)]
+    sizes = max(every, key=lambda each: each.share)
+    looked = 0.0
+    if isinstance(node, JoinNode):
+        looked = sizes.looked_at(frozenset(node.outer_items), frozenset(node.inner_items))
+    return sizes.of(frozenset(range(len(items)))), looked
 
 
-def _symbol_counts(branch: DetectBranch, counts: Mapping[str, int]) -> dict[Symbol, float]:
-    found = {}
-    for symbol in branch.symbols:
-        rows = float(counts.get(symbol.type, sum(counts.values()) / 2))
-        for condition in symbol.conditions:
-            rows *= guess(condition)
-        found[symbol] = rows
-    return found
+def _rounded(cost: float) -> float:
+    return float(f"{cost:.4g}")
 
 
-def _serves(planned: list[PlannedQuery]) -> dict[Node, list[str]]:
+def _serves(planned: list[PlannedQuery]) -> dict[Node, list[PlannedQuery]]:
     """The queries that each node works for."""
-    found: dict[Node, list[str]] = {}
+    found: dict[Node, list[PlannedQuery]] = {}
     for each in planned:
         for node in in_order(reading.root for reading in each.readings):
-            found.setdefault(node, []).append(each.query.query.name)
+            found.setdefault(node, []).append(each)
     return found
 
 
@@ -152,11 +158,6 @@ def _item_text(item: Node) -> str:
     )
 
 
-def test_text(test: Expression) -> str:
-    """A test with its items as e1, e2, ..."""
-    return expression_text(renamed(test, {name: f"e{int(name) + 1}" for name in variables(test)}))
-
-
 def detect_lines(name: str, branch: dict[str, Any], rows: int | None) -> Iterator[str]:
     """The text of a branch that detects."""
     partition = ", ".join(branch["partition"])
@@ -164,16 +165,26 @@ def detect_lines(name: str, branch: dict[str, Any], rows: int | None) -> Iterato
     yield from reads_lines(branch, rows)
     shared = sum(len(node["queries"]) > 1 and node["kind"] != "leaf" for node in branch["nodes"])
     yield f"  {count(len(branch['nodes']), 'node')}, {shared} beyond leaves shared among queries"
+    yield f"  {plan_words(branch)}"
     for node in branch["nodes"]:
         yield from node_lines(node)
     for query in branch["queries"]:
         yield from query_lines(query)
 
 
+def plan_words(branch: dict[str, Any]) -> str:
+    """What the plan costs, and what others would."""
+    others = [f"{name} {number(cost)}" for name, cost in branch["estimates"].items() if name != branch["plan"]]
+    against = f"; others would: {', '.join(others)}" if others else ""
+    return f"planned by {branch['plan']}, at an estimated {number(branch['cost'])} instances and pairs{against}"
+
+
 def node_lines(node: dict[str, Any]) -> Iterator[str]:
     reads = f" of {' and '.join(map(str, node['reads']))}" if node["reads"] else ""
     serves = f"  [{', '.join(node['queries'])}]" if len(node["queries"]) > 1 else ""
-    yield f"    node {node['node']}: {node['kind']}{reads}: {node['finds']}{serves}"
+    looked = f" of {number(node['pairs'])} pairs" if node["pairs"] else ""
+    cost = f" ~ {number(node['instances'])}{looked}"
+    yield f"    node {node['node']}: {node['kind']}{reads}: {node['finds']}{cost}{serves}"
     tested = [*node.get("order", ()), *node.get("tests", ()), *node.get("absent", ())]
     if tested:
         yield f"      {', '.join(tested)}"
@@ -188,3 +199,28 @@ def query_lines(query: dict[str, Any]) -> Iterator[str]:
         yield f"      then on each match: {', '.join(query['on_matches'])}"
     if query["aggregated"]:
         yield f"      aggregated after detection: {query['reason']}"
+
+
+def detect_mermaid(program: Program, counts: Mapping[str, int] | None = None) -> Iterator[str]:
+    """The nodes of all branches that detect, for Mermaid to draw: what several queries read is marked."""
+    for at, branch in enumerate(program.detect, 1):
+        plan = describe_detect(branch, program, counts)
+        shared = []
+        for node in plan["nodes"]:
+            name = f"b{at}n{node['node']}"
+            tested = [*node.get("tests", ()), *node.get("absent", ())]
+            lines = [node["finds"], *tested, f"{number(node['instances'])} instances"]
+            yield f'    {name}["{"<br/>".join(map(_escaped, lines))}"]'
+            if node["reads"]:
+                yield f"    {' & '.join(f'b{at}n{each}' for each in node['reads'])} --> {name}"
+            if len(node["queries"]) > 1 and node["kind"] != "leaf":
+                shared.append(name)
+        for query in plan["queries"]:
+            yield f'    b{at}{query["name"]}(["{_escaped(query["name"])}"])'
+            yield f"    {' & '.join(f'b{at}n{node}' for node in query['nodes'])} --> b{at}{query['name']}"
+        if shared:
+            yield f"    class {','.join(shared)} shared"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")

@@ -11,6 +11,8 @@ from motet.optimizer.detect.planners import Cheapest, Multitree
 from motet.plan.detect.build import ChooseTree, Parts, PlanTrees, pattern_order
 from motet.plan.detect.cost import Rates
 
+BLIND = ("none", "share")  # what goes by no rates
+COMPARED = ("reorder", "share", "multitree", "motto")  # what `auto` compares; of equals the first is taken
 # Name -> how to plan trees, given rates.
 PLANNERS: dict[str, Callable[[Rates], PlanTrees]] = {
     "none": lambda rates: each_apart(pattern_order),
@@ -20,7 +22,6 @@ PLANNERS: dict[str, Callable[[Rates], PlanTrees]] = {
     "multitree-prefix": lambda rates: Multitree("multitree-prefix", rates, Search(ordered=True)),
     "auto": lambda rates: Cheapest(rates, {name: PLANNERS[name] for name in COMPARED if name in PLANNERS}),
 }
-COMPARED = ("multitree", "motto", "reorder", "share")  # what `auto` compares; of equals the first is taken
 
 
 def each_apart(choose: ChooseTree) -> PlanTrees:
@@ -37,4 +38,4 @@ def plan_trees(wanted: Sequence[Parts], optimizer: str, rates: Rates, seconds: f
     """The trees that an optimizer chooses in so many seconds, with what it compared."""
     plan = planner(optimizer, rates)
     choose = plan.within(seconds)(wanted) if isinstance(plan, Searching) else plan(wanted)
-    return chosen_trees(wanted, choose, optimizer, rates)
+    return chosen_trees(wanted, choose, optimizer, rates, apart=optimizer == "none")

@@ -16,12 +16,13 @@ from motet.plan.detect.cost import Rates
 class ChosenTrees:
     """Trees that were chosen for what had to be planned; what was not foreseen is joined in the order of its pattern.
 
-    `method` chose them; `considered` are the costs of all that were compared, by name.
+    `method` chose them for certain `rates`; `considered` are the costs of all that were compared, by name.
     """
 
     trees: Mapping[Parts, JoinTree]
     method: str
     considered: Mapping[str, float] = field(default_factory=dict)
+    rates: Rates = field(default_factory=Rates)
 
     def __call__(self, parts: Parts) -> JoinTree:
         found = self.trees.get(parts)
@@ -39,12 +40,15 @@ class Searching(Protocol):
         """The same with so many seconds."""
 
 
-def chosen_trees(wanted: Sequence[Parts], choose: ChooseTree, method: str, rates: Rates) -> ChosenTrees:
-    """What a planner chose, with its cost."""
+def chosen_trees(
+    wanted: Sequence[Parts], choose: ChooseTree, method: str, rates: Rates, apart: bool = False
+) -> ChosenTrees:
+    """What a planner chose, with its cost; `apart` where nothing is shared."""
     if isinstance(choose, ChosenTrees) and choose.considered:
         return choose
     trees = {parts: choose(parts) for parts in wanted}
-    return ChosenTrees(trees, method, {method: cost_of(trees, rates)})
+    cost = sum(cost_of({parts: tree}, rates) for parts, tree in trees.items()) if apart else cost_of(trees, rates)
+    return ChosenTrees(trees, method, {method: cost}, rates)
 
 
 def cost_of(trees: Mapping[Parts, JoinTree], rates: Rates, costs: str = "calibrated") -> float:

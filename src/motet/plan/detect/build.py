@@ -134,7 +134,7 @@ class Builder:
         built = [self._item(item, query, edge_tests.get(item, {})) for item in items]
         columns = [positions for _, positions in built]
         number = {item: at for at, item in enumerate(items)}
-        within, rows = (0, query.span.within) if query.span.ranked else (query.span.within, 0)
+        within, rows = (0, query.span.within - 1) if query.span.ranked else (query.span.within, 0)
         order = frozenset((number[a], number[b]) for a, b in reading.order)
         gaps = set()
         for guard in reading.guards:

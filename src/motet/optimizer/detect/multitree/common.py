@@ -140,9 +140,7 @@ def _cliques(chosen: Bits, candidates: Bits, done: Bits, near: list[Bits]) -> It
         done |= 1 << v
 
 
-def _agreeing(
-    clique: Bits, pairs: list[tuple[int, int]], one: Pattern, other: Pattern
-) -> Iterator[tuple[Bits, Bits]]:
+def _agreeing(clique: Bits, pairs: list[tuple[int, int]], one: Pattern, other: Pattern) -> Iterator[tuple[Bits, Bits]]:
     """A clique, or the largest of its parts that are the same as a whole."""
     pending, seen = [clique], {clique}
     while pending:

@@ -17,7 +17,7 @@ from motet.optimizer.solvers.tabu import tabu_search
 from motet.plan.detect.build import JoinTree, Parts
 from motet.plan.detect.cost import Rates
 
-METHODS = {"annealing": anneal, "tabu": tabu_search}
+METHODS = ("annealing", "tabu")
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def search(wanted: Sequence[Parts], rates: Rates, how: Search = Search()) -> Sea
                 None if how.steps is None else max(how.steps * len(part) // len(wanted), 1),
                 None if how.patience is None else how.patience * len(part),
             )
-            walk = METHODS[how.method](plans, Random(how.seed), limits)
+            walk = (tabu_search if how.method == "tabu" else anneal)(plans, Random(how.seed), limits)
             trees = walk.solution
             found.steps += walk.steps
             found.traces.append(walk.trace)
