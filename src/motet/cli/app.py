@@ -33,6 +33,7 @@ from motet.cli.options import (
 )
 from motet.cli.report import FAILED, report, say
 from motet.io.results import Format
+from motet.kernels.jit import on_first_compilation
 
 HELP = """Many event pattern queries, one shared plan.
 
@@ -60,6 +61,7 @@ app = typer.Typer(
 
 def main() -> None:
     """Run the command line; every way out is a status, none a traceback."""
+    on_first_compilation(lambda: say("compiling kernels, once on this machine: this may take a minute or two"))
     try:
         app()
     except KeyboardInterrupt:
