@@ -39,7 +39,7 @@ def describe_detect(branch: DetectBranch, program: Program, counts: Mapping[str,
     known = program.options.statistics
     shares = {} if known is None else known.selectivities
     rates = Rates(_symbol_counts(branch, counts) if counts else {}, selectivity=_known(branch, shares))
-    planned = plan_queries(branch.queries, planner(program.options.optimizer, rates))
+    planned = plan_queries(branch.queries, planner(program.options.optimizer, rates, program.options.budget))
     nodes = in_order(reading.root for each in planned for reading in each.readings)
     number = {node: at for at, node in enumerate(nodes, 1)}
     serves = _serves(planned)

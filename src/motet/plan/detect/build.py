@@ -35,14 +35,13 @@ N = TypeVar("N", bound=Node)
 @dataclass(frozen=True)
 class Sifted:
     """A tree that is built by less than the pattern asks, and then filtered: by this order, these tests and gaps only,
-    over the pattern's items. `group` is that of the tree where it has one of its own.
+    over the pattern's items.
     """
 
     tree: PlanTree
     order: frozenset[tuple[int, int]]
     tests: frozenset[Expression]
     gaps: frozenset[Gap]
-    group: int | None = None
 
 
 @dataclass(frozen=True)
@@ -271,14 +270,7 @@ class Builder:
     ) -> tuple[PartNode, tuple[int, ...]]:
         left, left_items = self._built(left_tree, parts, group)
         right, right_items = self._built(right_tree, parts, group)
-        # Paths are listed for what they are joined with. Else the inner side is searched by its last time: best the one
-        # that comes first, or a leaf.
-        left_is_inner = isinstance(left, LoopNode) or (
-            not isinstance(right, LoopNode)
-            and not _all_before(right_items, left_items, parts.order)
-            and (_all_before(left_items, right_items, parts.order) or isinstance(left, LeafNode))
-        )
-        if left_is_inner:
+        if left_is_inner(left_items, right_items, parts):
             inner, inner_items, outer, outer_items = left, left_items, right, right_items
         else:
             inner, inner_items, outer, outer_items = right, right_items, left, left_items
@@ -307,7 +299,7 @@ class Builder:
 
     def _filtered(self, tree: Sifted, parts: Parts, group: int) -> tuple[PartNode, tuple[int, ...]]:
         loose = replace(parts, order=tree.order, tests=tree.tests, gaps=tree.gaps)
-        found, columns = self._built(tree.tree, loose, group if tree.group is None else tree.group)
+        found, columns = self._built(tree.tree, loose, group)
         own, bound = part_of(parts, columns)
         known, known_order = part_of(loose, columns)
         number = {item: at for at, item in enumerate(bound)}
@@ -371,17 +363,21 @@ def part_of(parts: Parts, chosen: Collection[int]) -> tuple[Parts, tuple[int, ..
         first = next(item for item in left if not any((other, item) in parts.order for other in left))
         left.remove(first)
         bound.append(first)
-    inside = set(bound)
-    kept = Parts(
-        parts.items,
-        frozenset(pair for pair in parts.order if inside.issuperset(pair)),
-        frozenset(test for test in parts.tests if items_of(test) <= inside),
-        frozenset(gap for gap in parts.gaps if gap.after | gap.before <= inside),
-        parts.within,
+    return in_numbers(parts, bound), tuple(bound)
+
+
+def in_numbers(parts: Parts, items: Sequence[int]) -> Parts:
+    """What a pattern asks of some of its items, numbered as they are given."""
+    inside = set(items)
+    kept = replace(
+        parts,
+        order=frozenset(pair for pair in parts.order if inside.issuperset(pair)),
+        tests=frozenset(test for test in parts.tests if items_of(test) <= inside),
+        gaps=frozenset(gap for gap in parts.gaps if gap.after | gap.before <= inside),
     )
-    places = {item: at for at, item in enumerate(bound)}
+    places = {item: at for at, item in enumerate(items)}
     moved = renumbered(kept, [places.get(item, -1) for item in range(len(parts.items))])
-    return replace(moved, items=tuple(parts.items[item] for item in bound)), tuple(bound)
+    return replace(moved, items=tuple(parts.items[item] for item in items))
 
 
 _name = cache(repr)
@@ -399,6 +395,19 @@ def renumbered(parts: Parts, numbers: Sequence[int]) -> Parts:
             for gap in parts.gaps
         ),
     )
+
+
+def left_is_inner(left: Sequence[int], right: Sequence[int], parts: Parts) -> bool:
+    """Which of two sides a join searches.
+
+    Paths are listed for what they are joined with. Else the inner side is searched by its last time: best the one that
+    comes first, or a leaf.
+    """
+    if any(len(side) == 1 and isinstance(parts.items[side[0]], LoopNode) for side in (left, right)):
+        return len(left) == 1 and isinstance(parts.items[left[0]], LoopNode)
+    if _all_before(right, left, parts.order):
+        return False
+    return _all_before(left, right, parts.order) or len(left) == 1
 
 
 def _all_before(ones: Sequence[int], others: Sequence[int], order: frozenset[tuple[int, int]]) -> bool:
