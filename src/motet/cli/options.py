@@ -52,6 +52,9 @@ class Optimizer(StrEnum):
     GLORIA = "gloria"
     GLORIA_GREEDY = "gloria-greedy"
     GLORIA_NOPRUNE = "gloria-noprune"
+    MOTTO = "motto"
+    MOTTO_MERGE = "motto-merge"
+    MOTTO_LCSE = "motto-lcse"
 
 
 class Costs(StrEnum):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from motet.engine import Program
@@ -15,7 +15,19 @@ from motet.model.names import renamed
 from motet.optimizer.detect import planner
 from motet.plan.detect.build import PlannedQuery, plan_queries
 from motet.plan.detect.cost import Measured, Rates, guess, measured_test
-from motet.plan.detect.nodes import JoinNode, LeafNode, LoopNode, Node, UnionNode, in_order, inputs
+from motet.plan.detect.nodes import (
+    FilterNode,
+    Gap,
+    JoinNode,
+    LeafNode,
+    LoopNode,
+    Node,
+    PartNode,
+    UnionNode,
+    WalkNode,
+    in_order,
+    inputs,
+)
 from motet.statistics.symbols import symbol_text
 from motet.template.symbols import Symbol
 
@@ -27,7 +39,7 @@ def describe_detect(branch: DetectBranch, program: Program, counts: Mapping[str,
     known = program.options.statistics
     shares = {} if known is None else known.selectivities
     rates = Rates(_symbol_counts(branch, counts) if counts else {}, selectivity=_known(branch, shares))
-    planned = plan_queries(branch.queries, planner(program.options.optimizer, rates))
+    planned = plan_queries(branch.queries, planner(program.options.optimizer, rates, program.options.budget))
     nodes = in_order(reading.root for each in planned for reading in each.readings)
     number = {node: at for at, node in enumerate(nodes, 1)}
     serves = _serves(planned)
@@ -123,18 +135,30 @@ def describe_node(node: Node) -> dict[str, Any]:
                 "absent": sorted({symbol_text(s) for edge in edges for way in edge.ways for s in way}),
             }
         case JoinNode():
-            order = [f"e{a + 1} before e{b + 1}" for a, b in sorted(_direct(node.order))]
-            gaps = [
-                f"no {symbol_text(gap.symbol)} between {_names(gap.after)} and {_names(gap.before)}"
-                for gap in node.new_gaps
-            ]
-            return {
-                "kind": "join",
-                "finds": ", ".join(f"{_item_text(item)} e{at}" for at, item in enumerate(node.items, 1)),
-                "order": order,
-                "tests": [test_text(test) for test in node.new_tests],
-                "absent": gaps,
-            }
+            return _tested("join", node, node.order, node.new_tests, node.new_gaps)
+        case FilterNode():
+            return _tested("filter", node, frozenset(node.new_order), node.new_tests, node.new_gaps)
+        case WalkNode():
+            return _tested("walk", node, node.order, (), ())
+
+
+def _tested(
+    kind: str,
+    node: PartNode,
+    order: frozenset[tuple[int, int]],
+    tests: Sequence[Expression],
+    gaps: Sequence[Gap],
+) -> dict[str, Any]:
+    """The items of a node, and what it sees to."""
+    return {
+        "kind": kind,
+        "finds": ", ".join(f"{_item_text(item)} e{at}" for at, item in enumerate(node.items, 1)),
+        "order": [f"e{a + 1} before e{b + 1}" for a, b in sorted(_direct(order))],
+        "tests": [test_text(test) for test in tests],
+        "absent": [
+            f"no {symbol_text(gap.symbol)} between {_names(gap.after)} and {_names(gap.before)}" for gap in gaps
+        ],
+    }
 
 
 def _direct(order: frozenset[tuple[int, int]]) -> set[tuple[int, int]]:

@@ -68,7 +68,7 @@ class DetectRun:
         if not len(encoded.time):
             return
         rates = rates_of(branch, encoded, program.options.optimizer)
-        planned = plan_queries(branch.queries, planner(program.options.optimizer, rates))
+        planned = plan_queries(branch.queries, planner(program.options.optimizer, rates, program.options.budget))
         session = _Session(self, encoded, planned, events, bounds)
         last_reader = {node: at for at, each in enumerate(planned) for node in nodes_of(each)}
         for at, each in enumerate(planned):

@@ -1,17 +1,26 @@
-"""How join trees are chosen: by the order of the pattern, or by cost."""
+"""How join trees are chosen: by the order of the pattern, by cost, or with a view to what queries can share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from motet.optimizer.detect.local import cheapest_tree
-from motet.plan.detect.build import ChooseTree, PlanTrees, pattern_order
+from motet.optimizer.detect.motto import motto
+from motet.plan.detect.build import Apart, ChooseTree, Parts, PlanTree, PlanTrees, pattern_order
 from motet.plan.detect.cost import Rates
 
 # Name -> how to plan trees, given rates.
 PLANNERS: dict[str, Callable[[Rates], PlanTrees]] = {
     "auto": lambda rates: each_apart(cheapest_tree(rates)),
-    "none": lambda rates: each_apart(pattern_order),
+    "none": lambda rates: unshared(pattern_order),
+}
+# The same for those that search: given rates and the seconds they may take.
+SEARCHERS: dict[str, Callable[[Rates, float], PlanTrees]] = {
+    variant: lambda rates, budget, variant=variant: partial(  # type: ignore[misc]
+        motto.optimize, rates=rates, options=motto.MottoOptions(variant, budget)
+    )
+    for variant in motto.VARIANTS
 }
 
 
@@ -20,6 +29,22 @@ def each_apart(choose: ChooseTree) -> PlanTrees:
     return lambda wanted: choose
 
 
-def planner(optimizer: str, rates: Rates) -> PlanTrees:
+def unshared(choose: ChooseTree) -> PlanTrees:
+    """Trees of which no two have a join in common, even where they find the same."""
+
+    def plan(wanted: Sequence[Parts]) -> ChooseTree:
+        number = {parts: at for at, parts in enumerate(wanted, 1)}
+
+        def apart(parts: Parts) -> PlanTree:
+            return Apart(choose(parts), number[parts])
+
+        return apart
+
+    return plan
+
+
+def planner(optimizer: str, rates: Rates, budget: float = 10.0) -> PlanTrees:
     """How an optimizer plans trees; those that only concern aggregates plan each reading by its own cost."""
+    if optimizer in SEARCHERS:
+        return SEARCHERS[optimizer](rates, budget)
     return PLANNERS.get(optimizer, PLANNERS["auto"])(rates)
