@@ -4,6 +4,7 @@ from motet.api import batches, explain_match, plan, profile, run
 from motet.errors import DataError, MotetError, QueryError, RunError
 from motet.language import parse, read
 from motet.language.builder import event, query, seq, workload
+from motet.translate import translate
 
 __version__ = "0.1.0"
 
@@ -23,5 +24,6 @@ __all__ = [
     "read",
     "run",
     "seq",
+    "translate",
     "workload",
 ]

@@ -18,6 +18,7 @@ from motet.cli.options import (
     Events,
     Facts,
     File,
+    Foreign,
     Master,
     Mode,
     OnLimit,
@@ -348,6 +349,29 @@ def explain_match(
 
     asked = commands.Question(query, tuple(key or ()), start, end, limit)
     commands.explain_match(file, events, asked, Settings(time, type, time_unit), format)
+
+
+@app.command()
+def translate(
+    file: Annotated[Path, typer.Argument(help="Text of another system.", show_default=False)],
+    source: Annotated[Foreign, typer.Option("--from", help="What it is written for.", show_default=False)],
+    name: Annotated[str, typer.Option(help="What to call the query.")] = "translated",
+    time: Time = "time",
+    type: Type = "type",
+) -> None:
+    """Write a query of another system in motet's language, where it means the same.
+
+    Where it does not, the place is shown and nothing is written. SQL and ClickHouse need sqlglot.
+
+    \b
+        motet translate --from match-recognize dips.sql --time ts > dips.motet
+        motet translate --from flink-cep Alerts.java
+        motet translate --from sase query.txt
+        motet translate --from clickhouse funnel.sql --time ts --type event
+    """
+    from motet.cli import commands
+
+    commands.translate(file, source, name, time, type)
 
 
 @app.command()

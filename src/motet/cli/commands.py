@@ -15,7 +15,7 @@ from rich.console import Console
 
 from motet import api
 from motet.cli.engines import errors_of_data, execute, take_statistics
-from motet.cli.options import Drawn, Engine, Reader, Shown
+from motet.cli.options import Drawn, Engine, Foreign, Reader, Shown
 from motet.cli.progress import Meter
 from motet.cli.report import say, warn
 from motet.engine import SEARCHING, EventSchema, compile_workload
@@ -35,6 +35,7 @@ from motet.language import read
 from motet.model.query import Workload
 from motet.model.validate import problems
 from motet.statistics.model import Statistics
+from motet.translate import translate as translation
 
 
 @dataclass(frozen=True)
@@ -242,6 +243,18 @@ def explain_match(file: Path, events: Path, asked: Question, settings: api.Setti
         **columns_of(settings),
     )
     write_text(explanation_json(found) if shown is Shown.JSON else explanation_text(found))
+
+
+def translate(file: Path, source: Foreign, name: str, time: str, type: str) -> None:
+    """Translate, and write the queries with what to mind about them."""
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise DataError(f"there is no file {str(file)!r}") from None
+    except UnicodeDecodeError:
+        raise DataError(f"the file {str(file)!r} is not UTF-8 text") from None
+    found = translation(text, source, time=time, type=type, name=name, origin=str(file))
+    write_text(found.text.rstrip())
 
 
 def profile(
