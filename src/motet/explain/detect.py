@@ -13,7 +13,7 @@ from motet.language.printer import expression_text, pattern_text, window_text
 from motet.model.expression import Expression, variables
 from motet.model.names import renamed
 from motet.optimizer.detect import planner
-from motet.plan.detect.build import Builder, PlannedQuery
+from motet.plan.detect.build import PlannedQuery, plan_queries
 from motet.plan.detect.cost import Measured, Rates, guess, measured_test
 from motet.plan.detect.nodes import JoinNode, LeafNode, LoopNode, Node, UnionNode, in_order, inputs
 from motet.statistics.symbols import symbol_text
@@ -27,8 +27,7 @@ def describe_detect(branch: DetectBranch, program: Program, counts: Mapping[str,
     known = program.options.statistics
     shares = {} if known is None else known.selectivities
     rates = Rates(_symbol_counts(branch, counts) if counts else {}, selectivity=_known(branch, shares))
-    builder = Builder(planner(program.options.optimizer, rates))
-    planned = [builder.plan(query) for query in branch.queries]
+    planned = plan_queries(branch.queries, planner(program.options.optimizer, rates))
     nodes = in_order(reading.root for each in planned for reading in each.readings)
     number = {node: at for at, node in enumerate(nodes, 1)}
     serves = _serves(planned)
