@@ -1,9 +1,10 @@
 """Many event pattern queries, one shared plan, on Spark."""
 
-from motet.api import batches, plan, profile, run
+from motet.api import batches, explain_match, plan, profile, run
 from motet.errors import DataError, MotetError, QueryError, RunError
 from motet.language import parse, read
 from motet.language.builder import event, query, seq, workload
+from motet.translate import translate
 
 __version__ = "0.1.0"
 
@@ -15,6 +16,7 @@ __all__ = [
     "__version__",
     "batches",
     "event",
+    "explain_match",
     "parse",
     "plan",
     "profile",
@@ -22,5 +24,6 @@ __all__ = [
     "read",
     "run",
     "seq",
+    "translate",
     "workload",
 ]

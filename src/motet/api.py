@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,8 @@ from motet.engine.survey import columns_asked, survey
 from motet.errors import DataError, Diagnostic, MotetError, QueryError
 from motet.explain.detect import measured_text
 from motet.explain.text import plan_text
+from motet.explain.why.ask import ask
+from motet.explain.why.report import Explanation
 from motet.io.events import EventSource, open_events
 from motet.io.files import PARQUET
 from motet.language import read
@@ -354,6 +356,33 @@ def plan(
         schema = _source(events, settings).schema
     program = compile_workload(as_workload(workload), EventSchema(schema, time, type, time_unit), settings.options())
     return Plan(program)
+
+
+def explain_match(
+    workload: Workload | Query | Sequence[Query] | str | Path,
+    events: Any,
+    *,
+    query: str | None = None,
+    key: Mapping[str, Any] | None = None,
+    start: Any = None,
+    end: Any = None,
+    limit: int = 5,
+    time: str = "time",
+    type: str = "type",
+    time_unit: str = "s",
+) -> Explanation:
+    """Why a query has the matches it has, or none: its demands one after another, with what each leaves.
+
+    `query` names one of the workload's, `key` gives values of its GROUP BY or [attribute] columns, and `start`
+    (included) and `end` (not included) bound the times of matches. The first `limit` matches are listed. The result is
+    true where there is a match, and `died` is the first step that leaves none; `print` it to read it.
+    """
+    settings = Settings(time, type, time_unit)
+    source = _source(events, settings)
+    loaded = as_workload(workload)
+    schema = EventSchema(source.schema, time, type, time_unit)
+    _check(loaded, schema, None)
+    return ask(loaded, schema, source.batches(), query=query, key=key or {}, start=start, end=end, limit=limit)
 
 
 def profile(

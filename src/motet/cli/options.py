@@ -64,6 +64,15 @@ class Costs(StrEnum):
     PRINTED = "printed"
 
 
+class Foreign(StrEnum):
+    """Systems whose queries can be translated."""
+
+    MATCH_RECOGNIZE = "match-recognize"
+    FLINK_CEP = "flink-cep"
+    SASE = "sase"
+    CLICKHOUSE = "clickhouse"
+
+
 class OnLimit(StrEnum):
     """What to do where a query has more matches, or needs more memory, than it may."""
 
