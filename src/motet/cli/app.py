@@ -108,7 +108,10 @@ def plan(
     optimizer: Sharing = Optimizer.AUTO,
     budget: Budget = 10.0,
     costs: Pricing = Costs.CALIBRATED,
-    format: Annotated[Drawn, typer.Option(help="For people, for programs, or a drawing.")] = Drawn.TEXT,
+    format: Annotated[Drawn, typer.Option(help="For people, for programs, a drawing, or a page.")] = Drawn.TEXT,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File to write; the terminal if none.", show_default=False)
+    ] = None,
 ) -> None:
     """Show how queries would run, and what they share.
 
@@ -117,6 +120,7 @@ def plan(
         motet plan queries.motet --events trades.parquet --format json
         motet plan queries.motet --statistics rates.json --optimizer sharon --format mermaid
         motet plan queries.motet --statistics rates.json --optimizer gloria --costs printed
+        motet plan queries.motet --events trades.parquet --format html -o plan.html
     """
     from motet.api import Settings
     from motet.cli import commands
@@ -126,7 +130,7 @@ def plan(
     if format is Drawn.MERMAID and not optimizer.startswith(("sharon", "gloria")):
         raise typer.BadParameter("mermaid draws what --optimizer sharon or gloria, or a variant of them, searches")
     settings = Settings(time, type, time_unit, optimizer=optimizer, budget=budget, costs=costs)
-    commands.plan(file, events, statistics, settings, format)
+    commands.plan(file, events, statistics, settings, format, output)
 
 
 @app.command()

@@ -21,6 +21,7 @@ from motet.engine import SEARCHING, EventSchema, compile_workload
 from motet.engine.local import LocalRun, Outcome, sorted_results
 from motet.engine.survey import compiled_queries
 from motet.errors import DataError, Diagnostic, QueryError
+from motet.explain.page.plan import plan_html
 from motet.explain.statistics import statistics_text, windows_text
 from motet.explain.text import plan_json, plan_mermaid, plan_text
 from motet.explain.words import count
@@ -118,7 +119,9 @@ def warn_or_raise(found: list[Diagnostic], workload: Workload) -> None:
     warn(found, workload)
 
 
-def plan(file: Path, events: Path | None, statistics: Path | None, settings: api.Settings, shown: Drawn) -> None:
+def plan(
+    file: Path, events: Path | None, statistics: Path | None, settings: api.Settings, shown: Drawn, output: Path | None
+) -> None:
     """Compile and show; with what is known of the data, also how many rows each branch reads."""
     workload = read(file)
     source = open_for(workload, events, settings)
@@ -132,11 +135,14 @@ def plan(file: Path, events: Path | None, statistics: Path | None, settings: api
     warn_or_raise(problems(workload, types=counts or None), workload)
     match shown:
         case Drawn.TEXT:
-            write_text(plan_text(program, counts or None))
+            written = plan_text(program, counts or None)
         case Drawn.JSON:
-            write_text(plan_json(program, counts or None))
+            written = plan_json(program, counts or None)
         case Drawn.MERMAID:
-            write_text(plan_mermaid(program))
+            written = plan_mermaid(program)
+        case Drawn.HTML:
+            written = plan_html(program, counts or None, file.stem)
+    write_text(written, output)
 
 
 def columns_of(settings: api.Settings) -> dict[str, str]:
@@ -152,9 +158,15 @@ def given_statistics(statistics: Path | None) -> Statistics | None:
     return Statistics.from_json(statistics.read_text())
 
 
-def write_text(text: str) -> None:
-    """A text on stdout."""
-    sys.stdout.write(text + "\n")
+def write_text(text: str, output: Path | None = None) -> None:
+    """A text on stdout, or as a file."""
+    if output is None:
+        sys.stdout.write(text + "\n")
+        return
+    if not output.parent.is_dir() or output.is_dir():
+        raise DataError(f"{output} is a folder: name a file" if output.is_dir() else f"no folder {output.parent}")
+    with replacing(output) as stream:
+        stream.write((text + "\n").encode())
 
 
 def run(file: Path, events: Path, settings: api.Settings, engine: Engine, master: str, output: Output) -> None:

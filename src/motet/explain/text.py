@@ -82,9 +82,7 @@ def estimate_words(plan: str, estimates: dict[str, float]) -> str:
 
 
 def unit_lines(name: str, unit: dict[str, Any]) -> Iterator[str]:
-    width = f" of {length(unit['width_us'])}" if unit["width_us"] else ""
-    slots = f", {unit['slots']:,} at once" if unit["slots"] else ""
-    yield f"  unit {name}: {unit['strategy']}{width}{slots}: totals {unit['keeps']}"
+    yield f"  unit {name}: {unit_words(unit)}"
     yield f"    {count(unit['totals'], 'total')}{saving(unit['totals'], unit['totals_apart'])}"
     if unit["pairs"]:
         yield f"    {count(unit['pairs'], 'pair')} of steps{saving(unit['pairs'], unit['pairs_apart'])}"
@@ -92,6 +90,13 @@ def unit_lines(name: str, unit: dict[str, Any]) -> Iterator[str]:
         window = f" {query['window']}" if query["window"] else ""
         group = f" GROUP BY {', '.join(query['group_by'])}" if query["group_by"] else ""
         yield f"    {query['name']}: {', '.join(query['returns'])} of {query['pattern']}{group}{window}"
+
+
+def unit_words(unit: dict[str, Any]) -> str:
+    """How a unit keeps its totals."""
+    width = f" of {length(unit['width_us'])}" if unit["width_us"] else ""
+    slots = f", {unit['slots']:,} at once" if unit["slots"] else ""
+    return f"{unit['strategy']}{width}{slots}: totals {unit['keeps']}"
 
 
 def saving(kept: int, apart: int) -> str:
