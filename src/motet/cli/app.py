@@ -112,6 +112,9 @@ def plan(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File to write; the terminal if none.", show_default=False)
     ] = None,
+    analyze: Annotated[
+        bool, typer.Option("--analyze", help="Also run over the events, and show what was found beside the estimates.")
+    ] = False,
 ) -> None:
     """Show how queries would run, and what they share.
 
@@ -120,7 +123,7 @@ def plan(
         motet plan queries.motet --events trades.parquet --format json
         motet plan queries.motet --statistics rates.json --optimizer sharon --format mermaid
         motet plan queries.motet --statistics rates.json --optimizer gloria --costs printed
-        motet plan queries.motet --events trades.parquet --format html -o plan.html
+        motet plan queries.motet --events trades.parquet --analyze --format html -o plan.html
     """
     from motet.api import Settings
     from motet.cli import commands
@@ -129,8 +132,10 @@ def plan(
         raise typer.BadParameter("give --events or --statistics, not both")
     if format is Drawn.MERMAID and not optimizer.startswith(("sharon", "gloria")):
         raise typer.BadParameter("mermaid draws what --optimizer sharon or gloria, or a variant of them, searches")
+    if analyze and events is None:
+        raise typer.BadParameter("--analyze runs the queries: give --events")
     settings = Settings(time, type, time_unit, optimizer=optimizer, budget=budget, costs=costs)
-    commands.plan(file, events, statistics, settings, format, output)
+    commands.plan(file, events, statistics, settings, format, output, analyze)
 
 
 @app.command()

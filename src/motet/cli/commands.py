@@ -120,29 +120,39 @@ def warn_or_raise(found: list[Diagnostic], workload: Workload) -> None:
 
 
 def plan(
-    file: Path, events: Path | None, statistics: Path | None, settings: api.Settings, shown: Drawn, output: Path | None
+    file: Path,
+    events: Path | None,
+    statistics: Path | None,
+    settings: api.Settings,
+    shown: Drawn,
+    output: Path | None,
+    analyze: bool,
 ) -> None:
-    """Compile and show; with what is known of the data, also how many rows each branch reads."""
+    """Compile, run where asked to `analyze`, and show; with what is known of the data, also how many rows are read."""
     workload = read(file)
     source = open_for(workload, events, settings)
     known = given_statistics(statistics)
     counts: Mapping[str, int] | None = None if known is None else known.counts
     if events is not None:
         counts = event_counts(source)
-        known = api.profile(source, workload, **columns_of(settings)) if settings.optimizer in SEARCHING else None
+        estimates = settings.optimizer in SEARCHING or shown is Drawn.HTML or analyze
+        known = api.profile(source, workload, **columns_of(settings)) if estimates else None
     options = replace(settings, statistics=known).options()
     program = compile_workload(workload, schema_of(source, settings), options)
     warn_or_raise(problems(workload, types=counts or None), workload)
+    analysis = None
+    if analyze:
+        with Meter(source.num_rows) as meter, errors_of_data():
+            analysis = api.run_analyzed(program, source, meter.reached)
     match shown:
         case Drawn.TEXT:
-            written = plan_text(program, counts or None)
+            write_text(plan_text(program, counts or None, analysis), output)
         case Drawn.JSON:
-            written = plan_json(program, counts or None)
+            write_text(plan_json(program, counts or None, analysis), output)
         case Drawn.MERMAID:
-            written = plan_mermaid(program)
+            write_text(plan_mermaid(program), output)
         case Drawn.HTML:
-            written = plan_html(program, counts or None, file.stem)
-    write_text(written, output)
+            write_text(plan_html(program, counts or None, file.stem, analysis), output)
 
 
 def columns_of(settings: api.Settings) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -77,6 +78,7 @@ class Runner:
     budget: Budget
     kept: dict[Node, Instances] = field(default_factory=dict)
     walked: dict[Node, Walked] = field(default_factory=dict)
+    made: Counter[Node] = field(default_factory=Counter)  # instances so far
 
     def __post_init__(self) -> None:
         self.of_class = {
@@ -142,7 +144,9 @@ class Runner:
     def _run(self, node: Node) -> Instances:
         match node:
             case LeafNode(symbol):
-                return self._leaf(symbol)
+                leaf = self._leaf(symbol)
+                self.made[node] += len(leaf.first)
+                return leaf
             case JoinNode():
                 return self._joined(node)
             case LoopNode():
@@ -208,6 +212,7 @@ class Runner:
                 within,
             )
             self._check()
+            self.made[node] += found
             yield (
                 room.columns[:, :found].copy(),
                 room.first[:found].copy(),
@@ -230,6 +235,7 @@ class Runner:
             for block in self._listed(walked, ends):
                 owners = owner[block.origin]
                 kept = fitting(outer.columns, owners, block, table, self.bundles, self.absences)
+                self.made[node] += int(kept.sum())
                 yield outer, owners[kept], block if kept.all() else chosen_paths(block, np.flatnonzero(kept))
 
     def _joined_with_paths(self, node: JoinNode, loop: LoopNode) -> Iterator[tuple[Any, Ints, Ints, Ints, Ints]]:
@@ -254,7 +260,9 @@ class Runner:
     def paths(self, node: LoopNode, most: int = EVERY, since: int = ALWAYS) -> Iterator[Listed]:
         """The paths of a loop, block by block, at most so many with each end; positions count from the loop's first."""
         walked = self._walked(node)
-        yield from self._listed(walked, endings(walked.line, walked.latest, since), most)
+        for block in self._listed(walked, endings(walked.line, walked.latest, since), most):
+            self.made[node] += len(block.first)
+            yield block
 
     def _walked(self, node: LoopNode) -> Walked:
         if node not in self.walked:
@@ -303,6 +311,7 @@ class Runner:
             begin, position, event = flatten(found.columns, starts, positions, self.bundles)
             key = np.repeat(np.arange(len(found.offsets) - 1), np.diff(found.offsets))
             blocks.append(Listed(begin, position, event, found.first, found.last, found.end, key, key))
+            self.made[node] += len(found.first)
         return joined_paths(blocks)
 
     def _places(self, node: Node, positions: tuple[int, ...]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:

@@ -27,6 +27,14 @@ def document(name: str, data: dict[str, Any], policy: str = POLICY) -> str:
     return page
 
 
+def framed(page: str, title: str, height: int = 720) -> str:
+    """A page inside another, such as a notebook: its style and script keep to themselves."""
+    return (
+        f'<iframe title="{html.escape(title)}" srcdoc="{html.escape(page)}" sandbox="allow-scripts" '
+        f'style="width: 100%; height: {height}px; border: 1px solid #8888; border-radius: 8px"></iframe>'
+    )
+
+
 def embedded(data: dict[str, Any]) -> str:
     """JSON that no script element ends in."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)

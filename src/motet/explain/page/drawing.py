@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
-from motet.explain.page.graph import Arc, Graph, Vertex, summarised
+from motet.explain.page.graph import Arc, Graph, Vertex, summarised, thinned
 from motet.explain.page.layout import Point, Size, layered
 
 LETTER = 6.7  # the width of a letter of a label
@@ -16,6 +17,7 @@ LANE_HEAD = 26.0
 LANE_GAP = 22.0
 APART = 16.0  # between arcs that join the same vertices
 MOST_WHOLE = 90  # vertices up to which a graph is shown whole at first
+MOST_SUMMARY = 150
 MOST_DRAWN = 2500  # and beyond which only its summary is drawn
 
 
@@ -24,9 +26,9 @@ def drawing(key: str, title: str, words: str, kind: str, graph: Graph) -> dict[s
     views = {}
     large = len(graph.vertices) > MOST_WHOLE
     if large:
-        views["summary"] = placed(summarised(graph, MOST_WHOLE))
+        views["summary"] = placed(thinned(summarised(graph, MOST_SUMMARY)))
     if len(graph.vertices) <= MOST_DRAWN:
-        views["all"] = placed(graph)
+        views["all"] = placed(thinned(graph))
     return {"key": key, "title": title, "words": words, "kind": kind, "size": len(graph.vertices), "views": views}
 
 
@@ -98,7 +100,7 @@ def _lane(
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]], float, float]:
     at = {vertex.key: number for number, vertex in enumerate(vertices)}
     sizes = [_size(vertex) for vertex in vertices]
-    pairs = dict.fromkeys((at[arc.source], at[arc.target]) for arc in arcs)
+    pairs = dict.fromkeys((at[arc.source], at[arc.target]) for arc in arcs if not arc.weak)
     found = layered(sizes, list(pairs))
     route = dict(zip(pairs, found.routes, strict=True))
     # Loops and arcs that lead back are drawn above and below.
@@ -116,7 +118,9 @@ def _lane(
         pair = (at[arc.source], at[arc.target])
         turn = seen[pair] = seen.get(pair, -1) + 1
         shift = APART * ((turn + 1) // 2) * (-1 if turn % 2 else 1)
-        if pair[0] == pair[1]:
+        if arc.weak:
+            paths.append(_straight(nodes[pair[0]], nodes[pair[1]]))
+        elif pair[0] == pair[1]:
             x, y = found.centres[pair[0]]
             paths.append(_loop(x, y + top + above - sizes[pair[0]][1] / 2, turn))
         elif route[pair]:
@@ -150,6 +154,7 @@ def _edge(arc: Arc, number: dict[str, int], path: dict[str, Any]) -> dict[str, A
     made = {"source": number[arc.source], "target": number[arc.target], "kind": arc.kind, "queries": list(arc.queries)}
     more = {"mark": arc.mark, "facts": [list(fact) for fact in arc.facts]}
     tone = {} if arc.tone is None else {"tone": arc.tone}
+    tone |= {"weak": True} if arc.weak else {}
     return made | path | tone | {name: value for name, value in more.items() if value}
 
 
@@ -165,11 +170,26 @@ def _made(start: Point, curves: Sequence[Sequence[Point]], middle: Point) -> dic
 def _curve(points: Sequence[Point], shift: float = 0.0) -> dict[str, Any]:
     """A line through points that leaves and comes in level; `shift` bends it up or down between its ends."""
     curves = []
-    for (x0, y0), (x1, y1) in zip(points, points[1:], strict=False):
+    for (x0, y0), (x1, y1) in pairwise(points):
         half = (x1 - x0) / 2
         curves.append([(x0 + half, y0 + shift), (x1 - half, y1 + shift), (x1, y1)])
     (x0, y0), (x1, y1) = points[0], points[1]
     return _made(points[0], curves, ((x0 + x1) / 2, (y0 + y1) / 2 + shift * 0.75))
+
+
+def _straight(source: dict[str, Any], target: dict[str, Any]) -> dict[str, Any]:
+    """From one placed node to another, wherever they are."""
+    (x0, y0), (x1, y1) = (
+        (each["x"] + each["w"] / 2 - MARGIN, each["y"] + each["h"] / 2 - MARGIN) for each in (source, target)
+    )
+    if source is target:
+        return _loop(x0, y0 - source["h"] / 2, 0)
+    if x1 > x0 + 1:
+        return _curve([(x0 + source["w"] / 2, y0), (x1 - target["w"] / 2, y1)])
+    low = max(y0, y1) + 30 + abs(x1 - x0) / 12
+    return _made(
+        (x0, y0 + source["h"] / 2), [[(x0, low), (x1, low), (x1, y1 + target["h"] / 2)]], ((x0 + x1) / 2, low - 6)
+    )
 
 
 def _loop(x: float, y: float, turn: int) -> dict[str, Any]:

@@ -33,6 +33,7 @@ class Arc:
     mark: str = ""
     tone: int | None = None
     facts: Facts = ()
+    weak: bool = False  # shown only with what it belongs to
 
 
 @dataclass(frozen=True)
@@ -51,12 +52,67 @@ def summarised(graph: Graph, most: int) -> Graph:
     What counts as few grows until the rest fits.
     """
     few = 1
+    graph = _lonely_lanes_together(graph)
     highest = max((len(vertex.queries) for vertex in graph.vertices), default=0)
     while True:
         found = _contracted(graph, few)
         if len(found.vertices) <= most or few >= highest:
             return found
-        few *= 2
+        few += max(1, few // 2)
+
+
+def _lonely_lanes_together(graph: Graph) -> Graph:
+    """The graph with one lane in place of all that have but one query, and one start in it."""
+    members: dict[str, set[int]] = {}
+    for vertex in graph.vertices:
+        members.setdefault(vertex.lane, set()).update(vertex.queries)
+    lonely = {lane for lane, queries in members.items() if len(queries) == 1}
+    if len(lonely) < 3:
+        return graph
+    name = "alone"
+    starts = {v.key: v for v in graph.vertices if v.lane in lonely and v.kind == "start"}
+    moved = [replace(v, lane=name) if v.lane in lonely else v for v in graph.vertices if v.key not in starts]
+    if starts:
+        queries = together(v.queries for v in starts.values())
+        moved.insert(0, Vertex(name, "start", "start", queries, lane=name))
+    arcs = [replace(arc, source=name) if arc.source in starts else arc for arc in graph.arcs]
+    lanes = [lane for lane in graph.lanes if lane[0] not in lonely]
+    return Graph(tuple(moved), tuple(arcs), (*lanes, (name, f"{len(lonely)} units of one query each")))
+
+
+def thinned(graph: Graph) -> Graph:
+    """Where there are too many arcs to tell apart, those of most queries as they are, no circle among them, and the
+    others weak.
+    """
+    most = len(graph.vertices) + 40
+    if len(graph.arcs) <= 1.5 * most:
+        return graph
+    after: dict[str, set[str]] = {}
+    strong: set[int] = set()
+    entered: set[str] = set()
+    ranked = sorted(range(len(graph.arcs)), key=lambda at: -len(graph.arcs[at].queries))
+    for at in ranked:
+        arc = graph.arcs[at]
+        wanted = len(strong) < most * 0.6 or arc.target not in entered
+        if arc.source != arc.target and wanted and not _leads(after, arc.target, arc.source):
+            strong.add(at)
+            after.setdefault(arc.source, set()).add(arc.target)
+            entered.add(arc.target)
+    arcs = tuple(arc if at in strong else replace(arc, weak=True) for at, arc in enumerate(graph.arcs))
+    return replace(graph, arcs=arcs)
+
+
+def _leads(after: dict[str, set[str]], source: str, target: str) -> bool:
+    """Whether one can come from a vertex to another."""
+    seen, pending = {source}, [source]
+    while pending:
+        vertex = pending.pop()
+        if vertex == target:
+            return True
+        fresh = after.get(vertex, set()) - seen
+        seen |= fresh
+        pending += fresh
+    return False
 
 
 def _contracted(graph: Graph, few: int) -> Graph:
@@ -121,7 +177,8 @@ def _summary(parts: Sequence[Sequence[Vertex]]) -> Vertex:
         shown = " → ".join(vertex.label for vertex in members[:3]) + (" → …" if len(members) > 3 else "")
         label = shown if all(vertex.kind == first.kind for vertex in members) else f"{len(members)} nodes"
     else:
-        label = f"{len(parts)} parts alike"
+        each_alone = len(queries) == len(parts) and all(len(vertex.queries) == 1 for vertex in members)
+        label = f"{len(parts)} queries, each alone" if each_alone else f"{len(parts)} parts alike"
     note = f"{len(members)} nodes, {len(queries)} {'query' if len(queries) == 1 else 'queries'}"
     names = tuple(vertex.label for vertex in members)
     return replace(first, label=label, kind="group", queries=queries, note=note, names=names, facts=())

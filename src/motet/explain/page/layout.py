@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 SWEEPS = 8
 ACROSS = 64.0  # between layers
@@ -47,7 +48,7 @@ def layered(sizes: Sequence[Size], arcs: Sequence[tuple[int, int]]) -> Placed:
             layer.append(between)
         chain.append(target)
         chains[at] = chain
-        links += zip(chain, chain[1:], strict=False)
+        links += pairwise(chain)
     columns = _ordered(layer, links)
     vertical = _vertical(columns, links, heights, len(sizes))
     lowest = min(y - heights[v] / 2 for v, y in vertical.items())
@@ -83,17 +84,17 @@ def _forward(size: int, arcs: Sequence[tuple[int, int]]) -> list[int]:
         walk = [(root, iter(leaving[root]))]
         while walk:
             vertex, rest = walk[-1]
-            at = next(rest, None)
-            if at is None:
+            for at in rest:
+                target = arcs[at][1]
+                if state[target] == 1:
+                    back.add(at)
+                elif state[target] == 0:
+                    state[target] = 1
+                    walk.append((target, iter(leaving[target])))
+                    break
+            else:
                 state[vertex] = 2
                 walk.pop()
-                continue
-            target = arcs[at][1]
-            if state[target] == 1:
-                back.add(at)
-            elif state[target] == 0:
-                state[target] = 1
-                walk.append((target, iter(leaving[target])))
     return [at for at, (source, target) in enumerate(arcs) if source != target and at not in back]
 
 

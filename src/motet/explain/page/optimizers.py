@@ -104,7 +104,8 @@ def candidate_graph(sharing: Mapping[str, Any], numbers: Mapping[str, int]) -> t
     )
     arcs = tuple(
         Arc(
-            *each["between"],
+            each["between"][0],
+            each["between"][1],
             "conflict",
             tuple(sorted(numbers[name] for name in each["queries"])),
             facts=(("conflict in", ", ".join(each["queries"])),),

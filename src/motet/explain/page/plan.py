@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from motet.engine import Program
+from motet.explain.actual import Analysis
 from motet.explain.describe import describe
 from motet.explain.page.document import document
 from motet.explain.page.drawing import columns, drawing
@@ -17,9 +18,11 @@ from motet.explain.words import count, number, words_above
 from motet.language.printer import to_text
 
 
-def plan_html(program: Program, counts: Mapping[str, int] | None = None, title: str = "") -> str:
-    """The plan as a page that needs nothing but itself."""
-    return document("plan", page_data(program, describe(program, counts), title))
+def plan_html(
+    program: Program, counts: Mapping[str, int] | None = None, title: str = "", analysis: Analysis | None = None
+) -> str:
+    """The plan as a page that needs nothing but itself, with what a run of it found."""
+    return document("plan", page_data(program, describe(program, counts, analysis), title))
 
 
 def page_data(program: Program, plan: dict[str, Any], title: str = "") -> dict[str, Any]:
@@ -34,7 +37,7 @@ def page_data(program: Program, plan: dict[str, Any], title: str = "") -> dict[s
         "graphs": list(_graphs(program, plan, numbers)),
         "costs": list(_costs(plan)),
         "sets": _sets(plan, numbers),
-        "tables": [_reads(plan)],
+        "tables": [*_found(plan), _reads(plan)],
         "text": "\n".join(plan_lines(plan)),
     }
 
@@ -45,21 +48,20 @@ def _queries(program: Program, plan: dict[str, Any]) -> list[dict[str, Any]]:
     for at, branch in enumerate(plan["branches"], 1):
         for unit_at, unit in enumerate(branch["units"], 1):
             for query in unit["queries"]:
-                where[query["name"]] = {
-                    "graph": f"branch-{at}",
-                    "place": f"unit {at}.{unit_at}",
-                    "way": unit["strategy"],
-                }
+                place = f"unit {at}.{unit_at}"
+                where[query["name"]] = {"graph": f"branch-{at}", "place": place, "way": unit["strategy"]}
     for at, branch in enumerate(plan["detect"], len(plan["branches"]) + 1):
         for query in branch["queries"]:
             where[query["name"]] = {"graph": f"branch-{at}", "place": f"branch {at}", "way": query["way"]}
     workload = program.workload
+    results = plan["actual"]["results"] if "actual" in plan else {}
     return [
         {
             "name": query.name,
             "text": to_text(query).rstrip("\n"),
             "words": words_above(query, workload),
             **where[query.name],
+            **({"results": results[query.name]} if results else {}),
         }
         for query in workload.queries
     ]
@@ -84,6 +86,11 @@ def _tiles(plan: dict[str, Any]) -> Iterator[dict[str, str]]:
         yield {"name": "joins and loops", "value": f"{len(nodes):,}", "note": f"{shared:,} shared among queries"}
     if plan["rows"]:
         yield {"name": "rows of data", "value": f"{plan['rows']:,}"}
+    if "actual" in plan:
+        actual = plan["actual"]
+        rate = actual["rows"] / max(actual["seconds"], 1e-9)
+        yield {"name": "ran in", "value": f"{actual['seconds']:,.2f} s", "note": f"{rate:,.0f} rows/s"}
+        yield {"name": "results", "value": f"{sum(actual['results'].values()):,}"}
 
 
 def _graphs(program: Program, plan: dict[str, Any], numbers: dict[str, int]) -> Iterator[dict[str, Any]]:
@@ -181,3 +188,55 @@ def _reads(plan: dict[str, Any]) -> dict[str, Any]:
         for at, branch in enumerate((*plan["branches"], *plan["detect"]), 1)
     ]
     return {"title": "What is read", "head": ["branch", "key", "columns", "types", "#rows"], "rows": rows}
+
+
+def _found(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """What a run found, beside what was expected."""
+    if "actual" not in plan:
+        return
+    actual = plan["actual"]
+    yield {
+        "title": "Events: expected and found",
+        "words": "by the counts of types, and a guess for each condition where nothing was counted",
+        "head": ["branch", "events of", "#expected", "#found"],
+        "rows": [
+            [f"Branch {at}", each["symbol"], _rounded(each["expected"]), f"{each['events']:,}"]
+            for at, branch in enumerate(actual["branches"], 1)
+            for each in branch["symbols"]
+        ],
+    }
+    nodes = [
+        [
+            f"Branch {at}",
+            f"{node['kind']} {node['node']}",
+            node["finds"],
+            _rounded(node.get("estimate")),
+            f"{node['actual']:,}",
+        ]
+        for at, branch in enumerate(plan["detect"], len(plan["branches"]) + 1)
+        for node in branch["nodes"]
+        if node["kind"] != "leaf"
+    ]
+    if nodes:
+        head = ["branch", "node", "finds", "#expected", "#found"]
+        yield {"title": "Instances: expected and found", "head": head, "rows": nodes}
+    yield {
+        "title": "Time",
+        "head": ["where", "#seconds", "#share"],
+        "rows": list(_times(actual)),
+    }
+
+
+def _times(actual: dict[str, Any]) -> Iterator[list[str]]:
+    whole = max(actual["seconds"], 1e-9)
+    for at, branch in enumerate(actual["branches"], 1):
+        yield [f"Branch {at}", f"{branch['seconds']:.3f}", f"{branch['seconds'] / whole:.0%}"]
+        if len(branch["units"]) > 1:
+            for unit, seconds in enumerate(branch["units"], 1):
+                yield [f"unit {at}.{unit}", f"{seconds:.3f}", f"{seconds / whole:.0%}"]
+    rest = whole - sum(branch["seconds"] for branch in actual["branches"])
+    yield ["reading, and putting results together", f"{max(rest, 0):.3f}", f"{max(rest, 0) / whole:.0%}"]
+
+
+def _rounded(value: float | None) -> str:
+    return "not known" if value is None else number(round(value) if value >= 1 else value)

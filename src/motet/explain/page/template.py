@@ -116,8 +116,9 @@ def _vertices(lane: _Lane, numbers: dict[Hashable, str], name: str) -> Iterator[
         if state.lost:
             facts.append(("given up at", ", ".join(map(symbol_text, state.lost))))
         kind = START if key == START else "end" if state.ends else "state"
-        note = "" if not state.ends else f"ends {_who(state.ends.values())}"
-        yield Vertex(numbers[key], label, kind, tuple(sorted(state.queries)), note, tuple(facts), name)
+        notes = [f"ends {_who(state.ends.values())}"] if state.ends else []
+        notes += [f"given up at {' or '.join(map(symbol_text, state.lost))}"] if state.lost else []
+        yield Vertex(numbers[key], label, kind, tuple(sorted(state.queries)), ", ".join(notes), tuple(facts), name)
 
 
 def _who(names: Iterable[str]) -> str:

@@ -97,7 +97,8 @@ function showGraph() {
     make("button", { type: "button", "aria-pressed": String(name === viewName()),
       onclick: () => { state.view[state.graph] = name; state.node = null; showGraph(); light(); showDetails(); } },
     name === "summary" ? "Summary" : `All ${here.size.toLocaleString("en")} nodes`))));
-  part("legend").textContent = LEGENDS[here.kind] || "";
+  const weak = view().edges.filter((edge) => edge.weak).length;
+  part("legend").textContent = (LEGENDS[here.kind] || "") + (weak ? ` ${plural(weak, "arrow")} of fewest queries ${weak > 1 ? "are" : "is"} drawn only with a query or node that is chosen.` : "");
   drawn = draw(view(), here);
   part("graph").replaceChildren(drawn.svg);
   if (!state.scale[`${state.graph}/${viewName()}`]) fit();
@@ -122,6 +123,7 @@ function draw(shown, here) {
     if (edge.queries.length > 1) names.push("shared");
     if (edge.tone !== undefined) names.push(`tone-${edge.tone}`);
     if (many) names.push("many");
+    if (edge.weak) names.push("weak");
     const arrow = edge.kind === "conflict" ? {} : { "marker-end": "url(#arrow)" };
     const group = make("g", { class: names.join(" ") }, make("path", { d: edge.path, class: "moves", ...arrow }), make("path", { d: edge.path, class: "reach" }),
       edge.mark ? make("text", { x: edge.at[0], y: edge.at[1] - 4 }, short(edge.mark, 24)) : null);
@@ -131,7 +133,7 @@ function draw(shown, here) {
     return group;
   });
   const nodes = shown.nodes.map((node, at) => {
-    const sharing = node.queries.length > 1;
+    const sharing = node.queries.length > 1 && node.kind !== "start";
     const kind = node.kind === "shared" ? "kind-shared end" : node.kind.replace(" ", "-");
     const group = make("g", { class: `node moves ${kind}${sharing ? " shared" : ""}`, tabindex: -1, role: "button", "data-at": at, "aria-pressed": "false",
       transform: `translate(${node.x},${node.y})`, "aria-label": [node.label, WORDS[node.kind] || node.kind, node.note, whoShares(node.queries)].filter(Boolean).join(", ") },
