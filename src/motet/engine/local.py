@@ -17,6 +17,7 @@ from motet.engine.observed import Observed
 from motet.engine.partials import finish, merge, overflows_of
 from motet.engine.program import Program
 from motet.engine.run import run_branch
+from motet.errors import RunError
 
 CHUNK_ROWS = 2_000_000
 
@@ -100,8 +101,25 @@ class LocalRun:
 
     def outcome(self, tables: Iterable[pa.Table]) -> Outcome:
         """All results in order, once the run is over."""
-        together = _in_order(self.program, list(tables))
+        together = _in_order(self.program, list(self._that_fit(tables)))
         return Outcome(together, self.rows, self.set_aside, self.overflows, tuple(sorted(self.truncated)))
+
+    def _that_fit(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        """Results as long as they may be held together; who reads them one by one needs no room for all."""
+        options, size = self.program.options, 0
+        for table in tables:
+            size += table.nbytes
+            if len(table) and size > options.memory_limit:
+                if options.on_limit == "error":
+                    raise RunError(
+                        f"query {table.column('query')[0]}: all results together need more than "
+                        f"{options.memory_limit / 2**20:,.0f} MiB (read them batch by batch or write them to a file, "
+                        "ask for less, raise the limit, or let it truncate)"
+                    )
+                self.truncated.update(query.name for query in self.program.workload.queries)
+                yield table.slice(0, int(len(table) * max(1 - (size - options.memory_limit) / table.nbytes, 0)))
+                return
+            yield table
 
     def _finished(self, partials: list[pa.Table]) -> pa.Table:
         together = pa.concat_tables(partials) if partials else self.program.partial_schema.empty_table()

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from motet.engine.detect.aggregate import DUE, END, FROM, QUERY, UNTIL, contribution_fields
+from motet.engine.detect.aggregate import DUE, END, FROM, NUMBER, QUERY, UNTIL, contribution_fields
 from motet.engine.detect.program import DetectBranch, add_column, detect_branch, match_types
 from motet.engine.fingerprint import fingerprint
 from motet.engine.schema import EventSchema, is_text
@@ -212,7 +212,7 @@ class Program:
     @cached_property
     def contribution_schema(self) -> pa.Schema:
         """What matches add to aggregates, on its way to being combined: see `motet.engine.detect.aggregate`."""
-        fields = [pa.field(QUERY, pa.int32()), *(pa.field(name, pa.int64()) for name in (END, FROM, UNTIL))]
+        fields = [pa.field(QUERY, pa.int32()), *(pa.field(name, pa.int64()) for name in (NUMBER, END, FROM, UNTIL))]
         fields.append(pa.field(DUE, pa.bool_()))
         fields += [pa.field(name, plain_type(self.schema.columns.field(name).type)) for name in self.groups]
         for query in self.detected.values():

@@ -15,7 +15,7 @@ from motet.language.printer import expression_text, pattern_text, window_text
 from motet.model.expression import Expression, variables
 from motet.model.names import renamed
 from motet.optimizer.detect import planner
-from motet.plan.detect.build import Builder, PlannedQuery
+from motet.plan.detect.build import PlannedQuery, plan_queries
 from motet.plan.detect.cost import Measured, Rates, guess, measured_test
 from motet.plan.detect.nodes import JoinNode, LeafNode, LoopNode, Node, UnionNode, in_order, inputs
 from motet.statistics.model import MICROSECONDS
@@ -33,8 +33,7 @@ def describe_detect(
         rates, planned = ran.rates, list(ran.planned)
     else:
         rates = _rates(branch, program, counts)
-        builder = Builder(planner(program.options.optimizer, rates))
-        planned = [builder.plan(query) for query in branch.queries]
+        planned = plan_queries(branch.queries, planner(program.options.optimizer, rates))
     # How far apart events are is known from statistics; without, the number of instances is anyone's guess.
     counted = program.options.statistics is not None or ran is not None
     estimates = expected_instances(planned, rates) if counted and rates.counts else {}

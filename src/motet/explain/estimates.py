@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from motet.optimizer.detect.none import pattern_order
-from motet.plan.detect.build import Builder, Parts, PlannedQuery
+from motet.optimizer.detect import planner
+from motet.plan.detect.build import Parts, PlannedQuery, plan_queries
 from motet.plan.detect.cost import Rates, Sizes
 from motet.plan.detect.nodes import JoinNode, LeafNode, LoopNode, Node, UnionNode, in_order
 
@@ -44,15 +44,16 @@ def _expected(node: Node, within: int, rates: Rates) -> float:
 
 
 def compared(planned: Sequence[PlannedQuery], rates: Rates) -> dict[str, float]:
-    """What all joins and loops of a plan make together, against the same without sharing, and against joins in the
-    order of the patterns.
+    """What all joins and loops of a plan make together, against the same without sharing, each query planned by its own
+    cost, and joins in the order of the patterns.
     """
-    builder = Builder(pattern_order)
-    written = [builder.plan(each.query) for each in planned]
+    queries = [each.query for each in planned]
+    alone, written = (plan_queries(queries, planner(name, rates)) for name in ("auto", "none"))
     return {
         THIS: _total(expected_instances(planned, rates)),
-        "the same joins, nothing shared": sum(_total(expected_instances([each], rates)) for each in planned),
-        "joined in the order written, equal joins once": _total(expected_instances(written, rates)),
+        "the same, nothing shared": sum(_total(expected_instances([each], rates)) for each in planned),
+        "each query by its own cost, equal joins once": _total(expected_instances(alone, rates)),
+        "joined as written, equal joins once": _total(expected_instances(written, rates)),
     }
 
 

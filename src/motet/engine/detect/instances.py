@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from motet.engine.detect.bundles import BundleStore, chosen_paths, joined_paths, side_by_side
 from motet.engine.detect.code import tests_table
+from motet.engine.detect.quota import Quota
 from motet.engine.detect.tables import NodeTests, by_equal_values, join_table, line_table
 from motet.engine.encode import Encoded, Ints
 from motet.errors import RunError
 from motet.kernels.expand import ends_for, fitting
 from motet.kernels.instances import Absences, Bundles, Instances, Tests
-from motet.kernels.join import JoinTable, flatten, join, room_for
+from motet.kernels.join import FOREVER, JoinTable, flatten, join, room_for
 from motet.kernels.judge import Matches
 from motet.kernels.paths import Endings, Line, Listed, endings, list_paths, listed_for, new_walk, reach
 from motet.kernels.stack import OVERFLOW, Code, Scope, Values, new_stack
@@ -224,7 +225,7 @@ class Runner:
                 return
 
     def expansions(
-        self, node: JoinNode, loop: LoopNode, since: int = ALWAYS
+        self, node: JoinNode, loop: LoopNode, since: int = ALWAYS, quota: Quota | None = None
     ) -> Iterator[tuple[Instances, Ints, Listed]]:
         """Outer instances with the paths of a loop that fit them: for each path the number of its outer instance."""
         outer, walked, table = self.instances(node.outer), self._walked(loop), self._table(node)
@@ -232,7 +233,8 @@ class Runner:
         for start in range(0, max(len(outer.first), 1), OUTER_ROWS):
             stop = min(start + OUTER_ROWS, len(outer.first))
             owner, ends = ends_for(outer, start, stop, table, walked.line, walked.latest, self.bundles, since)
-            for block in self._listed(walked, ends):
+            last = np.maximum(outer.last[owner], walked.line.last[ends.row])
+            for block in self._listed(walked, ends, EVERY, quota, last):
                 owners = owner[block.origin]
                 kept = fitting(outer.columns, owners, block, table, self.bundles, self.absences)
                 self.made[node] += int(kept.sum())
@@ -257,10 +259,13 @@ class Runner:
     def _table(self, node: JoinNode) -> JoinTable:
         return join_table(node, self.tests[node].rows, self.absent, self.encoded.classes)
 
-    def paths(self, node: LoopNode, most: int = EVERY, since: int = ALWAYS) -> Iterator[Listed]:
+    def paths(
+        self, node: LoopNode, most: int = EVERY, since: int = ALWAYS, quota: Quota | None = None
+    ) -> Iterator[Listed]:
         """The paths of a loop, block by block, at most so many with each end; positions count from the loop's first."""
         walked = self._walked(node)
-        for block in self._listed(walked, endings(walked.line, walked.latest, since), most):
+        ends = endings(walked.line, walked.latest, since)
+        for block in self._listed(walked, ends, most, quota, walked.line.last[ends.row]):
             self.made[node] += len(block.first)
             yield block
 
@@ -271,8 +276,8 @@ class Runner:
             self.walked[node] = Walked(line, tests_table(self.tests[node].rows, self.code), *reach(line))
         return self.walked[node]
 
-    def _listed(self, walked: Walked, ends: Endings, most: int = EVERY) -> Iterator[Listed]:
-        """The paths to some ends, block by block."""
+    def _listed(self, walked: Walked, ends: Endings, most: int, quota: Quota | None, last: Ints) -> Iterator[Listed]:
+        """The paths to some ends, block by block; none where a quota wants no more of what ends at the time `last`."""
         line, tests, latest, so_far = walked
         longest = int(np.diff(self.encoded.offsets).max(initial=0)) + 2
         walk, scope = new_walk(longest), _scope(2)
@@ -302,6 +307,9 @@ class Runner:
                 out.event[:entries].copy(),
                 *(column[:found].copy() for column in out[3:]),
             )
+            wanted = None if quota is None or done else quota.wants(ends.key, last)
+            if wanted is not None:
+                ends.floor[~wanted] = FOREVER  # no path begins so late
 
     def _union(self, node: UnionNode) -> Listed:
         blocks = []
@@ -326,18 +334,21 @@ class Runner:
 
     # Matches
 
-    def matches(self, node: Node, positions: tuple[int, ...], shared: bool, most: int, since: int) -> Iterator[Matches]:
+    def matches(
+        self, node: Node, positions: tuple[int, ...], shared: bool, most: int, since: int, quota: Quota
+    ) -> Iterator[Matches]:
         """The instances of a root as matches, block by block; kept where others read them too.
 
-        Of paths that share their last event, no more than `most` are needed, and none that ends before `since`.
+        Of paths that share their last event, no more than `most` are needed, none that ends before `since`, and none
+        that the quota does not want.
         """
         starts, table = self._places(node, positions)
         if isinstance(node, LoopNode) and not shared and node not in self.kept:
-            for block in self.paths(node, most, since):
+            for block in self.paths(node, most, since, quota):
                 yield Matches(block.begin, table[block.position], block.event, block.key)
             return
         if isinstance(node, JoinNode) and isinstance(node.inner, LoopNode) and not shared and node not in self.kept:
-            yield from self._matches_with_paths(node, node.inner, starts, table, since)
+            yield from self._matches_with_paths(node, node.inner, starts, table, since, quota)
             return
         if isinstance(node, JoinNode) and not shared and node not in self.kept:
             for columns, _, _, _, key in self.joins(node, since):
@@ -350,11 +361,17 @@ class Runner:
             yield Matches(*flatten(columns, starts, table, self.bundles), keys[at : at + BLOCK_ROWS].copy())
 
     def _matches_with_paths(
-        self, node: JoinNode, loop: LoopNode, starts: NDArray[np.int32], table: NDArray[np.int32], since: int
+        self,
+        node: JoinNode,
+        loop: LoopNode,
+        starts: NDArray[np.int32],
+        table: NDArray[np.int32],
+        since: int,
+        quota: Quota,
     ) -> Iterator[Matches]:
         """Outer instances with the paths that fit them, as matches; no path is kept."""
         (inner_item,) = node.inner_items
-        for outer, owners, paths in self.expansions(node, loop, since):
+        for outer, owners, paths in self.expansions(node, loop, since, quota):
             columns = np.ascontiguousarray(outer.columns[:, owners])
             begin, position, event = flatten(columns, starts[list(node.outer_items)], table, self.bundles)
             together, ours, theirs = side_by_side(begin, paths.begin)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from itertools import product
 from typing import TypeVar
 
@@ -31,6 +32,8 @@ class Parts:
 
 
 ChooseTree = Callable[[Parts], JoinTree]
+# How trees are chosen for all that is to be built together: each apart, or with a view to what others can share.
+PlanTrees = Callable[[Sequence[Parts]], ChooseTree]
 # What two neighbours in a loop must satisfy, by the items they are bound to.
 EdgeTests = Mapping[tuple[int, int], frozenset[Expression]]
 
@@ -55,6 +58,36 @@ class PlannedQuery:
 
     query: DetectQuery
     readings: tuple[PlannedReading, ...]
+
+
+def plan_queries(queries: Sequence[DetectQuery], plan_trees: PlanTrees) -> list[PlannedQuery]:
+    """The nodes of some queries, by trees that are planned for all of them at once."""
+    builder = Builder(plan_trees(trees_wanted(queries)))
+    return [builder.plan(query) for query in queries]
+
+
+def trees_wanted(queries: Sequence[DetectQuery]) -> list[Parts]:
+    """What trees have to be built over for some queries, in their order, each once."""
+    wanted: dict[Parts, None] = {}
+
+    def first_come(parts: Parts) -> JoinTree:
+        wanted[parts] = None
+        return pattern_order(parts)
+
+    builder = Builder(first_come)
+    for query in queries:
+        builder.plan(query)
+    return list(wanted)
+
+
+def pattern_order(parts: Parts) -> JoinTree:
+    """A left-deep tree in the order of the pattern."""
+
+    def grown(tree: JoinTree, item: int) -> JoinTree:
+        return (tree, item)
+
+    first: JoinTree = 0
+    return reduce(grown, range(1, len(parts.items)), first)
 
 
 @dataclass
