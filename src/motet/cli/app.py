@@ -231,6 +231,11 @@ def stream(
     metrics_port: Annotated[
         int | None, typer.Option(help="Serve Prometheus text on this port of 127.0.0.1.", show_default=False)
     ] = None,
+    page: Annotated[
+        int | None,
+        typer.Option(help="Serve a live page on this port, /metrics included; 0: a free one.", show_default=False),
+    ] = None,
+    page_host: Annotated[str, typer.Option(help="Address that --page answers on.")] = "127.0.0.1",
     package: Annotated[
         list[str] | None, typer.Option(help="Maven package that the source or sink needs.", show_default=False)
     ] = None,
@@ -282,6 +287,8 @@ def stream(
         watch=watch,
         status=status,
         metrics_port=metrics_port,
+        page=page,
+        page_host=page_host,
         packages=package or [],
         jars=jar or [],
         settings=streaming.Settings(time, type, time_unit, counts),

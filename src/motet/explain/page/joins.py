@@ -39,7 +39,6 @@ def _vertex(node: Mapping[str, Any], queries: tuple[int, ...], ends: list[str]) 
         facts.append(("read by", ", ".join(ends)))
     kind = "end" if ends and node["kind"] != "leaf" else node["kind"]
     label = node["finds"] if node["kind"] == "leaf" else f"{node['kind']} {node['node']}"
-    shown = [] if node["kind"] == "leaf" else [node["finds"]]
-    if node.get("actual") is not None:
-        shown.append(f"{node['actual']:,} found")
+    shown = [] if node.get("actual") is None else [f"{node['actual']:,} found"]
+    shown += [] if node["kind"] == "leaf" else [node["finds"]]
     return Vertex(str(node["node"]), label, kind, queries, " · ".join(shown), tuple(facts))
