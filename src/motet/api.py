@@ -24,6 +24,7 @@ from motet.explain.detect import measured_text
 from motet.explain.page.document import framed
 from motet.explain.page.plan import plan_html
 from motet.explain.text import plan_text
+from motet.io.answer import Result
 from motet.io.events import EventSource, open_events
 from motet.io.files import PARQUET
 from motet.language import read
@@ -162,6 +163,17 @@ def run(
         raise MotetError(f"a Spark DataFrame runs on Spark, not on the {chosen} engine")
     outcome = execute(events, workload, settings, engine=chosen, progress=progress)
     return outcome.table.to_pandas() if is_pandas(events) else outcome.table
+
+
+def ask(events: Any, workload: Workload | Query | Sequence[Query] | str | Path, **settings: Any) -> Result:
+    """Run a workload over events, as `run` does and with its settings, for an answer that knows its queries: it shows
+    itself in a notebook, plots itself, and goes on as Arrow, pandas or Spark.
+    """
+    loaded = as_workload(workload)
+    if is_spark(events) and events.isStreaming:
+        raise MotetError("a stream has no answer that ends: use motet.run, and write its results to a sink")
+    given = pa.Table.from_pandas(events, preserve_index=False) if is_pandas(events) else events
+    return Result(run(given, loaded, **settings), loaded)
 
 
 def execute(
