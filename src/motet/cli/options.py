@@ -95,11 +95,12 @@ class Shown(StrEnum):
 
 
 class Drawn(StrEnum):
-    """How plans are written: Mermaid draws the graph that an optimizer searched."""
+    """How plans are written: Mermaid draws the graph that an optimizer searched, html is a page to explore."""
 
     TEXT = "text"
     JSON = "json"
     MERMAID = "mermaid"
+    HTML = "html"
 
 
 File = Annotated[Path, typer.Argument(help="Queries in text.", show_default=False)]

@@ -7,6 +7,8 @@ from typing import Any
 
 from motet.engine import Program
 from motet.engine.detect.program import DetectBranch
+from motet.engine.observed import Observed
+from motet.explain.estimates import THIS, compared, expected_instances
 from motet.explain.reads import describe_reads, reads_lines
 from motet.explain.words import count
 from motet.language.printer import expression_text, pattern_text, window_text
@@ -28,18 +30,25 @@ from motet.plan.detect.nodes import (
     in_order,
     inputs,
 )
+from motet.statistics.model import MICROSECONDS
 from motet.statistics.symbols import symbol_text
 from motet.template.symbols import Symbol
 
 
-def describe_detect(branch: DetectBranch, program: Program, counts: Mapping[str, int] | None) -> dict[str, Any]:
+def describe_detect(
+    branch: DetectBranch, program: Program, counts: Mapping[str, int] | None, ran: Observed | None = None
+) -> dict[str, Any]:
     """The graph of joins of a branch as it would be planned for so many events of each type, and for how often
-    conditions hold where statistics say so.
+    conditions hold where statistics say so; or as it was run.
     """
-    known = program.options.statistics
-    shares = {} if known is None else known.selectivities
-    rates = Rates(_symbol_counts(branch, counts) if counts else {}, selectivity=_known(branch, shares))
-    planned = plan_queries(branch.queries, planner(program.options.optimizer, rates, program.options.budget))
+    if ran is not None and ran.rates is not None:
+        rates, planned = ran.rates, list(ran.planned)
+    else:
+        rates = _rates(branch, program, counts)
+        planned = plan_queries(branch.queries, planner(program.options.optimizer, rates, program.options.budget))
+    # How far apart events are is known from statistics; without, the number of instances is anyone's guess.
+    counted = program.options.statistics is not None or ran is not None
+    estimates = expected_instances(planned, rates) if counted and rates.counts else {}
     nodes = in_order(reading.root for each in planned for reading in each.readings)
     number = {node: at for at, node in enumerate(nodes, 1)}
     serves = _serves(planned)
@@ -53,11 +62,24 @@ def describe_detect(branch: DetectBranch, program: Program, counts: Mapping[str,
                 **describe_node(node),
                 "reads": [number[each] for each in inputs(node)],
                 "queries": serves[node],
+                **({"estimate": round(estimates[node], 2)} if node in estimates else {}),
+                **({} if ran is None else {"actual": ran.made[node]}),
             }
             for node in nodes
         ],
         "queries": [describe_query(each, number) for each in planned],
+        **({"plan": THIS, "estimates": compared(planned, rates)} if estimates else {}),
     }
+
+
+def _rates(branch: DetectBranch, program: Program, counts: Mapping[str, int] | None) -> Rates:
+    """What is known of the events of a branch."""
+    known = program.options.statistics
+    symbols = _symbol_counts(branch, counts) if counts else {}
+    if known is None or not known.counts:
+        return Rates(symbols, selectivity={} if known is None else _known(branch, known.selectivities))
+    keys = known.partitions_by(branch.partition)
+    return Rates(symbols, known.seconds * MICROSECONDS, keys, _known(branch, known.selectivities))
 
 
 def _known(branch: DetectBranch, shares: Mapping[str, float]) -> dict[Measured, float]:
