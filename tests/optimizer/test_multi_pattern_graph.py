@@ -80,7 +80,7 @@ def test_what_is_the_same_and_what_is_not(one: str, other: str, found: set[str])
 def nodes_by_part(parts: Parts, tree: JoinTree) -> dict[int, object]:
     """The node of each part of a tree, as the engine would have it."""
     builder = Builder(lambda _: tree)
-    return {tree_bits(each): builder._join(each, parts)[0] for each in subtrees(tree)}
+    return {tree_bits(each): builder._built(each, parts)[0] for each in subtrees(tree)}
 
 
 LETTERS = st.lists(st.sampled_from("ABC"), min_size=3, max_size=4)

@@ -56,6 +56,9 @@ class Optimizer(StrEnum):
     REORDER = "reorder"
     MULTITREE = "multitree"
     MULTITREE_PREFIX = "multitree-prefix"
+    MOTTO = "motto"
+    MOTTO_MERGE = "motto-merge"
+    MOTTO_LCSE = "motto-lcse"
 
 
 class Costs(StrEnum):
@@ -63,6 +66,15 @@ class Costs(StrEnum):
 
     CALIBRATED = "calibrated"
     PRINTED = "printed"
+
+
+class Foreign(StrEnum):
+    """Systems whose queries can be translated."""
+
+    MATCH_RECOGNIZE = "match-recognize"
+    FLINK_CEP = "flink-cep"
+    SASE = "sase"
+    CLICKHOUSE = "clickhouse"
 
 
 class OnLimit(StrEnum):
@@ -87,11 +99,12 @@ class Shown(StrEnum):
 
 
 class Drawn(StrEnum):
-    """How plans are written: Mermaid draws the graph that an optimizer searched."""
+    """How plans are written: Mermaid draws the graph that an optimizer searched, html is a page to explore."""
 
     TEXT = "text"
     JSON = "json"
     MERMAID = "mermaid"
+    HTML = "html"
 
 
 File = Annotated[Path, typer.Argument(help="Queries in text.", show_default=False)]
@@ -104,10 +117,7 @@ Unit = Annotated[TimeUnit, typer.Option(help="What a whole-number time counts.")
 Master = Annotated[str, typer.Option(help="Spark master, for --engine spark.")]
 Sharing = Annotated[
     Optimizer,
-    typer.Option(
-        help="What queries share: nothing, equal prefixes, runs anywhere (sharon), transitions (gloria); and how "
-        "matches are joined: as written (share), each as is cheapest (reorder), both together (multitree)."
-    ),
+    typer.Option(help="What queries share: nothing, equal prefixes, runs anywhere (sharon), or transitions (gloria)."),
 ]
 Budget = Annotated[float, typer.Option(min=0.0, help="Seconds that an optimizer may take.")]
 Pricing = Annotated[

@@ -27,6 +27,7 @@ from motet.optimizer.aggregate.gloria import gloria
 from motet.optimizer.aggregate.gloria.report import GloriaReport
 from motet.optimizer.aggregate.report import SharonReport
 from motet.optimizer.detect import PLANNERS, plan_trees
+from motet.optimizer.detect.motto import motto
 from motet.plan.compiled import CompiledQuery, compile_query
 from motet.plan.detect.build import trees_wanted
 from motet.plan.detect.query import DetectQuery, compile_detect
@@ -350,7 +351,7 @@ def _compiled(number: int, workload: Workload, tick: int, options: Options) -> C
         return online
     if options.live:
         return replace(online, hint="streams take only what is aggregated online; run it over a batch instead")
-    return compile_detect(number, workload, tick, online.message)
+    return compile_detect(number, workload, tick, online.message, joins=options.optimizer in motto.VARIANTS)
 
 
 def _optimized(queries: Sequence[CompiledQuery], options: Options) -> SharonReport | GloriaReport | None:

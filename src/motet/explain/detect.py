@@ -8,44 +8,68 @@ from typing import Any
 from motet.engine import Program
 from motet.engine.detect.known import rates_from, test_text
 from motet.engine.detect.program import DetectBranch
+from motet.engine.observed import Observed
+from motet.explain.estimates import THIS, compared, expected_instances
 from motet.explain.reads import describe_reads, reads_lines
 from motet.explain.words import count, number
 from motet.language.printer import expression_text, pattern_text, window_text
+from motet.model.expression import Expression
 from motet.optimizer.detect import plan_trees
 from motet.optimizer.detect.choices import ChosenTrees
-from motet.plan.detect.build import Builder, Parts, PlannedQuery, trees_wanted
-from motet.plan.detect.cost import Rates, Sizes
-from motet.plan.detect.nodes import JoinNode, LeafNode, LoopNode, Node, UnionNode, in_order, inputs
+from motet.plan.detect.build import Builder, PlannedQuery, trees_wanted
+from motet.plan.detect.nodes import (
+    FilterNode,
+    Gap,
+    JoinNode,
+    LeafNode,
+    LoopNode,
+    Node,
+    PartNode,
+    UnionNode,
+    WalkNode,
+    in_order,
+    inputs,
+)
 from motet.statistics.model import Statistics
 from motet.statistics.symbols import symbol_text
 
 
-def describe_detect(branch: DetectBranch, program: Program, counts: Mapping[str, int] | None) -> dict[str, Any]:
-    """The graph of joins of a branch: as it was planned for statistics, or would be for so many events of each type."""
-    chosen, planned = planned_detect(branch, program, counts)
+def describe_detect(
+    branch: DetectBranch, program: Program, counts: Mapping[str, int] | None, ran: Observed | None = None
+) -> dict[str, Any]:
+    """The graph of joins of a branch as it would be planned for so many events of each type, and for how often
+    conditions hold where statistics say so; or as it was run.
+    """
+    if ran is not None and ran.rates is not None:
+        rates, planned, chosen = ran.rates, list(ran.planned), ran.chosen
+    else:
+        chosen, planned = planned_detect(branch, program, counts)
+        rates = chosen.rates
+    # How far apart events are is known from statistics; without, the number of instances is anyone's guess.
+    counted = program.options.statistics is not None or ran is not None
+    estimates = expected_instances(planned, rates) if counted and rates.counts else {}
     nodes = in_order(reading.root for each in planned for reading in each.readings)
     number = {node: at for at, node in enumerate(nodes, 1)}
     serves = _serves(planned)
-    work = {node: expected_work(node, serves[node], chosen.rates) for node in nodes}
     return {
         **describe_reads(branch, counts),
         "halo_us": branch.halo,
         "combined": branch.needs_combine,
-        "plan": chosen.method,
-        "estimates": {name: _rounded(cost) for name, cost in chosen.considered.items()},
-        "cost": _rounded(sum(made + looked for made, looked in work.values())),
+        "planned_by": None if chosen is None else chosen.method,
+        "considered": {} if chosen is None else {name: _rounded(cost) for name, cost in chosen.considered.items()},
         "nodes": [
             {
                 "node": number[node],
                 **describe_node(node),
                 "reads": [number[each] for each in inputs(node)],
-                "queries": [each.query.query.name for each in serves[node]],
-                "instances": _rounded(work[node][0]),
-                "pairs": _rounded(work[node][1]),
+                "queries": serves[node],
+                **({"estimate": round(estimates[node], 2)} if node in estimates else {}),
+                **({} if ran is None else {"actual": ran.made[node]}),
             }
             for node in nodes
         ],
         "queries": [describe_query(each, number) for each in planned],
+        **({"plan": THIS, "estimates": compared(planned, rates)} if estimates else {}),
     }
 
 
@@ -55,41 +79,23 @@ def planned_detect(
     """The trees of a branch and its nodes."""
     chosen = branch.trees
     if chosen is None:
-        known = None if counts is None else Statistics(counts)
+        known = program.options.statistics or (None if counts is None else Statistics(counts))
         options, wanted = program.options, trees_wanted(branch.queries)
         chosen = plan_trees(wanted, options.optimizer, rates_from(known, branch), options.budget)
     builder = Builder(chosen)
     return chosen, [builder.plan(query) for query in branch.queries]
 
 
-def expected_work(node: Node, serves: Sequence[PlannedQuery], rates: Rates) -> tuple[float, float]:
-    """The instances that a node makes and the pairs that it looks at for them, for the largest window it serves."""
-    if isinstance(node, UnionNode):
-        return 0.0, 0.0
-    if isinstance(node, LoopNode):  # it walks over events; how many paths are listed depends on who asks for them
-        return sum(rates.of_symbol(item.symbol) for item in node.items if isinstance(item, LeafNode)), 0.0
-    spans = [each.query.span for each in serves]
-    windows = [(0, span.within - 1) if span.ranked else (span.within, 0) for span in spans]
-    items = node.items if isinstance(node, JoinNode) else (node,)
-    order, tests = (node.order, node.tests) if isinstance(node, JoinNode) else (frozenset(), frozenset())
-    every = [Sizes(Parts(items, order, tests, frozenset(), *window), rates) for window in set(windows)]
-    sizes = max(every, key=lambda each: each.share)
-    looked = 0.0
-    if isinstance(node, JoinNode):
-        looked = sizes.looked_at(frozenset(node.outer_items), frozenset(node.inner_items))
-    return sizes.of(frozenset(range(len(items)))), looked
-
-
 def _rounded(cost: float) -> float:
     return float(f"{cost:.4g}")
 
 
-def _serves(planned: list[PlannedQuery]) -> dict[Node, list[PlannedQuery]]:
+def _serves(planned: list[PlannedQuery]) -> dict[Node, list[str]]:
     """The queries that each node works for."""
-    found: dict[Node, list[PlannedQuery]] = {}
+    found: dict[Node, list[str]] = {}
     for each in planned:
         for node in in_order(reading.root for reading in each.readings):
-            found.setdefault(node, []).append(each)
+            found.setdefault(node, []).append(each.query.query.name)
     return found
 
 
@@ -129,18 +135,30 @@ def describe_node(node: Node) -> dict[str, Any]:
                 "absent": sorted({symbol_text(s) for edge in edges for way in edge.ways for s in way}),
             }
         case JoinNode():
-            order = [f"e{a + 1} before e{b + 1}" for a, b in sorted(_direct(node.order))]
-            gaps = [
-                f"no {symbol_text(gap.symbol)} between {_names(gap.after)} and {_names(gap.before)}"
-                for gap in node.new_gaps
-            ]
-            return {
-                "kind": "join",
-                "finds": ", ".join(f"{_item_text(item)} e{at}" for at, item in enumerate(node.items, 1)),
-                "order": order,
-                "tests": [test_text(test) for test in node.new_tests],
-                "absent": gaps,
-            }
+            return _tested("join", node, node.order, node.new_tests, node.new_gaps)
+        case FilterNode():
+            return _tested("filter", node, frozenset(node.new_order), node.new_tests, node.new_gaps)
+        case WalkNode():
+            return _tested("walk", node, node.order, (), ())
+
+
+def _tested(
+    kind: str,
+    node: PartNode,
+    order: frozenset[tuple[int, int]],
+    tests: Sequence[Expression],
+    gaps: Sequence[Gap],
+) -> dict[str, Any]:
+    """The items of a node, and what it sees to."""
+    return {
+        "kind": kind,
+        "finds": ", ".join(f"{_item_text(item)} e{at}" for at, item in enumerate(node.items, 1)),
+        "order": [f"e{a + 1} before e{b + 1}" for a, b in sorted(_direct(order))],
+        "tests": [test_text(test) for test in tests],
+        "absent": [
+            f"no {symbol_text(gap.symbol)} between {_names(gap.after)} and {_names(gap.before)}" for gap in gaps
+        ],
+    }
 
 
 def _direct(order: frozenset[tuple[int, int]]) -> set[tuple[int, int]]:
@@ -165,25 +183,25 @@ def detect_lines(name: str, branch: dict[str, Any], rows: int | None) -> Iterato
     yield from reads_lines(branch, rows)
     shared = sum(len(node["queries"]) > 1 and node["kind"] != "leaf" for node in branch["nodes"])
     yield f"  {count(len(branch['nodes']), 'node')}, {shared} beyond leaves shared among queries"
-    yield f"  {plan_words(branch)}"
+    if branch["planned_by"]:
+        yield f"  {plan_words(branch['planned_by'], branch['considered'])}"
     for node in branch["nodes"]:
         yield from node_lines(node)
     for query in branch["queries"]:
         yield from query_lines(query)
 
 
-def plan_words(branch: dict[str, Any]) -> str:
+def plan_words(method: str, considered: Mapping[str, float]) -> str:
     """What the plan costs, and what others would."""
-    others = [f"{name} {number(cost)}" for name, cost in branch["estimates"].items() if name != branch["plan"]]
+    others = [f"{name} {number(cost)}" for name, cost in considered.items() if name != method]
     against = f"; others would: {', '.join(others)}" if others else ""
-    return f"planned by {branch['plan']}, at an estimated {number(branch['cost'])} instances and pairs{against}"
+    return f"joins planned by {method}, at an estimated cost of {number(considered[method])}{against}"
 
 
 def node_lines(node: dict[str, Any]) -> Iterator[str]:
     reads = f" of {' and '.join(map(str, node['reads']))}" if node["reads"] else ""
     serves = f"  [{', '.join(node['queries'])}]" if len(node["queries"]) > 1 else ""
-    looked = f" of {number(node['pairs'])} pairs" if node["pairs"] else ""
-    cost = f" ~ {number(node['instances'])}{looked}"
+    cost = f" ~ {number(node['estimate'])}" if "estimate" in node else ""
     yield f"    node {node['node']}: {node['kind']}{reads}: {node['finds']}{cost}{serves}"
     tested = [*node.get("order", ()), *node.get("tests", ()), *node.get("absent", ())]
     if tested:
@@ -208,8 +226,8 @@ def detect_mermaid(program: Program, counts: Mapping[str, int] | None = None) ->
         shared = []
         for node in plan["nodes"]:
             name = f"b{at}n{node['node']}"
-            tested = [*node.get("tests", ()), *node.get("absent", ())]
-            lines = [node["finds"], *tested, f"{number(node['instances'])} instances"]
+            lines = [node["finds"], *node.get("tests", ()), *node.get("absent", ())]
+            lines += [f"~ {number(node['estimate'])}"] if "estimate" in node else []
             yield f'    {name}["{"<br/>".join(map(_escaped, lines))}"]'
             if node["reads"]:
                 yield f"    {' & '.join(f'b{at}n{each}' for each in node['reads'])} --> {name}"

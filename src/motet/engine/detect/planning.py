@@ -15,7 +15,7 @@ from motet.engine.detect.program import DetectBranch
 from motet.engine.encode import Encoded
 from motet.engine.program import Options
 from motet.optimizer.detect import BLIND, plan_trees
-from motet.optimizer.detect.choices import ChosenTrees, cost_of
+from motet.optimizer.detect.choices import ChosenTrees, cost_of_plan
 from motet.plan.detect.build import Builder, Parts, PlannedQuery, trees_wanted
 from motet.plan.detect.cost import Rates
 from motet.statistics.symbols import symbol_text
@@ -60,11 +60,11 @@ class Planning:
     drift: Drift | None = None
     log: list[PlanChange] = field(default_factory=list)
     chosen: ChosenTrees | None = None
+    rates: Rates | None = None
     batches: int = 0
 
     def __post_init__(self) -> None:
         self._planned: list[PlannedQuery] | None = None
-        self._rates: Rates | None = None
 
     @cached_property
     def _wanted(self) -> list[Parts]:
@@ -82,7 +82,7 @@ class Planning:
 
     def take(self, chosen: ChosenTrees, rates: Rates | None) -> None:
         """Go on with other trees, chosen for these rates."""
-        self.chosen, self._rates = chosen, rates
+        self.chosen, self.rates = chosen, rates
         builder = Builder(chosen)
         self._planned = [builder.plan(query) for query in self.branch.queries]
 
@@ -95,7 +95,7 @@ class Planning:
             self.take(plan_trees(self._wanted, self.options.optimizer, rates, self.options.budget), rates)
 
     def _watch(self, encoded: Encoded, drift: Drift) -> None:
-        known = self._rates or Rates()
+        known = self.rates or Rates()
         reason = next(changed_rates(known, counted(encoded), drift), None)
         if reason is None and self.batches % drift.batches:
             return
@@ -109,13 +109,13 @@ class Planning:
         assert self.chosen is not None
         seconds = min(drift.seconds, self.options.budget)
         found = plan_trees(self._wanted, self.options.optimizer, rates, seconds)
-        before, after = cost_of(self.chosen.trees, rates), found.considered[found.method]
+        before, after = cost_of_plan(self.chosen.trees, rates), found.considered[found.method]
         taken = after < before * (1 - drift.gain)
         self.log.append(PlanChange(self.batches, reason, before, after, taken))
         if taken:
             self.take(found, rates)
         else:
-            self._rates = rates
+            self.rates = rates
 
 
 def changed_rates(known: Rates, now: Rates, drift: Drift) -> Iterator[str]:

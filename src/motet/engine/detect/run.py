@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from motet.engine.detect.tables import compile_tests
 from motet.engine.detect.values import Columns
 from motet.engine.detect.windows import oldest_of, widest
 from motet.engine.encode import Encoded, Ints, encode
+from motet.engine.observed import Observed
 from motet.engine.program import Program
 from motet.errors import RunError
 from motet.kernels.instances import LONG_AGO
@@ -56,10 +58,13 @@ class DetectRun:
     program: Program
     branch: DetectBranch
     truncated: set[str] = field(default_factory=set)
+    observed: Observed | None = None
     drift: Drift | None = None
 
-    def __post_init__(self) -> None:
-        self.planning = Planning(self.branch, self.program.options, self.drift)
+    @cached_property
+    def planning(self) -> Planning:
+        """Its plan, made for the first events."""
+        return Planning(self.branch, self.program.options, self.drift)
 
     def pieces(self, events: pa.Table, emit_from: int | None = None, emit_to: int | None = None) -> Iterator[pa.Table]:
         """Tables of the result's columns, or of contributions (they have a `#query` column).
@@ -72,16 +77,19 @@ class DetectRun:
         if not len(encoded.time):
             return
         planned = self.planning.for_events(encoded)
-        # Where nothing is to be shared, every query has nodes of its own.
-        alone = program.options.optimizer == "none"
-        for group in [[each] for each in planned] if alone else [planned]:
-            session = _Session(self, encoded, group, events, bounds)
-            last_reader = {node: at for at, each in enumerate(group) for node in nodes_of(each)}
-            for at, each in enumerate(group):
-                yield from session.run(each)
-                for node in nodes_of(each):
-                    if last_reader[node] == at:
-                        session.runner.release(node)
+        session = _Session(self, encoded, planned, events, bounds)
+        if self.observed is not None:
+            self.observed.see(encoded, emit_from)
+            self.observed.planned, self.observed.rates = planned, self.planning.rates
+            self.observed.chosen = self.planning.chosen
+        last_reader = {node: at for at, each in enumerate(planned) for node in nodes_of(each)}
+        for at, each in enumerate(planned):
+            yield from session.run(each)
+            for node in nodes_of(each):
+                if last_reader[node] == at:
+                    session.runner.release(node)
+        if self.observed is not None:
+            self.observed.made.update(session.runner.made)
 
 
 def finished(

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from motet.optimizer.detect.multitree.common import Pattern, Vocabulary
 from motet.optimizer.detect.multitree.plans import MultiPlan, Priced
-from motet.plan.detect.build import ChooseTree, JoinTree, Parts, PlanTrees, pattern_order
+from motet.plan.detect.build import Apart, ChooseTree, JoinTree, Parts, PlanTree, PlanTrees, pattern_order
 from motet.plan.detect.cost import Rates
 
 
@@ -19,14 +19,24 @@ class ChosenTrees:
     `method` chose them for certain `rates`; `considered` are the costs of all that were compared, by name.
     """
 
-    trees: Mapping[Parts, JoinTree]
+    trees: Mapping[Parts, PlanTree]
     method: str
     considered: Mapping[str, float] = field(default_factory=dict)
     rates: Rates = field(default_factory=Rates)
 
-    def __call__(self, parts: Parts) -> JoinTree:
+    def __call__(self, parts: Parts) -> PlanTree:
         found = self.trees.get(parts)
         return pattern_order(parts) if found is None else found
+
+
+@runtime_checkable
+class Costed(Protocol):
+    """A choice of trees that knows what they cost together."""
+
+    cost: float
+
+    def __call__(self, parts: Parts) -> PlanTree:
+        """The tree of some parts."""
 
 
 @runtime_checkable
@@ -40,15 +50,32 @@ class Searching(Protocol):
         """The same with so many seconds."""
 
 
-def chosen_trees(
-    wanted: Sequence[Parts], choose: ChooseTree, method: str, rates: Rates, apart: bool = False
-) -> ChosenTrees:
-    """What a planner chose, with its cost; `apart` where nothing is shared."""
+def chosen_trees(wanted: Sequence[Parts], choose: ChooseTree, method: str, rates: Rates) -> ChosenTrees:
+    """What a planner chose, with its cost."""
     if isinstance(choose, ChosenTrees) and choose.considered:
         return choose
     trees = {parts: choose(parts) for parts in wanted}
-    cost = sum(cost_of({parts: tree}, rates) for parts, tree in trees.items()) if apart else cost_of(trees, rates)
+    cost = choose.cost if isinstance(choose, Costed) else cost_of_plan(trees, rates)
     return ChosenTrees(trees, method, {method: cost}, rates)
+
+
+def cost_of_plan(trees: Mapping[Parts, PlanTree], rates: Rates) -> float:
+    """What trees of joins cost, together or apart."""
+    if any(isinstance(tree, Apart) for tree in trees.values()):
+        return sum(cost_of({parts: _plain(tree)}, rates) for parts, tree in trees.items())
+    return cost_of({parts: _plain(tree) for parts, tree in trees.items()}, rates)
+
+
+def _plain(tree: PlanTree) -> JoinTree:
+    """A tree of joins alone, whoever it is built for."""
+    match tree:
+        case int():
+            return tree
+        case Apart(inner, _):
+            return _plain(inner)
+        case (left, right):
+            return _plain(left), _plain(right)
+    raise TypeError(f"{type(tree).__name__} is no join")
 
 
 def cost_of(trees: Mapping[Parts, JoinTree], rates: Rates, costs: str = "calibrated") -> float:

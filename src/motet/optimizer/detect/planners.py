@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from motet.optimizer.detect.choices import ChosenTrees, Searching, chosen_trees
+from motet.optimizer.detect.motto.motto import MottoOptions, MottoPlan, optimize
 from motet.optimizer.detect.multitree.search import Search, search
 from motet.plan.detect.build import Parts, PlanTrees
 from motet.plan.detect.cost import Rates
@@ -31,6 +32,20 @@ class Multitree:
 
     def within(self, seconds: float) -> Multitree:
         return replace(self, how=replace(self.how, seconds=seconds))
+
+
+@dataclass(frozen=True)
+class Motto:
+    """Trees of all patterns as a Steiner tree of sub-queries."""
+
+    rates: Rates
+    options: MottoOptions
+
+    def __call__(self, wanted: Sequence[Parts]) -> MottoPlan:
+        return optimize(wanted, self.rates, self.options)
+
+    def within(self, seconds: float) -> Motto:
+        return replace(self, options=replace(self.options, budget=seconds))
 
 
 @dataclass(frozen=True)

@@ -131,9 +131,9 @@ def tree_bits(tree: JoinTree) -> Bits:
     return 1 << tree if isinstance(tree, int) else tree_bits(tree[0]) | tree_bits(tree[1])
 
 
-def mapped(tree: JoinTree, source: Bits, target: Bits) -> JoinTree:
-    """A tree over a part of one pattern as one over the same part of another."""
-    places = dict(zip(items_of(source), items_of(target), strict=True))
+def mapped(tree: JoinTree, source: Sequence[int], target: Sequence[int]) -> JoinTree:
+    """A tree over items of one pattern as one over those of another."""
+    places = dict(zip(source, target, strict=True))
 
     def moved(each: JoinTree) -> JoinTree:
         return places[each] if isinstance(each, int) else (moved(each[0]), moved(each[1]))

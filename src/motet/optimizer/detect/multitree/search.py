@@ -22,9 +22,9 @@ METHODS = ("annealing", "tabu")
 
 @dataclass(frozen=True)
 class Search:
-    """How to search: `ordered` for orders in place of trees, `most` patterns that share a part by one move (2: the edge
-    neighbourhood), seconds and steps that it may take for all patterns, and neighbours without improvement after which
-    it gives up, for each pattern.
+    """How to search: by the method "annealing" or "tabu"; `ordered` for orders in place of trees, `most` patterns that
+    share a part by one move (2: the edge neighbourhood), seconds and steps that it may take for all patterns, and
+    neighbours without improvement after which it gives up, for each pattern.
     """
 
     method: str = "annealing"
@@ -70,7 +70,8 @@ def search(wanted: Sequence[Parts], rates: Rates, how: Search = Search()) -> Sea
                 None if how.steps is None else max(how.steps * len(part) // len(wanted), 1),
                 None if how.patience is None else how.patience * len(part),
             )
-            walk = (tabu_search if how.method == "tabu" else anneal)(plans, Random(how.seed), limits)
+            dice = Random(how.seed)
+            walk = anneal(plans, dice, limits) if how.method == "annealing" else tabu_search(plans, dice, limits)
             trees = walk.solution
             found.steps += walk.steps
             found.traces.append(walk.trace)
