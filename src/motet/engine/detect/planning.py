@@ -15,7 +15,7 @@ from motet.engine.detect.program import DetectBranch
 from motet.engine.encode import Encoded
 from motet.engine.program import Options
 from motet.optimizer.detect import BLIND, plan_trees
-from motet.optimizer.detect.choices import ChosenTrees, cost_of_plan
+from motet.optimizer.detect.choices import ChosenTrees, cost_of_plan, extended
 from motet.plan.detect.build import Builder, Parts, PlannedQuery, trees_wanted
 from motet.plan.detect.cost import Rates
 from motet.statistics.symbols import symbol_text
@@ -85,6 +85,24 @@ class Planning:
         self.chosen, self.rates = chosen, rates
         builder = Builder(chosen)
         self._planned = [builder.plan(query) for query in self.branch.queries]
+
+    def for_queries(self, branch: DetectBranch) -> Planning:
+        """The plan for a branch whose queries are others: those that stay keep their trees, and those that come read
+        what these find where that is cheapest. Other optimizers than multitree plan anew.
+        """
+        changed = Planning(branch, self.options, self.drift, self.log, batches=self.batches)
+        if self.chosen is not None and self.rates is not None:
+            wanted = changed._wanted
+            before = len(self._wanted)
+            if self.chosen.method == "multitree":
+                found = extended(self.chosen, wanted, self.rates)
+            else:
+                found = plan_trees(wanted, self.options.optimizer, self.rates, self.options.budget)
+            cost = found.considered[found.method]
+            reason = f"{before} patterns have become {len(wanted)}"
+            self.log.append(PlanChange(self.batches, reason, self.chosen.considered[self.chosen.method], cost, True))
+            changed.take(found, self.rates)
+        return changed
 
     def _begin(self, encoded: Encoded) -> None:
         given = self.branch.trees

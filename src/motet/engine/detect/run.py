@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -52,7 +52,7 @@ CONDENSE_ROWS = 1 << 17
 class DetectRun:
     """What a run gives, piece by piece: rows of matches, or contributions to aggregates; and which queries were cut
     short by a limit. It may run over batch after batch: they are planned for once, and again where there is a `drift`
-    to look out for.
+    to look out for. Of a query with a birth only matches that begin then or later are given.
     """
 
     program: Program
@@ -60,6 +60,7 @@ class DetectRun:
     truncated: set[str] = field(default_factory=set)
     observed: Observed | None = None
     drift: Drift | None = None
+    births: Mapping[int, int] = field(default_factory=dict)
 
     @cached_property
     def planning(self) -> Planning:
@@ -187,7 +188,7 @@ class _Session:
             most = EVERY if limit is None or judge.needed or judge.has_open_ends else limit + 1
             shared = self.readers[reading.root] > 1
             for block in self.runner.matches(reading.root, reading.positions, shared, most, self._since(query), quota):
-                found = judge.keep(block)
+                found = self._since_birth(query, judge.keep(block))
                 if not len(found.key):
                     continue
                 kept = quota.admit(found.key, first_and_last(found, self.encoded)[1])
@@ -207,6 +208,12 @@ class _Session:
         if waiting:
             yield self._contributions(query, waiting)
         yield from added
+
+    def _since_birth(self, query: DetectQuery, found: Matches) -> Matches:
+        birth = self.detect.births.get(query.number)
+        if birth is None or not len(found.key):
+            return found
+        return chosen(found, first_and_last(found, self.encoded)[0] >= birth)
 
     def _since(self, query: DetectQuery) -> int:
         """The earliest end of a match that is still to be reported; aggregates may be over any."""

@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from motet.engine.detect.program import DetectBranch
 from motet.engine.detect.run import DetectRun, finished
 from motet.engine.encode import microseconds
+from motet.engine.program import Program
 from motet.errors import DataError
 
 REPORTED = b"motet.reported"
@@ -81,6 +83,31 @@ class Detector:
             return
         yield from finished(self.run.pieces(together, reported, watermark), self.run.program, reported, watermark)
         self.state = DetectState(self._needed(together, watermark), watermark)
+
+    def change(self, program: Program, branch: DetectBranch) -> None:
+        """Go on with other queries over the same keys. Those that were there before go on as if nothing had changed; of
+        others, matches count that begin from now on.
+        """
+        births, reported = dict(self.run.births), self.state.reported
+        before = {query.query: births.get(query.number) for query in self.run.branch.queries}
+        since = {query.number: before.get(query.query, reported) for query in branch.queries}
+        planning = self.run.planning.for_queries(branch)
+        self.run = DetectRun(
+            program,
+            branch,
+            self.run.truncated,
+            drift=self.run.drift,
+            births={number: birth for number, birth in since.items() if birth is not None},
+        )
+        self.run.planning = planning
+        # Of events from before only old queries are told, which read no more of them than they did.
+        events = self.state.events
+        columns = [
+            events.column(name) if name in events.column_names else pa.nulls(len(events), field.type)
+            for name, field in ((name, program.schema.columns.field(name)) for name in branch.columns)
+        ]
+        schema = pa.schema([program.schema.columns.field(name) for name in branch.columns])
+        self.state = DetectState(pa.Table.from_arrays(columns, schema=schema), reported)
 
     def _needed(self, events: pa.Table, watermark: int | None) -> pa.Table:
         if watermark is None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from motet.optimizer.detect.multitree.common import Pattern, Vocabulary
+from motet.optimizer.detect.multitree.placing import placed
 from motet.optimizer.detect.multitree.plans import MultiPlan, Priced
 from motet.plan.detect.build import Apart, ChooseTree, JoinTree, Parts, PlanTree, PlanTrees, pattern_order
 from motet.plan.detect.cost import Rates
@@ -64,6 +65,13 @@ def cost_of_plan(trees: Mapping[Parts, PlanTree], rates: Rates) -> float:
     if any(isinstance(tree, Apart) for tree in trees.values()):
         return sum(cost_of({parts: _plain(tree)}, rates) for parts, tree in trees.items())
     return cost_of({parts: _plain(tree) for parts, tree in trees.items()}, rates)
+
+
+def extended(chosen: ChosenTrees, wanted: Sequence[Parts], rates: Rates) -> ChosenTrees:
+    """Trees of joins for other patterns: those that stay keep theirs, and others come to them."""
+    known = {parts: _plain(chosen.trees[parts]) for parts in wanted if parts in chosen.trees}
+    trees = placed(wanted, known, rates)
+    return ChosenTrees(trees, chosen.method, {chosen.method: cost_of(trees, rates)}, rates)
 
 
 def _plain(tree: PlanTree) -> JoinTree:
