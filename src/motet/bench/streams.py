@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.workloads import TAXI, TRAFFIC, Scene
+from motet.bench.workloads import TAXI, TRAFFIC, Scene
 from motet.language import parse
 from motet.model.query import Workload
 

@@ -1,1 +1,0 @@
-"""Benchmarks: each a module run by `python -m benchmarks.NAME`, comparing within one run."""
