@@ -1,0 +1,1 @@
+"""What is measured beside motet and is no part of it."""
