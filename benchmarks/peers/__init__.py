@@ -197,8 +197,8 @@ def experiment(scenario: Scenario) -> Experiment:
         needs=("pyspark",),
         notes=(
             "From file to rows, two cores; `times slower` by the best run of each. `exact`: as the oracle counts on "
-            "slices with and without ties, and as motet counts on all events. DNF: an answer takes more than 20 s (paper "
-            "size: 120 s).",
+            "slices with and without ties, and as motet counts on all events. DNF: an answer takes more than 20 s "
+            "(paper size: 120 s).",
         ),
     )
 

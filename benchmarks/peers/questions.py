@@ -90,7 +90,7 @@ def overlapping(count: int, types: int = 10, seed: int = 9) -> tuple[tuple[str, 
 
 
 SCENARIOS = (
-    Scenario("s1", "SEQ of 3, 60 events of a key in a window", 20_000, 200_000, 1_000, 10, 60, 10, (sequence(3),)),
+    Scenario("s1", "SEQ of 3, 60 events of a key in a window", 50_000, 200_000, 1_000, 10, 60, 10, (sequence(3),)),
     Scenario("s2", "SEQ of 4, 200 events of a key in a window", 20_000, 200_000, 200, 10, 200, 10, (sequence(4),)),
     Scenario(
         "s3",

@@ -1,4 +1,4 @@
-"""How every way is run: `python WAY.py NAME ANSWER FOLDER...`, in the environment of the peer, without anything of motet.
+"""How every way is run: `python WAY.py NAME ANSWER FOLDER...`, in the environment of its peer.
 
 A FOLDER has `question.json` and `events.parquet` (and the same as `events.csv`): time in microseconds, type, key. A way
 answers with a row (query, key, window, count) for each query, key and window, by its number, that has a match.

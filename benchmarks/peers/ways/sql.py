@@ -39,8 +39,8 @@ def self_join(question: Question, dialect: Dialect, events: str) -> str:
             f"SELECT {number} AS q, key, w, sum(n) AS total FROM (SELECT key, n, "
             f"{dialect.unfold(f'final - {question.panes - 1}', 'first')} AS w FROM ("
             f"SELECT e0.key AS key, {first} AS first, {final} AS final, count(*) AS n FROM {events} e0 {joins} "
-            f"WHERE {' AND '.join(conditions)} GROUP BY 1, 2, 3) matches WHERE final - first < {question.panes}) spread "
-            "GROUP BY key, w"
+            f"WHERE {' AND '.join(conditions)} GROUP BY 1, 2, 3) matches "
+            f"WHERE final - first < {question.panes}) spread GROUP BY key, w"
         )
     return "\nUNION ALL\n".join(parts)
 
@@ -60,7 +60,8 @@ def stacked(question: Question, dialect: Dialect, events: str) -> str:
     parts = []
     for number, pattern in enumerate(question.patterns):
         inner = (
-            f"(SELECT key, w, time, type, CASE WHEN type = '{pattern[0]}' THEN CAST(1 AS {dialect.wide}) ELSE 0 END AS c "
+            f"(SELECT key, w, time, type, "
+            f"CASE WHEN type = '{pattern[0]}' THEN CAST(1 AS {dialect.wide}) ELSE 0 END AS c "
             f"FROM {expanded(question, dialect, events, pattern)} x0)"
         )
         for place, type in enumerate(pattern[1:], start=1):
