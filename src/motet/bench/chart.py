@@ -7,7 +7,7 @@ from typing import Any
 
 from motet.bench.registry import Axes, known
 from motet.bench.run import Result, middle
-from motet.bench.show import title_of
+from motet.bench.show import said, title_of
 from motet.errors import MotetError
 
 SUFFIXES = (".html", ".svg", ".png", ".json")
@@ -50,8 +50,7 @@ def chart(result: Result, axes: Axes) -> Any:
     base = alt.Chart(alt.InlineData(values=values))
     lines = base.mark_line(point=True).encode(x=x, y=alt.Y("y:Q", title=axes.unit, scale=y_scale), color=color)
     spread = base.mark_rule(opacity=0.5).encode(x=x, y=alt.Y("low:Q", scale=y_scale), y2="high:Q", color=color)
-    stated = [f"{one['what']}: paper {one['paper']}; here {one['ours']}" for one in result.stated]
-    title = alt.Title(title_of(result), subtitle=stated)
+    title = alt.Title(title_of(result), subtitle=[said(one) for one in result.stated])
     return (spread + lines).properties(title=title, width=560, height=320)
 
 

@@ -36,7 +36,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """A number that the text of a paper states, and where it is in our rows."""
+    """A number that the text of a paper states, and where it is in our rows; or one of ours alone."""
 
     what: str
     paper: str

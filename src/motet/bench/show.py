@@ -61,6 +61,12 @@ def columns_of(rows: Sequence[dict[str, Any]]) -> list[str]:
     return list(dict.fromkeys(name for row in rows for name in row))
 
 
+def said(stated: dict[str, str]) -> str:
+    """A number beside that of the paper, in words."""
+    paper = f"paper {stated['paper']}; here " if stated["paper"] else ""
+    return f"{stated['what']}: {paper}{stated['ours']}"
+
+
 def show(result: Result) -> None:
     """Print a result."""
     table = Table(title=title_of(result), title_justify="left")
@@ -74,7 +80,7 @@ def show(result: Result) -> None:
     console = console if console.is_terminal else Console(width=PIPED_WIDTH)
     console.print(table)
     for one in result.stated:
-        console.print(f"  {one['what']}: the paper {one['paper']}; here {one['ours']}", highlight=False)
+        console.print(f"  {said(one)}", highlight=False)
     for note in result.notes:
         console.print(f"  {note}", highlight=False)
     console.print(
@@ -102,9 +108,7 @@ def markdown(result: Result) -> str:
     lines += [
         "| " + " | ".join(text(row.get(name)).replace("|", "\\|") for name in columns) + " |" for row in result.rows
     ]
-    if result.stated:
-        lines += ["", "| stated in the text | paper | here |", "|---|---|---|"]
-        lines += [f"| {one['what']} | {one['paper']} | {one['ours']} |" for one in result.stated]
+    lines += ["", *(f"- {said(one)}" for one in result.stated)]
     lines += ["", *(f"{note}  " for note in result.notes)]
     lines.append(
         f"`motet bench {result.name}`, {result.size} size, medians of {result.repeats} (in brackets the least and the "
