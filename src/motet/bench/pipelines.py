@@ -20,7 +20,7 @@ from motet.language import parse
 from motet.model.query import Workload
 from motet.spark import batch, stream, tables
 from motet.spark.processor import OUTPUT, OUTPUT_NAMES
-from motet.spark.skew import arrange, find_layout
+from motet.spark.skew import arrange
 
 TYPES = 20
 WATERMARK = "5 seconds"
@@ -63,8 +63,7 @@ def own_way(events: DataFrame, workload: Workload) -> DataFrame:
     branch = compile_workload(workload, schema).branches[0]
     chosen = events.select(*branch.columns)
     time = tables.microseconds(chosen, "time", "us")
-    sample = batch._relevant(chosen.sample(fraction=batch.SAMPLED, seed=1), branch, schema)
-    layout = find_layout(sample, batch.SAMPLED, branch.partition, time, branch.halo or 0, None)
+    layout = batch._layout(chosen, branch, schema, time, branch.halo or 0, None)
     coded = batch._with_type_codes(batch._relevant(chosen, branch, schema), schema, batch._listed_types(branch, schema))
     arranged = arrange(coded, branch.partition, time, layout)
     return arranged.mapInArrow(lambda batches: batches, arranged.schema)
