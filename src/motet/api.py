@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from motet.engine import OPTIMIZERS, EventSchema, Options, Program, compile_workload
+from motet.engine.detect.known import measured_text
 from motet.engine.detect.measure import selectivities
 from motet.engine.encode import set_aside
 from motet.engine.local import LocalRun, Outcome, can_be_cut, columns_of, in_time_order
@@ -20,7 +21,6 @@ from motet.engine.observed import Observed
 from motet.engine.survey import columns_asked, survey
 from motet.errors import DataError, Diagnostic, MotetError, QueryError
 from motet.explain.actual import Analysis
-from motet.explain.detect import measured_text
 from motet.explain.page.document import framed
 from motet.explain.page.plan import plan_html
 from motet.explain.text import plan_text

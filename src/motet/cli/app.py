@@ -133,8 +133,6 @@ def plan(
 
     if events is not None and statistics is not None:
         raise typer.BadParameter("give --events or --statistics, not both")
-    if format is Drawn.MERMAID and not optimizer.startswith(("sharon", "gloria")):
-        raise typer.BadParameter("mermaid draws what --optimizer sharon or gloria, or a variant of them, searches")
     if analyze and events is None:
         raise typer.BadParameter("--analyze runs the queries: give --events")
     settings = Settings(time, type, time_unit, optimizer=optimizer, budget=budget, costs=costs)

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from motet.engine.detect.aggregate import DUE, END, FROM, NUMBER, QUERY, UNTIL, contribution_fields
+from motet.engine.detect.known import rates_from
 from motet.engine.detect.program import DetectBranch, add_column, detect_branch, match_types
 from motet.engine.fingerprint import fingerprint
 from motet.engine.schema import EventSchema, is_text
@@ -25,8 +26,10 @@ from motet.optimizer.aggregate import sharon
 from motet.optimizer.aggregate.gloria import gloria
 from motet.optimizer.aggregate.gloria.report import GloriaReport
 from motet.optimizer.aggregate.report import SharonReport
+from motet.optimizer.detect import PLANNERS, plan_trees
 from motet.optimizer.detect.motto import motto
 from motet.plan.compiled import CompiledQuery, compile_query
+from motet.plan.detect.build import trees_wanted
 from motet.plan.detect.query import DetectQuery, compile_detect
 from motet.plan.sharing import Sharing
 from motet.plan.units import Merger, Unit, estimated_cost, plan_units
@@ -43,7 +46,9 @@ class Options:
     and its variants look for runs to compute once anywhere, 'gloria' and its variants for transitions, repetitions
     included; 'auto' computes all that is equal once where that pays. What an optimizer knows of the data are the
     `statistics`, and it takes at most `budget` seconds. `costs`: gloria goes by our kernels ('calibrated') or by the
-    equations of its paper ('printed'). In detection, 'none' joins in the order of the pattern and all others by cost.
+    equations of its paper ('printed'). In detection, 'none' joins in the order of the pattern and shares nothing,
+    'share' computes equal parts of that once, 'reorder' joins each pattern as is cheapest for it alone, 'multitree'
+    decides on both together and 'multitree-prefix' for equal beginnings only; all others are 'auto' there.
 
     Detection keeps at most `memory_limit` bytes of parts of matches and finds at most `match_limit` matches of a query
     and key in a stretch of its window's length; beyond, `on_limit` is 'error' or 'truncate'.
@@ -65,7 +70,8 @@ class Options:
 
 SEARCHING = (*sharon.VARIANTS, *gloria.VARIANTS)  # those that look for a plan, and go by statistics
 ALL = "all"  # the plan that computes once whatever is equal
-OPTIMIZERS = ("auto", "prefix", "none", *SEARCHING, *motto.VARIANTS)
+DETECTING = tuple(name for name in PLANNERS if name not in ("auto", "none"))  # those that plan joins
+OPTIMIZERS = ("auto", "prefix", "none", *SEARCHING, *DETECTING)
 
 
 @dataclass(frozen=True)
@@ -317,9 +323,21 @@ def compile_workload(
             detected.setdefault((outcome.partition, combines), []).append(outcome)
     definitions = {definition.name: definition.condition for definition in workload.definitions}
     branches = tuple(_branch(*key, queries, schema, definitions, options, sharing) for key, queries in groups.items())
-    detect = tuple(detect_branch(partition, each, schema, definitions) for (partition, _), each in detected.items())
+    detect = tuple(
+        _planned(detect_branch(partition, each, schema, definitions), options)
+        for (partition, _), each in detected.items()
+    )
     warnings = tuple(problem for problem in found if problem.warning)
     return Program(workload, schema, options, branches, detect, warnings, sharing=sharing, report=report)
+
+
+def _planned(branch: DetectBranch, options: Options) -> DetectBranch:
+    """A branch that detects, with its trees where statistics tell what to plan for."""
+    wanted = trees_wanted(branch.queries) if options.statistics is not None else []
+    if not wanted:
+        return branch
+    rates = rates_from(options.statistics, branch)
+    return replace(branch, trees=plan_trees(wanted, options.optimizer, rates, options.budget))
 
 
 def _compiled(number: int, workload: Workload, tick: int, options: Options) -> CompiledQuery | DetectQuery | Diagnostic:

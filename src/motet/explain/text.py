@@ -10,7 +10,7 @@ from motet.engine import Program
 from motet.errors import MotetError
 from motet.explain.actual import Analysis, actual_lines
 from motet.explain.describe import describe
-from motet.explain.detect import detect_lines
+from motet.explain.detect import detect_lines, detect_mermaid
 from motet.explain.gloria import gloria_mermaid
 from motet.explain.reads import reads_lines
 from motet.explain.sharing import sharing_lines, sharon_mermaid
@@ -34,15 +34,21 @@ def plan_text(program: Program, counts: Mapping[str, int] | None = None, analysi
     return "\n".join(plan_lines(describe(program, counts, analysis)))
 
 
-def plan_mermaid(program: Program) -> str:
-    """The graph that the optimizer searched, or the template with its plan, for Mermaid to draw."""
+def plan_mermaid(program: Program, counts: Mapping[str, int] | None = None) -> str:
+    """The graph that the optimizer searched, or the template with its plan, or else that of joins, for Mermaid."""
     names = [query.name for query in program.workload.queries]
     match program.report:
         case SharonReport() as report:
             return sharon_mermaid(report, names)
         case GloriaReport() as report:
             return gloria_mermaid(report, names)
-    raise MotetError("only a plan of --optimizer sharon or gloria, or a variant of them, has a graph to draw")
+    if program.detect:
+        classes = "    classDef shared fill:#2f6f4f,color:#fff"
+        return "\n".join(["flowchart BT", *detect_mermaid(program, counts), classes])
+    raise MotetError(
+        "nothing to draw: there is a graph of --optimizer sharon or gloria, or a variant of them, and of queries whose "
+        "matches are found"
+    )
 
 
 def plan_lines(plan: dict[str, Any]) -> Iterator[str]:
