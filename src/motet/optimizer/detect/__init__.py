@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from motet.optimizer.detect.local import cheapest_tree
-from motet.optimizer.detect.motto import motto
+from motet.optimizer.detect.motto.motto import VARIANTS, Motto, MottoOptions
 from motet.plan.detect.build import Apart, ChooseTree, Parts, PlanTree, PlanTrees, pattern_order
 from motet.plan.detect.cost import Rates
 
@@ -15,13 +15,8 @@ PLANNERS: dict[str, Callable[[Rates], PlanTrees]] = {
     "auto": lambda rates: each_apart(cheapest_tree(rates)),
     "none": lambda rates: unshared(pattern_order),
 }
-# The same for those that search: given rates and the seconds they may take.
-SEARCHERS: dict[str, Callable[[Rates, float], PlanTrees]] = {
-    variant: lambda rates, budget, variant=variant: partial(  # type: ignore[misc]
-        motto.optimize, rates=rates, options=motto.MottoOptions(variant, budget)
-    )
-    for variant in motto.VARIANTS
-}
+for variant in VARIANTS:
+    PLANNERS[variant] = partial(Motto, options=MottoOptions(variant))
 
 
 def each_apart(choose: ChooseTree) -> PlanTrees:
@@ -45,6 +40,5 @@ def unshared(choose: ChooseTree) -> PlanTrees:
 
 def planner(optimizer: str, rates: Rates, budget: float = 10.0) -> PlanTrees:
     """How an optimizer plans trees; those that only concern aggregates plan each reading by its own cost."""
-    if optimizer in SEARCHERS:
-        return SEARCHERS[optimizer](rates, budget)
-    return PLANNERS.get(optimizer, PLANNERS["auto"])(rates)
+    plan = PLANNERS.get(optimizer, PLANNERS["auto"])(rates)
+    return plan.within(budget) if isinstance(plan, Motto) else plan

@@ -53,7 +53,8 @@ class Costs:
         prices = self.prices
         outer = right if left_is_inner(tuple(left), tuple(right), sizes.parts) else left
         return (
-            prices.row * sizes.of(outer)
+            prices.node
+            + prices.row * sizes.of(outer)
             + prices.pair * sizes.looked_at(left, right)
             + prices.instance * sizes.of(left | right)
         )
@@ -74,7 +75,7 @@ class Costs:
         in_vain = query.tests or query.gaps
         steps = sum(sizes.of(frozenset(range(begin, count))) if in_vain else sizes.of(every) for begin in range(count))
         events = self.scan(query, every) / self.prices.event
-        return self.prices.walked * events + self.prices.step * steps + self.prices.instance * sizes.of(every)
+        return self.prices.node + self.prices.walked * events + self.prices.step * steps
 
     def from_source(self, source: Parts, query: Parts, places: tuple[int, ...]) -> Way:
         """Computing a query from what another finds: filtered where that asks for less or has a larger window, then
@@ -85,7 +86,7 @@ class Costs:
         sifted = asks_less(source, query, places)
         cost = 0.0
         if sifted or len(inside) == len(query.items):
-            cost += prices.sifted * found + prices.instance * sizes.of(inside)
+            cost += prices.node + prices.sifted * found + prices.instance * sizes.of(inside)
         elif source.within != query.within:
             cost += prices.sifted * found
         rest = [item for item in range(len(query.items)) if item not in inside]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from motet.optimizer.detect.motto.assemble import Assembler
 from motet.optimizer.detect.motto.costs import Costs
@@ -24,6 +24,21 @@ class MottoOptions:
     variant: str = "motto"
     budget: float = 10.0
     seed: int = 0
+
+
+@dataclass(frozen=True)
+class Motto:
+    """Plans for certain rates."""
+
+    rates: Rates
+    options: MottoOptions
+
+    def __call__(self, wanted: Sequence[Parts]) -> MottoPlan:
+        return optimize(wanted, self.rates, self.options)
+
+    def within(self, seconds: float) -> Motto:
+        """The same with so many seconds."""
+        return replace(self, options=replace(self.options, budget=seconds))
 
 
 @dataclass(frozen=True)
