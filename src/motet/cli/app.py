@@ -123,8 +123,10 @@ def plan(
 
     if events is not None and statistics is not None:
         raise typer.BadParameter("give --events or --statistics, not both")
-    if format is Drawn.MERMAID and not optimizer.startswith(("sharon", "gloria")):
-        raise typer.BadParameter("mermaid draws what --optimizer sharon or gloria, or a variant of them, searches")
+    if format is Drawn.MERMAID and not optimizer.startswith(("sharon", "gloria", "motto")):
+        raise typer.BadParameter(
+            "mermaid draws what --optimizer sharon, gloria or motto, or a variant of them, searches"
+        )
     settings = Settings(time, type, time_unit, optimizer=optimizer, budget=budget, costs=costs)
     commands.plan(file, events, statistics, settings, format)
 

@@ -136,7 +136,7 @@ def plan(file: Path, events: Path | None, statistics: Path | None, settings: api
         case Drawn.JSON:
             write_text(plan_json(program, counts or None))
         case Drawn.MERMAID:
-            write_text(plan_mermaid(program))
+            write_text(plan_mermaid(program, counts or None))
 
 
 def columns_of(settings: api.Settings) -> dict[str, str]:

@@ -7,13 +7,15 @@ from typing import Any
 
 from motet.engine import Program
 from motet.engine.detect.program import DetectBranch
+from motet.explain.motto import describe_motto, motto_lines
 from motet.explain.reads import describe_reads, reads_lines
 from motet.explain.words import count
 from motet.language.printer import expression_text, pattern_text, window_text
 from motet.model.expression import Expression, variables
 from motet.model.names import renamed
 from motet.optimizer.detect import planner
-from motet.plan.detect.build import PlannedQuery, plan_queries
+from motet.optimizer.detect.motto.motto import Motto, MottoPlan, alternatives
+from motet.plan.detect.build import Builder, PlannedQuery, trees_wanted
 from motet.plan.detect.cost import Measured, Rates, guess, measured_test
 from motet.plan.detect.nodes import (
     FilterNode,
@@ -39,7 +41,11 @@ def describe_detect(branch: DetectBranch, program: Program, counts: Mapping[str,
     known = program.options.statistics
     shares = {} if known is None else known.selectivities
     rates = Rates(_symbol_counts(branch, counts) if counts else {}, selectivity=_known(branch, shares))
-    planned = plan_queries(branch.queries, planner(program.options.optimizer, rates, program.options.budget))
+    wanted = trees_wanted(branch.queries)
+    plan = planner(program.options.optimizer, rates, program.options.budget)
+    chosen = plan(wanted)
+    builder = Builder(chosen)
+    planned = [builder.plan(query) for query in branch.queries]
     nodes = in_order(reading.root for each in planned for reading in each.readings)
     number = {node: at for at, node in enumerate(nodes, 1)}
     serves = _serves(planned)
@@ -47,6 +53,9 @@ def describe_detect(branch: DetectBranch, program: Program, counts: Mapping[str,
         **describe_reads(branch, counts),
         "halo_us": branch.halo,
         "combined": branch.needs_combine,
+        "motto": describe_motto(chosen, branch.queries, alternatives(wanted, rates, plan.options))
+        if isinstance(plan, Motto) and isinstance(chosen, MottoPlan)
+        else None,
         "nodes": [
             {
                 "node": number[node],
@@ -188,6 +197,8 @@ def detect_lines(name: str, branch: dict[str, Any], rows: int | None) -> Iterato
     yield from reads_lines(branch, rows)
     shared = sum(len(node["queries"]) > 1 and node["kind"] != "leaf" for node in branch["nodes"])
     yield f"  {count(len(branch['nodes']), 'node')}, {shared} beyond leaves shared among queries"
+    if branch["motto"] is not None:
+        yield from motto_lines(branch["motto"])
     for node in branch["nodes"]:
         yield from node_lines(node)
     for query in branch["queries"]:

@@ -9,8 +9,9 @@ from typing import Any
 from motet.engine import Program
 from motet.errors import MotetError
 from motet.explain.describe import describe
-from motet.explain.detect import detect_lines
+from motet.explain.detect import describe_detect, detect_lines
 from motet.explain.gloria import gloria_mermaid
+from motet.explain.motto import motto_mermaid
 from motet.explain.reads import reads_lines
 from motet.explain.sharing import sharing_lines, sharon_mermaid
 from motet.explain.words import count, number
@@ -33,7 +34,7 @@ def plan_text(program: Program, counts: Mapping[str, int] | None = None) -> str:
     return "\n".join(plan_lines(describe(program, counts)))
 
 
-def plan_mermaid(program: Program) -> str:
+def plan_mermaid(program: Program, counts: Mapping[str, int] | None = None) -> str:
     """The graph that the optimizer searched, or the template with its plan, for Mermaid to draw."""
     names = [query.name for query in program.workload.queries]
     match program.report:
@@ -41,7 +42,10 @@ def plan_mermaid(program: Program) -> str:
             return sharon_mermaid(report, names)
         case GloriaReport() as report:
             return gloria_mermaid(report, names)
-    raise MotetError("only a plan of --optimizer sharon or gloria, or a variant of them, has a graph to draw")
+    plans = [describe_detect(branch, program, counts)["motto"] for branch in program.detect]
+    if any(plans):
+        return motto_mermaid([plan for plan in plans if plan is not None])
+    raise MotetError("only a plan of --optimizer sharon, gloria or motto, or a variant of them, has a graph to draw")
 
 
 def plan_lines(plan: dict[str, Any]) -> Iterator[str]:
