@@ -7,7 +7,7 @@ python -m benchmarks.motto
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -15,9 +15,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.report import arguments, in_turn, median, show
-from motet.engine import EventSchema, Options, compile_workload
-from motet.engine.local import LocalRun
 from motet.language import parse
 from motet.model.query import Workload
 

@@ -64,6 +64,15 @@ class Costs(StrEnum):
     PRINTED = "printed"
 
 
+class Foreign(StrEnum):
+    """Systems whose queries can be translated."""
+
+    MATCH_RECOGNIZE = "match-recognize"
+    FLINK_CEP = "flink-cep"
+    SASE = "sase"
+    CLICKHOUSE = "clickhouse"
+
+
 class OnLimit(StrEnum):
     """What to do where a query has more matches, or needs more memory, than it may."""
 
@@ -86,11 +95,12 @@ class Shown(StrEnum):
 
 
 class Drawn(StrEnum):
-    """How plans are written: Mermaid draws the graph that an optimizer searched."""
+    """How plans are written: Mermaid draws the graph that an optimizer searched, html is a page to explore."""
 
     TEXT = "text"
     JSON = "json"
     MERMAID = "mermaid"
+    HTML = "html"
 
 
 File = Annotated[Path, typer.Argument(help="Queries in text.", show_default=False)]

@@ -7,6 +7,8 @@ from typing import Any
 
 from motet.engine import Program
 from motet.engine.detect.program import DetectBranch
+from motet.engine.observed import Observed
+from motet.explain.estimates import THIS, compared, expected_instances
 from motet.explain.motto import describe_motto, motto_lines
 from motet.explain.reads import describe_reads, reads_lines
 from motet.explain.words import count
@@ -14,7 +16,7 @@ from motet.language.printer import expression_text, pattern_text, window_text
 from motet.model.expression import Expression, variables
 from motet.model.names import renamed
 from motet.optimizer.detect import planner
-from motet.optimizer.detect.motto.motto import Motto, MottoPlan, alternatives
+from motet.optimizer.detect.motto.motto import MottoOptions, MottoPlan, alternatives
 from motet.plan.detect.build import Builder, PlannedQuery, trees_wanted
 from motet.plan.detect.cost import Measured, Rates, guess, measured_test
 from motet.plan.detect.nodes import (
@@ -30,22 +32,28 @@ from motet.plan.detect.nodes import (
     in_order,
     inputs,
 )
+from motet.statistics.model import MICROSECONDS
 from motet.statistics.symbols import symbol_text
 from motet.template.symbols import Symbol
 
 
-def describe_detect(branch: DetectBranch, program: Program, counts: Mapping[str, int] | None) -> dict[str, Any]:
+def describe_detect(
+    branch: DetectBranch, program: Program, counts: Mapping[str, int] | None, ran: Observed | None = None
+) -> dict[str, Any]:
     """The graph of joins of a branch as it would be planned for so many events of each type, and for how often
-    conditions hold where statistics say so.
+    conditions hold where statistics say so; or as it was run.
     """
-    known = program.options.statistics
-    shares = {} if known is None else known.selectivities
-    rates = Rates(_symbol_counts(branch, counts) if counts else {}, selectivity=_known(branch, shares))
-    wanted = trees_wanted(branch.queries)
-    plan = planner(program.options.optimizer, rates, program.options.budget)
-    chosen = plan(wanted)
-    builder = Builder(chosen)
-    planned = [builder.plan(query) for query in branch.queries]
+    chosen = None
+    if ran is not None and ran.rates is not None:
+        rates, planned = ran.rates, list(ran.planned)
+    else:
+        rates = _rates(branch, program, counts)
+        chosen = planner(program.options.optimizer, rates, program.options.budget)(trees_wanted(branch.queries))
+        builder = Builder(chosen)
+        planned = [builder.plan(query) for query in branch.queries]
+    # How far apart events are is known from statistics; without, the number of instances is anyone's guess.
+    counted = program.options.statistics is not None or ran is not None
+    estimates = expected_instances(planned, rates) if counted and rates.counts else {}
     nodes = in_order(reading.root for each in planned for reading in each.readings)
     number = {node: at for at, node in enumerate(nodes, 1)}
     serves = _serves(planned)
@@ -53,20 +61,37 @@ def describe_detect(branch: DetectBranch, program: Program, counts: Mapping[str,
         **describe_reads(branch, counts),
         "halo_us": branch.halo,
         "combined": branch.needs_combine,
-        "motto": describe_motto(chosen, branch.queries, alternatives(wanted, rates, plan.options))
-        if isinstance(plan, Motto) and isinstance(chosen, MottoPlan)
-        else None,
+        **({"motto": _motto(chosen, branch, program, rates)} if isinstance(chosen, MottoPlan) else {}),
         "nodes": [
             {
                 "node": number[node],
                 **describe_node(node),
                 "reads": [number[each] for each in inputs(node)],
                 "queries": serves[node],
+                **({"estimate": round(estimates[node], 2)} if node in estimates else {}),
+                **({} if ran is None else {"actual": ran.made[node]}),
             }
             for node in nodes
         ],
         "queries": [describe_query(each, number) for each in planned],
+        **({"plan": THIS, "estimates": compared(planned, rates)} if estimates else {}),
     }
+
+
+def _motto(plan: MottoPlan, branch: DetectBranch, program: Program, rates: Rates) -> dict[str, Any]:
+    """The plan graph that was searched, and what other plans would cost."""
+    options = MottoOptions(plan.variant, program.options.budget)
+    return describe_motto(plan, branch.queries, alternatives(trees_wanted(branch.queries), rates, options))
+
+
+def _rates(branch: DetectBranch, program: Program, counts: Mapping[str, int] | None) -> Rates:
+    """What is known of the events of a branch."""
+    known = program.options.statistics
+    symbols = _symbol_counts(branch, counts) if counts else {}
+    if known is None or not known.counts:
+        return Rates(symbols, selectivity={} if known is None else _known(branch, known.selectivities))
+    keys = known.partitions_by(branch.partition)
+    return Rates(symbols, known.seconds * MICROSECONDS, keys, _known(branch, known.selectivities))
 
 
 def _known(branch: DetectBranch, shares: Mapping[str, float]) -> dict[Measured, float]:
@@ -197,7 +222,7 @@ def detect_lines(name: str, branch: dict[str, Any], rows: int | None) -> Iterato
     yield from reads_lines(branch, rows)
     shared = sum(len(node["queries"]) > 1 and node["kind"] != "leaf" for node in branch["nodes"])
     yield f"  {count(len(branch['nodes']), 'node')}, {shared} beyond leaves shared among queries"
-    if branch["motto"] is not None:
+    if "motto" in branch:
         yield from motto_lines(branch["motto"])
     for node in branch["nodes"]:
         yield from node_lines(node)

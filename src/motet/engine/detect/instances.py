@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -88,6 +89,7 @@ class Runner:
     budget: Budget
     kept: dict[Node, Instances] = field(default_factory=dict)
     walked: dict[Node, Walked] = field(default_factory=dict)
+    made: Counter[Node] = field(default_factory=Counter)  # instances so far
 
     def __post_init__(self) -> None:
         self.of_class = {
@@ -152,18 +154,25 @@ class Runner:
 
     def _run(self, node: Node) -> Instances:
         match node:
-            case LeafNode(symbol):
-                return self._leaf(symbol)
+            case LeafNode() | FilterNode() | WalkNode():
+                found = self._found(node)
+                self.made[node] += len(found.first)
+                return found
             case JoinNode():
                 return self._joined(node)
-            case FilterNode():
-                return self._sifted(node)
-            case WalkNode():
-                return self._in_columns(node)
             case LoopNode():
                 return self._add_bundles(self._kept_paths(node))
             case UnionNode():
                 return self._add_bundles(self._union(node))
+
+    def _found(self, node: LeafNode | FilterNode | WalkNode) -> Instances:
+        match node:
+            case LeafNode(symbol):
+                return self._leaf(symbol)
+            case FilterNode():
+                return self._sifted(node)
+            case WalkNode():
+                return self._in_columns(node)
 
     def _kept_paths(self, node: LoopNode) -> Listed:
         blocks = []
@@ -264,6 +273,7 @@ class Runner:
                 within,
             )
             self._check()
+            self.made[node] += found
             yield (
                 room.columns[:, :found].copy(),
                 room.first[:found].copy(),
@@ -287,6 +297,7 @@ class Runner:
             for block in self._listed(walked, ends, EVERY, quota, last):
                 owners = owner[block.origin]
                 kept = fitting(outer.columns, owners, block, table, self.bundles, self.absences)
+                self.made[node] += int(kept.sum())
                 yield outer, owners[kept], block if kept.all() else chosen_paths(block, np.flatnonzero(kept))
 
     def _joined_with_paths(self, node: JoinNode, loop: LoopNode) -> Iterator[tuple[Any, Ints, Ints, Ints, Ints]]:
@@ -314,7 +325,9 @@ class Runner:
         """The paths of a loop, block by block, at most so many with each end; positions count from the loop's first."""
         walked = self._walked(node)
         ends = endings(walked.line, walked.latest, since)
-        yield from self._listed(walked, ends, most, quota, walked.line.last[ends.row])
+        for block in self._listed(walked, ends, most, quota, walked.line.last[ends.row]):
+            self.made[node] += len(block.first)
+            yield block
 
     def _walked(self, node: LoopNode) -> Walked:
         if node not in self.walked:
@@ -366,6 +379,7 @@ class Runner:
             begin, position, event = flatten(found.columns, starts, positions, self.bundles)
             key = np.repeat(np.arange(len(found.offsets) - 1), np.diff(found.offsets))
             blocks.append(Listed(begin, position, event, found.first, found.last, found.end, key, key))
+            self.made[node] += len(found.first)
         return joined_paths(blocks)
 
     def _places(self, node: Node, positions: tuple[int, ...]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:

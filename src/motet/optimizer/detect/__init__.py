@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
+from motet.optimizer.detect.choices import ChosenTrees, Searching, chosen_trees
 from motet.optimizer.detect.local import cheapest_tree
-from motet.optimizer.detect.motto.motto import VARIANTS, Motto, MottoOptions
+from motet.optimizer.detect.motto.motto import MottoOptions
+from motet.optimizer.detect.multitree.search import Search
+from motet.optimizer.detect.planners import Cheapest, Motto, Multitree
 from motet.plan.detect.build import Apart, ChooseTree, Parts, PlanTree, PlanTrees, pattern_order
 from motet.plan.detect.cost import Rates
 
 # Name -> how to plan trees, given rates.
 PLANNERS: dict[str, Callable[[Rates], PlanTrees]] = {
-    "auto": lambda rates: each_apart(cheapest_tree(rates)),
     "none": lambda rates: unshared(pattern_order),
+    "share": lambda rates: each_apart(pattern_order),
+    "reorder": lambda rates: each_apart(cheapest_tree(rates)),
+    "motto": lambda rates: Motto(rates, MottoOptions("motto")),
+    "motto-merge": lambda rates: Motto(rates, MottoOptions("motto-merge")),
+    "motto-lcse": lambda rates: Motto(rates, MottoOptions("motto-lcse")),
+    "multitree": lambda rates: Multitree("multitree", rates, Search()),
+    "multitree-prefix": lambda rates: Multitree("multitree-prefix", rates, Search(ordered=True)),
+    "auto": lambda rates: Cheapest(rates, {name: PLANNERS[name] for name in COMPARED}),
 }
-for variant in VARIANTS:
-    PLANNERS[variant] = partial(Motto, options=MottoOptions(variant))
+COMPARED: tuple[str, ...] = ("multitree", "reorder", "share")  # what `auto` compares; of equals the first is taken
 
 
 def each_apart(choose: ChooseTree) -> PlanTrees:
@@ -38,7 +46,12 @@ def unshared(choose: ChooseTree) -> PlanTrees:
     return plan
 
 
-def planner(optimizer: str, rates: Rates, budget: float = 10.0) -> PlanTrees:
-    """How an optimizer plans trees; those that only concern aggregates plan each reading by its own cost."""
+def planner(optimizer: str, rates: Rates, seconds: float = 10.0) -> PlanTrees:
+    """How an optimizer plans trees in so many seconds; those that only concern aggregates leave it to `auto`."""
     plan = PLANNERS.get(optimizer, PLANNERS["auto"])(rates)
-    return plan.within(budget) if isinstance(plan, Motto) else plan
+    return plan.within(seconds) if isinstance(plan, Searching) else plan
+
+
+def plan_trees(wanted: Sequence[Parts], optimizer: str, rates: Rates, seconds: float) -> ChosenTrees:
+    """The trees that an optimizer chooses in so many seconds, with what it compared."""
+    return chosen_trees(wanted, planner(optimizer, rates, seconds)(wanted), optimizer, rates)

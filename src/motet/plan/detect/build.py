@@ -72,6 +72,7 @@ class Parts:
     tests: frozenset[Expression]
     gaps: frozenset[Gap]
     within: int  # how far apart first and last may be in microseconds; 0 where that is not known
+    rows: int = 0  # how many events of a partition a window holds, where it counts them
 
 
 ChooseTree = Callable[[Parts], PlanTree]
@@ -177,7 +178,7 @@ class Builder:
         built = [self._item(item, query, edge_tests.get(item, {})) for item in items]
         columns = [positions for _, positions in built]
         number = {item: at for at, item in enumerate(items)}
-        within = 0 if query.span.ranked else query.span.within
+        within, rows = (0, query.span.within) if query.span.ranked else (query.span.within, 0)
         order = frozenset((number[a], number[b]) for a, b in reading.order)
         gaps = set()
         for guard in reading.guards:
@@ -187,7 +188,7 @@ class Builder:
                 last = frozenset(a for a in after if not any((a, other) in order for other in after))
                 first = frozenset(b for b in before if not any((other, b) in order for other in before))
                 gaps.add(Gap(query.absent[guard.absence], last, first))
-        parts = Parts(tuple(node for node, _ in built), order, tests, frozenset(gaps), within)
+        parts = Parts(tuple(node for node, _ in built), order, tests, frozenset(gaps), within, rows)
         if len(items) == 1:
             return parts.items[0], columns
         root, bound = self._built(self.choose(parts), parts)

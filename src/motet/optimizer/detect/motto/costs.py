@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from motet.optimizer.detect.local import MOST_FOR_ORDERS, Atom, cheapest_over
+from motet.optimizer.detect.motto.windows import window_of
 from motet.plan.detect.build import JoinTree, Parts, PlanTree, Walked, in_numbers, items_of, left_is_inner
 from motet.plan.detect.cost import PRICES, Prices, Rates, Sizes
 from motet.plan.detect.nodes import LeafNode
@@ -87,7 +88,7 @@ class Costs:
         cost = 0.0
         if sifted or len(inside) == len(query.items):
             cost += prices.node + prices.sifted * found + prices.instance * sizes.of(inside)
-        elif source.within != query.within:
+        elif window_of(source) != window_of(query):
             cost += prices.sifted * found
         rest = [item for item in range(len(query.items)) if item not in inside]
         atoms = [Atom(inside, 0.0, SOURCE), *(Atom(frozenset({item}), 0.0, item) for item in rest)]

@@ -27,21 +27,6 @@ class MottoOptions:
 
 
 @dataclass(frozen=True)
-class Motto:
-    """Plans for certain rates."""
-
-    rates: Rates
-    options: MottoOptions
-
-    def __call__(self, wanted: Sequence[Parts]) -> MottoPlan:
-        return optimize(wanted, self.rates, self.options)
-
-    def within(self, seconds: float) -> Motto:
-        """The same with so many seconds."""
-        return replace(self, options=replace(self.options, budget=seconds))
-
-
-@dataclass(frozen=True)
 class MottoPlan:
     """Where each query and each sub-query that is computed is computed from, by numbers in the graph; what that costs
     in nanoseconds, and what nothing can cost less than.
