@@ -9,12 +9,14 @@ from motet.engine import Program
 from motet.engine.detect.known import rates_from, test_text
 from motet.engine.detect.program import DetectBranch
 from motet.engine.observed import Observed
+from motet.explain.motto import describe_motto, motto_lines
 from motet.explain.reads import describe_reads, reads_lines
 from motet.explain.words import count, number
 from motet.language.printer import expression_text, pattern_text, window_text
 from motet.model.expression import Expression
 from motet.optimizer.detect import alternatives, plan_trees
 from motet.optimizer.detect.choices import ChosenTrees
+from motet.optimizer.detect.motto import motto
 from motet.plan.detect.build import PlannedQuery, plan_queries, trees_wanted
 from motet.plan.detect.nodes import (
     FilterNode,
@@ -55,6 +57,7 @@ def describe_detect(
         "combined": branch.needs_combine,
         "plan": chosen.method,
         **(_estimates(chosen, work) if work else {}),
+        **({} if chosen.report is None else {"motto": _motto(chosen.report, chosen, branch, program)}),
         "nodes": [
             {
                 "node": number[node],
@@ -80,6 +83,12 @@ def planned_detect(
         options, wanted = program.options, trees_wanted(branch.queries)
         chosen = plan_trees(wanted, options.optimizer, rates_from(known, branch), options.budget)
     return chosen, plan_queries(branch.queries, chosen)
+
+
+def _motto(plan: motto.MottoPlan, chosen: ChosenTrees, branch: DetectBranch, program: Program) -> dict[str, Any]:
+    """The plan graph that was searched, and what other plans by it would cost."""
+    options = motto.MottoOptions(plan.variant, program.options.budget)
+    return describe_motto(plan, branch.queries, motto.alternatives(list(chosen.trees), chosen.rates, options))
 
 
 def _estimates(chosen: ChosenTrees, work: Mapping[Node, Work]) -> dict[str, Any]:
@@ -196,6 +205,8 @@ def detect_lines(name: str, branch: dict[str, Any], rows: int | None) -> Iterato
     yield f"  {count(len(branch['nodes']), 'node')}, {shared} beyond leaves shared among queries"
     if "cost" in branch:
         yield f"  {plan_words(branch)}"
+    if "motto" in branch:
+        yield from motto_lines(branch["motto"])
     for node in branch["nodes"]:
         yield from node_lines(node)
     for query in branch["queries"]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+from motet.optimizer.detect.motto.motto import MottoPlan
 from motet.plan.detect.build import ChooseTree, Parts, PlanTree, PlanTrees, pattern_order
 from motet.plan.detect.cost import Rates
 from motet.plan.detect.work import cost_of
@@ -15,13 +16,15 @@ from motet.plan.detect.work import cost_of
 class ChosenTrees:
     """Trees that were chosen for what had to be planned; what was not foreseen is joined in the order of its pattern.
 
-    `method` chose them for certain `rates`; `considered` are the costs of all that were compared, by name.
+    `method` chose them for certain `rates`; `considered` are the costs of all that were compared, by name, and `report`
+    the graph that was searched, where one was.
     """
 
     trees: Mapping[Parts, PlanTree]
     method: str
     considered: Mapping[str, float] = field(default_factory=dict)
     rates: Rates = field(default_factory=Rates)
+    report: MottoPlan | None = None
 
     def __call__(self, parts: Parts) -> PlanTree:
         found = self.trees.get(parts)
@@ -44,4 +47,5 @@ def chosen_trees(wanted: Sequence[Parts], choose: ChooseTree, method: str, rates
     if isinstance(choose, ChosenTrees) and choose.considered:
         return choose
     trees = {parts: choose(parts) for parts in wanted}
-    return ChosenTrees(trees, method, {method: cost_of(trees, rates)}, rates)
+    report = choose if isinstance(choose, MottoPlan) else None
+    return ChosenTrees(trees, method, {method: cost_of(trees, rates)}, rates, report)
