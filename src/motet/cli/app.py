@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from motet.cli.options import (
+    BenchSize,
     Budget,
     Costs,
     Counts,
@@ -407,3 +408,40 @@ def demo(
     from motet.cli.demo import run_demo
 
     run_demo(Engine(engine), rows, master)
+
+
+@app.command()
+def bench(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Experiments, beginnings of their names, or all.", show_default=False),
+    ] = None,
+    listed: Annotated[bool, typer.Option("--list", help="Show which experiments there are.")] = False,
+    size: Annotated[BenchSize, typer.Option(help="Seconds to minutes, or what the papers ran.")] = BenchSize.QUICK,
+    repeat: Annotated[int, typer.Option(min=1, help="How often each case is measured.")] = 3,
+    json: Annotated[
+        Path | None, typer.Option(help="File for the result; a folder for several.", show_default=False)
+    ] = None,
+    chart: Annotated[
+        Path | None,
+        typer.Option(help="Chart of the result (.html, .svg, .png); a folder for several.", show_default=False),
+    ] = None,
+) -> None:
+    """Run the experiments of the papers, and ours.
+
+    Each compares within one run, in turn and repeated, in a process of its own; medians are shown with their spread
+    where there is one, beside what the text of the paper states.
+
+    \b
+        motet bench --list
+        motet bench sharon-12b --chart queries.html
+        motet bench gloria --size paper --repeat 5 --json results/
+        motet bench all --json results/
+    """
+    from motet.bench.registry import Setting
+    from motet.cli import bench as benches
+
+    if listed or not names:
+        benches.list_experiments(names or [])
+    else:
+        benches.bench(names, Setting(size.value, repeat), json, chart)

@@ -91,6 +91,13 @@ class Mode(StrEnum):
     UPDATE = "update"
 
 
+class BenchSize(StrEnum):
+    """How large experiments are."""
+
+    QUICK = "quick"
+    PAPER = "paper"
+
+
 class Shown(StrEnum):
     """How statistics are written."""
 

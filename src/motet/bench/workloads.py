@@ -14,7 +14,7 @@ paper's factors, 5 at 20 queries and 18 at 120, are possible at all.
     taxi(queries=20, length=10)       # 100 streets, [vehicle], 10 minutes sliding by one
     traffic(queries=20, length=10)    # 100 segments of a road, [car], 10 minutes sliding by one
 
-Streams for them are in `benchmarks.streams`, under the same names.
+Streams for them are in `motet.bench.streams`, under the same names.
 """
 
 from __future__ import annotations

@@ -79,8 +79,8 @@ def query(number: int, group: int, shape: Shape, rng: np.random.Generator) -> st
     window = WINDOWS[int(rng.integers(len(WINDOWS)))] if shape.mixed else WINDOWS[-1]
     where = "WHERE last.price > 20\n" if shape.mixed and rng.random() < 0.2 else ""
     pattern = f"SEQ({', '.join((*others, f'{end} last'))})"
-    group = "GROUP BY sector\n" if shape.grouped else ""
-    return f"QUERY q{number}\nRETURN {returns.format(last='last')}\nPATTERN {pattern}\n{where}{group}{window}"
+    groups = "GROUP BY sector\n" if shape.grouped else ""
+    return f"QUERY q{number}\nRETURN {returns.format(last='last')}\nPATTERN {pattern}\n{where}{groups}{window}"
 
 
 def bursty(queries: int, share_complex: float, seed: int = 5) -> Workload:
