@@ -1,10 +1,11 @@
 """Many event pattern queries, one shared plan, on Spark."""
 
-from motet.api import ask, batches, plan, profile, run
+from motet.api import ask, batches, explain_match, plan, profile, run
 from motet.errors import DataError, MotetError, QueryError, RunError
 from motet.io.answer import Result
 from motet.language import parse, read
 from motet.language.builder import event, query, seq, workload
+from motet.translate import translate
 
 __version__ = "0.1.0"
 
@@ -18,6 +19,7 @@ __all__ = [
     "ask",
     "batches",
     "event",
+    "explain_match",
     "parse",
     "plan",
     "profile",
@@ -25,5 +27,6 @@ __all__ = [
     "read",
     "run",
     "seq",
+    "translate",
     "workload",
 ]

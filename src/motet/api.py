@@ -24,6 +24,8 @@ from motet.explain.detect import measured_text
 from motet.explain.page.document import framed
 from motet.explain.page.plan import plan_html
 from motet.explain.text import plan_text
+from motet.explain.why.ask import ask as ask_why
+from motet.explain.why.report import Explanation
 from motet.io.answer import Result
 from motet.io.events import EventSource, open_events
 from motet.io.files import PARQUET
@@ -408,6 +410,33 @@ def plan(
     if source is None:
         raise MotetError("analyze runs the queries in process: give an Arrow table, a pandas DataFrame or a path")
     return Plan(program, counts, run_analyzed(program, source))
+
+
+def explain_match(
+    workload: Workload | Query | Sequence[Query] | str | Path,
+    events: Any,
+    *,
+    query: str | None = None,
+    key: Mapping[str, Any] | None = None,
+    start: Any = None,
+    end: Any = None,
+    limit: int = 5,
+    time: str = "time",
+    type: str = "type",
+    time_unit: str = "s",
+) -> Explanation:
+    """Why a query has the matches it has, or none: its demands one after another, with what each leaves.
+
+    `query` names one of the workload's, `key` gives values of its GROUP BY or [attribute] columns, and `start`
+    (included) and `end` (not included) bound the times of matches. The first `limit` matches are listed. The result is
+    true where there is a match, and `died` is the first step that leaves none; `print` it to read it.
+    """
+    settings = Settings(time, type, time_unit)
+    source = _source(events, settings)
+    loaded = as_workload(workload)
+    schema = EventSchema(source.schema, time, type, time_unit)
+    _check(loaded, schema, None)
+    return ask_why(loaded, schema, source.batches(), query=query, key=key or {}, start=start, end=end, limit=limit)
 
 
 def profile(

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import IO
 
 import pyarrow as pa
+import typer
 from rich.console import Console
 
 from motet import api
 from motet.cli.engines import errors_of_data, execute, take_statistics
-from motet.cli.options import Drawn, Engine, Reader, Shown
+from motet.cli.options import Drawn, Engine, Foreign, Reader, Shown
 from motet.cli.progress import Meter
 from motet.cli.report import say, warn
 from motet.engine import SEARCHING, EventSchema, compile_workload
@@ -24,6 +25,7 @@ from motet.errors import DataError, Diagnostic, QueryError
 from motet.explain.page.plan import plan_html
 from motet.explain.statistics import statistics_text, windows_text
 from motet.explain.text import plan_json, plan_mermaid, plan_text
+from motet.explain.why.report import explanation_json, explanation_text
 from motet.explain.words import count
 from motet.io.events import EventSource, blank_source, open_events, require_columns
 from motet.io.files import PARQUET
@@ -34,6 +36,7 @@ from motet.language import read
 from motet.model.query import Workload
 from motet.model.validate import problems
 from motet.statistics.model import Statistics
+from motet.translate import translate as translation
 
 
 @dataclass(frozen=True)
@@ -225,6 +228,55 @@ def notes(outcome: Outcome, found: int, seconds: float) -> Iterator[str]:
         yield f"not all matches of {', '.join(outcome.truncated)} were found: a limit was reached"
     if outcome.overflows:
         yield f"{count(outcome.overflows, 'COUNT')} beyond 2^63 - 1 given as null (--counts double gives them roughly)"
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is to be explained: of which query, key and range."""
+
+    query: str | None
+    key: tuple[str, ...]
+    start: str | None
+    end: str | None
+    limit: int
+
+    def keys(self) -> dict[str, str]:
+        pairs = [text.partition("=") for text in self.key]
+        for name, equals, _ in pairs:
+            if not name or not equals:
+                raise typer.BadParameter(f"write --key COLUMN=VALUE, not {name!r}")
+        return {name: value for name, _, value in pairs}
+
+
+def explain_match(file: Path, events: Path, asked: Question, settings: api.Settings, shown: Shown) -> None:
+    """Explain, and write that."""
+    keys = asked.keys()
+    workload = read(file)
+    source = open_for(workload, events, settings)
+    warn_or_raise(only_with_data(workload, source, settings), workload)
+    found = api.explain_match(
+        workload,
+        source,
+        query=asked.query,
+        key=keys,
+        start=asked.start,
+        end=asked.end,
+        limit=asked.limit,
+        **columns_of(settings),
+    )
+    write_text(explanation_json(found) if shown is Shown.JSON else explanation_text(found))
+
+
+def translate(file: Path, source: Foreign, name: str, time: str, type: str) -> None:
+    """Translate, and write the queries with what to mind about them."""
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise DataError(f"there is no file {str(file)!r}") from None
+    except UnicodeDecodeError:
+        raise DataError(f"the file {str(file)!r} is not UTF-8 text") from None
+    found = translation(text, source, time=time, type=type, name=name, origin=str(file))
+    write_text(found.text.rstrip())
 
 
 def profile(

@@ -52,6 +52,9 @@ class Optimizer(StrEnum):
     GLORIA = "gloria"
     GLORIA_GREEDY = "gloria-greedy"
     GLORIA_NOPRUNE = "gloria-noprune"
+    MOTTO = "motto"
+    MOTTO_MERGE = "motto-merge"
+    MOTTO_LCSE = "motto-lcse"
 
 
 class Costs(StrEnum):
@@ -59,6 +62,15 @@ class Costs(StrEnum):
 
     CALIBRATED = "calibrated"
     PRINTED = "printed"
+
+
+class Foreign(StrEnum):
+    """Systems whose queries can be translated."""
+
+    MATCH_RECOGNIZE = "match-recognize"
+    FLINK_CEP = "flink-cep"
+    SASE = "sase"
+    CLICKHOUSE = "clickhouse"
 
 
 class OnLimit(StrEnum):

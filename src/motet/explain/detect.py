@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from motet.engine import Program
 from motet.engine.detect.program import DetectBranch
 from motet.engine.observed import Observed
-from motet.explain.estimates import THIS, compared, expected_instances
+from motet.explain.estimates import compared, expected_instances
 from motet.explain.reads import describe_reads, reads_lines
 from motet.explain.words import count
 from motet.language.printer import expression_text, pattern_text, window_text
 from motet.model.expression import Expression, variables
 from motet.model.names import renamed
-from motet.optimizer.detect import planner
-from motet.plan.detect.build import PlannedQuery, plan_queries
+from motet.optimizer.detect import plan_trees
+from motet.plan.detect.build import PlannedQuery, plan_queries, trees_wanted
 from motet.plan.detect.cost import Measured, Rates, guess, measured_test
-from motet.plan.detect.nodes import JoinNode, LeafNode, LoopNode, Node, UnionNode, in_order, inputs
+from motet.plan.detect.nodes import (
+    FilterNode,
+    Gap,
+    JoinNode,
+    LeafNode,
+    LoopNode,
+    Node,
+    PartNode,
+    UnionNode,
+    WalkNode,
+    in_order,
+    inputs,
+)
 from motet.statistics.model import MICROSECONDS
 from motet.statistics.symbols import symbol_text
 from motet.template.symbols import Symbol
@@ -29,14 +41,12 @@ def describe_detect(
     """The graph of joins of a branch as it would be planned for so many events of each type, and for how often
     conditions hold where statistics say so; or as it was run.
     """
-    if ran is not None and ran.rates is not None:
-        rates, planned = ran.rates, list(ran.planned)
-    else:
-        rates = _rates(branch, program, counts)
-        planned = plan_queries(branch.queries, planner(program.options.optimizer, rates))
-    # How far apart events are is known from statistics; without, the number of instances is anyone's guess.
-    counted = program.options.statistics is not None or ran is not None
-    estimates = expected_instances(planned, rates) if counted and rates.counts else {}
+    rates = ran.rates if ran is not None and ran.rates is not None else _rates(branch, program, counts)
+    trees = plan_trees(trees_wanted(branch.queries), program.options.optimizer, rates, program.options.budget)
+    planned = list(ran.planned) if ran is not None and ran.planned else plan_queries(branch.queries, lambda _: trees)
+    # How far apart events are is known from statistics; without, what a plan makes and costs is anyone's guess.
+    counted = bool(rates.counts) and (program.options.statistics is not None or ran is not None)
+    estimates = expected_instances(planned, rates) if counted else {}
     nodes = in_order(reading.root for each in planned for reading in each.readings)
     number = {node: at for at, node in enumerate(nodes, 1)}
     serves = _serves(planned)
@@ -56,7 +66,7 @@ def describe_detect(
             for node in nodes
         ],
         "queries": [describe_query(each, number) for each in planned],
-        **({"plan": THIS, "estimates": compared(planned, rates)} if estimates else {}),
+        **({"plan": trees.method, "estimates": compared(branch.queries, trees, rates)} if counted else {}),
     }
 
 
@@ -145,18 +155,30 @@ def describe_node(node: Node) -> dict[str, Any]:
                 "absent": sorted({symbol_text(s) for edge in edges for way in edge.ways for s in way}),
             }
         case JoinNode():
-            order = [f"e{a + 1} before e{b + 1}" for a, b in sorted(_direct(node.order))]
-            gaps = [
-                f"no {symbol_text(gap.symbol)} between {_names(gap.after)} and {_names(gap.before)}"
-                for gap in node.new_gaps
-            ]
-            return {
-                "kind": "join",
-                "finds": ", ".join(f"{_item_text(item)} e{at}" for at, item in enumerate(node.items, 1)),
-                "order": order,
-                "tests": [test_text(test) for test in node.new_tests],
-                "absent": gaps,
-            }
+            return _tested("join", node, node.order, node.new_tests, node.new_gaps)
+        case FilterNode():
+            return _tested("filter", node, frozenset(node.new_order), node.new_tests, node.new_gaps)
+        case WalkNode():
+            return _tested("walk", node, node.order, (), ())
+
+
+def _tested(
+    kind: str,
+    node: PartNode,
+    order: frozenset[tuple[int, int]],
+    tests: Sequence[Expression],
+    gaps: Sequence[Gap],
+) -> dict[str, Any]:
+    """The items of a node, and what it sees to."""
+    return {
+        "kind": kind,
+        "finds": ", ".join(f"{_item_text(item)} e{at}" for at, item in enumerate(node.items, 1)),
+        "order": [f"e{a + 1} before e{b + 1}" for a, b in sorted(_direct(order))],
+        "tests": [test_text(test) for test in tests],
+        "absent": [
+            f"no {symbol_text(gap.symbol)} between {_names(gap.after)} and {_names(gap.before)}" for gap in gaps
+        ],
+    }
 
 
 def _direct(order: frozenset[tuple[int, int]]) -> set[tuple[int, int]]:

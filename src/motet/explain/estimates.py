@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from motet.optimizer.detect import planner
-from motet.plan.detect.build import Parts, PlannedQuery, plan_queries
+from motet.optimizer.detect.choices import ChosenTrees, chosen_trees
+from motet.plan.detect.build import Parts, PlannedQuery, trees_wanted
 from motet.plan.detect.cost import Rates, Sizes
-from motet.plan.detect.nodes import JoinNode, LeafNode, LoopNode, Node, UnionNode, in_order
+from motet.plan.detect.nodes import FilterNode, JoinNode, LeafNode, LoopNode, Node, UnionNode, WalkNode, in_order
+from motet.plan.detect.query import DetectQuery
 
-THIS = "this plan"
+PLAIN = ("reorder", "share", "none")  # plans that take no search
 
 
 def expected_instances(planned: Iterable[PlannedQuery], rates: Rates) -> dict[Node, float]:
@@ -34,8 +36,9 @@ def _expected(node: Node, within: int, rates: Rates) -> float:
     match node:
         case LeafNode(symbol):
             return rates.of_symbol(symbol)
-        case JoinNode(items, order, tests, gaps):
-            return Sizes(Parts(items, order, tests, gaps, within), rates).of(frozenset(range(len(items))))
+        case JoinNode() | FilterNode() | WalkNode():
+            parts = Parts(node.items, node.order, node.tests, node.gaps, within)
+            return Sizes(parts, rates).of(frozenset(range(len(node.items))))
         case LoopNode():
             parts = Parts((node,), frozenset(), frozenset(), frozenset(), within)
             return Sizes(parts, rates).of_item(node)
@@ -43,19 +46,11 @@ def _expected(node: Node, within: int, rates: Rates) -> float:
             return sum(_expected(part, within, rates) for part, _ in members)
 
 
-def compared(planned: Sequence[PlannedQuery], rates: Rates) -> dict[str, float]:
-    """What all joins and loops of a plan make together, against the same without sharing, each query planned by its own
-    cost, and joins in the order of the patterns.
-    """
-    queries = [each.query for each in planned]
-    alone, written = (plan_queries(queries, planner(name, rates)) for name in ("auto", "none"))
-    return {
-        THIS: _total(expected_instances(planned, rates)),
-        "the same, nothing shared": sum(_total(expected_instances([each], rates)) for each in planned),
-        "each query by its own cost, equal joins once": _total(expected_instances(alone, rates)),
-        "joined as written, equal joins once": _total(expected_instances(written, rates)),
-    }
-
-
-def _total(expected: Mapping[Node, float]) -> float:
-    return sum(size for node, size in expected.items() if not isinstance(node, LeafNode))
+def compared(queries: Sequence[DetectQuery], trees: ChosenTrees, rates: Rates) -> dict[str, float]:
+    """What some trees cost in microseconds, what else was considered with them, and plain plans to compare with."""
+    wanted = trees_wanted(queries)
+    found = dict(trees.considered)
+    for name in PLAIN:
+        if name not in found:
+            found |= chosen_trees(wanted, planner(name, rates)(wanted), name, rates).considered
+    return {name: round(cost / 1000, 2) for name, cost in found.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from motet.engine.detect.bundles import BundleStore, chosen_paths, joined_paths, side_by_side
 from motet.engine.detect.code import tests_table
 from motet.engine.detect.quota import Quota
-from motet.engine.detect.tables import NodeTests, by_equal_values, join_table, line_table
+from motet.engine.detect.tables import NodeTests, by_equal_values, filter_table, join_table, line_table
 from motet.engine.encode import Encoded, Ints
 from motet.errors import RunError
 from motet.kernels.expand import ends_for, fitting
@@ -21,8 +21,18 @@ from motet.kernels.instances import Absences, Bundles, Instances, Tests
 from motet.kernels.join import FOREVER, JoinTable, flatten, join, room_for
 from motet.kernels.judge import Matches
 from motet.kernels.paths import Endings, Line, Listed, endings, list_paths, listed_for, new_walk, reach
+from motet.kernels.sift import sift
 from motet.kernels.stack import OVERFLOW, Code, Scope, Values, new_stack
-from motet.plan.detect.nodes import JoinNode, LeafNode, LoopNode, Node, UnionNode
+from motet.plan.detect.nodes import (
+    FilterNode,
+    JoinNode,
+    LeafNode,
+    LoopNode,
+    Node,
+    PartNode,
+    UnionNode,
+    WalkNode,
+)
 from motet.template.symbols import Symbol
 
 BLOCK_ROWS = 1 << 16
@@ -138,7 +148,7 @@ class Runner:
 
     def release(self, node: Node) -> None:
         """Forget the instances of a node that nobody will read any more; paths that were kept stay."""
-        if isinstance(node, JoinNode | LeafNode):
+        if not isinstance(node, LoopNode | UnionNode):
             self.kept.pop(node, None)
             self.budget.used.pop(node, None)
 
@@ -150,6 +160,10 @@ class Runner:
                 return leaf
             case JoinNode():
                 return self._joined(node)
+            case FilterNode():
+                return self._sifted(node)
+            case WalkNode():
+                return self._in_columns(node)
             case LoopNode():
                 return self._add_bundles(self._kept_paths(node))
             case UnionNode():
@@ -175,6 +189,10 @@ class Runner:
             blocks.append(block)
             if not self.budget.admits(8 * block[0].size + 32 * block[0].shape[1], node):
                 break
+        return self._ordered(blocks)
+
+    def _ordered(self, blocks: Sequence[tuple[Any, Ints, Ints, Ints, Ints]]) -> Instances:
+        """Blocks of columns, first, last, end and key as instances, by key and last time."""
         columns, *rest = (np.concatenate(parts, axis=-1) for parts in zip(*blocks, strict=True))
         first, last, end, key = rest
         # Outer rows come by key and time, so that results often are in order already.
@@ -182,6 +200,45 @@ class Runner:
             order = np.lexsort((last, key))
             columns, first, last, end, key = columns[:, order], first[order], last[order], end[order], key[order]
         return _instances(columns, first, last, end, key, len(self.encoded.offsets) - 1)
+
+    def _sifted(self, node: FilterNode) -> Instances:
+        """The instances of a filter's input that it keeps, their columns in its own order."""
+        found = self.instances(node.input)
+        found = found._replace(columns=np.ascontiguousarray(found.columns[list(node.places)]))
+        kept = sift(
+            found,
+            np.array(node.new_order, np.int32).reshape(len(node.new_order), 2),
+            filter_table(node, self.absent),
+            tests_table(self.tests[node].rows, self.code),
+            self.values,
+            self.bundles,
+            self.absences,
+            self.oldest[node],
+            _scope(len(node.items)),
+            self.stack,
+        )
+        self._check()
+        rows = np.flatnonzero(kept)
+        if not self.budget.admits(8 * (len(node.items) + 4) * len(rows), node):
+            rows = rows[:0]
+        self.made[node] += len(rows)
+        offsets = np.searchsorted(rows, found.offsets).astype(np.int64)
+        columns = np.ascontiguousarray(found.columns[:, rows])
+        return Instances(columns, found.first[rows], found.last[rows], found.end[rows], offsets)
+
+    def _in_columns(self, node: WalkNode) -> Instances:
+        """The paths of a sequence as columns of events, those that the node's own windows allow."""
+        width = len(node.items)
+        blocks = []
+        for block in self.paths(node.loop):
+            columns = np.empty((width, len(block.first)), np.int64)
+            columns[block.position, np.arange(len(block.event)) // width] = block.event
+            rows = np.flatnonzero(block.first >= self.oldest[node][block.end])
+            self.made[node] += len(rows)
+            blocks.append((columns[:, rows], block.first[rows], block.last[rows], block.end[rows], block.key[rows]))
+            if not self.budget.admits(8 * (width + 4) * len(rows), node):
+                break
+        return self._ordered(blocks)
 
     def joins(self, node: JoinNode, since: int = ALWAYS) -> Iterator[tuple[Any, Ints, Ints, Ints, Ints]]:
         """The instances of a join that end at or after a time, block by block: columns, first, last, end and key."""
@@ -324,7 +381,7 @@ class Runner:
 
     def _places(self, node: Node, positions: tuple[int, ...]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Where the positions of each column of a node begin among the given ones."""
-        items = node.items if isinstance(node, JoinNode) else (node,)
+        items = node.items if isinstance(node, PartNode) else (node,)
         sizes = [1 if isinstance(item, LeafNode) else _width(item) for item in items]
         return np.cumsum([0, *sizes[:-1]]).astype(np.int32), np.array(positions, np.int32)
 
@@ -343,8 +400,9 @@ class Runner:
         that the quota does not want.
         """
         starts, table = self._places(node, positions)
-        if isinstance(node, LoopNode) and not shared and node not in self.kept:
-            for block in self.paths(node, most, since, quota):
+        loop = node.loop if isinstance(node, WalkNode) and self.oldest[node] is self.oldest[node.loop] else node
+        if isinstance(loop, LoopNode) and not shared and node not in self.kept:
+            for block in self.paths(loop, most, since, quota):
                 yield Matches(block.begin, table[block.position], block.event, block.key)
             return
         if isinstance(node, JoinNode) and isinstance(node.inner, LoopNode) and not shared and node not in self.kept:

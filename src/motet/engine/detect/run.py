@@ -70,7 +70,7 @@ class DetectRun:
         if not len(encoded.time):
             return
         rates = rates_of(branch, encoded, program.options.optimizer)
-        planned = plan_queries(branch.queries, planner(program.options.optimizer, rates))
+        planned = plan_queries(branch.queries, planner(program.options.optimizer, rates, program.options.budget))
         session = _Session(self, encoded, planned, events, bounds)
         if self.observed is not None:
             self.observed.see(encoded, emit_from)
