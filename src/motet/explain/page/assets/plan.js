@@ -41,7 +41,7 @@ function showList() {
       const results = query.results === undefined ? query.way : `${query.results.toLocaleString("en")} results`;
       const button = make("button", { type: "button", tabindex: -1, "aria-pressed": "false", title: query.name,
         onclick: () => chooseQuery(state.query === at ? null : at) },
-        make("span", { class: "name" }, query.name), make("span", { class: "way" }, results));
+        make("span", { class: "name" }, query.name), make("span", { class: "mark", hidden: true }, "shares"), make("span", { class: "way" }, results));
       rows[at] = { button, item: make("li", {}, button), words: `${query.name}\n${query.text}\n${query.words}`.toLowerCase() };
       return rows[at].item;
     });
@@ -294,6 +294,7 @@ function light() {
   rows.forEach((row, at) => {
     row.button.setAttribute("aria-pressed", String(at === query));
     row.button.classList.toggle("shares", shared.has(at));
+    row.button.querySelector(".mark").hidden = !shared.has(at);
     row.button.classList.toggle("other", shared.size > 0 && !shared.has(at));
   });
   if (query !== null) rows[query].button.scrollIntoView({ block: "nearest" });
