@@ -12,11 +12,11 @@ def test_the_command_shows_it_in_every_form(motet: Motet, queries: Path, events:
     asked = ["plan", queries, "--events", events, "--analyze"]
     text = motet(*asked)
     assert text.status == 0, text.stderr
-    assert "pairs: 2 results" in text.stdout
+    assert "now: 2 results" in text.stdout
     assert "A: 2 events, 2 expected" in text.stdout
     actual = json.loads(motet(*asked, "--format", "json").stdout)["actual"]
     assert actual["rows"] == 5
-    assert actual["results"]["pairs"] == 2
+    assert actual["results"] == {"pairs": 1, "now": 2}
     page = tmp_path / "plan.html"
     written = motet(*asked, "--format", "html", "-o", page)
     assert written.status == 0, written.stderr

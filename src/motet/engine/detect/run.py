@@ -73,7 +73,7 @@ class DetectRun:
         planned = plan_queries(branch.queries, planner(program.options.optimizer, rates, program.options.budget))
         session = _Session(self, encoded, planned, events, bounds)
         if self.observed is not None:
-            self.observed.see(encoded, emit_from)
+            self.observed.see(encoded, emit_from, emit_to)
             self.observed.planned, self.observed.rates = planned, rates
         last_reader = {node: at for at, each in enumerate(planned) for node in nodes_of(each)}
         for at, each in enumerate(planned):
