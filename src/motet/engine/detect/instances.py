@@ -154,20 +154,25 @@ class Runner:
 
     def _run(self, node: Node) -> Instances:
         match node:
-            case LeafNode(symbol):
-                leaf = self._leaf(symbol)
-                self.made[node] += len(leaf.first)
-                return leaf
+            case LeafNode() | FilterNode() | WalkNode():
+                found = self._found(node)
+                self.made[node] += len(found.first)
+                return found
             case JoinNode():
                 return self._joined(node)
-            case FilterNode():
-                return self._sifted(node)
-            case WalkNode():
-                return self._in_columns(node)
             case LoopNode():
                 return self._add_bundles(self._kept_paths(node))
             case UnionNode():
                 return self._add_bundles(self._union(node))
+
+    def _found(self, node: LeafNode | FilterNode | WalkNode) -> Instances:
+        match node:
+            case LeafNode(symbol):
+                return self._leaf(symbol)
+            case FilterNode():
+                return self._sifted(node)
+            case WalkNode():
+                return self._in_columns(node)
 
     def _kept_paths(self, node: LoopNode) -> Listed:
         blocks = []
