@@ -23,7 +23,7 @@ class Observed:
     """What was seen of one branch: events that took part, by symbol, and seconds by unit (one that detects has one).
 
     A branch that detects also has the plan it ran last, the trees that were chosen for it, and the instances that each
-    node made.
+    node made; over several chunks, some are made again.
     """
 
     rows: int = 0
@@ -33,9 +33,14 @@ class Observed:
     chosen: ChosenTrees | None = None
     made: Counter[Node] = field(default_factory=Counter)
 
-    def see(self, encoded: Encoded, since: int | None) -> None:
-        """Count events from a time on: those before it were there with an earlier chunk."""
-        klass = encoded.klass if since is None else encoded.klass[encoded.time >= since]
+    def see(self, encoded: Encoded, since: int | None, until: int | None) -> None:
+        """Count events from a time on and before another: the rest of a chunk is counted with its neighbours."""
+        counted = np.ones(len(encoded.time), np.bool_)
+        if since is not None:
+            counted &= encoded.time >= since
+        if until is not None:
+            counted &= encoded.time < until
+        klass = encoded.klass[counted]
         self.rows += len(klass)
         for symbols, number in zip(encoded.classes, np.bincount(klass, minlength=len(encoded.classes)), strict=True):
             self.events.update(dict.fromkeys(symbols, int(number)))

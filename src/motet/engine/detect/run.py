@@ -76,7 +76,7 @@ class DetectRun:
         planned = self.planning.for_events(encoded)
         session = _Session(self, encoded, planned, events, bounds)
         if self.observed is not None:
-            self.observed.see(encoded, emit_from)
+            self.observed.see(encoded, emit_from, emit_to)
             self.observed.planned, self.observed.chosen = planned, self.planning.chosen
         last_reader = {node: at for at, each in enumerate(planned) for node in nodes_of(each)}
         for at, each in enumerate(planned):
