@@ -152,6 +152,7 @@ class _Frame:
     group_by: tuple[str, ...] = ()
     window: Window | None = None
     policy: Policy = Policy.SKIP_TILL_ANY
+    places: tuple[tuple[str, Span], ...] = ()
     broken: frozenset[str] = frozenset()
 
 
@@ -234,31 +235,34 @@ class _Reading:
         clauses = {clause.kind: clause for clause in statement.clauses}
         group_by = self._names(clauses.get("GROUP_BY"))
         conditions, equivalence = self._where(clauses.get("WHERE"))
-        returns = self._returns(clauses.get("RETURN") or clauses.get("AGG"), group_by)
+        returns = self._returns(clauses.get("RETURN") or clauses.get("AGG"), tuple(group_by))
         window = self._window(clauses.get("WITHIN"), clauses.get("SLIDE"))
         policy = self._policy(clauses.get("POLICY"), clauses.get("SKIP_TILL"))
         broken = frozenset(self.broken)
-        return _Frame(name, returns, conditions, equivalence, group_by, window, policy, broken)
+        places = tuple({**equivalence, **group_by}.items())
+        return _Frame(name, returns, conditions, tuple(equivalence), tuple(group_by), window, policy, places, broken)
 
-    def _names(self, clause: Clause | None) -> tuple[str, ...]:
+    def _names(self, clause: Clause | None) -> dict[str, Span]:
         tree = self._tree("names", clause)
         if tree is None or clause is None:
-            return ()
-        return self._attempt(clause, read_names, tree) or ()
+            return {}
+        return self._attempt(clause, read_names, tree) or {}
 
-    def _where(self, clause: Clause | None) -> tuple[tuple[Expression, ...], tuple[str, ...]]:
+    def _where(self, clause: Clause | None) -> tuple[tuple[Expression, ...], dict[str, Span]]:
+        """The conditions of WHERE, and the attributes of its `[attr]` with their places."""
         conditions: list[Expression] = []
-        equivalence: dict[str, None] = {}
+        equivalence: dict[str, Span] = {}
         tree = self._tree("where", clause)
         if tree is None or clause is None:
-            return (), ()
+            return (), {}
         for entry in where_entries(tree):
             if entry.data == "equivalence":
-                equivalence |= dict.fromkeys(self._attempt(clause, read_names, entry) or ())
+                for name, place in (self._attempt(clause, read_names, entry) or {}).items():
+                    equivalence.setdefault(name, place)
             else:
                 condition = self._attempt(clause, read_expression, entry)
                 conditions += () if condition is None else conjuncts(condition)
-        return tuple(conditions), tuple(equivalence)
+        return tuple(conditions), equivalence
 
     def _returns(self, clause: Clause | None, group_by: tuple[str, ...]) -> tuple[ReturnItem, ...]:
         tree = self._tree("returns", clause)
@@ -325,6 +329,7 @@ def _query(name: str, pattern: Pattern, frame: _Frame, span: Span) -> Query:
         frame.window,
         frame.policy,
         span=span,
+        places=frame.places,
     )
 
 

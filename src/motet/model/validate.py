@@ -294,7 +294,7 @@ def _kinds(expression: Expression, query: Query | None, data: Data) -> Iterator[
 def _partition(query: Query, data: Data) -> Iterator[Diagnostic]:
     """The attributes of GROUP BY and [attribute] must be columns."""
     for name in query.partition:
-        yield from _unknown_column(name, query.span, query, data)
+        yield from _unknown_column(name, query.place_of(name), query, data)
 
 
 # Results
@@ -408,7 +408,7 @@ def _labels(workload: Workload, data: Data) -> Iterator[Diagnostic]:
         for name in query.group_by:
             if name in own:
                 message = f"results have a column '{name}' of their own, so GROUP BY cannot add one"
-                yield Diagnostic(message, query.span, query.name)
+                yield Diagnostic(message, query.place_of(name), query.name, "rename this column of the data")
         columns = list(_columns(query, data))
         counts = Counter(column.label for column in columns)
         for column in columns:
