@@ -99,7 +99,7 @@ class Drawn(StrEnum):
     MERMAID = "mermaid"
 
 
-File = Annotated[Path, typer.Argument(help="Queries in text.", show_default=False)]
+File = Annotated[Path, typer.Argument(help="Queries in text.", metavar="FILE", show_default=False)]
 Events = Annotated[
     Path, typer.Option(help="Events: a parquet, csv or json lines file, or a folder of them.", show_default=False)
 ]

@@ -96,7 +96,9 @@ def make_window(within: Length, slide: Length | None) -> Window:
     if slide.measure == EVENTS:
         raise Wrong("SLIDE cannot be counted in EVENTS", slide.span, "as in SLIDE 1 min")
     if slide.measure != within.measure:
-        raise Wrong("WITHIN and SLIDE must both have a unit or both have none", slide.span)
+        raise Wrong(
+            "WITHIN and SLIDE must both have a unit or both have none", slide.span, "as in WITHIN 10 min SLIDE 1 min"
+        )
     return TimeWindow(within.amount, slide.amount, within.measure == TICKS, span=within.span)
 
 

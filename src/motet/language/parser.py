@@ -206,7 +206,7 @@ class _Reading:
         readable = pattern is not None and frame.broken <= _SPARED
         known = self.lost if readable else self.lost | {query.name for query in self.queries}
         if name in known:
-            self.found.append(Diagnostic(f"there is already a query called '{name}'", span))
+            self.found.append(Diagnostic(f"there is already a query called '{name}'", span, hint="choose another name"))
         if pattern is not None and readable:
             self.queries.append(with_variables(_query(name, pattern, frame, span)))
         else:
@@ -225,7 +225,8 @@ class _Reading:
         clause = statement.clause("PATTERN")
         if clause is None:
             if statement.kind == "QUERY":
-                self._report("this query has no PATTERN", span_of(statement.name or statement.opening))
+                place = span_of(statement.name or statement.opening)
+                self._report("this query has no PATTERN", place, "as in PATTERN SEQ(A, B)")
             return None
         tree = self._tree("pattern", clause)
         return None if tree is None else self._attempt(clause, read_pattern, tree)
@@ -288,11 +289,12 @@ class _Reading:
     def _policy(self, clause: Clause | None, unfinished: Clause | None) -> Policy:
         if unfinished is not None:
             place = unfinished.body[0] if unfinished.body else unfinished.opening
-            self._report("SKIP TILL must be followed by ANY or NEXT", span_of(place))
+            self._report("SKIP TILL must be followed by ANY or NEXT", span_of(place), "as in SKIP TILL NEXT")
         if clause is None:
             return Policy.SKIP_TILL_ANY
         if clause.body:
-            self._report(f"unexpected '{clause.body[0]}' after {clause.opening}", span_of(clause.body[0]))
+            hint = "nothing follows a policy but another clause"
+            self._report(f"unexpected '{clause.body[0]}' after {clause.opening}", span_of(clause.body[0]), hint)
         return read_policy(clause.opening)
 
     def _tree(self, start: str, clause: Clause | None) -> Tree[Token] | None:
@@ -309,7 +311,9 @@ class _Reading:
         except Wrong as wrong:
             diagnostic = wrong.diagnostic
         except RecursionError:
-            diagnostic = Diagnostic(f"{clause.title} is nested too deeply", span_of(clause.opening))
+            diagnostic = Diagnostic(
+                f"{clause.title} is nested too deeply", span_of(clause.opening), hint="write it with fewer brackets"
+            )
         self.broken.add(clause.kind)
         self.found.append(replace(diagnostic, query=self.name))
         return None
