@@ -1,7 +1,8 @@
 """Many event pattern queries, one shared plan, on Spark."""
 
-from motet.api import batches, explain_match, plan, profile, run
+from motet.api import ask, batches, explain_match, plan, profile, run
 from motet.errors import DataError, MotetError, QueryError, RunError
+from motet.io.answer import Result
 from motet.language import parse, read
 from motet.language.builder import event, query, seq, workload
 from motet.translate import translate
@@ -12,8 +13,10 @@ __all__ = [
     "DataError",
     "MotetError",
     "QueryError",
+    "Result",
     "RunError",
     "__version__",
+    "ask",
     "batches",
     "event",
     "explain_match",

@@ -34,6 +34,7 @@ from motet.cli.options import (
 )
 from motet.cli.report import FAILED, report, say
 from motet.io.results import Format
+from motet.kernels.jit import on_first_compilation
 
 HELP = """Many event pattern queries, one shared plan.
 
@@ -61,6 +62,7 @@ app = typer.Typer(
 
 def main() -> None:
     """Run the command line; every way out is a status, none a traceback."""
+    on_first_compilation(lambda: say("compiling kernels, once on this machine: this may take a minute or two"))
     try:
         app()
     except KeyboardInterrupt:
@@ -109,7 +111,13 @@ def plan(
     optimizer: Sharing = Optimizer.AUTO,
     budget: Budget = 10.0,
     costs: Pricing = Costs.CALIBRATED,
-    format: Annotated[Drawn, typer.Option(help="For people, for programs, or a drawing.")] = Drawn.TEXT,
+    format: Annotated[Drawn, typer.Option(help="For people, for programs, a drawing, or a page.")] = Drawn.TEXT,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File to write; the terminal if none.", show_default=False)
+    ] = None,
+    analyze: Annotated[
+        bool, typer.Option("--analyze", help="Also run over the events, and show what was found beside the estimates.")
+    ] = False,
 ) -> None:
     """Show how queries would run, and what they share.
 
@@ -118,6 +126,7 @@ def plan(
         motet plan queries.motet --events trades.parquet --format json
         motet plan queries.motet --statistics rates.json --optimizer sharon --format mermaid
         motet plan queries.motet --statistics rates.json --optimizer gloria --costs printed
+        motet plan queries.motet --events trades.parquet --analyze --format html -o plan.html
     """
     from motet.api import Settings
     from motet.cli import commands
@@ -126,8 +135,10 @@ def plan(
         raise typer.BadParameter("give --events or --statistics, not both")
     if format is Drawn.MERMAID and not optimizer.startswith(("sharon", "gloria")):
         raise typer.BadParameter("mermaid draws what --optimizer sharon or gloria, or a variant of them, searches")
+    if analyze and events is None:
+        raise typer.BadParameter("--analyze runs the queries: give --events")
     settings = Settings(time, type, time_unit, optimizer=optimizer, budget=budget, costs=costs)
-    commands.plan(file, events, statistics, settings, format)
+    commands.plan(file, events, statistics, settings, format, output, analyze)
 
 
 @app.command()
@@ -223,6 +234,11 @@ def stream(
     metrics_port: Annotated[
         int | None, typer.Option(help="Serve Prometheus text on this port of 127.0.0.1.", show_default=False)
     ] = None,
+    page: Annotated[
+        int | None,
+        typer.Option(help="Serve a live page on this port, /metrics included; 0: a free one.", show_default=False),
+    ] = None,
+    page_host: Annotated[str, typer.Option(help="Address that --page answers on.")] = "127.0.0.1",
     package: Annotated[
         list[str] | None, typer.Option(help="Maven package that the source or sink needs.", show_default=False)
     ] = None,
@@ -274,6 +290,8 @@ def stream(
         watch=watch,
         status=status,
         metrics_port=metrics_port,
+        page=page,
+        page_host=page_host,
         packages=package or [],
         jars=jar or [],
         settings=streaming.Settings(time, type, time_unit, counts),

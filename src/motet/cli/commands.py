@@ -22,6 +22,7 @@ from motet.engine import SEARCHING, EventSchema, compile_workload
 from motet.engine.local import LocalRun, Outcome, sorted_results
 from motet.engine.survey import compiled_queries
 from motet.errors import DataError, Diagnostic, QueryError
+from motet.explain.page.plan import plan_html
 from motet.explain.statistics import statistics_text, windows_text
 from motet.explain.text import plan_json, plan_mermaid, plan_text
 from motet.explain.why.report import explanation_json, explanation_text
@@ -121,25 +122,40 @@ def warn_or_raise(found: list[Diagnostic], workload: Workload) -> None:
     warn(found, workload)
 
 
-def plan(file: Path, events: Path | None, statistics: Path | None, settings: api.Settings, shown: Drawn) -> None:
-    """Compile and show; with what is known of the data, also how many rows each branch reads."""
+def plan(
+    file: Path,
+    events: Path | None,
+    statistics: Path | None,
+    settings: api.Settings,
+    shown: Drawn,
+    output: Path | None,
+    analyze: bool,
+) -> None:
+    """Compile, run where asked to `analyze`, and show; with what is known of the data, also how many rows are read."""
     workload = read(file)
     source = open_for(workload, events, settings)
     known = given_statistics(statistics)
     counts: Mapping[str, int] | None = None if known is None else known.counts
     if events is not None:
         counts = event_counts(source)
-        known = api.profile(source, workload, **columns_of(settings)) if settings.optimizer in SEARCHING else None
+        estimates = settings.optimizer in SEARCHING or shown is Drawn.HTML or analyze
+        known = api.profile(source, workload, **columns_of(settings)) if estimates else None
     options = replace(settings, statistics=known).options()
     program = compile_workload(workload, schema_of(source, settings), options)
     warn_or_raise(problems(workload, types=counts or None), workload)
+    analysis = None
+    if analyze:
+        with Meter(source.num_rows) as meter, errors_of_data():
+            analysis = api.run_analyzed(program, source, meter.reached)
     match shown:
         case Drawn.TEXT:
-            write_text(plan_text(program, counts or None))
+            write_text(plan_text(program, counts or None, analysis), output)
         case Drawn.JSON:
-            write_text(plan_json(program, counts or None))
+            write_text(plan_json(program, counts or None, analysis), output)
         case Drawn.MERMAID:
-            write_text(plan_mermaid(program))
+            write_text(plan_mermaid(program), output)
+        case Drawn.HTML:
+            write_text(plan_html(program, counts or None, file.stem, analysis), output)
 
 
 def columns_of(settings: api.Settings) -> dict[str, str]:
@@ -155,9 +171,15 @@ def given_statistics(statistics: Path | None) -> Statistics | None:
     return Statistics.from_json(statistics.read_text())
 
 
-def write_text(text: str) -> None:
-    """A text on stdout."""
-    sys.stdout.write(text + "\n")
+def write_text(text: str, output: Path | None = None) -> None:
+    """A text on stdout, or as a file."""
+    if output is None:
+        sys.stdout.write(text + "\n")
+        return
+    if not output.parent.is_dir() or output.is_dir():
+        raise DataError(f"{output} is a folder: name a file" if output.is_dir() else f"no folder {output.parent}")
+    with replacing(output) as stream:
+        stream.write((text + "\n").encode())
 
 
 def run(file: Path, events: Path, settings: api.Settings, engine: Engine, master: str, output: Output) -> None:

@@ -52,6 +52,9 @@ class Optimizer(StrEnum):
     GLORIA = "gloria"
     GLORIA_GREEDY = "gloria-greedy"
     GLORIA_NOPRUNE = "gloria-noprune"
+    MOTTO = "motto"
+    MOTTO_MERGE = "motto-merge"
+    MOTTO_LCSE = "motto-lcse"
 
 
 class Costs(StrEnum):
@@ -92,11 +95,12 @@ class Shown(StrEnum):
 
 
 class Drawn(StrEnum):
-    """How plans are written: Mermaid draws the graph that an optimizer searched."""
+    """How plans are written: Mermaid draws the graph that an optimizer searched, html is a page to explore."""
 
     TEXT = "text"
     JSON = "json"
     MERMAID = "mermaid"
+    HTML = "html"
 
 
 File = Annotated[Path, typer.Argument(help="Queries in text.", metavar="FILE", show_default=False)]

@@ -25,6 +25,7 @@ from motet.optimizer.aggregate import sharon
 from motet.optimizer.aggregate.gloria import gloria
 from motet.optimizer.aggregate.gloria.report import GloriaReport
 from motet.optimizer.aggregate.report import SharonReport
+from motet.optimizer.detect.motto import motto
 from motet.plan.compiled import CompiledQuery, compile_query
 from motet.plan.detect.query import DetectQuery, compile_detect
 from motet.plan.sharing import Sharing
@@ -64,7 +65,7 @@ class Options:
 
 SEARCHING = (*sharon.VARIANTS, *gloria.VARIANTS)  # those that look for a plan, and go by statistics
 ALL = "all"  # the plan that computes once whatever is equal
-OPTIMIZERS = ("auto", "prefix", "none", *SEARCHING)
+OPTIMIZERS = ("auto", "prefix", "none", *SEARCHING, *motto.VARIANTS)
 
 
 @dataclass(frozen=True)
@@ -332,7 +333,7 @@ def _compiled(number: int, workload: Workload, tick: int, options: Options) -> C
         return online
     if options.live:
         return replace(online, hint="streams take only what is aggregated online; run it over a batch instead")
-    return compile_detect(number, workload, tick, online.message)
+    return compile_detect(number, workload, tick, online.message, joins=options.optimizer in motto.VARIANTS)
 
 
 def _optimized(queries: Sequence[CompiledQuery], options: Options) -> SharonReport | GloriaReport | None:

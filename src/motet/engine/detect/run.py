@@ -30,6 +30,7 @@ from motet.engine.detect.tables import compile_tests
 from motet.engine.detect.values import Columns
 from motet.engine.detect.windows import oldest_of, widest
 from motet.engine.encode import Encoded, Ints, encode
+from motet.engine.observed import Observed
 from motet.engine.program import Program
 from motet.errors import RunError
 from motet.kernels.instances import LONG_AGO
@@ -56,6 +57,7 @@ class DetectRun:
     program: Program
     branch: DetectBranch
     truncated: set[str] = field(default_factory=set)
+    observed: Observed | None = None
 
     def pieces(self, events: pa.Table, emit_from: int | None = None, emit_to: int | None = None) -> Iterator[pa.Table]:
         """Tables of the result's columns, or of contributions (they have a `#query` column).
@@ -68,14 +70,19 @@ class DetectRun:
         if not len(encoded.time):
             return
         rates = rates_of(branch, encoded, program.options.optimizer)
-        planned = plan_queries(branch.queries, planner(program.options.optimizer, rates))
+        planned = plan_queries(branch.queries, planner(program.options.optimizer, rates, program.options.budget))
         session = _Session(self, encoded, planned, events, bounds)
+        if self.observed is not None:
+            self.observed.see(encoded, emit_from)
+            self.observed.planned, self.observed.rates = planned, rates
         last_reader = {node: at for at, each in enumerate(planned) for node in nodes_of(each)}
         for at, each in enumerate(planned):
             yield from session.run(each)
             for node in nodes_of(each):
                 if last_reader[node] == at:
                     session.runner.release(node)
+        if self.observed is not None:
+            self.observed.made.update(session.runner.made)
 
 
 def finished(
