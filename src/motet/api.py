@@ -27,7 +27,7 @@ from motet.explain.text import plan_text
 from motet.explain.why.ask import ask as ask_why
 from motet.explain.why.report import Explanation
 from motet.io.answer import Result
-from motet.io.events import EventSource, open_events
+from motet.io.events import EventSource, open_events, require_columns
 from motet.io.files import PARQUET
 from motet.language import read
 from motet.model.query import Query, Workload
@@ -162,7 +162,9 @@ def run(
     if chosen == "spark":
         return _run_on_spark(events, as_workload(workload), settings)
     if is_spark(events):
-        raise MotetError(f"a Spark DataFrame runs on Spark, not on the {chosen} engine")
+        raise MotetError(
+            f"a Spark DataFrame runs on Spark: leave out engine={chosen!r}, or give an Arrow or pandas table"
+        )
     outcome = execute(events, workload, settings, engine=chosen, progress=progress)
     return outcome.table.to_pandas() if is_pandas(events) else outcome.table
 
@@ -460,7 +462,8 @@ def profile(
     settings = Settings(time, type, time_unit)
     source = _source(events, settings)
     if asked is None:
-        needed = [name for name in dict.fromkeys((time, type, *keys)) if name in source.schema.names]
+        needed = list(dict.fromkeys((time, type, *keys)))
+        require_columns(source.schema, needed, "the table of events")
         return profile_table(source.table(needed), time, type, keys, time_unit)
     schema = EventSchema(source.schema, time, type, time_unit)
     found = survey(source.table(columns_asked(asked, schema, keys)), asked, schema, keys)

@@ -370,7 +370,7 @@ def explain_match(
 
 @app.command()
 def translate(
-    file: Annotated[Path, typer.Argument(help="Text of another system.", show_default=False)],
+    file: Annotated[Path, typer.Argument(help="Text of another system.", metavar="FILE", show_default=False)],
     source: Annotated[Foreign, typer.Option("--from", help="What it is written for.", show_default=False)],
     name: Annotated[str, typer.Option(help="What to call the query.")] = "translated",
     time: Time = "time",

@@ -167,7 +167,7 @@ def given_statistics(statistics: Path | None) -> Statistics | None:
     if statistics is None:
         return None
     if not statistics.is_file():
-        raise DataError(f"no file {statistics}")
+        raise DataError(f"no file {statistics}: `motet profile --format json` writes one")
     return Statistics.from_json(statistics.read_text())
 
 

@@ -114,7 +114,7 @@ class Drawn(StrEnum):
     HTML = "html"
 
 
-File = Annotated[Path, typer.Argument(help="Queries in text.", show_default=False)]
+File = Annotated[Path, typer.Argument(help="Queries in text.", metavar="FILE", show_default=False)]
 Events = Annotated[
     Path, typer.Option(help="Events: a parquet, csv or json lines file, or a folder of them.", show_default=False)
 ]

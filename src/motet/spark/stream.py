@@ -55,7 +55,7 @@ def run(
     keep its checkpoint: needed for queries to be added to a checkpoint that already exists.
     """
     if not df.isStreaming:
-        raise DataError("the DataFrame is not a stream")
+        raise DataError("the DataFrame is not a stream: make it with spark.readStream, or give it to motet.run")
     if watermark is None:
         raise DataError("a stream needs a watermark: how long rows may be late, such as watermark='10 minutes'")
     if mode not in MODES:
