@@ -34,13 +34,13 @@ def describe(program: Program, counts: Mapping[str, int] | None = None) -> dict[
         "queries": len(program.workload.queries),
         "counts": program.options.counts,
         "rows": None if counts is None else sum(counts.values()),
-        "branches": [describe_branch(branch, counts) for branch in program.branches],
+        "branches": [describe_branch(program, branch, counts) for branch in program.branches],
         "sharing": describe_sharing(program),
         "detect": [describe_detect(branch, program, counts) for branch in program.detect],
     }
 
 
-def describe_branch(branch: Branch, counts: Mapping[str, int] | None) -> dict[str, Any]:
+def describe_branch(program: Program, branch: Branch, counts: Mapping[str, int] | None) -> dict[str, Any]:
     """The queries that agree on their partition attributes, and what they read."""
     return {
         **describe_reads(branch, counts),
@@ -48,7 +48,7 @@ def describe_branch(branch: Branch, counts: Mapping[str, int] | None) -> dict[st
         "halo_us": branch.halo,
         "combined": branch.needs_combine,
         "plan": branch.chosen,
-        "estimates": {name: round(cost, 2) for name, cost in branch.estimates.items()},
+        "estimates": {name: round(cost, 2) for name, cost in program.all_estimates(branch).items()},
         "units": [describe_unit(unit) for unit in branch.units],
     }
 
