@@ -1,6 +1,6 @@
 """Many event pattern queries, one shared plan, on Spark."""
 
-from motet.api import batches, plan, profile, run
+from motet.api import batches, live, plan, profile, run
 from motet.errors import DataError, MotetError, QueryError, RunError
 from motet.language import parse, read
 from motet.language.builder import event, query, seq, workload
@@ -15,6 +15,7 @@ __all__ = [
     "__version__",
     "batches",
     "event",
+    "live",
     "parse",
     "plan",
     "profile",

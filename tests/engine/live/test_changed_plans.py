@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 from hypothesis import given, note
 from hypothesis import strategies as st
-from tests.engine.live.micro_batches import Rows, endless, micro_batches
+from tests.engine.live.micro_batches import Rows, endless, kindred, micro_batches
+from tests.engine.live.test_changed_queries import own_rows, since
 
 from motet.engine import EventSchema, Options, Program, compile_workload
-from motet.engine.live import Stream
+from motet.engine.live import Saved, Stream
+from motet.engine.live.state import begin_after
 from motet.engine.local import run_table
 from motet.language.printer import to_text
 from motet.model.query import Workload
@@ -17,6 +21,7 @@ from motet.reference.tables import run_table as enumerate_table
 from motet.testing import STREAM_SCHEMA, assert_same_results, stream_table, streams, workloads
 
 SCHEMA = EventSchema(STREAM_SCHEMA)
+ALWAYS = 99
 
 
 @st.composite
@@ -27,9 +32,9 @@ def programs(draw: st.DrawFn, workload: Workload) -> Program:
     return compile_workload(workload, SCHEMA, Options(live="append"), sharing=Grouping(tuple(enumerate(labels))))
 
 
-@given(workload=workloads(min_queries=2, max_queries=7), rows=streams(), data=st.data())
+@given(workload=workloads(min_queries=2, max_queries=7, adjacent=False), rows=streams(keys=2), data=st.data())
 def test_a_change_of_plan_changes_no_result(workload: Workload, rows: Rows, data: st.DataObject) -> None:
-    workload = endless(workload)
+    workload = endless(data.draw(kindred(workload)))
     if not workload.queries:
         return
     note(to_text(workload))
@@ -44,3 +49,41 @@ def test_a_change_of_plan_changes_no_result(workload: Workload, rows: Rows, data
         found.append(stream.feed(stream_table(batch), watermark).results)
     found.append(stream.finish().results)
     assert_same_results(pa.concat_tables(found), expected)
+
+
+@given(workload=workloads(min_queries=3, max_queries=6, adjacent=False), rows=streams(keys=2), data=st.data())
+def test_plans_and_queries_change_together(workload: Workload, rows: Rows, data: st.DataObject) -> None:
+    workload = endless(data.draw(kindred(workload)))
+    if not workload.queries:
+        return
+    note(to_text(workload))
+    batches = data.draw(micro_batches(rows))
+    moments = st.integers(1, len(batches))
+    comes = {query.name: data.draw(st.just(0) | moments) for query in workload.queries[1:]}
+    goes = {query.name: data.draw(st.just(ALWAYS) | moments) for query in workload.queries[1:]}
+    note(f"comes {comes}, goes {goes}")
+    joined: dict[str, int] = {}
+    found = []
+    stream: Stream | None = None
+    for moment, (batch, watermark) in enumerate(batches):
+        here = [q for q in workload.queries if comes.get(q.name, 0) <= moment < goes.get(q.name, ALWAYS)]
+        changed = stream is None or tuple(here) != stream.program.workload.queries
+        if stream is None or changed or data.draw(st.booleans()):
+            program = data.draw(programs(replace(workload, queries=tuple(here))))
+            if stream is not None:
+                states = stream.save().values()
+                begins = max(begin_after(Saved.from_bytes(state)) for state in states)
+                joined |= {q.name: begins for q in here if q not in stream.program.workload.queries}
+            stream = Stream(program) if stream is None else stream.going_on(program)
+        found.append(stream.feed(stream_table(batch), watermark).results)
+    assert stream is not None
+    found.append(stream.finish().results)
+    for query in workload.queries:
+        expected = run_table(compile_workload(replace(workload, queries=(query,)), SCHEMA), stream_table(rows)).table
+        own = pa.concat_tables([own_rows(results, query, expected.schema) for results in found])
+        known = expected.to_pylist()
+        assert all(row in known for row in own.to_pylist())
+        if goes.get(query.name, ALWAYS) == ALWAYS and comes.get(query.name, 0) < len(batches):
+            if query.name in joined:
+                own, expected = (since(results, query, joined[query.name]) for results in (own, expected))
+            assert_same_results(own, expected)

@@ -49,18 +49,16 @@ class Stream:
 
     def restore(self, states: Mapping[str, bytes]) -> None:
         """Go on from a saved state, of this or other queries; queries that it does not know begin where it ends."""
-        self._restore({name: Saved.from_bytes(state) for name, state in states.items()})
-
-    def going_on(self, program: Program) -> Stream:
-        """The stream from here on with another plan or other queries; those that are new begin here."""
-        stream = Stream(program)
-        stream._restore({live.branch.name: save(live) for live in self.branches})
-        return stream
-
-    def _restore(self, saved: Mapping[str, Saved]) -> None:
+        saved = {name: Saved.from_bytes(state) for name, state in states.items()}
         begins = max((begin_after(state) for state in saved.values()), default=None)
         for live in self.branches:
             if live.branch.name in saved:
                 restore(live, saved[live.branch.name])
             elif begins is not None:
                 live.births = {compiled.number: begins for compiled in live.branch.queries}
+
+    def going_on(self, program: Program) -> Stream:
+        """The stream from here on with another plan or other queries; those that are new begin here."""
+        stream = Stream(program)
+        stream.restore(self.save())
+        return stream
