@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
-from tests.engine.live.micro_batches import Rows, endless, kindred, micro_batches
+from tests.engine.live.micro_batches import SECOND, Rows, endless, kindred, micro_batches
 from tests.engine.live.test_changed_queries import own_rows, since
 
 from motet.engine import EventSchema, Options, Program, compile_workload
 from motet.engine.live import Saved, Stream
 from motet.engine.live.state import begin_after
 from motet.engine.local import run_table
+from motet.language import parse
 from motet.language.printer import to_text
 from motet.model.query import Workload
 from motet.plan.sharing import Grouping
@@ -87,3 +89,36 @@ def test_plans_and_queries_change_together(workload: Workload, rows: Rows, data:
             if query.name in joined:
                 own, expected = (since(results, query, joined[query.name]) for results in (own, expected))
             assert_same_results(own, expected)
+
+
+@pytest.mark.parametrize("newer_first", [False, True])
+def test_what_queries_have_in_common_goes_on_from_the_one_that_has_seen_more(newer_first: bool) -> None:
+    old = [("panes", "SEQ(A, B)"), ("windows", "SEQ(NOT N, A, B)")]
+    new = [("later_panes", "SEQ(A, C)"), ("later_windows", "SEQ(NOT N, A, C)")]
+
+    def workload(*named: tuple[str, str]) -> Workload:
+        texts = (f"QUERY {name} RETURN COUNT(*) PATTERN {of} GROUP BY k WITHIN 10 s SLIDE 10 s" for name, of in named)
+        return parse("\n".join(texts))
+
+    def program(asked: Workload, *labels: int) -> Program:
+        return compile_workload(asked, SCHEMA, Options(live="append"), sharing=Grouping(tuple(enumerate(labels))))
+
+    def events(*named: tuple[int, str]) -> pa.Table:
+        columns = {"k": 1, "g": "u", "x": 0, "y": 0.0, "s": "p"}
+        return stream_table([{"time": time, "type": kind, **columns} for time, kind in named])
+
+    stream = Stream(program(workload(*old), 0, 0))
+    stream.feed(events((1, "N"), (2, "A")), 0)
+    stream.feed(events(), 3 * SECOND)
+    both = [*new, *old] if newer_first else [*old, *new]
+    stream = stream.going_on(program(workload(*both), *([0, 0, 1, 1])))
+    stream.feed(events((4, "A")), 3 * SECOND)
+    stream.feed(events(), 5 * SECOND)
+    stream = stream.going_on(program(workload(*both), 0, 0, 0, 0))
+    assert len(stream.branches[0].slots) == 2
+    stream.feed(events((6, "B"), (6, "C"), (11, "A"), (12, "B"), (13, "C")), 5 * SECOND)
+    rows = stream.finish().results.to_pylist()
+    assert {(row["query"], row["window_start"], row["COUNT(*)"]) for row in rows} == {
+        ("panes", 0, 2),
+        *((name, 10, 1) for name, _ in both),
+    }
