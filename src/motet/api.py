@@ -13,7 +13,7 @@ import pyarrow as pa
 from motet.engine import OPTIMIZERS, EventSchema, Options, Program, compile_workload
 from motet.engine.detect.measure import selectivities
 from motet.engine.encode import set_aside
-from motet.engine.live import Adapting, Live
+from motet.engine.live import Adapting, Running
 from motet.engine.local import LocalRun, Outcome, can_be_cut, columns_of, in_time_order
 from motet.engine.survey import columns_asked, survey
 from motet.errors import DataError, Diagnostic, MotetError, QueryError
@@ -378,7 +378,7 @@ def live(
     delay: timedelta = timedelta(0),
     threshold: float | None = 0.5,
     horizon: timedelta | None = None,
-) -> Live:
+) -> Running:
     """A workload that runs on in this process: `feed` it events as they come, `add` and `remove` queries.
 
     `events` has the columns of what will come: an Arrow schema or table, a DataFrame or a path. `mode` is 'append' for
@@ -398,7 +398,7 @@ def live(
     schema = EventSchema(_schema_of(events, settings), time, type, time_unit)
     adapting = Adapting(threshold, None if horizon is None else horizon.total_seconds())
     options = replace(settings.options(), live=mode)
-    return Live(as_workload(workload), schema, options, adapting, delay // timedelta(microseconds=1))
+    return Running(as_workload(workload), schema, options, adapting, delay // timedelta(microseconds=1))
 
 
 def profile(

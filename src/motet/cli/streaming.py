@@ -65,6 +65,7 @@ def stream(
     trigger: str | None,
     once: bool,
     watch: bool,
+    replan: float,
     status: float,
     metrics_port: int | None,
     packages: Sequence[str],
@@ -73,6 +74,7 @@ def stream(
     master: str,
 ) -> None:
     """Run until the stream ends or is interrupted."""
+    from motet.engine.live import Adapting
     from motet.language import read
     from motet.spark.service import Job, Service
     from motet.spark.session import stream_session
@@ -95,6 +97,7 @@ def stream(
             buckets,
             trigger=trigger,
             once=once,
+            adapting=Adapting(threshold=replan or None),
         )
         with errors_of_workers():
             service = Service(stream_session(master, packages, jars), job, file, say, show_result)

@@ -19,7 +19,7 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from motet.spark.stream import METRICS, RESULT_METRICS, ROWS_METRICS
+from motet.spark.stream import METRICS, RESULT_METRICS, ROWS_METRICS, ROWS_OF
 
 STALLED_AFTER = 60.0
 
@@ -41,6 +41,8 @@ class Gauges:
     watermark: datetime | None = None
     newest: datetime | None = None
     results: dict[str, int] = field(default_factory=dict)
+    types: dict[str, int] = field(default_factory=dict)  # rows by type
+    plan_changes: int = 0
 
     @property
     def lag(self) -> float | None:
@@ -107,6 +109,10 @@ class Watcher(StreamingQueryListener):
             gauges.set_aside += (inside.get("set_aside") or 0) + (outside.get("set_aside") or 0)
             gauges.waiting += inside.get("waiting") or 0
             gauges.state_bytes += inside.get("state_bytes") or 0
+            for name, count in outside.items():
+                if name.startswith(ROWS_OF):
+                    kind = name.removeprefix(ROWS_OF)
+                    gauges.types[kind] = gauges.types.get(kind, 0) + (count or 0)
             results = observed.get(RESULT_METRICS, {})
             gauges.overflows += results.get("overflows") or 0
             for at, name in enumerate(gauges.queries):
@@ -143,6 +149,7 @@ class Watcher(StreamingQueryListener):
                 f"{gauges.late:,} late, {gauges.set_aside:,} set aside, "
                 f"state {gauges.state_bytes / 1e6:,.1f} MB, watermark {lag}; {total:,} results"
                 + (f" ({shown})" if shown else "")
+                + (f"; plan changed {gauges.plan_changes} times" if gauges.plan_changes else "")
             )
 
     def prometheus(self) -> str:
@@ -151,6 +158,7 @@ class Watcher(StreamingQueryListener):
             gauges = self.gauges
             counters = {"batches": gauges.batches, "rows": gauges.rows, "late_rows": gauges.late}
             counters |= {"set_aside_rows": gauges.set_aside, "overflowed_counts": gauges.overflows}
+            counters["plan_changes"] = gauges.plan_changes
             values: dict[str, float] = {
                 "rows_per_second": gauges.rows_per_second,
                 "batch_seconds": gauges.batch_ms / 1000,

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import motet
-from motet.engine.live import Live
+from motet.engine.live import Running
 from motet.engine.live.replan import grouped
 from motet.errors import DataError, MotetError, QueryError
 from motet.testing import assert_same_results
@@ -34,7 +34,7 @@ def events(begin: int, rates: Mapping[str, float]) -> pa.Table:
     return pa.table(list(zip(*sorted(times), strict=True)), schema=SCHEMA)
 
 
-def running(optimizer: str = "auto", horizon: timedelta = timedelta(days=1), threshold: float | None = 0.5) -> Live:
+def running(optimizer: str = "auto", horizon: timedelta = timedelta(days=1), threshold: float | None = 0.5) -> Running:
     return motet.live(
         f"{SHORT}\n{LONG}",
         SCHEMA,

@@ -2,7 +2,7 @@
 
 from motet.engine.live.branch import Fed, LiveBranch
 from motet.engine.live.replan import Adapting, PlanChange
-from motet.engine.live.running import Live
+from motet.engine.live.running import Running
 from motet.engine.live.saved import Saved
 from motet.engine.live.state import changes, put_together, restore, save
 from motet.engine.live.stream import Stream
@@ -10,9 +10,9 @@ from motet.engine.live.stream import Stream
 __all__ = [
     "Adapting",
     "Fed",
-    "Live",
     "LiveBranch",
     "PlanChange",
+    "Running",
     "Saved",
     "Stream",
     "changes",

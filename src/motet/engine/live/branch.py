@@ -56,8 +56,8 @@ class LiveBranch:
         self.rerun = [unit for unit in self.branch.units if not keeps_totals(program, unit)]
         self.rerun_queries = [compiled for unit in self.rerun for compiled in unit.queries]
         self.newest = int(LONG_AGO)  # the greatest time of any row so far
-        self.oldest = int(FOREVER)  # the least time of those that take part
         self.passed: Counter[Symbol] = Counter()  # events by symbol that the watermark passed at last
+        self.oldest = int(FOREVER)  # the least time of any such event so far
         self.added = self.rows
         self.rewritten = True
         self.values = {c.number: program.partial_schema.empty_table() for c in self.branch.queries if c.swept}
@@ -70,7 +70,6 @@ class LiveBranch:
         self.added = arrived.usable.select(self.rows.column_names).cast(self.rows.schema)
         rows, aside = pa.concat_tables([self.rows, self.added]), arrived.set_aside
         times = times_of(rows, self.program.schema)
-        self.oldest = min(self.oldest, int(times.min(initial=FOREVER)))
         try:
             partials = self._run(rows, times, watermark)
         except DataError:
@@ -101,7 +100,9 @@ class LiveBranch:
 
     def _count(self, encoded: Encoded) -> None:
         """Note how many events of each symbol the watermark passes now."""
-        numbers = np.bincount(encoded.klass[encoded.time >= self.watermark], minlength=len(encoded.classes))
+        fresh = encoded.time >= self.watermark
+        self.oldest = min(self.oldest, int(encoded.time[fresh].min(initial=FOREVER)))
+        numbers = np.bincount(encoded.klass[fresh], minlength=len(encoded.classes))
         self.passed = Counter()
         for symbols, number in zip(encoded.classes, numbers.tolist(), strict=True):
             self.passed.update(dict.fromkeys(symbols, number))

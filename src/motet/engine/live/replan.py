@@ -16,6 +16,7 @@ from motet.optimizer.aggregate.gloria.report import GloriaReport
 from motet.optimizer.aggregate.rates import frequency_of
 from motet.plan.sharing import Grouping
 from motet.plan.units import estimated_cost
+from motet.statistics.drift import RateWatch
 from motet.statistics.model import Statistics
 
 NANOSECOND = 1e-9
@@ -71,20 +72,31 @@ def work(program: Program, statistics: Statistics) -> float:
     return NANOSECOND * sum(estimated_cost(branch.units, frequency) for branch in program.branches)
 
 
-def judged(
-    reason: str,
-    running: Program,
-    found: Program,
-    statistics: Statistics,
-    adapting: Adapting,
-    cost: float,
-    at: int,
-) -> PlanChange:
-    """Whether moving to a plan that was found pays."""
-    before, after = work(running, statistics), work(found, statistics)
-    horizon = longest_window(found) * 10 if adapting.horizon is None else adapting.horizon
-    saved = (before - after) * horizon
-    return PlanChange(at, reason, before, after, saved, cost, saved > cost and grouped(running) != grouped(found))
+@dataclass(frozen=True)
+class Drifting:
+    """Rates that a plan was made for (None: by none), and what to do when they are no longer those of the stream."""
+
+    adapting: Adapting
+    planned: Mapping[str, float] | None
+
+    def reason(self, watch: RateWatch) -> str | None:
+        """Why to look for another plan; None where there is no reason."""
+        threshold = self.adapting.threshold
+        if threshold is None or watch.events < self.adapting.least:
+            return None
+        if self.planned is None:
+            return "rates are known now"
+        drift = watch.drift(self.planned)
+        return None if drift is None or drift.share <= threshold else f"rates have drifted: {drift}"
+
+    def judged(
+        self, reason: str, running: Program, found: Program, statistics: Statistics, cost: float, at: int
+    ) -> PlanChange:
+        """Whether moving to a plan that was found pays."""
+        before, after = work(running, statistics), work(found, statistics)
+        horizon = 10 * longest_window(found) if self.adapting.horizon is None else self.adapting.horizon
+        saved = (before - after) * horizon
+        return PlanChange(at, reason, before, after, saved, cost, saved > cost and grouped(running) != grouped(found))
 
 
 def replanned(program: Program, statistics: Statistics) -> Program:
@@ -120,7 +132,13 @@ def without_queries(program: Program, names: frozenset[str], options: Options) -
     return regrouped(replace(program.workload, queries=left), program, labels_of(program, "old"), options)
 
 
-def labels_of(program: Program, kind: str) -> dict[str, Hashable]:
+def grouping(workload: Workload, labels: Mapping[str, Hashable]) -> Grouping:
+    """The plan by which those queries run together whose labels are equal."""
+    named = [(number, query.name) for number, query in enumerate(workload.queries)]
+    return Grouping(tuple((number, labels[name]) for number, name in named if name in labels))
+
+
+def labels_of(program: Program, kind: str = "") -> dict[str, Hashable]:
     """For each query by name, what those that run with it have in common."""
     return {
         compiled.query.name: (kind, branch.name, place)
@@ -132,6 +150,4 @@ def labels_of(program: Program, kind: str) -> dict[str, Hashable]:
 
 def regrouped(workload: Workload, program: Program, labels: Mapping[str, Hashable], options: Options) -> Program:
     """A workload whose queries run together as labels say."""
-    known = [(number, query.name) for number, query in enumerate(workload.queries)]
-    grouping = Grouping(tuple((number, labels[name]) for number, name in known if name in labels))
-    return compile_workload(workload, program.schema, options, sharing=grouping)
+    return compile_workload(workload, program.schema, options, sharing=grouping(workload, labels))

@@ -9,12 +9,13 @@ from datetime import UTC, date, datetime
 
 import pyarrow as pa
 
+from motet.engine.live.branch import LiveBranch
 from motet.engine.live.replan import (
     MOVE_COST,
     WORD_COST,
     Adapting,
+    Drifting,
     PlanChange,
-    judged,
     longest_window,
     replanned,
     with_queries,
@@ -33,7 +34,7 @@ from motet.statistics.symbols import symbol_text
 Moment = int | datetime | date
 
 
-class Live:
+class Running:
     """A long-lived workload. Feed it events as they come; results are those of the whole at once.
 
     `changes` tells of every other plan that was looked at, why, and whether it was taken. `late` and `set_aside` count
@@ -53,7 +54,7 @@ class Live:
         self._watermark = int(LONG_AGO)
         self._first = int(FOREVER)  # the time of the oldest event
         self._watch = RateWatch(longest_window(self.program))
-        self._planned = None if options.statistics is None else dict(options.statistics.rates)
+        self._drifting = Drifting(adapting, None if options.statistics is None else dict(options.statistics.rates))
 
     @property
     def program(self) -> Program:
@@ -65,9 +66,14 @@ class Live:
         return self.program.workload.queries
 
     @property
+    def _online(self) -> list[LiveBranch]:
+        """The branches whose plans are compared."""
+        return self._stream.branches[: len(self.program.branches)]
+
+    @property
     def statistics(self) -> Statistics:
         """The rates of late, and how many keys are alive."""
-        keys = {partition_text(live.branch.partition): live.keys.count for live in self._stream.branches}
+        keys = {partition_text(live.branch.partition): live.keys.count for live in self._online}
         return Statistics(given=self._watch.rates, partitionings={name: count for name, count in keys.items() if count})
 
     def feed(self, events: pa.Table, watermark: Moment | None = None) -> pa.Table:
@@ -127,35 +133,31 @@ class Live:
             # Nothing is known of rates and nothing is there to be moved.
             known = Statistics(given={symbol_text(s): 1.0 for branch in program.branches for s in branch.symbols})
         best = compile_workload(program.workload, program.schema, program.options)
-        change = judged(reason, program, best, known, self.adapting, self._cost_of_moving(), self._watermark)
+        change = self._judged(reason, program, best, known)
         self.changes.append(change)
         self._go_on(best if change.migrated else replace(program, report=best.report))
 
     def _look_at_rates(self) -> None:
         """Judge the plan again where rates have drifted, or are known at last."""
-        threshold = self.adapting.threshold
-        if threshold is None or self._watch.events < self.adapting.least:
+        reason = self._drifting.reason(self._watch)
+        if reason is None:
             return
-        reason = "rates are known now"
-        if self._planned is not None:
-            drift = self._watch.drift(self._planned)
-            if drift is None or drift.share <= threshold:
-                return
-            reason = f"rates have drifted: {drift}"
         known = self.statistics
-        self._planned = dict(known.rates)
         found = replanned(self.program, known)
-        change = judged(reason, self.program, found, known, self.adapting, self._cost_of_moving(), self._watermark)
-        self.changes.append(change)
-        if change.migrated:
+        self.changes.append(self._judged(reason, self.program, found, known))
+        self._drifting = Drifting(self.adapting, dict(known.rates))
+        if self.changes[-1].migrated:
             self._go_on(found)
+
+    def _judged(self, reason: str, running: Program, found: Program, known: Statistics) -> PlanChange:
+        return self._drifting.judged(reason, running, found, known, self._cost_of_moving(), self._watermark)
 
     def _go_on(self, program: Program) -> None:
         self._stream = self._stream.going_on(program)
         self._watch.half_life = longest_window(program)
 
     def _cost_of_moving(self) -> float:
-        words = sum(len(runs.words) for live in self._stream.branches for unit in live.slots for runs in unit.held)
+        words = sum(len(runs.words) for live in self._online for unit in live.slots for runs in unit.held)
         return MOVE_COST + WORD_COST * words
 
     def _known_options(self) -> Options:
@@ -165,7 +167,7 @@ class Live:
         answer = self._stream.feed(events, watermark)
         before, self._watermark = self._watermark, max(watermark, self._watermark)
         counts: Counter[str] = Counter()
-        for live in self._stream.branches:
+        for live in self._online:
             # An event that several branches read is one.
             counts |= Counter({symbol_text(symbol): count for symbol, count in live.passed.items()})
             self._first = min(self._first, live.oldest)
