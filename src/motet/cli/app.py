@@ -228,6 +228,9 @@ def stream(
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Stop when all that is there now is read.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Take up changes of FILE while running.")] = False,
+    replan: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Compare plans when a rate has changed by this share; 0: never.")
+    ] = 0.5,
     buckets: Annotated[int, typer.Option(min=1, help="Parts of the state; fixed by the first start.")] = 16,
     status: Annotated[float, typer.Option(min=0.1, help="Seconds between status lines.")] = 10.0,
     metrics_port: Annotated[
@@ -287,6 +290,7 @@ def stream(
         trigger=trigger,
         once=once,
         watch=watch,
+        replan=replan,
         status=status,
         metrics_port=metrics_port,
         page=page,

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from motet.engine.choosing import ALL, SEARCHING, Plans
 from motet.engine.detect.aggregate import DUE, END, FROM, NUMBER, QUERY, UNTIL, contribution_fields
 from motet.engine.detect.known import rates_from
 from motet.engine.detect.program import DetectBranch, add_column, detect_branch, match_types
@@ -32,7 +33,7 @@ from motet.plan.compiled import CompiledQuery, compile_query
 from motet.plan.detect.build import trees_wanted
 from motet.plan.detect.query import DetectQuery, compile_detect
 from motet.plan.sharing import Sharing
-from motet.plan.units import Merger, Unit, estimated_cost, plan_units
+from motet.plan.units import Unit
 from motet.statistics.model import Statistics
 from motet.template.symbols import Symbol
 
@@ -68,8 +69,6 @@ class Options:
     live: str = ""
 
 
-SEARCHING = (*sharon.VARIANTS, *gloria.VARIANTS)  # those that look for a plan, and go by statistics
-ALL = "all"  # the plan that computes once whatever is equal
 DETECTING = tuple(name for name in PLANNERS if name not in ("auto", "none"))  # those that plan joins
 OPTIMIZERS = ("auto", "prefix", "none", *SEARCHING, *DETECTING)
 
@@ -78,7 +77,8 @@ OPTIMIZERS = ("auto", "prefix", "none", *SEARCHING, *DETECTING)
 class Branch:
     """The queries that agree on their partition attributes; their events are ordered once for all.
 
-    `estimates` are the costs of the plans that were compared, by name, and `chosen` the one that is run.
+    `estimates` are the costs of the plans that were compared, by name, and `chosen` the one that is run (see
+    `motet.engine.choosing`).
     """
 
     partition: tuple[str, ...]
@@ -125,6 +125,11 @@ class Program:
     def __getstate__(self) -> dict[str, Any]:
         # Workers need the plan, not how it was found.
         return {**self.__dict__, "report": None}
+
+    def all_estimates(self, branch: Branch) -> dict[str, float]:
+        """The costs of all plans for a branch, also of those that nobody had to compare."""
+        plans = Plans(branch.queries, self.options, self.sharing)
+        return {name: plans.cost(name) for name in plans.names}
 
     @property
     def all_branches(self) -> tuple[Branch | DetectBranch, ...]:
@@ -383,8 +388,9 @@ def _branch(
     options: Options,
     sharing: Sharing | None,
 ) -> Branch:
-    plans, chosen = _plans(queries, options, sharing)
-    units = plans[chosen]
+    plans = Plans(queries, options, sharing)
+    chosen = plans.chosen()
+    units = plans.units(chosen)
     symbols = {symbol for unit in units for symbol in unit.merged.symbols}
     ranked = any(compiled.span.ranked for compiled in queries)
     defined = {symbol.type for symbol in symbols if symbol.type in definitions}
@@ -401,39 +407,10 @@ def _branch(
         types=None if ranked or defined else frozenset(symbol.type for symbol in symbols),
         halo=_halo(queries),
         chosen=chosen,
-        estimates={name: estimated_cost(plan) for name, plan in plans.items()},
+        estimates=plans.estimates,
         ranked=ranked,
         spread=spread,
     )
-
-
-def _plans(
-    queries: Sequence[CompiledQuery], options: Options, sharing: Sharing | None
-) -> tuple[dict[str, tuple[Unit, ...]], str]:
-    """The plans for a branch, by name, and the name of the one to run: that which was asked for, or the cheapest. What
-    an optimizer found is run unless equal prefixes alone are cheaper.
-
-    Where all that is equal is computed once, nothing is left to be saved by sharing less of it: no plan of an optimizer
-    costs less, so none has to be looked for.
-    """
-    if options.live:
-        return {ALL: plan_units(queries, "live", options.optimizer != "none")}, ALL
-    windows, merge = options.windows, Merger()
-    plans = {
-        ALL: plan_units(queries, windows, merge=merge),
-        "prefix": plan_units(queries, "slots" if windows == "auto" else windows, merge=merge),
-        "none": plan_units(queries, windows, share=False, merge=merge),
-    }
-    if sharing is not None:
-        name = options.optimizer if options.optimizer in SEARCHING else "given"
-        plans = {name: plan_units(queries, windows, colours=sharing.colours(), merge=merge), **plans}
-        # Equal prefixes are to be had in any case.
-        candidates = [name, "prefix"] if windows == "auto" else [name]
-    elif options.optimizer in plans:
-        candidates = [options.optimizer]
-    else:
-        candidates = list(plans)
-    return plans, min(candidates, key=lambda name: estimated_cost(plans[name]))
 
 
 def _halo(queries: Sequence[CompiledQuery]) -> int | None:

@@ -22,7 +22,12 @@ from motet.optimizer.aggregate.gloria.report import GloriaReport
 from motet.optimizer.aggregate.report import SharonReport
 
 # What the plans of a branch share.
-PLANS = {"all": "all that is equal computed once", "prefix": "equal prefixes once", "none": "every query alone"}
+PLANS = {
+    "all": "all that is equal computed once",
+    "prefix": "equal prefixes once",
+    "windows": "only queries of one window together",
+    "none": "every query alone",
+}
 
 
 def plan_json(program: Program, counts: Mapping[str, int] | None = None, analysis: Analysis | None = None) -> str:
