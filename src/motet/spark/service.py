@@ -142,6 +142,7 @@ class Service:
             self.sharing = grouping(program.workload, labels_of(program))
             self.adapter.go_on(program)
             self.watcher.gauges.plan_changes += 1
+            self.watcher.note_change(str(change))
             self.query = self._start()
         return change.migrated
 
