@@ -110,8 +110,7 @@ class Watcher(StreamingQueryListener):
     def restarted(self, queries: tuple[str, ...], run_id: str) -> None:
         """The same stream goes on with other queries."""
         with self.lock:
-            if queries != self.gauges.queries or not self.changes:
-                self.note_change(_changed(self.gauges.queries, queries, first=not self.changes))
+            self.note_change(_changed(self.gauges.queries, queries, first=not self.changes))
             self.run_id = run_id
             self.gauges.queries = queries
             self.gauges.waiting = self.gauges.state_bytes = 0
