@@ -9,7 +9,7 @@ PYTEST_FLAGS ?= -q
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format lint types imports suite nojit bench peers lock clean
+.PHONY: help demo test check format lint types imports suite nojit docs bench peers lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -17,7 +17,7 @@ help: ## list the targets
 demo: $(WARM) ## run a dozen queries over a year of flights on a local Spark
 	@$(BIN)/motet demo
 
-test: check nojit suite ## everything CI runs: style, types, layers, all tests
+test: check docs nojit suite ## everything CI runs: style, types, layers, documentation, all tests
 
 check: lint types imports ## what needs no run: style, types, layers
 
@@ -43,6 +43,10 @@ nojit: $(READY)
 suite: $(WARM)
 	@$(BIN)/python scripts/check-java
 	$(PYTEST) $(PYTEST_FLAGS) -n $(WORKERS) --dist loadgroup
+
+# A link that leads nowhere is an error. Pages load nothing from elsewhere.
+docs: $(READY) ## build the documentation into build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 bench: $(WARM) ## every experiment at its quick size (about ten minutes); results in bench-results
 	$(BIN)/motet bench all --json bench-results

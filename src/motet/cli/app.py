@@ -134,8 +134,6 @@ def plan(
 
     if events is not None and statistics is not None:
         raise typer.BadParameter("give --events or --statistics, not both")
-    if format is Drawn.MERMAID and not optimizer.startswith(("sharon", "gloria")):
-        raise typer.BadParameter("mermaid draws what --optimizer sharon or gloria, or a variant of them, searches")
     if analyze and events is None:
         raise typer.BadParameter("--analyze runs the queries: give --events")
     settings = Settings(time, type, time_unit, optimizer=optimizer, budget=budget, costs=costs)
@@ -230,6 +228,9 @@ def stream(
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Stop when all that is there now is read.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Take up changes of FILE while running.")] = False,
+    replan: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Compare plans when a rate has changed by this share; 0: never.")
+    ] = 0.5,
     buckets: Annotated[int, typer.Option(min=1, help="Parts of the state; fixed by the first start.")] = 16,
     status: Annotated[float, typer.Option(min=0.1, help="Seconds between status lines.")] = 10.0,
     metrics_port: Annotated[
@@ -289,6 +290,7 @@ def stream(
         trigger=trigger,
         once=once,
         watch=watch,
+        replan=replan,
         status=status,
         metrics_port=metrics_port,
         page=page,
@@ -372,7 +374,7 @@ def explain_match(
 
 @app.command()
 def translate(
-    file: Annotated[Path, typer.Argument(help="Text of another system.", show_default=False)],
+    file: Annotated[Path, typer.Argument(help="Text of another system.", metavar="FILE", show_default=False)],
     source: Annotated[Foreign, typer.Option("--from", help="What it is written for.", show_default=False)],
     name: Annotated[str, typer.Option(help="What to call the query.")] = "translated",
     time: Time = "time",

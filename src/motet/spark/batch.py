@@ -54,7 +54,7 @@ def run(
     shuffle partitions, or fewer for few rows. Workers must be able to import motet.
     """
     if df.isStreaming:
-        raise DataError("the DataFrame is a stream: this runs batches only")
+        raise DataError("the DataFrame is a stream: give it to motet.run, or one that spark.read makes")
     events = as_events(df, time, type)
     schema = EventSchema(arrow_schema(events), time, type, time_unit)
     program = compile_workload(workload, schema, options or Options())
