@@ -17,6 +17,13 @@ from motet.explain.text import PLANS, plan_lines, unit_words
 from motet.explain.words import count, number, words_above
 from motet.language.printer import to_text
 
+# What plain plans of joins do.
+JOIN_PLANS = {
+    "none": "joined as written, nothing shared",
+    "share": "joined as written, equal joins once",
+    "reorder": "each query by its own cost, equal joins once",
+}
+
 
 def plan_html(
     program: Program, counts: Mapping[str, int] | None = None, title: str = "", analysis: Analysis | None = None
@@ -134,8 +141,9 @@ def _costs(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield {"title": f"Branch {at}", "words": "estimated cost of one event of every symbol", "bars": bars}
     for at, branch in enumerate(plan["detect"], len(plan["branches"]) + 1):
         if branch.get("estimates"):
-            bars = [_bar(name, cost, name == branch["plan"]) for name, cost in branch["estimates"].items()]
-            yield {"title": f"Branch {at}", "words": "estimated instances of all joins and loops", "bars": bars}
+            plans = branch["estimates"].items()
+            bars = [_bar(JOIN_PLANS.get(name, name), cost, name == branch["plan"]) for name, cost in plans]
+            yield {"title": f"Branch {at}", "words": "estimated microseconds of all joins and loops", "bars": bars}
     sharing = plan["sharing"]
     if sharing is None:
         return

@@ -41,7 +41,7 @@ function showList() {
       const results = query.results === undefined ? query.way : `${query.results.toLocaleString("en")} results`;
       const button = make("button", { type: "button", tabindex: -1, "aria-pressed": "false", title: query.name,
         onclick: () => chooseQuery(state.query === at ? null : at) },
-        make("span", { class: "name" }, query.name), make("span", { class: "way" }, results));
+        make("span", { class: "name" }, query.name), make("span", { class: "mark", hidden: true }, "shares"), make("span", { class: "way" }, results));
       rows[at] = { button, item: make("li", {}, button), words: `${query.name}\n${query.text}\n${query.words}`.toLowerCase() };
       return rows[at].item;
     });
@@ -98,7 +98,7 @@ function showGraph() {
       onclick: () => { state.view[state.graph] = name; state.node = null; showGraph(); light(); showDetails(); } },
     name === "summary" ? "Summary" : `All ${here.size.toLocaleString("en")} nodes`))));
   const weak = view().edges.filter((edge) => edge.weak).length;
-  part("legend").textContent = (LEGENDS[here.kind] || "") + (weak ? ` ${plural(weak, "arrow")} of fewest queries ${weak > 1 ? "are" : "is"} drawn only with a query or node that is chosen.` : "");
+  part("legend").textContent = (LEGENDS[here.kind] || "") + (weak ? ` ${plural(weak, here.kind === "candidates" ? "conflict" : "arrow")} ${here.kind === "candidates" ? "" : "of fewest queries "}${weak > 1 ? "are" : "is"} drawn only with a query or node that is chosen.` : "");
   drawn = draw(view(), here);
   part("graph").replaceChildren(drawn.svg);
   if (!state.scale[`${state.graph}/${viewName()}`]) fit();
@@ -117,15 +117,13 @@ function draw(shown, here) {
     make("defs", {}, make("marker", { id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, markerUnits: "userSpaceOnUse", orient: "auto" },
       make("path", { d: "M0,0.6 L7.4,4 L0,7.4 z", class: "arrow" }))));
   for (const lane of shown.lanes) svg.append(make("text", { class: "lane", x: lane.x || 12, y: lane.y + 12 }, lane.words));
-  const many = shown.edges.length > 80;
   const edges = shown.edges.map((edge) => {
     const names = ["edge", "moves", edge.kind];
     if (edge.queries.length > 1) names.push("shared");
     if (edge.tone !== undefined) names.push(`tone-${edge.tone}`);
-    if (many) names.push("many");
     if (edge.weak) names.push("weak");
     const arrow = edge.kind === "conflict" ? {} : { "marker-end": "url(#arrow)" };
-    const group = make("g", { class: names.join(" ") }, make("path", { d: edge.path, class: "moves", ...arrow }), make("path", { d: edge.path, class: "reach" }),
+    const group = make("g", { class: names.join(" ") }, make("path", { d: edge.path, class: "line moves", ...arrow }), make("path", { d: edge.path, class: "reach" }),
       edge.mark ? make("text", { x: edge.at[0], y: edge.at[1] - 4 }, short(edge.mark, 24)) : null);
     const ends = `${shown.nodes[edge.source].label} ${edge.kind === "conflict" ? "against" : "to"} ${shown.nodes[edge.target].label}`;
     withTip(group, () => [ends, ...facts(edge), whoShares(edge.queries)]);
@@ -294,6 +292,7 @@ function light() {
   rows.forEach((row, at) => {
     row.button.setAttribute("aria-pressed", String(at === query));
     row.button.classList.toggle("shares", shared.has(at));
+    row.button.querySelector(".mark").hidden = !shared.has(at);
     row.button.classList.toggle("other", shared.size > 0 && !shared.has(at));
   });
   if (query !== null) rows[query].button.scrollIntoView({ block: "nearest" });
