@@ -8,7 +8,7 @@ from typing import Any
 from motet.engine import Program
 from motet.engine.detect.program import DetectBranch
 from motet.engine.observed import Observed
-from motet.explain.estimates import compared, expected_instances
+from motet.explain.estimates import Expected, compared, expected_of
 from motet.explain.reads import describe_reads, reads_lines
 from motet.explain.words import count
 from motet.language.printer import expression_text, pattern_text, window_text
@@ -46,7 +46,7 @@ def describe_detect(
     planned = list(ran.planned) if ran is not None and ran.planned else plan_queries(branch.queries, lambda _: trees)
     # How far apart events are is known from statistics; without, what a plan makes and costs is anyone's guess.
     counted = bool(rates.counts) and (program.options.statistics is not None or ran is not None)
-    estimates = expected_instances(planned, rates) if counted else {}
+    expected = expected_of(planned, rates) if counted else {}
     nodes = in_order(reading.root for each in planned for reading in each.readings)
     number = {node: at for at, node in enumerate(nodes, 1)}
     serves = _serves(planned)
@@ -60,7 +60,7 @@ def describe_detect(
                 **describe_node(node),
                 "reads": [number[each] for each in inputs(node)],
                 "queries": serves[node],
-                **({"estimate": round(estimates[node], 2)} if node in estimates else {}),
+                **_expectations(expected.get(node)),
                 **({} if ran is None else {"actual": ran.made[node]}),
             }
             for node in nodes
@@ -68,6 +68,14 @@ def describe_detect(
         "queries": [describe_query(each, number) for each in planned],
         **({"plan": trees.method, "estimates": compared(branch.queries, trees, rates)} if counted else {}),
     }
+
+
+def _expectations(expected: Expected | None) -> dict[str, float]:
+    """How many instances a node should make, and what that should cost, where that is known."""
+    if expected is None:
+        return {}
+    found = {"estimate": round(expected.instances, 2)}
+    return found if expected.cost is None else {**found, "cost_us": round(expected.cost, 2)}
 
 
 def _rates(branch: DetectBranch, program: Program, counts: Mapping[str, int] | None) -> Rates:

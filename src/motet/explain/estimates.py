@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from motet.optimizer.detect import planner
 from motet.optimizer.detect.choices import ChosenTrees, chosen_trees
 from motet.plan.detect.build import Parts, PlannedQuery, trees_wanted
-from motet.plan.detect.cost import Rates, Sizes
+from motet.plan.detect.cost import PRICES, Rates, Sizes
 from motet.plan.detect.nodes import FilterNode, JoinNode, LeafNode, LoopNode, Node, UnionNode, WalkNode, in_order
 from motet.plan.detect.query import DetectQuery
 
 PLAIN = ("reorder", "share", "none")  # plans that take no search
 
 
-def expected_instances(planned: Iterable[PlannedQuery], rates: Rates) -> dict[Node, float]:
-    """The instances of each node, by the widest window of the queries that need it (0: a window without bounds)."""
+@dataclass(frozen=True)
+class Expected:
+    """The instances that a node is expected to make, and for a join what that costs in microseconds."""
+
+    instances: float
+    cost: float | None = None
+
+
+def expected_of(planned: Iterable[PlannedQuery], rates: Rates) -> dict[Node, Expected]:
+    """What to expect of each node, by the widest window of the queries that need it."""
     widest: dict[Node, float] = {}
     for each in planned:
         span = each.query.span
-        within = float("inf") if span.ranked or not span.within else span.within
+        within = math.inf if span.ranked or not span.within else span.within
         for node in nodes_of(each):
             widest[node] = max(widest.get(node, 0.0), within)
-    return {
-        node: _expected(node, 0 if within == float("inf") else int(within), rates) for node, within in widest.items()
-    }
+    # To the cost model, 0 is a window without bounds.
+    bounded = {node: 0 if math.isinf(within) else int(within) for node, within in widest.items()}
+    return {node: Expected(_made(node, within, rates), _cost(node, within, rates)) for node, within in bounded.items()}
 
 
 def nodes_of(planned: PlannedQuery) -> list[Node]:
@@ -32,7 +42,7 @@ def nodes_of(planned: PlannedQuery) -> list[Node]:
     return in_order(reading.root for reading in planned.readings)
 
 
-def _expected(node: Node, within: int, rates: Rates) -> float:
+def _made(node: Node, within: int, rates: Rates) -> float:
     match node:
         case LeafNode(symbol):
             return rates.of_symbol(symbol)
@@ -43,7 +53,17 @@ def _expected(node: Node, within: int, rates: Rates) -> float:
             parts = Parts((node,), frozenset(), frozenset(), frozenset(), within)
             return Sizes(parts, rates).of_item(node)
         case UnionNode(parts=members):
-            return sum(_expected(part, within, rates) for part, _ in members)
+            return sum(_made(part, within, rates) for part, _ in members)
+
+
+def _cost(node: Node, within: int, rates: Rates) -> float | None:
+    """What a join costs: outer instances that are searched for, pairs that are looked at, instances that are made."""
+    if not isinstance(node, JoinNode):
+        return None
+    sizes = Sizes(Parts(node.items, node.order, node.tests, node.gaps, within), rates)
+    outer, inner = frozenset(node.outer_items), frozenset(node.inner_items)
+    searched = PRICES.row * sizes.of(outer) + PRICES.pair * sizes.looked_at(outer, inner)
+    return (searched + PRICES.instance * sizes.of(outer | inner)) / 1000
 
 
 def compared(queries: Sequence[DetectQuery], trees: ChosenTrees, rates: Rates) -> dict[str, float]:
