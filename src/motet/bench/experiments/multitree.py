@@ -145,7 +145,7 @@ def search_times(setting: Setting) -> list[Row]:
         row: Row = {"search": name}
         for seconds in setting.pick((0.1, 1.0), (0.1, 0.5, 2.0, 8.0)):
             found = search(wanted, rates, replace(how, seconds=seconds, patience=None))
-            row[f"% after {seconds:g} s"] = 100 * found.cost / branch.trees.considered["reorder"]
+            row[f"% after {seconds:g} s"] = 100 * found.cost / found.alone
             row["steps"] = found.steps
         rows.append(row)
     return rows

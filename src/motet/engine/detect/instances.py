@@ -226,7 +226,6 @@ class Runner:
         rows = np.flatnonzero(kept)
         if not self.budget.admits(8 * (len(node.items) + 4) * len(rows), node):
             rows = rows[:0]
-        self.made[node] += len(rows)
         offsets = np.searchsorted(rows, found.offsets).astype(np.int64)
         columns = np.ascontiguousarray(found.columns[:, rows])
         return Instances(columns, found.first[rows], found.last[rows], found.end[rows], offsets)
@@ -239,7 +238,6 @@ class Runner:
             columns = np.empty((width, len(block.first)), np.int64)
             columns[block.position, np.arange(len(block.event)) // width] = block.event
             rows = np.flatnonzero(block.first >= self.oldest[node][block.end])
-            self.made[node] += len(rows)
             blocks.append((columns[:, rows], block.first[rows], block.last[rows], block.end[rows], block.key[rows]))
             if not self.budget.admits(8 * (width + 4) * len(rows), node):
                 break
