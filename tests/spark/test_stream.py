@@ -63,6 +63,31 @@ RETURN COUNT(*)
 PATTERN SEQ(A, B)
 GROUP BY k
 WITHIN 4 EVENTS
+
+QUERY rising
+RETURN a, b, b.x - a.x AS gain
+PATTERN SEQ(A a, B b)
+WHERE [k] AND a.x < b.x
+WITHIN 6 s
+
+QUERY unanswered
+RETURN *
+PATTERN SEQ(A a, D+ d, NOT C c)
+WHERE a.x < c.x
+GROUP BY k
+WITHIN 6 s
+
+QUERY detected
+RETURN COUNT(*), SUM(a.x) AS total
+PATTERN SEQ(A a, D, B b)
+WHERE [k] AND a.x < b.x
+WITHIN 20 s SLIDE 10 s
+
+QUERY detected_at_once
+RETURN COUNT(*), MAX(b.x)
+PATTERN SEQ(A a, C, B b)
+WHERE [k] AND a.x < b.x
+WITHIN 8 s
 """
 END = 10_000  # a time after which nothing is open
 
@@ -148,7 +173,7 @@ def test_disordered_micro_batches_give_the_results_of_batch(folder: Folder, tmp_
 def test_random_workloads_give_the_results_of_batch_and_oracle(spark: SparkSession, tmp_path: Path) -> None:
     # Each example has all operators, several partitionings, ties, nulls, and rows in any order.
     @settings(max_examples=2)
-    @given(workload=workloads(min_queries=20, max_queries=24), rows=streams(), number=st.uuids())
+    @given(workload=workloads(min_queries=20, max_queries=24, detection=True), rows=streams(), number=st.uuids())
     def check(workload: Workload, rows: list[dict[str, Any]], number: uuid.UUID) -> None:
         asked = endless(workload)
         note(to_text(asked))

@@ -6,7 +6,7 @@ Queries that can be aggregated online are; those that need the matches themselve
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -26,6 +26,7 @@ from motet.optimizer.aggregate.gloria import gloria
 from motet.optimizer.aggregate.gloria.report import GloriaReport
 from motet.optimizer.aggregate.report import SharonReport
 from motet.plan.compiled import CompiledQuery, compile_query
+from motet.plan.detect.build import PlannedQuery
 from motet.plan.detect.query import DetectQuery, compile_detect
 from motet.plan.sharing import Sharing
 from motet.plan.units import Merger, Unit, estimated_cost, plan_units
@@ -149,7 +150,15 @@ class Program:
     @cached_property
     def fingerprints(self) -> dict[int, str]:
         """What each query asks, by its place in the workload: what state is kept by."""
-        return {number: fingerprint(self, compiled) for number, compiled in self.queries.items()}
+        asked: dict[int, CompiledQuery | DetectQuery] = {**self.queries, **self.detected}
+        return {number: fingerprint(self, each) for number, each in sorted(asked.items())}
+
+    @cached_property
+    def join_plans(self) -> dict[str, tuple[int, list[PlannedQuery]]]:
+        """The plan last made for each branch of detection, by name, and how many events it was made by: for runs of
+        many small batches.
+        """
+        return {}
 
     @cached_property
     def machines(self) -> dict[int, tuple[list[frozenset[Symbol]], Machine, Queries]]:
@@ -309,14 +318,16 @@ def compile_workload(
     for query in online:
         groups.setdefault((query.partition, _spread(query, options)), []).append(query)
     # Aggregates that are combined over partitions go another way from there on, so they have branches of their own.
-    detected: dict[tuple[tuple[str, ...], bool], list[DetectQuery]] = {}
+    detected: dict[tuple[tuple[str, ...], bool, tuple[str, ...]], list[DetectQuery]] = {}
     for outcome in compiled:
         if isinstance(outcome, DetectQuery):
             combines = outcome.query.is_aggregate and outcome.combined
-            detected.setdefault((outcome.partition, combines), []).append(outcome)
+            detected.setdefault((outcome.partition, combines, _spread(outcome, options)), []).append(outcome)
     definitions = {definition.name: definition.condition for definition in workload.definitions}
     branches = tuple(_branch(*key, queries, schema, definitions, options, sharing) for key, queries in groups.items())
-    detect = tuple(detect_branch(partition, each, schema, definitions) for (partition, _), each in detected.items())
+    detect = tuple(
+        detect_branch(partition, each, schema, definitions, spread) for (partition, _, spread), each in detected.items()
+    )
     warnings = tuple(problem for problem in found if problem.warning)
     return Program(workload, schema, options, branches, detect, warnings, sharing=sharing, report=report)
 
@@ -324,14 +335,12 @@ def compile_workload(
 def _compiled(number: int, workload: Workload, tick: int, options: Options) -> CompiledQuery | DetectQuery | Diagnostic:
     """A query for the engine that takes it: aggregated online where that is possible, else by its matches."""
     query = workload.queries[number]
+    if options.live and query.window is None:
+        message = "without WITHIN the whole input is one window, and a stream never ends"
+        return Diagnostic(message, query.span, query.name, "add WITHIN, with or without SLIDE")
     online = compile_query(number, workload, tick)
     if isinstance(online, CompiledQuery):
-        if options.live and online.span.within == 0:
-            message = "without WITHIN the whole input is one window, and a stream never ends"
-            return Diagnostic(message, query.span, query.name, "add WITHIN, with or without SLIDE")
         return online
-    if options.live:
-        return replace(online, hint="streams take only what is aggregated online; run it over a batch instead")
     return compile_detect(number, workload, tick, online.message)
 
 
@@ -345,13 +354,14 @@ def _optimized(queries: Sequence[CompiledQuery], options: Options) -> SharonRepo
     return None
 
 
-def _spread(compiled: CompiledQuery, options: Options) -> tuple[str, ...]:
+def _spread(compiled: CompiledQuery | DetectQuery, options: Options) -> tuple[str, ...]:
     """In a stream, what combines partitions at every moment needs them in one place; sums of windows can be added up
     later.
     """
     if not options.live:
         return ()
-    at_once = compiled.swept or (compiled.combined and options.live == "update")
+    combined = compiled.combined and compiled.query.is_aggregate
+    at_once = compiled.swept or (combined and options.live == "update")
     return tuple(sorted(compiled.query.group_by)) if at_once else compiled.partition
 
 

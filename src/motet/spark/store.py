@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
-from motet.engine.live import LiveBranch, Saved, changes, put_together, restore, save
+from motet.engine.live import Live, Saved, changes, put_together, restore, save
 
 # A log is written anew once its changes are larger than this, and than the whole state.
 LEAST_LOG = 1 << 16
@@ -32,7 +32,7 @@ class BucketStore:
         self.log = handle.getListState("log", "part BINARY")
         self._found: tuple[str, int, int, int, int, int, str] | None = None
 
-    def load(self, live: LiveBranch) -> None:
+    def load(self, live: Live) -> None:
         """Bring a branch to the state that was last stored, if any."""
         self._found = self.head.get()
         if self._found is None:
@@ -51,7 +51,7 @@ class BucketStore:
         """Rows waiting and bytes of state when this start of the stream last stored them; nothing before it did."""
         return (self._found[4], self._found[5]) if self._found is not None and self._found[6] == start else (0, 0)
 
-    def store(self, live: LiveBranch, timer: int, waiting: int, start: str) -> int:
+    def store(self, live: Live, timer: int, waiting: int, start: str) -> int:
         """Store the state; its size."""
         _, whole, logged = self._found[:3] if self._found is not None else ("", 0, 0)
         state = save(live)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -13,12 +14,13 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from motet.engine import EventSchema, Options, Program, compile_workload, finish, merge
+from motet.engine.detect.run import finished
 from motet.errors import DataError
 from motet.model.query import Workload
 from motet.spark.batch import count_of_overflows
 from motet.spark.history import births
 from motet.spark.packing import PACKED, Route, from_blob, pack_task
-from motet.spark.processor import LATE, OUTPUT, PARTIALS, RESULTS, BucketProcessor
+from motet.spark.processor import CONTRIBUTIONS, LATE, OUTPUT, PARTIALS, RESULTS, BucketProcessor
 from motet.spark.session import ROCKSDB
 from motet.spark.tables import TICKS, arrow_schema, as_events, column, microseconds, present, spark_schema
 
@@ -64,14 +66,14 @@ def run(
     _use_rocksdb(df)
     packed = packed_rows(df, program, watermark, buckets=buckets, keep_late=keep_late)
     since = births(df.sparkSession, checkpoint, program, watermark, buckets) if checkpoint else {}
-    branches = {branch.name: index for index, branch in enumerate(program.branches)}
+    branches = {branch.name: index for index, branch in enumerate(program.all_branches)}
     processor = BucketProcessor(program, branches, since, keep_late, uuid.uuid4().hex)
     fed = packed.groupBy("bucket").transformWithStateInPandas(processor, OUTPUT, mode.capitalize(), "EventTime")
     counted = fed.observe(
         METRICS, *(sf.sum(name).alias(name) for name in ("late", "set_aside", "waiting", "state_bytes"))
     )
     bodies = counted.select("kind", "body", "place")
-    if any(branch.needs_combine for branch in program.branches):
+    if any(branch.needs_combine for branch in program.branches) or any(each.scattered for each in program.detect):
         # Every bucket reports a window in the micro-batch whose watermark ends it: what belongs together is here now.
         bodies = bodies.repartition("place")
     result = bodies.mapInArrow(unpack_task(program, keep_late), spark_schema(_result_schema(program, keep_late)))
@@ -91,7 +93,9 @@ def program_of(
     """A workload compiled for a streaming DataFrame."""
     schema = EventSchema(arrow_schema(as_events(df, time, type)), time, type, time_unit)
     asked = options or Options()
-    return compile_workload(workload, schema, Options(counts=asked.counts, live=mode))
+    # Whatever optimizers find, a stream shares equal prefixes: the totals of other plans cannot be carried on.
+    optimizer = "none" if asked.optimizer == "none" else "auto"
+    return compile_workload(workload, schema, replace(asked, windows="auto", optimizer=optimizer, live=mode))
 
 
 def packed_rows(
@@ -114,7 +118,7 @@ def _use_rocksdb(df: DataFrame) -> None:
 
 
 def _columns(program: Program) -> list[str]:
-    return list(dict.fromkeys(name for branch in program.branches for name in branch.columns))
+    return list(dict.fromkeys(name for branch in program.all_branches for name in branch.columns))
 
 
 def _routes(program: Program, columns: Sequence[str]) -> list[Route]:
@@ -130,12 +134,12 @@ def _routes(program: Program, columns: Sequence[str]) -> list[Route]:
             type=columns.index(program.schema.type),
             types=branch.types,
         )
-        for branch in program.branches
+        for branch in program.all_branches
     ]
 
 
 def _spreads(program: Program) -> list[tuple[str, ...]]:
-    return list(dict.fromkeys(branch.spread for branch in program.branches))
+    return list(dict.fromkeys(branch.spread for branch in program.all_branches))
 
 
 def _stamped(events: DataFrame, program: Program, columns: Sequence[str], watermark: str, buckets: int) -> DataFrame:
@@ -185,7 +189,7 @@ def unpack_task(program: Program, keep_late: bool) -> Callable[[Batches], Batche
     target = _result_schema(program, keep_late)
 
     def unpack(batches: Batches) -> Batches:
-        found: dict[int, list[pa.Table]] = {RESULTS: [], PARTIALS: [], LATE: []}
+        found: dict[int, list[pa.Table]] = {RESULTS: [], PARTIALS: [], CONTRIBUTIONS: [], LATE: []}
         for batch in batches:
             for kind, body in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
                 if body is not None:
@@ -194,6 +198,8 @@ def unpack_task(program: Program, keep_late: bool) -> Callable[[Batches], Batche
         if found[PARTIALS]:
             partials = pa.concat_tables(found[PARTIALS])
             results.append(finish(program, merge(program, partials)).replace_schema_metadata(None))
+        if found[CONTRIBUTIONS]:
+            results += finished(found[CONTRIBUTIONS], program)
         for table in [*results, *(_late_rows(table, target) for table in found[LATE])]:
             if keep_late and "late" not in table.column_names:
                 table = table.append_column("late", pa.nulls(len(table), pa.string()))
@@ -209,5 +215,5 @@ def _late_rows(rows: pa.Table, target: pa.Schema) -> pa.Table:
 
 
 def _results_by_query(program: Program) -> list[Column]:
-    names = [compiled.query.name for compiled in program.queries.values()]
+    names = [query.name for query in program.workload.queries]
     return [sf.count_if(column("query") == sf.lit(name)).alias(f"q{at}") for at, name in enumerate(names)]

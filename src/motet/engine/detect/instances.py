@@ -13,7 +13,7 @@ from motet.engine.detect.bundles import BundleStore, chosen_paths, joined_paths,
 from motet.engine.detect.code import tests_table
 from motet.engine.detect.tables import NodeTests, by_equal_values, join_table, line_table
 from motet.engine.encode import Encoded, Ints
-from motet.errors import RunError
+from motet.errors import DataError
 from motet.kernels.expand import ends_for, fitting
 from motet.kernels.instances import Absences, Bundles, Instances, Tests
 from motet.kernels.join import JoinTable, flatten, join, room_for
@@ -313,7 +313,7 @@ class Runner:
 
     def _check(self) -> None:
         if self.stack.status[0] == OVERFLOW:
-            raise RunError("a whole number in a condition does not fit in 64 bits")
+            raise DataError("a whole number in a condition does not fit in 64 bits")
 
     # Matches
 
