@@ -23,6 +23,7 @@ from motet.errors import DataError, QueryError
 from motet.language.printer import to_text
 from motet.model.query import Workload
 from motet.reference.tables import run_table as enumerate_table
+from motet.spark.watch import Watcher
 from motet.testing import STREAM_SCHEMA, assert_same_results, stream_table, streams, workloads
 
 pytestmark = pytest.mark.spark
@@ -263,6 +264,25 @@ def test_update_mode_gives_early_values_and_ends_with_the_final_ones(folder: Fol
     }
     assert all(counts == sorted(counts) for counts in by_window.values())
     assert len(found) > len(final)
+
+
+def test_matches_leave_typed_and_a_limit_that_cuts_them_off_is_told(folder: Folder, tmp_path: Path) -> None:
+    query = "QUERY q RETURN a, b, b.x - a.x AS gain PATTERN SEQ(A a, B b) WHERE [k] AND a.x <= b.x WITHIN 10 s"
+    folder.add(events_of([(1, "A", 1), (2, "A", 1), (3, "A", 1), (4, "B", 1), (4, "B", 2)]))
+    folder.add(events_of([(99, "Z", 1)]))
+    frame = motet.run(folder.stream(), query, watermark="0 seconds", match_limit=2, on_limit="truncate")
+    event = "struct<time:bigint,type:string,k:bigint,x:double,s:string>"
+    assert [frame.schema[name].dataType.simpleString() for name in ("a", "b", "gain")] == [event, event, "double"]
+    found, progress = results(frame, tmp_path)
+    assert found.select(["end", "gain"]).to_pylist() == [{"end": 4, "gain": 0.0}] * 2
+    assert [row["a"]["type"] for row in found.to_pylist()] == ["A", "A"]
+    told = []
+    watcher = Watcher(("q",), told.append)
+    for each in progress:
+        watcher.add(each)
+    assert told == ["not all matches of q are found: a limit was reached (further times are only counted)"]
+    assert 'motet_truncated_batches_total{query="q"} 1' in watcher.prometheus()
+    assert watcher.gauges.results == {"q": 2}
 
 
 def test_a_stream_needs_a_watermark_and_windows(folder: Folder) -> None:

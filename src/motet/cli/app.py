@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from motet.cli.options import (
+    Beyond,
     Budget,
     Costs,
     Counts,
@@ -19,6 +20,8 @@ from motet.cli.options import (
     Facts,
     File,
     Master,
+    MatchLimit,
+    MemoryLimit,
     Mode,
     OnLimit,
     Optimizer,
@@ -151,11 +154,9 @@ def run(
     statistics: Facts = None,
     budget: Budget = 10.0,
     limit: Annotated[int, typer.Option(min=0, help="Rows of each query shown on the terminal; 0 for all.")] = 20,
-    match_limit: Annotated[
-        int | None, typer.Option(min=1, help="Most matches of a query and key in one window.", show_default=False)
-    ] = None,
-    memory_limit: Annotated[int, typer.Option(min=1, help="Megabytes for parts of matches.")] = 4096,
-    on_limit: Annotated[OnLimit, typer.Option(help="What to do beyond a limit.")] = OnLimit.ERROR,
+    match_limit: MatchLimit = None,
+    memory_limit: MemoryLimit = 4096,
+    on_limit: Beyond = OnLimit.ERROR,
     master: Master = "local[*]",
 ) -> None:
     """Run queries over events.
@@ -232,6 +233,9 @@ def stream(
     type: Type = "type",
     time_unit: Unit = TimeUnit.SECONDS,
     counts: Annotated[Counts, typer.Option(help="Whole numbers up to 2^63 - 1, or floating.")] = Counts.EXACT,
+    match_limit: MatchLimit = None,
+    memory_limit: MemoryLimit = 4096,
+    on_limit: Beyond = OnLimit.ERROR,
     master: Master = "local[*]",
 ) -> None:
     """Run queries over an endless stream, exactly once, on Spark Structured Streaming.
@@ -275,7 +279,15 @@ def stream(
         metrics_port=metrics_port,
         packages=package or [],
         jars=jar or [],
-        settings=streaming.Settings(time, type, time_unit, counts),
+        settings=streaming.Settings(
+            time,
+            type,
+            time_unit,
+            counts,
+            match_limit=match_limit,
+            memory_limit=memory_limit << 20,
+            on_limit=on_limit,
+        ),
         master=master,
     )
 

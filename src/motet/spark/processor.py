@@ -26,7 +26,10 @@ from motet.spark.store import BucketStore
 # What an output row carries.
 RESULTS, PARTIALS, CONTRIBUTIONS, LATE = 0, 1, 2, 3
 PLACES = 16
-OUTPUT = "kind INT, place INT, body BINARY, late BIGINT, set_aside BIGINT, waiting BIGINT, state_bytes BIGINT"
+OUTPUT = (
+    "kind INT, place INT, body BINARY, late BIGINT, set_aside BIGINT, waiting BIGINT, state_bytes BIGINT, "
+    "truncated STRING"
+)
 
 OUTPUT_NAMES = [part.split()[0] for part in OUTPUT.split(", ")]
 
@@ -110,9 +113,10 @@ class BucketProcessor(StatefulProcessor):
         if self.keep_late:
             bodies.append((LATE, 0, late))
         rows: list[tuple[Any, ...]] = [
-            (kind, place, to_blob(table), 0, 0, 0, 0) for kind, place, table in bodies if len(table)
+            (kind, place, to_blob(table), 0, 0, 0, 0, None) for kind, place, table in bodies if len(table)
         ]
-        counts = (None, len(late), fed.set_aside, waiting, state_bytes)
+        rows += [(RESULTS, 0, None, 0, 0, 0, 0, name) for name in sorted(fed.truncated)]
+        counts = (None, len(late), fed.set_aside, waiting, state_bytes, None)
         return pd.DataFrame([(RESULTS, 0, *counts), *rows], columns=OUTPUT_NAMES)
 
     def close(self) -> None:

@@ -17,12 +17,13 @@ from motet.engine import EventSchema, Options, Program, compile_workload, finish
 from motet.engine.detect.run import finished
 from motet.errors import DataError
 from motet.model.query import Workload
-from motet.spark.batch import count_of_overflows
+from motet.spark.batch import count_of_overflows, names_in
 from motet.spark.history import births
 from motet.spark.packing import PACKED, Route, from_blob, pack_task
 from motet.spark.processor import CONTRIBUTIONS, LATE, OUTPUT, PARTIALS, RESULTS, BucketProcessor
 from motet.spark.session import ROCKSDB
 from motet.spark.tables import TICKS, arrow_schema, as_events, column, microseconds, present, spark_schema
+from motet.spark.tasks import may_truncate
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 BUCKETS = 16
@@ -69,9 +70,8 @@ def run(
     branches = {branch.name: index for index, branch in enumerate(program.all_branches)}
     processor = BucketProcessor(program, branches, since, keep_late, uuid.uuid4().hex)
     fed = packed.groupBy("bucket").transformWithStateInPandas(processor, OUTPUT, mode.capitalize(), "EventTime")
-    counted = fed.observe(
-        METRICS, *(sf.sum(name).alias(name) for name in ("late", "set_aside", "waiting", "state_bytes"))
-    )
+    sums = [sf.sum(name).alias(name) for name in ("late", "set_aside", "waiting", "state_bytes")]
+    counted = fed.observe(METRICS, *sums, *([names_in("truncated")] if may_truncate(program) else []))
     bodies = counted.select("kind", "body", "place")
     if any(branch.needs_combine for branch in program.branches) or any(each.scattered for each in program.detect):
         # Every bucket reports a window in the micro-batch whose watermark ends it: what belongs together is here now.

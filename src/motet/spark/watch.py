@@ -41,6 +41,7 @@ class Gauges:
     watermark: datetime | None = None
     newest: datetime | None = None
     results: dict[str, int] = field(default_factory=dict)
+    truncated: dict[str, int] = field(default_factory=dict)  # micro-batches in which a limit cut matches off, by query
 
     @property
     def lag(self) -> float | None:
@@ -107,6 +108,7 @@ class Watcher(StreamingQueryListener):
             gauges.set_aside += (inside.get("set_aside") or 0) + (outside.get("set_aside") or 0)
             gauges.waiting += inside.get("waiting") or 0
             gauges.state_bytes += inside.get("state_bytes") or 0
+            self._note_truncated([name for name in (inside.get("truncated") or "").split(",") if name])
             results = observed.get(RESULT_METRICS, {})
             gauges.overflows += results.get("overflows") or 0
             for at, name in enumerate(gauges.queries):
@@ -115,6 +117,13 @@ class Watcher(StreamingQueryListener):
             if newest is not None and (gauges.newest is None or newest > gauges.newest):
                 gauges.newest = newest
             self._note_watermark(_moment(progress.get("eventTime", {}).get("watermark")))
+
+    def _note_truncated(self, names: list[str]) -> None:
+        truncated = self.gauges.truncated
+        for name in names:
+            truncated[name] = truncated.get(name, 0) + 1
+            if truncated[name] == 1 and self.warn is not None:
+                self.warn(f"not all matches of {name} are found: a limit was reached (further times are only counted)")
 
     def _note_watermark(self, watermark: datetime | None) -> None:
         gauges = self.gauges
@@ -164,10 +173,11 @@ class Watcher(StreamingQueryListener):
                 for name, value in metrics.items():
                     full = f"motet_{name}_total" if kind == "counter" else f"motet_{name}"
                     lines += [f"# TYPE {full} {kind}", f"{full} {value:g}"]
-            lines.append("# TYPE motet_results_total counter")
-            for name, count in gauges.results.items():
-                escaped = name.replace("\\", "\\\\").replace('"', '\\"')
-                lines.append(f'motet_results_total{{query="{escaped}"}} {count}')
+            for metric, by_query in (("results", gauges.results), ("truncated_batches", gauges.truncated)):
+                lines.append(f"# TYPE motet_{metric}_total counter")
+                for name, count in by_query.items():
+                    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
+                    lines.append(f'motet_{metric}_total{{query="{escaped}"}} {count}')
             return "\n".join(lines) + "\n"
 
 
