@@ -26,6 +26,7 @@ from benchmarks.streams import SECOND
 from motet.language import parse
 from motet.model.query import Workload
 from motet.spark import stream
+from motet.spark.buckets import buckets_for
 from motet.spark.processor import OUTPUT, OUTPUT_NAMES
 from motet.spark.session import stream_session
 
@@ -116,7 +117,9 @@ def identity(workload: Workload) -> Callable[[DataFrame], DataFrame]:
     """The rows packed and sent to their buckets as the engine's are."""
 
     def pipeline(events: DataFrame) -> DataFrame:
-        packed = stream.packed_rows(events, stream.program_of(events, workload), WATERMARK)
+        packed = stream.packed_rows(
+            events, stream.program_of(events, workload), WATERMARK, buckets_for(events.sparkSession, None)
+        )
         return packed.groupBy("bucket").transformWithStateInPandas(Identity(), OUTPUT, "Append", "EventTime")
 
     return pipeline

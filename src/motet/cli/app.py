@@ -218,7 +218,10 @@ def stream(
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Stop when all that is there now is read.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Take up changes of FILE while running.")] = False,
-    buckets: Annotated[int, typer.Option(min=1, help="Parts of the state; fixed by the first start.")] = 16,
+    buckets: Annotated[
+        int | None,
+        typer.Option(min=1, help="Parts of the state, fixed by the first start; one a core.", show_default=False),
+    ] = None,
     status: Annotated[float, typer.Option(min=0.1, help="Seconds between status lines.")] = 10.0,
     metrics_port: Annotated[
         int | None, typer.Option(help="Serve Prometheus text on this port of 127.0.0.1.", show_default=False)

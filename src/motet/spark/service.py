@@ -16,7 +16,7 @@ from motet.errors import DataError, MotetError, QueryError
 from motet.io.results import json_lines
 from motet.language import read
 from motet.model.query import Workload
-from motet.spark.stream import BUCKETS, run
+from motet.spark.stream import run
 from motet.spark.tables import column
 from motet.spark.watch import Watcher
 
@@ -59,7 +59,7 @@ class Job:
     time_unit: str = "s"
     options: Options = field(default_factory=Options)
     mode: str = "append"
-    buckets: int = BUCKETS
+    buckets: int | None = None
     trigger: str | None = None  # an interval; None: as fast as it can
     once: bool = False  # stop when all that is there now is read
 

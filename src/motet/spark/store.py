@@ -56,6 +56,8 @@ class BucketStore:
         _, whole, logged = self._found[:3] if self._found is not None else ("", 0, 0)
         state = save(live)
         change = changes(live)
+        if change is not None and change.size > max(state.size, LEAST_LOG):
+            change = None  # all keys were active
         part = b"" if change is None else change.to_bytes(compressed=True)
         if change is None or logged + len(part) > max(whole, LEAST_LOG):
             part = state.to_bytes(compressed=True)

@@ -18,7 +18,8 @@ from motet.engine.detect.run import finished
 from motet.errors import DataError
 from motet.model.query import Workload
 from motet.spark.batch import count_of_overflows, names_in
-from motet.spark.history import births
+from motet.spark.buckets import Buckets, buckets_for
+from motet.spark.history import History
 from motet.spark.packing import PACKED, Route, from_blob, pack_task
 from motet.spark.processor import CONTRIBUTIONS, LATE, OUTPUT, PARTIALS, RESULTS, BucketProcessor
 from motet.spark.session import ROCKSDB
@@ -26,7 +27,6 @@ from motet.spark.tables import TICKS, arrow_schema, as_events, column, microseco
 from motet.spark.tasks import may_truncate
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
-BUCKETS = 16
 MODES = ("append", "update")
 METRICS = "motet"
 ROWS_METRICS = "motet_rows"
@@ -45,7 +45,7 @@ def run(
     time_unit: str = "s",
     options: Options | None = None,
     mode: str = "append",
-    buckets: int = BUCKETS,
+    buckets: int | None = None,
     keep_late: bool = False,
     checkpoint: str | None = None,
 ) -> DataFrame:
@@ -53,7 +53,8 @@ def run(
 
     `watermark` is how long rows may be late, such as '10 minutes'. `mode` is the output mode: 'append' gives each
     result once, when it is final; 'update' also gives early values of windows that are still open. `buckets` is into
-    how many parts the state is cut; it must stay the same for a checkpoint. With `keep_late` the results have a column
+    how many parts the state is cut, by default as many as there are state partitions (`spark.sql.shuffle.partitions`);
+    both are fixed by the first start of a checkpoint. With `keep_late` the results have a column
     `late` more: a row that came too late is there as JSON, and all else is null. `checkpoint` is where the query will
     keep its checkpoint: needed for queries to be added to a checkpoint that already exists.
     """
@@ -65,10 +66,15 @@ def run(
         raise DataError(f"mode is {mode!r}: use one of {', '.join(MODES)}")
     program = program_of(df, workload, time=time, type=type, time_unit=time_unit, options=options, mode=mode)
     _use_rocksdb(df)
-    packed = packed_rows(df, program, watermark, buckets=buckets, keep_late=keep_late)
-    since = births(df.sparkSession, checkpoint, program, watermark, buckets) if checkpoint else {}
+    session = df.sparkSession
+    births: dict[int, int] = {}
+    if checkpoint is None:
+        cut = buckets_for(session, buckets)
+    else:
+        cut, births = History(session, checkpoint).joined(program, watermark, buckets)
+    packed = packed_rows(df, program, watermark, cut, keep_late=keep_late)
     branches = {branch.name: index for index, branch in enumerate(program.all_branches)}
-    processor = BucketProcessor(program, branches, since, keep_late, uuid.uuid4().hex)
+    processor = BucketProcessor(program, branches, births, keep_late, uuid.uuid4().hex)
     fed = packed.groupBy("bucket").transformWithStateInPandas(processor, OUTPUT, mode.capitalize(), "EventTime")
     sums = [sf.sum(name).alias(name) for name in ("late", "set_aside", "waiting", "state_bytes")]
     counted = fed.observe(METRICS, *sums, *([names_in("truncated")] if may_truncate(program) else []))
@@ -99,15 +105,15 @@ def program_of(
 
 
 def packed_rows(
-    df: DataFrame, program: Program, watermark: str, *, buckets: int = BUCKETS, keep_late: bool = False
+    df: DataFrame, program: Program, watermark: str, buckets: Buckets, *, keep_late: bool = False
 ) -> DataFrame:
     """The rows of a stream in blobs, one for each bucket of a branch and task."""
     schema = program.schema
     events = as_events(df, schema.time, schema.type)
     columns = list(schema.columns.names) if keep_late else _columns(program)
     read = pa.schema([schema.columns.field(name) for name in columns])
-    stamped = _stamped(events, program, columns, watermark, buckets)
-    return stamped.mapInArrow(pack_task(read, _routes(program, columns)), spark_schema(PACKED))
+    stamped = _stamped(events, program, columns, watermark, buckets.number)
+    return stamped.mapInArrow(pack_task(read, _routes(program, columns, buckets)), spark_schema(PACKED))
 
 
 def _use_rocksdb(df: DataFrame) -> None:
@@ -121,14 +127,14 @@ def _columns(program: Program) -> list[str]:
     return list(dict.fromkeys(name for branch in program.all_branches for name in branch.columns))
 
 
-def _routes(program: Program, columns: Sequence[str]) -> list[Route]:
+def _routes(program: Program, columns: Sequence[str], buckets: Buckets) -> list[Route]:
     """Where each branch finds its columns."""
     spreads = _spreads(program)
     everything = tuple(range(len(columns)))
     shipped = set(columns) - set(_columns(program))
     return [
         Route(
-            name=branch.name,
+            names=buckets.names(branch.name),
             columns=everything if shipped else tuple(columns.index(name) for name in branch.columns),
             bucket=len(columns) + spreads.index(branch.spread),
             type=columns.index(program.schema.type),

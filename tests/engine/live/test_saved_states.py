@@ -101,5 +101,6 @@ if __name__ == "__main__":
     for kind, workload in WORKLOADS.items():
         live = stream(workload)
         first_half(live)
-        texts = {name: base64.b64encode(state).decode() for name, state in live.save().items()}
+        states = {name: Saved.from_bytes(state).to_bytes(compressed=True) for name, state in live.save().items()}
+        texts = {name: base64.b64encode(state).decode() for name, state in states.items()}
         FOLDER.joinpath(f"{kind}-{VERSION}.json").write_text(json.dumps(texts, indent=1) + "\n")
