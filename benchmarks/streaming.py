@@ -65,11 +65,14 @@ def main() -> None:
             (f"{options.queries} queries, the same", full, engine(hundred)),
             ("identity, one row", empty, identity(hundred)),
             (f"{options.queries} queries, one row", empty, engine(hundred)),
+            ("identity, no row", "", identity(hundred)),
+            (f"{options.queries} queries, no row, windows that end", "", engine(hundred)),
             (f"{options.many // 100:,} keys, all active", everyone, engine(few)),
             (f"{options.many:,} keys, 1 % active", many, engine(few)),
         ]
         for name, source, pipeline in cases:
-            times = batch_times(session, source, pipeline)[-options.repeats :]
+            times = batch_times(session, source, pipeline) if source else idle_times(session, pipeline, options.repeats)
+            times = times[-options.repeats :]
             rows.append(
                 {"micro-batch": name, "ms": median(times), "least": float(min(times)), "most": float(max(times))}
             )
@@ -135,6 +138,28 @@ def batch_times(session: SparkSession, source: str, pipeline: Callable[[DataFram
         query.awaitTermination()
         progress = [json.loads(entry.json) for entry in query.recentProgress]
     return [float(p["durationMs"]["triggerExecution"]) for p in progress if p["numInputRows"]]
+
+
+def idle_times(session: SparkSession, pipeline: Callable[[DataFrame], DataFrame], repeats: int) -> list[float]:
+    """Milliseconds of micro-batches without rows: Spark runs one after each in which the watermark moved."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, single = Path(folder) / "events", Path(folder) / "single"
+        source.mkdir()
+        written(single, repeats + 3, 1, 1)
+        files = sorted(single.glob("*.parquet"))
+        schema = session.read.parquet(str(single)).schema
+        writer = pipeline(session.readStream.schema(schema).parquet(str(source))).writeStream.format("noop")
+        query = writer.option("checkpointLocation", f"{folder}/checkpoint").start()
+        for file in files:
+            file.rename(source / file.name)
+            query.processAllAvailable()
+        progress = [json.loads(entry.json) for entry in query.recentProgress]
+        query.stop()
+    return [
+        float(p["durationMs"]["triggerExecution"])
+        for p in progress
+        if not p["numInputRows"] and "addBatch" in p["durationMs"]
+    ]
 
 
 if __name__ == "__main__":

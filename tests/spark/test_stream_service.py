@@ -24,6 +24,8 @@ pytestmark = pytest.mark.spark
 STAYS = "QUERY stays RETURN COUNT(*) PATTERN SEQ(A, B) GROUP BY k WITHIN 60 s SLIDE 20 s\n"
 GOES = "QUERY goes RETURN COUNT(*) PATTERN SEQ(B, A) GROUP BY k WITHIN 20 s SLIDE 20 s\n"
 COMES = "QUERY comes RETURN COUNT(*), SUM(C.x) PATTERN SEQ(A, C) WHERE [k] WITHIN 40 s SLIDE 20 s\n"
+RISES = "QUERY rises RETURN a, b PATTERN SEQ(A a, B b) WHERE [k] AND a.x < b.x WITHIN 10 s\n"
+FALLS = "QUERY falls RETURN a, b PATTERN SEQ(A a, B b) WHERE [k] AND a.x > b.x WITHIN 10 s\n"
 
 
 @pytest.fixture
@@ -37,12 +39,12 @@ def test_queries_change_between_runs(folder: Folder, tmp_path: Path, motet: Mote
     arguments += ["--checkpoint", tmp_path / "state", "--watermark", "2 seconds", "--status", "60"]
     first, rest = random_events(200, 1, last=100), random_events(300, 2, first=100, last=300)
     folder.add(first)
-    queries.write_text(STAYS + GOES)
+    queries.write_text(STAYS + GOES + RISES)
     before = motet(*arguments)
     assert before.status == 0, before.stderr
     folder.add(rest)
     folder.add(last_event())
-    queries.write_text(COMES + STAYS)
+    queries.write_text(FALLS + COMES + STAYS + RISES)
     after = motet(*arguments)
     assert after.status == 0, after.stderr
     found = [json.loads(line) for outcome in (before, after) for line in outcome.stdout.splitlines()]
@@ -52,6 +54,8 @@ def test_queries_change_between_runs(folder: Folder, tmp_path: Path, motet: Mote
     assert windows(found, "comes") == whole
     assert whole
     assert max(start for start, _ in windows(found, "goes")) < 100
+    assert matches(found, "rises") == expected_matches(folder, RISES)
+    assert matches(found, "falls") == [match for match in expected_matches(folder, FALLS) if match[1] >= 110]
     assert "500" not in before.stderr
     assert "results" in after.stderr
 
@@ -62,6 +66,20 @@ def windows(rows: list[dict[str, object]], query: str) -> dict[tuple[int, object
     found = {(row["window_start"], str(row.get("group"))): row["values"] for row in own}
     assert len(found) == len(own)
     return found
+
+
+def matches(rows: list[dict[str, object]], query: str) -> list[tuple[object, ...]]:
+    own = [(row["start"], row["end"], json.dumps(row["match"])) for row in rows if row["query"] == query]
+    assert own
+    return sorted(own)
+
+
+def expected_matches(folder: Folder, text: str) -> list[tuple[object, ...]]:
+    from motet.io.results import json_lines
+
+    workload = motet.read(text)
+    lines = json_lines(motet.run(folder.events(), workload), workload)
+    return matches([json.loads(line) for line in lines], workload.queries[0].name)
 
 
 def expected(folder: Folder, text: str, query: str) -> dict[tuple[int, object], object]:
