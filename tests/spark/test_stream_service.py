@@ -15,8 +15,9 @@ from tests.command_line import Motet
 from tests.spark.test_stream import END, Folder, events_of, last_event, random_events
 
 import motet
+from motet.spark.serve import Pages, serve
 from motet.spark.service import Job, Service, Sink, Source
-from motet.spark.watch import Watcher, serve_metrics
+from motet.spark.watch import Watcher
 from motet.testing import assert_same_results
 
 pytestmark = pytest.mark.spark
@@ -211,7 +212,7 @@ def test_a_watermark_that_stands_still_while_rows_wait_is_warned_of_once() -> No
 def test_metrics_are_served_as_prometheus_text() -> None:
     watcher = Watcher(('the "best"',))
     watcher.add(progress("2024-01-01T00:00:00.000Z", 4))
-    server = serve_metrics(watcher, 0)
+    server = serve(Pages(watcher), 0)
     with urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}/metrics") as answer:
         text = answer.read().decode()
     server.shutdown()

@@ -19,6 +19,7 @@ from motet.cli.options import (
     Events,
     Facts,
     File,
+    Foreign,
     Master,
     MatchLimit,
     MemoryLimit,
@@ -36,6 +37,7 @@ from motet.cli.options import (
 )
 from motet.cli.report import FAILED, report, say
 from motet.io.results import Format
+from motet.kernels.jit import on_first_compilation
 
 HELP = """Many event pattern queries, one shared plan.
 
@@ -63,6 +65,7 @@ app = typer.Typer(
 
 def main() -> None:
     """Run the command line; every way out is a status, none a traceback."""
+    on_first_compilation(lambda: say("compiling kernels, once on this machine: this may take a minute or two"))
     try:
         app()
     except KeyboardInterrupt:
@@ -111,7 +114,13 @@ def plan(
     optimizer: Sharing = Optimizer.AUTO,
     budget: Budget = 10.0,
     costs: Pricing = Costs.CALIBRATED,
-    format: Annotated[Drawn, typer.Option(help="For people, for programs, or a drawing.")] = Drawn.TEXT,
+    format: Annotated[Drawn, typer.Option(help="For people, for programs, a drawing, or a page.")] = Drawn.TEXT,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File to write; the terminal if none.", show_default=False)
+    ] = None,
+    analyze: Annotated[
+        bool, typer.Option("--analyze", help="Also run over the events, and show what was found beside the estimates.")
+    ] = False,
 ) -> None:
     """Show how queries would run, and what they share.
 
@@ -120,6 +129,7 @@ def plan(
         motet plan queries.motet --events trades.parquet --format json
         motet plan queries.motet --statistics rates.json --optimizer sharon --format mermaid
         motet plan queries.motet --statistics rates.json --optimizer gloria --costs printed
+        motet plan queries.motet --events trades.parquet --analyze --format html -o plan.html
     """
     from motet.api import Settings
     from motet.cli import commands
@@ -128,8 +138,10 @@ def plan(
         raise typer.BadParameter("give --events or --statistics, not both")
     if format is Drawn.MERMAID and not optimizer.startswith(("sharon", "gloria")):
         raise typer.BadParameter("mermaid draws what --optimizer sharon or gloria, or a variant of them, searches")
+    if analyze and events is None:
+        raise typer.BadParameter("--analyze runs the queries: give --events")
     settings = Settings(time, type, time_unit, optimizer=optimizer, budget=budget, costs=costs)
-    commands.plan(file, events, statistics, settings, format)
+    commands.plan(file, events, statistics, settings, format, output, analyze)
 
 
 @app.command()
@@ -226,6 +238,11 @@ def stream(
     metrics_port: Annotated[
         int | None, typer.Option(help="Serve Prometheus text on this port of 127.0.0.1.", show_default=False)
     ] = None,
+    page: Annotated[
+        int | None,
+        typer.Option(help="Serve a live page on this port, /metrics included; 0: a free one.", show_default=False),
+    ] = None,
+    page_host: Annotated[str, typer.Option(help="Address that --page answers on.")] = "127.0.0.1",
     package: Annotated[
         list[str] | None, typer.Option(help="Maven package that the source or sink needs.", show_default=False)
     ] = None,
@@ -280,6 +297,8 @@ def stream(
         watch=watch,
         status=status,
         metrics_port=metrics_port,
+        page=page,
+        page_host=page_host,
         packages=package or [],
         jars=jar or [],
         settings=streaming.Settings(
@@ -322,6 +341,70 @@ def profile(
     from motet.cli import commands
 
     commands.profile(events, tuple(key or ()), queries, Settings(time, type, time_unit), engine, master, format)
+
+
+@app.command(name="explain-match")
+def explain_match(
+    file: File,
+    events: Annotated[
+        Path,
+        typer.Option(
+            "--events",
+            "--data",
+            help="Events: a parquet, csv or json lines file, or a folder of them.",
+            show_default=False,
+        ),
+    ],
+    query: Annotated[
+        str | None, typer.Option(help="The query to explain; not needed where there is one.", show_default=False)
+    ] = None,
+    key: Annotated[
+        list[str] | None,
+        typer.Option(help="COLUMN=VALUE of its GROUP BY or [attribute]; may be repeated.", show_default=False),
+    ] = None,
+    start: Annotated[str | None, typer.Option("--from", help="First time of a match.", show_default=False)] = None,
+    end: Annotated[str | None, typer.Option("--to", help="Time before which it ends.", show_default=False)] = None,
+    limit: Annotated[int, typer.Option(min=0, help="Matches to list.")] = 5,
+    time: Time = "time",
+    type: Type = "type",
+    time_unit: Unit = TimeUnit.SECONDS,
+    format: Annotated[Shown, typer.Option(help="For people or for programs.")] = Shown.TEXT,
+) -> None:
+    """Say which events a query matches, or at which of its demands none is left.
+
+    \b
+        motet explain-match queries.motet --events trades.parquet --query squeeze
+        motet explain-match queries.motet --events trades.parquet --query squeeze --key symbol=IBM
+            --from 2024-01-31T09:30 --to 2024-01-31T16:00
+    """
+    from motet.api import Settings
+    from motet.cli import commands
+
+    asked = commands.Question(query, tuple(key or ()), start, end, limit)
+    commands.explain_match(file, events, asked, Settings(time, type, time_unit), format)
+
+
+@app.command()
+def translate(
+    file: Annotated[Path, typer.Argument(help="Text of another system.", show_default=False)],
+    source: Annotated[Foreign, typer.Option("--from", help="What it is written for.", show_default=False)],
+    name: Annotated[str, typer.Option(help="What to call the query.")] = "translated",
+    time: Time = "time",
+    type: Type = "type",
+) -> None:
+    """Write a query of another system in motet's language, where it means the same.
+
+    Where it does not, the place is shown and nothing is written. SQL and ClickHouse need sqlglot.
+
+    \b
+        motet translate --from match-recognize dips.sql --time ts > dips.motet
+        motet translate --from flink-cep Alerts.java
+        motet translate --from sase query.txt
+        motet translate --from clickhouse funnel.sql --time ts --type event
+    """
+    from motet.cli import commands
+
+    commands.translate(file, source, name, time, type)
 
 
 @app.command()

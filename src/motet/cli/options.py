@@ -52,6 +52,9 @@ class Optimizer(StrEnum):
     GLORIA = "gloria"
     GLORIA_GREEDY = "gloria-greedy"
     GLORIA_NOPRUNE = "gloria-noprune"
+    MOTTO = "motto"
+    MOTTO_MERGE = "motto-merge"
+    MOTTO_LCSE = "motto-lcse"
 
 
 class Costs(StrEnum):
@@ -59,6 +62,15 @@ class Costs(StrEnum):
 
     CALIBRATED = "calibrated"
     PRINTED = "printed"
+
+
+class Foreign(StrEnum):
+    """Systems whose queries can be translated."""
+
+    MATCH_RECOGNIZE = "match-recognize"
+    FLINK_CEP = "flink-cep"
+    SASE = "sase"
+    CLICKHOUSE = "clickhouse"
 
 
 class OnLimit(StrEnum):
@@ -83,11 +95,12 @@ class Shown(StrEnum):
 
 
 class Drawn(StrEnum):
-    """How plans are written: Mermaid draws the graph that an optimizer searched."""
+    """How plans are written: Mermaid draws the graph that an optimizer searched, html is a page to explore."""
 
     TEXT = "text"
     JSON = "json"
     MERMAID = "mermaid"
+    HTML = "html"
 
 
 File = Annotated[Path, typer.Argument(help="Queries in text.", show_default=False)]

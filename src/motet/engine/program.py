@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from motet.engine.detect.aggregate import DUE, END, FROM, QUERY, UNTIL, contribution_fields
+from motet.engine.detect.aggregate import DUE, END, FROM, NUMBER, QUERY, UNTIL, contribution_fields
 from motet.engine.detect.program import DetectBranch, add_column, detect_branch, match_types
 from motet.engine.fingerprint import fingerprint
 from motet.engine.schema import EventSchema, is_text
@@ -25,6 +25,7 @@ from motet.optimizer.aggregate import sharon
 from motet.optimizer.aggregate.gloria import gloria
 from motet.optimizer.aggregate.gloria.report import GloriaReport
 from motet.optimizer.aggregate.report import SharonReport
+from motet.optimizer.detect.motto import motto
 from motet.plan.compiled import CompiledQuery, compile_query
 from motet.plan.detect.build import PlannedQuery
 from motet.plan.detect.query import DetectQuery, compile_detect
@@ -65,7 +66,7 @@ class Options:
 
 SEARCHING = (*sharon.VARIANTS, *gloria.VARIANTS)  # those that look for a plan, and go by statistics
 ALL = "all"  # the plan that computes once whatever is equal
-OPTIMIZERS = ("auto", "prefix", "none", *SEARCHING)
+OPTIMIZERS = ("auto", "prefix", "none", *SEARCHING, *motto.VARIANTS)
 
 
 @dataclass(frozen=True)
@@ -221,7 +222,7 @@ class Program:
     @cached_property
     def contribution_schema(self) -> pa.Schema:
         """What matches add to aggregates, on its way to being combined: see `motet.engine.detect.aggregate`."""
-        fields = [pa.field(QUERY, pa.int32()), *(pa.field(name, pa.int64()) for name in (END, FROM, UNTIL))]
+        fields = [pa.field(QUERY, pa.int32()), *(pa.field(name, pa.int64()) for name in (NUMBER, END, FROM, UNTIL))]
         fields.append(pa.field(DUE, pa.bool_()))
         fields += [pa.field(name, plain_type(self.schema.columns.field(name).type)) for name in self.groups]
         for query in self.detected.values():
@@ -341,7 +342,7 @@ def _compiled(number: int, workload: Workload, tick: int, options: Options) -> C
     online = compile_query(number, workload, tick)
     if isinstance(online, CompiledQuery):
         return online
-    return compile_detect(number, workload, tick, online.message)
+    return compile_detect(number, workload, tick, online.message, joins=options.optimizer in motto.VARIANTS)
 
 
 def _optimized(queries: Sequence[CompiledQuery], options: Options) -> SharonReport | GloriaReport | None:

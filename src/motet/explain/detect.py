@@ -2,33 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from motet.engine import Program
 from motet.engine.detect.program import DetectBranch
+from motet.engine.observed import Observed
+from motet.explain.estimates import THIS, compared, expected_instances
 from motet.explain.reads import describe_reads, reads_lines
 from motet.explain.words import count
 from motet.language.printer import expression_text, pattern_text, window_text
 from motet.model.expression import Expression, variables
 from motet.model.names import renamed
 from motet.optimizer.detect import planner
-from motet.plan.detect.build import Builder, PlannedQuery
+from motet.plan.detect.build import PlannedQuery, plan_queries
 from motet.plan.detect.cost import Measured, Rates, guess, measured_test
-from motet.plan.detect.nodes import JoinNode, LeafNode, LoopNode, Node, UnionNode, in_order, inputs
+from motet.plan.detect.nodes import (
+    FilterNode,
+    Gap,
+    JoinNode,
+    LeafNode,
+    LoopNode,
+    Node,
+    PartNode,
+    UnionNode,
+    WalkNode,
+    in_order,
+    inputs,
+)
+from motet.statistics.model import MICROSECONDS
 from motet.statistics.symbols import symbol_text
 from motet.template.symbols import Symbol
 
 
-def describe_detect(branch: DetectBranch, program: Program, counts: Mapping[str, int] | None) -> dict[str, Any]:
+def describe_detect(
+    branch: DetectBranch, program: Program, counts: Mapping[str, int] | None, ran: Observed | None = None
+) -> dict[str, Any]:
     """The graph of joins of a branch as it would be planned for so many events of each type, and for how often
-    conditions hold where statistics say so.
+    conditions hold where statistics say so; or as it was run.
     """
-    known = program.options.statistics
-    shares = {} if known is None else known.selectivities
-    rates = Rates(_symbol_counts(branch, counts) if counts else {}, selectivity=_known(branch, shares))
-    builder = Builder(planner(program.options.optimizer, rates))
-    planned = [builder.plan(query) for query in branch.queries]
+    if ran is not None and ran.rates is not None:
+        rates, planned = ran.rates, list(ran.planned)
+    else:
+        rates = _rates(branch, program, counts)
+        planned = plan_queries(branch.queries, planner(program.options.optimizer, rates, program.options.budget))
+    # How far apart events are is known from statistics; without, the number of instances is anyone's guess.
+    counted = program.options.statistics is not None or ran is not None
+    estimates = expected_instances(planned, rates) if counted and rates.counts else {}
     nodes = in_order(reading.root for each in planned for reading in each.readings)
     number = {node: at for at, node in enumerate(nodes, 1)}
     serves = _serves(planned)
@@ -42,11 +62,24 @@ def describe_detect(branch: DetectBranch, program: Program, counts: Mapping[str,
                 **describe_node(node),
                 "reads": [number[each] for each in inputs(node)],
                 "queries": serves[node],
+                **({"estimate": round(estimates[node], 2)} if node in estimates else {}),
+                **({} if ran is None else {"actual": ran.made[node]}),
             }
             for node in nodes
         ],
         "queries": [describe_query(each, number) for each in planned],
+        **({"plan": THIS, "estimates": compared(planned, rates)} if estimates else {}),
     }
+
+
+def _rates(branch: DetectBranch, program: Program, counts: Mapping[str, int] | None) -> Rates:
+    """What is known of the events of a branch."""
+    known = program.options.statistics
+    symbols = _symbol_counts(branch, counts) if counts else {}
+    if known is None or not known.counts:
+        return Rates(symbols, selectivity={} if known is None else _known(branch, known.selectivities))
+    keys = known.partitions_by(branch.partition)
+    return Rates(symbols, known.seconds * MICROSECONDS, keys, _known(branch, known.selectivities))
 
 
 def _known(branch: DetectBranch, shares: Mapping[str, float]) -> dict[Measured, float]:
@@ -124,18 +157,30 @@ def describe_node(node: Node) -> dict[str, Any]:
                 "absent": sorted({symbol_text(s) for edge in edges for way in edge.ways for s in way}),
             }
         case JoinNode():
-            order = [f"e{a + 1} before e{b + 1}" for a, b in sorted(_direct(node.order))]
-            gaps = [
-                f"no {symbol_text(gap.symbol)} between {_names(gap.after)} and {_names(gap.before)}"
-                for gap in node.new_gaps
-            ]
-            return {
-                "kind": "join",
-                "finds": ", ".join(f"{_item_text(item)} e{at}" for at, item in enumerate(node.items, 1)),
-                "order": order,
-                "tests": [test_text(test) for test in node.new_tests],
-                "absent": gaps,
-            }
+            return _tested("join", node, node.order, node.new_tests, node.new_gaps)
+        case FilterNode():
+            return _tested("filter", node, frozenset(node.new_order), node.new_tests, node.new_gaps)
+        case WalkNode():
+            return _tested("walk", node, node.order, (), ())
+
+
+def _tested(
+    kind: str,
+    node: PartNode,
+    order: frozenset[tuple[int, int]],
+    tests: Sequence[Expression],
+    gaps: Sequence[Gap],
+) -> dict[str, Any]:
+    """The items of a node, and what it sees to."""
+    return {
+        "kind": kind,
+        "finds": ", ".join(f"{_item_text(item)} e{at}" for at, item in enumerate(node.items, 1)),
+        "order": [f"e{a + 1} before e{b + 1}" for a, b in sorted(_direct(order))],
+        "tests": [test_text(test) for test in tests],
+        "absent": [
+            f"no {symbol_text(gap.symbol)} between {_names(gap.after)} and {_names(gap.before)}" for gap in gaps
+        ],
+    }
 
 
 def _direct(order: frozenset[tuple[int, int]]) -> set[tuple[int, int]]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from motet.engine import Program
 from motet.errors import MotetError
+from motet.explain.actual import Analysis, actual_lines
 from motet.explain.describe import describe
 from motet.explain.detect import detect_lines
 from motet.explain.gloria import gloria_mermaid
@@ -23,14 +24,14 @@ from motet.optimizer.aggregate.report import SharonReport
 PLANS = {"all": "all that is equal computed once", "prefix": "equal prefixes once", "none": "every query alone"}
 
 
-def plan_json(program: Program, counts: Mapping[str, int] | None = None) -> str:
+def plan_json(program: Program, counts: Mapping[str, int] | None = None, analysis: Analysis | None = None) -> str:
     """The plan as JSON."""
-    return json.dumps(describe(program, counts), indent=2, ensure_ascii=False)
+    return json.dumps(describe(program, counts, analysis), indent=2, ensure_ascii=False)
 
 
-def plan_text(program: Program, counts: Mapping[str, int] | None = None) -> str:
-    """The plan as indented text."""
-    return "\n".join(plan_lines(describe(program, counts)))
+def plan_text(program: Program, counts: Mapping[str, int] | None = None, analysis: Analysis | None = None) -> str:
+    """The plan as indented text, with what a run of it found."""
+    return "\n".join(plan_lines(describe(program, counts, analysis)))
 
 
 def plan_mermaid(program: Program) -> str:
@@ -56,6 +57,9 @@ def plan_lines(plan: dict[str, Any]) -> Iterator[str]:
     if plan["sharing"] is not None:
         yield ""
         yield from sharing_lines(plan["sharing"])
+    if "actual" in plan:
+        yield ""
+        yield from actual_lines(plan)
 
 
 def branch_lines(at: int, branch: dict[str, Any], rows: int | None) -> Iterator[str]:
@@ -82,9 +86,7 @@ def estimate_words(plan: str, estimates: dict[str, float]) -> str:
 
 
 def unit_lines(name: str, unit: dict[str, Any]) -> Iterator[str]:
-    width = f" of {length(unit['width_us'])}" if unit["width_us"] else ""
-    slots = f", {unit['slots']:,} at once" if unit["slots"] else ""
-    yield f"  unit {name}: {unit['strategy']}{width}{slots}: totals {unit['keeps']}"
+    yield f"  unit {name}: {unit_words(unit)}"
     yield f"    {count(unit['totals'], 'total')}{saving(unit['totals'], unit['totals_apart'])}"
     if unit["pairs"]:
         yield f"    {count(unit['pairs'], 'pair')} of steps{saving(unit['pairs'], unit['pairs_apart'])}"
@@ -92,6 +94,13 @@ def unit_lines(name: str, unit: dict[str, Any]) -> Iterator[str]:
         window = f" {query['window']}" if query["window"] else ""
         group = f" GROUP BY {', '.join(query['group_by'])}" if query["group_by"] else ""
         yield f"    {query['name']}: {', '.join(query['returns'])} of {query['pattern']}{group}{window}"
+
+
+def unit_words(unit: dict[str, Any]) -> str:
+    """How a unit keeps its totals."""
+    width = f" of {length(unit['width_us'])}" if unit["width_us"] else ""
+    slots = f", {unit['slots']:,} at once" if unit["slots"] else ""
+    return f"{unit['strategy']}{width}{slots}: totals {unit['keeps']}"
 
 
 def saving(kept: int, apart: int) -> str:

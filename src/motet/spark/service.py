@@ -11,12 +11,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 
-from motet.engine import Options
+from motet.engine import Options, Program
 from motet.errors import DataError, MotetError, QueryError
 from motet.io.results import json_lines
 from motet.language import read
 from motet.model.query import Workload
-from motet.spark.stream import run
+from motet.spark.stream import program_of, run
 from motet.spark.tables import column
 from motet.spark.watch import Watcher
 
@@ -132,6 +132,19 @@ class Service:
         self.session.streams.removeListener(self.watcher)
         if self.query.isActive:
             self.query.stop()
+
+    def plan(self) -> Program:
+        """How the queries are run now."""
+        job = self.job
+        return program_of(
+            open_source(self.session, job.source),
+            self.workload,
+            time=job.time,
+            type=job.type,
+            time_unit=job.time_unit,
+            options=job.options,
+            mode=job.mode,
+        )
 
     def _names(self) -> tuple[str, ...]:
         return tuple(query.name for query in self.workload.queries)

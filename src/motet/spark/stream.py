@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
-from motet.engine import EventSchema, Options, Program, compile_workload, finish, merge
+from motet.engine import SEARCHING, EventSchema, Options, Program, compile_workload, finish, merge
 from motet.engine.detect.run import finished
 from motet.errors import DataError
 from motet.model.query import Workload
@@ -100,7 +100,7 @@ def program_of(
     schema = EventSchema(arrow_schema(as_events(df, time, type)), time, type, time_unit)
     asked = options or Options()
     # Whatever optimizers find, a stream shares equal prefixes: the totals of other plans cannot be carried on.
-    optimizer = "none" if asked.optimizer == "none" else "auto"
+    optimizer = "auto" if asked.optimizer in SEARCHING else asked.optimizer
     return compile_workload(workload, schema, replace(asked, windows="auto", optimizer=optimizer, live=mode))
 
 

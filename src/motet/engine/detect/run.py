@@ -24,11 +24,13 @@ from motet.engine.detect.judging import (
 )
 from motet.engine.detect.measure import rates_of
 from motet.engine.detect.program import DetectBranch
+from motet.engine.detect.quota import Quota
 from motet.engine.detect.results import MatchRows, event_columns
 from motet.engine.detect.tables import compile_tests
 from motet.engine.detect.values import Columns
 from motet.engine.detect.windows import oldest_of, widest
 from motet.engine.encode import Encoded, Ints, encode
+from motet.engine.observed import Observed
 from motet.engine.program import Program
 from motet.errors import RunError
 from motet.kernels.instances import LONG_AGO
@@ -36,13 +38,16 @@ from motet.kernels.judge import Matches
 from motet.kernels.stack import Code
 from motet.optimizer.detect import planner
 from motet.plan.compiled import Span
-from motet.plan.detect.build import Builder, PlannedQuery
+from motet.plan.detect.build import PlannedQuery, plan_queries
+from motet.plan.detect.cost import Rates
 from motet.plan.detect.nodes import LeafNode, Node, in_order, inputs
 from motet.plan.detect.query import DetectQuery
 
 FOREVER = -int(LONG_AGO)
 REPLAN = 4
 Bounds = tuple[int, int]
+# Contributions to aggregates are put together when there are so many.
+CONDENSE_ROWS = 1 << 17
 
 
 @dataclass
@@ -59,6 +64,7 @@ class DetectRun:
     truncated: set[str] = field(default_factory=set)
     births: Mapping[int, int] = field(default_factory=dict)
     plans: dict[str, tuple[int, list[PlannedQuery]]] | None = None
+    observed: Observed | None = None
 
     def pieces(self, events: pa.Table, emit_from: int | None = None, emit_to: int | None = None) -> Iterator[pa.Table]:
         """Tables of the result's columns, or of contributions (they have a `#query` column).
@@ -70,26 +76,33 @@ class DetectRun:
         encoded = encode(events, program.schema, branch.partition, branch.symbols, program.definitions, branch.ranked)
         if not len(encoded.time):
             return
-        planned = self._planned(encoded)
+        planned, rates = self._planned(encoded)
         session = _Session(self, encoded, planned, events, bounds)
+        if self.observed is not None:
+            self.observed.see(encoded, emit_from)
+            self.observed.planned, self.observed.rates = planned, rates
         last_reader = {node: at for at, each in enumerate(planned) for node in nodes_of(each)}
         for at, each in enumerate(planned):
             yield from session.run(each)
             for node in nodes_of(each):
                 if last_reader[node] == at:
                     session.runner.release(node)
+        if self.observed is not None:
+            self.observed.made.update(session.runner.made)
 
-    def _planned(self, encoded: Encoded) -> list[PlannedQuery]:
-        """The plan of each query: a kept one, unless there are many more events now than those it was made by."""
+    def _planned(self, encoded: Encoded) -> tuple[list[PlannedQuery], Rates | None]:
+        """The plan of each query and what it was costed with: a kept one, unless there are many more events now than
+        those it was made by.
+        """
         known, kept = (self.plans or {}).get(self.branch.name, (0, []))
         if kept and len(encoded.time) < REPLAN * known:
-            return kept
-        optimizer = self.program.options.optimizer
-        builder = Builder(planner(optimizer, rates_of(self.branch, encoded, optimizer)))
-        planned = [builder.plan(query) for query in self.branch.queries]
+            return kept, None
+        options = self.program.options
+        rates = rates_of(self.branch, encoded, options.optimizer)
+        planned = plan_queries(self.branch.queries, planner(options.optimizer, rates, options.budget))
         if self.plans is not None:
             self.plans[self.branch.name] = len(encoded.time), planned
-        return planned
+        return planned, rates
 
 
 def finished(
@@ -181,9 +194,11 @@ class _Session:
             query, numbers, self.code, self.kinds, self.words, self.runner, self.event_columns,
             self.program.schema, self.program.result_schema,
         )  # fmt: skip
-        tally = _Tally(self.program.options.match_limit, query.span)
+        limit = self.program.options.match_limit
+        quota = Quota(limit, query.span)
         seen: set[bytes] | None = set() if query.ambiguous else None
         waiting: list[tuple[Judge, Matches]] = []
+        added: list[pa.Table] = []
         for reading in planned.readings:
             allows_more = isinstance(reading.root, LeafNode) or self.spans[reading.root] != {query.span}
             judge = Judge(
@@ -191,25 +206,29 @@ class _Session:
                 oldest_of(query.span, self.encoded) if allows_more else None,
             )  # fmt: skip
             # One more than may be is enough to know; but where matches are judged later, any may be the one to keep.
-            limit = self.program.options.match_limit
             most = EVERY if limit is None or judge.needed or judge.has_open_ends else limit + 1
             shared = self.readers[reading.root] > 1
-            for block in self.runner.matches(reading.root, reading.positions, shared, most, self._since(query)):
+            for block in self.runner.matches(reading.root, reading.positions, shared, most, self._since(query), quota):
                 found = judge.keep(block)
                 if not len(found.key):
                     continue
-                kept = tally.admit(found, self.encoded)
+                kept = quota.admit(found.key, first_and_last(found, self.encoded)[1])
                 if kept is not None:
                     self._over_budget(query, f"more than {limit:,} matches in one window")
-                    if not kept.any():
-                        break
                     found = chosen(found, kept)
-                if query.query.is_aggregate:
-                    waiting.append((judge, found))
-                else:
+                    if not len(found.key):
+                        continue
+                if not query.query.is_aggregate:
                     yield from self._matches(query, rows, judge, found, seen)
+                elif query.ambiguous:  # which of its readings a match counts by is known when all are there
+                    waiting.append((judge, found))
+                    if not self.runner.budget.admits(sum(part.nbytes for part in found), reading.root):
+                        break
+                else:
+                    added = self._condensed(query, [*added, self._contributions(query, [(judge, found)])])
         if waiting:
             yield self._contributions(query, waiting)
+        yield from added
 
     def _since(self, query: DetectQuery) -> int:
         """The earliest end of a match that is still to be reported; aggregates may be over any."""
@@ -274,6 +293,13 @@ class _Session:
         return which, clear & seen & (since <= opens), np.where(clear, since, FOREVER), closes
 
     # Aggregates
+
+    def _condensed(self, query: DetectQuery, tables: list[pa.Table]) -> list[pa.Table]:
+        """Contributions of one query with those that belong together as one, once there are many."""
+        rows = sum(map(len, tables))
+        if len(tables) < 2 or rows < max(CONDENSE_ROWS, 2 * len(tables[0])):
+            return tables
+        return [aggregate.condensed(query, pa.concat_tables(tables))]
 
     def _contributions(self, query: DetectQuery, waiting: Sequence[tuple[Judge, Matches]]) -> pa.Table:
         """What the matches of a query add, in each window."""
@@ -370,27 +396,3 @@ def _readers(planned: Sequence[PlannedQuery]) -> dict[Node, int]:
     for root in roots:
         found[root] = found.get(root, 0) + 1
     return found
-
-
-class _Tally:
-    """Counts the matches of each key by the stretch of a window's length in which they end."""
-
-    def __init__(self, limit: int | None, span: Span) -> None:
-        self.limit = limit
-        self.length = 0 if span.ranked else span.within
-        self.counts: dict[tuple[int, int], int] = {}
-
-    def admit(self, found: Matches, encoded: Encoded) -> Any:
-        """Which of the matches are within the limit; None where all are."""
-        if self.limit is None:
-            return None
-        _, last = first_and_last(found, encoded)
-        stretch = last // self.length if self.length else np.zeros_like(last)
-        kept = np.ones(len(last), np.bool_)
-        over = False
-        for at, key in enumerate(zip(found.key.tolist(), stretch.tolist(), strict=True)):
-            count = self.counts[key] = self.counts.get(key, 0) + 1
-            if count > self.limit:
-                kept[at] = False
-                over = True
-        return kept if over else None

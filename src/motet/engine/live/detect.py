@@ -73,12 +73,13 @@ class LiveDetect(Live):
     def _due(self, added: list[pa.Table], watermark: int) -> pa.Table:
         """What matches add to windows that end now, to be put together with what those of other keys add."""
         found = pa.concat_tables([self.program.contribution_schema.empty_table(), *added])
-        query, end = found[aggregate.QUERY].to_numpy(), found[aggregate.END].to_numpy()
-        due = np.zeros(len(found), np.bool_)
-        for each in self.branch.queries:
-            since, until = due_between(each, (self.watermark, watermark))
-            due |= (query == each.number) & (since <= end) & (end < until)
-        return found.filter(pa.array(due))
+        number, end = found[aggregate.QUERY].to_numpy(), found[aggregate.END].to_numpy()
+        tables = []
+        for query in self.branch.queries:
+            since, until = due_between(query, (self.watermark, watermark))
+            due = (number == query.number) & (since <= end) & (end < until)
+            tables.append(aggregate.condensed(query, found.filter(pa.array(due))))
+        return pa.concat_tables(tables)
 
     def _early(self, added: list[pa.Table], watermark: int) -> list[pa.Table]:
         """Values of windows that are still open, over the events that the watermark has passed."""

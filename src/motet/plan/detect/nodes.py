@@ -63,13 +63,15 @@ class Gap:
 @dataclass(frozen=True, slots=True)
 class JoinNode:
     """Two nodes joined. `order` are pairs of items of which the first ends before the second begins; other pairs share
-    no event. `tests` and `gaps` are all that hold for its instances, those that its inputs saw to included.
+    no event. `tests` and `gaps` are all that hold for its instances, those that its inputs saw to included. What finds
+    the same in another `group` is another node: it is cheaper to find it twice.
     """
 
     items: tuple[LeafNode | LoopNode, ...]
     order: frozenset[tuple[int, int]]
     tests: frozenset[Expression]
     gaps: frozenset[Gap]
+    group: int
     outer: Node = field(compare=False)
     inner: Node = field(compare=False)
     outer_items: tuple[int, ...] = field(compare=False)
@@ -78,8 +80,40 @@ class JoinNode:
     new_gaps: tuple[Gap, ...] = field(compare=False)
 
 
+@dataclass(frozen=True, slots=True)
+class FilterNode:
+    """Those instances of a node that are also in order, pass more tests, and have nothing in more gaps.
+
+    Column c is that of its input's item `places[c]`.
+    """
+
+    items: tuple[LeafNode | LoopNode, ...]
+    order: frozenset[tuple[int, int]]
+    tests: frozenset[Expression]
+    gaps: frozenset[Gap]
+    group: int
+    input: Node = field(compare=False)
+    places: tuple[int, ...] = field(compare=False)
+    new_order: tuple[tuple[int, int], ...] = field(compare=False)
+    new_tests: tuple[Expression, ...] = field(compare=False)
+    new_gaps: tuple[Gap, ...] = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class WalkNode:
+    """A sequence of events found as the paths of one loop without a way back, event by event as joins have them."""
+
+    items: tuple[LeafNode | LoopNode, ...]
+    order: frozenset[tuple[int, int]]
+    tests: frozenset[Expression]
+    gaps: frozenset[Gap]
+    group: int
+    loop: LoopNode = field(compare=False)
+
+
 ItemNode = LeafNode | LoopNode
-Node = LeafNode | LoopNode | UnionNode | JoinNode
+PartNode = JoinNode | FilterNode | WalkNode
+Node = LeafNode | LoopNode | UnionNode | PartNode
 
 
 def inputs(node: Node) -> tuple[Node, ...]:
@@ -93,6 +127,10 @@ def inputs(node: Node) -> tuple[Node, ...]:
             return tuple(part for part, _ in parts)
         case JoinNode():
             return (node.outer, node.inner)
+        case FilterNode():
+            return (node.input,)
+        case WalkNode():
+            return (node.loop,)
 
 
 def in_order(roots: Iterator[Node]) -> list[Node]:
