@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from tests.command_line import Motet
 from tests.spark.test_stream import END, Folder, events_of, last_event, random_events
 
@@ -89,6 +89,19 @@ def expected(folder: Folder, text: str, query: str) -> dict[tuple[int, object], 
     workload = motet.read(text)
     results = motet.run(folder.events(), workload)
     return windows([json.loads(line) for line in json_lines(results, workload)], query)
+
+
+def test_a_new_query_needs_the_folder_of_the_checkpoint(folder: Folder, tmp_path: Path) -> None:
+    folder.add(events_of([(1, "A", 1)]))
+    run_all(motet.run(folder.stream(), STAYS, watermark="0 seconds"), tmp_path)
+    folder.add(events_of([(2, "A", 1)]))
+    with pytest.raises(Exception, match="goes: new to this checkpoint, so give its folder as checkpoint="):
+        run_all(motet.run(folder.stream(), STAYS + GOES, watermark="0 seconds"), tmp_path)
+
+
+def run_all(frame: DataFrame, folder: Path) -> None:
+    writer = frame.writeStream.format("noop").option("checkpointLocation", str(folder / "state"))
+    writer.trigger(availableNow=True).start().awaitTermination()
 
 
 def test_a_changed_file_is_taken_up_without_a_restart(folder: Folder, tmp_path: Path, spark: SparkSession) -> None:

@@ -17,7 +17,8 @@ from pathlib import Path
 
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
-from motet.engine.live import Live, Saved, changes, put_together, restore, save
+from motet.engine.live import Live, Saved, changes, put_together, restore, save, unknown_queries
+from motet.errors import RunError
 
 # A log is written anew once its changes are larger than this, and than the whole state.
 LEAST_LOG = 1 << 16
@@ -37,10 +38,15 @@ class BucketStore:
         self._found = self.head.get()
         if self._found is None:
             return
-        local = _read_local(self._found[0])
-        if local is None:
-            local = put_together([bytes(part[0]) for part in self.log.get()])
-        restore(live, local)
+        saved = _read_local(self._found[0])
+        if saved is None:
+            saved = put_together([bytes(part[0]) for part in self.log.get()])
+        if new := unknown_queries(live, saved):
+            raise RunError(
+                f"{', '.join(new)}: new to this checkpoint, so give its folder as checkpoint= to motet.run: "
+                "since when each query sees the stream has to be noted there"
+            )
+        restore(live, saved)
 
     @property
     def timer(self) -> int:

@@ -2,7 +2,18 @@
 
 from motet.engine.live.base import Fed, Live
 from motet.engine.live.saved import Saved
-from motet.engine.live.state import changes, put_together, restore, save
+from motet.engine.live.state import changes, put_together, restore, save, unknown_queries
 from motet.engine.live.stream import Stream, live_branch
 
-__all__ = ["Fed", "Live", "Saved", "Stream", "changes", "live_branch", "put_together", "restore", "save"]
+__all__ = [
+    "Fed",
+    "Live",
+    "Saved",
+    "Stream",
+    "changes",
+    "live_branch",
+    "put_together",
+    "restore",
+    "save",
+    "unknown_queries",
+]

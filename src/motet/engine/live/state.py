@@ -68,6 +68,13 @@ def restore(live: Live, saved: Saved) -> None:
     live.rewritten = header != _header(live)
 
 
+def unknown_queries(live: Live, saved: Saved) -> list[str]:
+    """The names of queries that a state does not know, and of which nobody has said when they begin."""
+    prints = live.program.fingerprints
+    new = [c for c in live.branch.queries if prints[c.number] not in saved.header["queries"]]
+    return [c.query.name for c in new if c.number not in live.births]
+
+
 def begin_after(saved: Saved) -> int:
     """A time from which on every event is still to come."""
     return max(int(saved.header["newest"]) + 1, int(saved.header["watermark"]))
