@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -14,9 +13,8 @@ from tests.detect.test_optimizers import TYPES, named
 from tests.detect.test_plan_shapes import joined_queries, random_tree
 
 from motet.engine import EventSchema, Options, Program, compile_workload
-from motet.engine.detect.planning import Drift
+from motet.engine.detect.planning import Drift, Planning
 from motet.engine.detect.run import DetectRun
-from motet.engine.detect.state import Detector
 from motet.language import parse
 from motet.language.printer import to_text
 from motet.model.query import Query, Workload
@@ -33,18 +31,29 @@ def program_of(workload: Workload, **options: Any) -> Program:
     return compile_workload(workload, EventSchema(STREAM_SCHEMA), Options(**options))
 
 
-def detector_of(workload: Workload, drift: Drift | None = None, **options: Any) -> Detector:
-    program = program_of(workload, **options)
-    return Detector.begin(DetectRun(program, program.detect[0], drift=drift))
-
-
 def timed(rows: list[Any]) -> list[Any]:
     return [row for row in rows if row["time"] is not None]
 
 
-def between(rows: list[Any], since: int | None, until: int | None) -> pa.Table:
-    kept = [row for row in rows if (since is None or row["time"] >= since) and (until is None or row["time"] < until)]
-    return stream_table(kept)
+class Stretches:
+    """A stream in stretches of time: each run over all events so far, for what becomes certain in it."""
+
+    def __init__(self, rows: list[Any], program: Program, drift: Drift | None = None) -> None:
+        self.rows = rows
+        self.since: int | None = None
+        self.go_on(program, Planning(program.detect[0], program.options, drift))
+
+    def go_on(self, program: Program, planning: Planning) -> None:
+        self.program, self.planning = program, planning
+
+    def until(self, cut: int | None, kept: int = 10**6) -> list[pa.Table]:
+        """What becomes certain up to a time, from events of at most so long before."""
+        oldest = -(10**9) if self.since is None else self.since - kept
+        rows = [row for row in self.rows if row["time"] >= oldest and (cut is None or row["time"] < cut)]
+        bounds = [None if time is None else time * TICK for time in (self.since, cut)]
+        run = DetectRun(self.program, self.program.detect[0], planning=self.planning)
+        self.since = cut
+        return list(run.pieces(stream_table(rows), *bounds))
 
 
 @given(
@@ -59,16 +68,14 @@ def test_any_plan_may_take_over_at_any_time(
 ) -> None:
     workload = named(queries)
     note(to_text(workload))
-    detector = detector_of(workload)
+    stream = Stretches(rows, program_of(workload))
     found: list[pa.Table] = []
-    seen: int | None = None
     for cut in [*sorted(set(cuts)), None]:
-        found += detector.advance(between(rows, seen, cut), None if cut is None else cut * TICK)
-        seen = cut
-        wanted = trees_wanted(detector.run.branch.queries)
+        found += stream.until(cut)
+        wanted = trees_wanted(stream.planning.branch.queries)
         choose = random_tree(dice.randrange(1000))(Rates())(wanted)
-        detector.run.planning.take(ChosenTrees({parts: choose(parts) for parts in wanted}, "any"), None)
-    result = pa.concat_tables(found) if found else detector.run.program.result_schema.empty_table()
+        stream.planning.take(ChosenTrees({parts: choose(parts) for parts in wanted}, "any"), None)
+    result = pa.concat_tables(found) if found else stream.program.result_schema.empty_table()
     assert_same_results(result, enumerate_table(workload, stream_table(rows)))
 
 
@@ -78,44 +85,31 @@ def test_any_plan_may_take_over_at_any_time(
     cuts=st.lists(st.integers(-2, 10), min_size=1, max_size=4),
     dice=st.randoms(use_true_random=False),
 )
-@settings(max_examples=20)
+@settings(max_examples=15)
 def test_queries_come_and_go(queries: list[Query], rows: list[Any], cuts: list[int], dice: random.Random) -> None:
     every = named(queries)
     note(to_text(every))
-    current = Workload(every.queries[:1])
-    detector = detector_of(current, optimizer=dice.choice(["multitree", "reorder"]), budget=0.1)
-    births: dict[str, int | None] = {every.queries[0].name: None}
-    found: dict[str, list[pa.Table]] = {query.name: [] for query in every.queries}
-    expected: dict[str, list[pa.Table]] = {query.name: [] for query in every.queries}
+    current = every.queries[:1]
+    optimizer = dice.choice(["multitree", "reorder"])
+    stream = Stretches(rows, program_of(Workload(current), optimizer=optimizer, budget=0.1))
     everything = enumerate_table(every, stream_table(rows))
-    seen: int | None = None
+    names = ["query", "start", "end", *(f"v{at}" for at in range(4))]
+    found, expected = [everything.slice(0, 0).select(names)], [everything.slice(0, 0).select(names)]
     for cut in [*sorted(set(cuts)), None]:
-        for table in detector.advance(between(rows, seen, cut), None if cut is None else cut * TICK):
-            for name in pc.unique(table.column("query")).to_pylist():
-                found[name].append(table.filter(pc.equal(table.column("query"), name)))
-        for name, birth in births.items():
-            kept = everything.filter(pc.equal(everything.column("query"), name))
-            for column, low, high in (("end", seen, cut), ("start", birth, None)):
-                if low is not None:
-                    kept = kept.filter(pc.greater_equal(kept.column(column), low))
-                if high is not None:
-                    kept = kept.filter(pc.less(kept.column(column), high))
-            expected[name].append(kept)
-        seen = cut
-        if cut is None:
-            break
-        stay = [query for query in current.queries if dice.random() < 0.7]
-        come = [query for query in every.queries if query not in current.queries and dice.random() < 0.6]
-        current = Workload(tuple(dice.sample([*stay, *come], len(stay) + len(come)) or current.queries))
-        births = {query.name: births.get(query.name, cut) for query in current.queries}
-        program = program_of(current, optimizer=detector.run.program.options.optimizer, budget=0.1)
-        detector.change(program, program.detect[0])
-    for query in every.queries:
-        names = ["query", "start", "end", *(f"v{at}" for at in range(4))]
-        ours = [table.select(names) for table in found[query.name]]
-        theirs = pa.concat_tables(expected[query.name]).select(names) if expected[query.name] else None
-        empty = everything.slice(0, 0).select(names)
-        assert_same_results(pa.concat_tables([*ours]) if ours else empty, empty if theirs is None else theirs)
+        since = stream.since
+        found += [table.select(names) for table in stream.until(cut)]
+        due = pc.is_in(everything.column("query"), pa.array([query.name for query in current]))
+        if since is not None:
+            due = pc.and_(due, pc.greater_equal(everything.column("end"), since))
+        if cut is not None:
+            due = pc.and_(due, pc.less(everything.column("end"), cut))
+        expected.append(everything.filter(due).select(names))
+        stay = [query for query in current if dice.random() < 0.7]
+        come = [query for query in every.queries if query not in current and dice.random() < 0.6]
+        current = tuple(dice.sample([*stay, *come], len(stay) + len(come))) or current
+        program = program_of(Workload(current), optimizer=optimizer, budget=0.1)
+        stream.go_on(program, stream.planning.for_queries(program.detect[0], program.options))
+    assert_same_results(pa.concat_tables(found), pa.concat_tables(expected))
 
 
 CHANGING = parse(
@@ -138,12 +132,9 @@ def swapped(count: int) -> list[dict[str, Any]]:
 
 def test_a_change_of_rates_brings_another_plan() -> None:
     rows = swapped(2000)
-    detector = detector_of(CHANGING, Drift(events=30), optimizer="reorder")
-    found: list[pa.Table] = []
-    for at in range(0, 2000, 200):
-        found += detector.advance(between(rows, at, at + 200), (at + 200) * TICK)
-    found += detector.advance(STREAM_SCHEMA.empty_table(), None)
-    log = detector.run.planning.log
+    stream = Stretches(rows, program_of(CHANGING, optimizer="reorder"), Drift(events=30))
+    found = [table for at in range(200, 2200, 200) for table in stream.until(at, kept=40)]
+    log = stream.planning.log
     assert any(change.taken for change in log)
     assert all(change.after < change.before for change in log if change.taken)
     assert "as often" in log[0].reason
@@ -156,32 +147,30 @@ def test_a_change_of_selectivity_is_noticed() -> None:
     dice = random.Random(2)
     rows = [{"time": at, "type": "ABCD"[at % 4], "x": dice.randrange(100)} for at in range(1600)]
     rows += [{"time": at, "type": "ABCD"[at % 4], "x": 200 - at % 4 * 50} for at in range(1600, 3200)]
-    detector = detector_of(CHANGING, Drift(batches=1, gain=0.0), optimizer="reorder")
-    for at in range(0, 3200, 400):
-        list(detector.advance(between(rows, at, at + 400), (at + 400) * TICK))
-    assert any("a condition holds for 0 of pairs" in change.reason for change in detector.run.planning.log)
+    stream = Stretches(rows, program_of(CHANGING, optimizer="reorder"), Drift(batches=1, gain=0.0))
+    for at in range(400, 3600, 400):
+        stream.until(at, kept=40)
+    assert any("a condition holds for 0 of pairs" in change.reason for change in stream.planning.log)
 
 
 def test_steady_rates_keep_the_plan() -> None:
     dice = random.Random(3)
     rows = [{"time": at, "type": dice.choice("ABCD"), "x": dice.randrange(100)} for at in range(2000)]
-    detector = detector_of(CHANGING, Drift(), optimizer="multitree", budget=0.2)
-    for at in range(0, 2000, 500):
-        list(detector.advance(between(rows, at, at + 500), (at + 500) * TICK))
-    assert detector.run.planning.log == []
+    stream = Stretches(rows, program_of(CHANGING, optimizer="multitree", budget=0.2), Drift())
+    for at in range(500, 2500, 500):
+        stream.until(at, kept=40)
+    assert stream.planning.log == []
 
 
 def test_a_pattern_that_comes_reads_what_others_find() -> None:
-    rows = swapped(400)
-    detector = detector_of(Workload(CHANGING.queries[:1]), optimizer="multitree", budget=0.2)
-    list(detector.advance(between(rows, 0, 200), 200 * TICK))
-    chosen = detector.run.planning.chosen
-    assert chosen is not None
-    (before,) = chosen.trees.items()
-    program = program_of(replace(CHANGING, text=None), optimizer="multitree")
-    detector.change(program, program.detect[0])
-    after = detector.run.planning.chosen
-    assert after is not None
-    assert after.trees[before[0]] == before[1]
-    assert len(after.trees) == 2
-    assert "1 patterns have become 2" in detector.run.planning.log[-1].reason
+    one = Workload(CHANGING.queries[:1])
+    stream = Stretches(swapped(400), program_of(one, optimizer="multitree", budget=0.2))
+    stream.until(200)
+    before = stream.planning.chosen
+    program = program_of(CHANGING, optimizer="multitree")
+    after = stream.planning.for_queries(program.detect[0], program.options)
+    assert before is not None
+    assert after.chosen is not None
+    assert len(after.chosen.trees) == 2
+    assert dict(before.trees).items() <= dict(after.chosen.trees).items()
+    assert after.log[-1].reason == "1 patterns have become 2"

@@ -9,14 +9,15 @@ from motet.engine import Program
 from motet.engine.detect.known import rates_from, test_text
 from motet.engine.detect.program import DetectBranch
 from motet.engine.observed import Observed
-from motet.explain.estimates import THIS, compared, expected_instances
+from motet.explain.motto import describe_motto, motto_lines
 from motet.explain.reads import describe_reads, reads_lines
 from motet.explain.words import count, number
 from motet.language.printer import expression_text, pattern_text, window_text
 from motet.model.expression import Expression
-from motet.optimizer.detect import plan_trees
+from motet.optimizer.detect import alternatives, plan_trees
 from motet.optimizer.detect.choices import ChosenTrees
-from motet.plan.detect.build import Builder, PlannedQuery, trees_wanted
+from motet.optimizer.detect.motto import motto
+from motet.plan.detect.build import PlannedQuery, plan_queries, trees_wanted
 from motet.plan.detect.nodes import (
     FilterNode,
     Gap,
@@ -30,6 +31,7 @@ from motet.plan.detect.nodes import (
     in_order,
     inputs,
 )
+from motet.plan.detect.work import Work, expected_work, roots_of, total_cost
 from motet.statistics.model import Statistics
 from motet.statistics.symbols import symbol_text
 
@@ -37,39 +39,37 @@ from motet.statistics.symbols import symbol_text
 def describe_detect(
     branch: DetectBranch, program: Program, counts: Mapping[str, int] | None, ran: Observed | None = None
 ) -> dict[str, Any]:
-    """The graph of joins of a branch as it would be planned for so many events of each type, and for how often
-    conditions hold where statistics say so; or as it was run.
+    """The graph of joins of a branch: as it was run, as it was planned for statistics, or as it would be for so many
+    events of each type.
     """
-    if ran is not None and ran.rates is not None:
-        rates, planned, chosen = ran.rates, list(ran.planned), ran.chosen
+    if ran is not None and ran.chosen is not None:
+        chosen, planned = ran.chosen, list(ran.planned)
     else:
         chosen, planned = planned_detect(branch, program, counts)
-        rates = chosen.rates
-    # How far apart events are is known from statistics; without, the number of instances is anyone's guess.
-    counted = program.options.statistics is not None or ran is not None
-    estimates = expected_instances(planned, rates) if counted and rates.counts else {}
     nodes = in_order(reading.root for each in planned for reading in each.readings)
     number = {node: at for at, node in enumerate(nodes, 1)}
     serves = _serves(planned)
+    # Without rates all symbols would be as frequent: what that comes to is no estimate.
+    work = expected_work(roots_of(planned), chosen.rates) if chosen.rates.counts else {}
     return {
         **describe_reads(branch, counts),
         "halo_us": branch.halo,
         "combined": branch.needs_combine,
-        "planned_by": None if chosen is None else chosen.method,
-        "considered": {} if chosen is None else {name: _rounded(cost) for name, cost in chosen.considered.items()},
+        "plan": chosen.method,
+        **(_estimates(chosen, work) if work else {}),
+        **({} if chosen.report is None else {"motto": _motto(chosen.report, chosen, branch, program)}),
         "nodes": [
             {
                 "node": number[node],
                 **describe_node(node),
                 "reads": [number[each] for each in inputs(node)],
                 "queries": serves[node],
-                **({"estimate": round(estimates[node], 2)} if node in estimates else {}),
+                **(_work(work[node]) if node in work else {}),
                 **({} if ran is None else {"actual": ran.made[node]}),
             }
             for node in nodes
         ],
         "queries": [describe_query(each, number) for each in planned],
-        **({"plan": THIS, "estimates": compared(planned, rates)} if estimates else {}),
     }
 
 
@@ -79,11 +79,31 @@ def planned_detect(
     """The trees of a branch and its nodes."""
     chosen = branch.trees
     if chosen is None:
-        known = program.options.statistics or (None if counts is None else Statistics(counts))
+        known = None if counts is None else Statistics(counts)
         options, wanted = program.options, trees_wanted(branch.queries)
         chosen = plan_trees(wanted, options.optimizer, rates_from(known, branch), options.budget)
-    builder = Builder(chosen)
-    return chosen, [builder.plan(query) for query in branch.queries]
+    return chosen, plan_queries(branch.queries, chosen)
+
+
+def _motto(plan: motto.MottoPlan, chosen: ChosenTrees, branch: DetectBranch, program: Program) -> dict[str, Any]:
+    """The plan graph that was searched, and what other plans by it would cost."""
+    options = motto.MottoOptions(plan.variant, program.options.budget)
+    return describe_motto(plan, branch.queries, motto.alternatives(list(chosen.trees), chosen.rates, options))
+
+
+def _estimates(chosen: ChosenTrees, work: Mapping[Node, Work]) -> dict[str, Any]:
+    """What the plan costs in microseconds, and what others would."""
+    others = alternatives(list(chosen.trees), chosen.rates) | dict(chosen.considered)
+    estimates = {name: _rounded(cost / 1000) for name, cost in others.items()}
+    return {"cost": _rounded(total_cost(work) / 1000), "estimates": estimates}
+
+
+def _work(work: Work) -> dict[str, float]:
+    return {
+        "estimate": _rounded(work.instances),
+        "pairs": _rounded(work.pairs),
+        "cost_us": _rounded(work.cost / 1000),
+    }
 
 
 def _rounded(cost: float) -> float:
@@ -183,25 +203,28 @@ def detect_lines(name: str, branch: dict[str, Any], rows: int | None) -> Iterato
     yield from reads_lines(branch, rows)
     shared = sum(len(node["queries"]) > 1 and node["kind"] != "leaf" for node in branch["nodes"])
     yield f"  {count(len(branch['nodes']), 'node')}, {shared} beyond leaves shared among queries"
-    if branch["planned_by"]:
-        yield f"  {plan_words(branch['planned_by'], branch['considered'])}"
+    if "cost" in branch:
+        yield f"  {plan_words(branch)}"
+    if "motto" in branch:
+        yield from motto_lines(branch["motto"])
     for node in branch["nodes"]:
         yield from node_lines(node)
     for query in branch["queries"]:
         yield from query_lines(query)
 
 
-def plan_words(method: str, considered: Mapping[str, float]) -> str:
+def plan_words(branch: dict[str, Any]) -> str:
     """What the plan costs, and what others would."""
-    others = [f"{name} {number(cost)}" for name, cost in considered.items() if name != method]
+    others = [f"{name} {number(cost)}" for name, cost in branch["estimates"].items() if name != branch["plan"]]
     against = f"; others would: {', '.join(others)}" if others else ""
-    return f"joins planned by {method}, at an estimated cost of {number(considered[method])}{against}"
+    return f"planned by {branch['plan']}, estimated cost {number(branch['cost'])}{against}"
 
 
 def node_lines(node: dict[str, Any]) -> Iterator[str]:
     reads = f" of {' and '.join(map(str, node['reads']))}" if node["reads"] else ""
     serves = f"  [{', '.join(node['queries'])}]" if len(node["queries"]) > 1 else ""
-    cost = f" ~ {number(node['estimate'])}" if "estimate" in node else ""
+    looked = f" of {number(node['pairs'])} pairs" if node.get("pairs") else ""
+    cost = f" ~ {number(node['estimate'])}{looked}" if "estimate" in node else ""
     yield f"    node {node['node']}: {node['kind']}{reads}: {node['finds']}{cost}{serves}"
     tested = [*node.get("order", ()), *node.get("tests", ()), *node.get("absent", ())]
     if tested:
@@ -226,8 +249,9 @@ def detect_mermaid(program: Program, counts: Mapping[str, int] | None = None) ->
         shared = []
         for node in plan["nodes"]:
             name = f"b{at}n{node['node']}"
-            lines = [node["finds"], *node.get("tests", ()), *node.get("absent", ())]
-            lines += [f"~ {number(node['estimate'])}"] if "estimate" in node else []
+            tested = [*node.get("tests", ()), *node.get("absent", ())]
+            estimate = [f"{number(node['estimate'])} instances"] if "estimate" in node else []
+            lines = [node["finds"], *tested, *estimate]
             yield f'    {name}["{"<br/>".join(map(_escaped, lines))}"]'
             if node["reads"]:
                 yield f"    {' & '.join(f'b{at}n{each}' for each in node['reads'])} --> {name}"

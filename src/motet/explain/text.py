@@ -10,8 +10,9 @@ from motet.engine import Program
 from motet.errors import MotetError
 from motet.explain.actual import Analysis, actual_lines
 from motet.explain.describe import describe
-from motet.explain.detect import detect_lines, detect_mermaid
+from motet.explain.detect import describe_detect, detect_lines, detect_mermaid
 from motet.explain.gloria import gloria_mermaid
+from motet.explain.motto import motto_mermaid
 from motet.explain.reads import reads_lines
 from motet.explain.sharing import sharing_lines, sharon_mermaid
 from motet.explain.words import count, number
@@ -21,7 +22,12 @@ from motet.optimizer.aggregate.gloria.report import GloriaReport
 from motet.optimizer.aggregate.report import SharonReport
 
 # What the plans of a branch share.
-PLANS = {"all": "all that is equal computed once", "prefix": "equal prefixes once", "none": "every query alone"}
+PLANS = {
+    "all": "all that is equal computed once",
+    "prefix": "equal prefixes once",
+    "windows": "only queries of one window together",
+    "none": "every query alone",
+}
 
 
 def plan_json(program: Program, counts: Mapping[str, int] | None = None, analysis: Analysis | None = None) -> str:
@@ -42,6 +48,9 @@ def plan_mermaid(program: Program, counts: Mapping[str, int] | None = None) -> s
             return sharon_mermaid(report, names)
         case GloriaReport() as report:
             return gloria_mermaid(report, names)
+    plans = [describe_detect(branch, program, counts).get("motto") for branch in program.detect]
+    if any(plans):
+        return motto_mermaid([plan for plan in plans if plan is not None])
     if program.detect:
         classes = "    classDef shared fill:#2f6f4f,color:#fff"
         return "\n".join(["flowchart BT", *detect_mermaid(program, counts), classes])

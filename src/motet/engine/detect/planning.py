@@ -15,9 +15,10 @@ from motet.engine.detect.program import DetectBranch
 from motet.engine.encode import Encoded
 from motet.engine.program import Options
 from motet.optimizer.detect import BLIND, plan_trees
-from motet.optimizer.detect.choices import ChosenTrees, cost_of_plan, extended
-from motet.plan.detect.build import Builder, Parts, PlannedQuery, trees_wanted
+from motet.optimizer.detect.choices import ChosenTrees, extended
+from motet.plan.detect.build import Parts, PlannedQuery, plan_queries, trees_wanted
 from motet.plan.detect.cost import Rates
+from motet.plan.detect.work import cost_of
 from motet.statistics.symbols import symbol_text
 
 # How many pairs the share of a condition is estimated from, and how many standard deviations count as a change of it.
@@ -60,11 +61,11 @@ class Planning:
     drift: Drift | None = None
     log: list[PlanChange] = field(default_factory=list)
     chosen: ChosenTrees | None = None
-    rates: Rates | None = None
     batches: int = 0
 
     def __post_init__(self) -> None:
         self._planned: list[PlannedQuery] | None = None
+        self._rates: Rates | None = None
 
     @cached_property
     def _wanted(self) -> list[Parts]:
@@ -82,26 +83,22 @@ class Planning:
 
     def take(self, chosen: ChosenTrees, rates: Rates | None) -> None:
         """Go on with other trees, chosen for these rates."""
-        self.chosen, self.rates = chosen, rates
-        builder = Builder(chosen)
-        self._planned = [builder.plan(query) for query in self.branch.queries]
+        self.chosen, self._rates = chosen, rates
+        self._planned = plan_queries(self.branch.queries, chosen)
 
-    def for_queries(self, branch: DetectBranch) -> Planning:
-        """The plan for a branch whose queries are others: those that stay keep their trees, and those that come read
-        what these find where that is cheapest. Other optimizers than multitree plan anew.
+    def for_queries(self, branch: DetectBranch, options: Options) -> Planning:
+        """The plan for a branch whose queries are others. By multitree those that stay keep their trees, and those that
+        come read what these find where that is cheapest; else, or where it was planned ahead, all is planned anew.
         """
-        changed = Planning(branch, self.options, self.drift, self.log, batches=self.batches)
-        if self.chosen is not None and self.rates is not None:
-            wanted = changed._wanted
-            before = len(self._wanted)
-            if self.chosen.method == "multitree":
-                found = extended(self.chosen, wanted, self.rates)
-            else:
-                found = plan_trees(wanted, self.options.optimizer, self.rates, self.options.budget)
-            cost = found.considered[found.method]
-            reason = f"{before} patterns have become {len(wanted)}"
-            self.log.append(PlanChange(self.batches, reason, self.chosen.considered[self.chosen.method], cost, True))
-            changed.take(found, self.rates)
+        changed = Planning(branch, options, self.drift, self.log, batches=self.batches)
+        chosen, rates = self.chosen, self._rates
+        if chosen is None or rates is None or branch.trees is not None or chosen.method != "multitree":
+            return changed
+        found = extended(chosen, changed._wanted, rates)
+        reason = f"{len(self._wanted)} patterns have become {len(changed._wanted)}"
+        before, after = chosen.considered[chosen.method], found.considered[found.method]
+        self.log.append(PlanChange(self.batches, reason, before, after, taken=True))
+        changed.take(found, rates)
         return changed
 
     def _begin(self, encoded: Encoded) -> None:
@@ -113,7 +110,7 @@ class Planning:
             self.take(plan_trees(self._wanted, self.options.optimizer, rates, self.options.budget), rates)
 
     def _watch(self, encoded: Encoded, drift: Drift) -> None:
-        known = self.rates or Rates()
+        known = self._rates or Rates()
         reason = next(changed_rates(known, counted(encoded), drift), None)
         if reason is None and self.batches % drift.batches:
             return
@@ -127,13 +124,13 @@ class Planning:
         assert self.chosen is not None
         seconds = min(drift.seconds, self.options.budget)
         found = plan_trees(self._wanted, self.options.optimizer, rates, seconds)
-        before, after = cost_of_plan(self.chosen.trees, rates), found.considered[found.method]
+        before, after = cost_of(self.chosen.trees, rates), found.considered[found.method]
         taken = after < before * (1 - drift.gain)
         self.log.append(PlanChange(self.batches, reason, before, after, taken))
         if taken:
             self.take(found, rates)
         else:
-            self.rates = rates
+            self._rates = rates
 
 
 def changed_rates(known: Rates, now: Rates, drift: Drift) -> Iterator[str]:

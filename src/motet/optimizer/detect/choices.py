@@ -6,38 +6,30 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-from motet.optimizer.detect.multitree.common import Pattern, Vocabulary
+from motet.optimizer.detect.motto.motto import MottoPlan
 from motet.optimizer.detect.multitree.placing import placed
-from motet.optimizer.detect.multitree.plans import MultiPlan, Priced
-from motet.plan.detect.build import Apart, ChooseTree, JoinTree, Parts, PlanTree, PlanTrees, pattern_order
+from motet.plan.detect.build import ChooseTree, JoinTree, Parts, PlanTree, PlanTrees, pattern_order
 from motet.plan.detect.cost import Rates
+from motet.plan.detect.work import cost_of
 
 
 @dataclass(frozen=True)
 class ChosenTrees:
     """Trees that were chosen for what had to be planned; what was not foreseen is joined in the order of its pattern.
 
-    `method` chose them for certain `rates`; `considered` are the costs of all that were compared, by name.
+    `method` chose them for certain `rates`; `considered` are the costs of all that were compared, by name, and `report`
+    the graph that was searched, where one was.
     """
 
     trees: Mapping[Parts, PlanTree]
     method: str
     considered: Mapping[str, float] = field(default_factory=dict)
     rates: Rates = field(default_factory=Rates)
+    report: MottoPlan | None = None
 
     def __call__(self, parts: Parts) -> PlanTree:
         found = self.trees.get(parts)
         return pattern_order(parts) if found is None else found
-
-
-@runtime_checkable
-class Costed(Protocol):
-    """A choice of trees that knows what they cost together."""
-
-    cost: float
-
-    def __call__(self, parts: Parts) -> PlanTree:
-        """The tree of some parts."""
 
 
 @runtime_checkable
@@ -56,41 +48,22 @@ def chosen_trees(wanted: Sequence[Parts], choose: ChooseTree, method: str, rates
     if isinstance(choose, ChosenTrees) and choose.considered:
         return choose
     trees = {parts: choose(parts) for parts in wanted}
-    cost = choose.cost if isinstance(choose, Costed) else cost_of_plan(trees, rates)
-    return ChosenTrees(trees, method, {method: cost}, rates)
-
-
-def cost_of_plan(trees: Mapping[Parts, PlanTree], rates: Rates) -> float:
-    """What trees of joins cost, together or apart."""
-    if any(isinstance(tree, Apart) for tree in trees.values()):
-        return sum(cost_of({parts: _plain(tree)}, rates) for parts, tree in trees.items())
-    return cost_of({parts: _plain(tree) for parts, tree in trees.items()}, rates)
+    report = choose if isinstance(choose, MottoPlan) else None
+    return ChosenTrees(trees, method, {method: cost_of(trees, rates)}, rates, report)
 
 
 def extended(chosen: ChosenTrees, wanted: Sequence[Parts], rates: Rates) -> ChosenTrees:
     """Trees of joins for other patterns: those that stay keep theirs, and others come to them."""
-    known = {parts: _plain(chosen.trees[parts]) for parts in wanted if parts in chosen.trees}
+    known = {parts: as_joins(chosen.trees[parts]) for parts in wanted if parts in chosen.trees}
     trees = placed(wanted, known, rates)
     return ChosenTrees(trees, chosen.method, {chosen.method: cost_of(trees, rates)}, rates)
 
 
-def _plain(tree: PlanTree) -> JoinTree:
-    """A tree of joins alone, whoever it is built for."""
+def as_joins(tree: PlanTree) -> JoinTree:
+    """A tree that is of joins alone."""
     match tree:
         case int():
             return tree
-        case Apart(inner, _):
-            return _plain(inner)
         case (left, right):
-            return _plain(left), _plain(right)
+            return as_joins(left), as_joins(right)
     raise TypeError(f"{type(tree).__name__} is no join")
-
-
-def cost_of(trees: Mapping[Parts, JoinTree], rates: Rates, costs: str = "calibrated") -> float:
-    """What trees cost together, equal subtrees once."""
-    vocabulary = Vocabulary()
-    patterns = dict(enumerate(Pattern(parts, vocabulary) for parts in trees))
-    plan = MultiPlan(Priced(rates, costs), patterns)
-    for number, tree in enumerate(trees.values()):
-        plan.put(number, tree)
-    return plan.exact_cost()

@@ -10,11 +10,11 @@ from motet.optimizer.detect.motto.motto import MottoOptions, MottoPlan, optimize
 from motet.optimizer.detect.multitree.search import Search, search
 from motet.plan.detect.build import Parts, PlanTrees
 from motet.plan.detect.cost import Rates
+from motet.plan.detect.work import cost_of
 
 # Seconds that a comparison of planners gives each that searches: at most so many, and no more than a run by the best
-# plan without search may take, at so many instances and pairs a second.
+# plan without search may take.
 GLANCE = 1.0
-WORK_PER_SECOND = 1e8
 LEAST = 0.01  # less time is not worth a search
 
 
@@ -28,7 +28,7 @@ class Multitree:
 
     def __call__(self, wanted: Sequence[Parts]) -> ChosenTrees:
         found = search(wanted, self.rates, self.how)
-        return ChosenTrees(found.trees, self.name, {self.name: found.cost}, self.rates)
+        return ChosenTrees(found.trees, self.name, {self.name: cost_of(found.trees, self.rates)}, self.rates)
 
     def within(self, seconds: float) -> Multitree:
         return replace(self, how=replace(self.how, seconds=seconds))
@@ -59,7 +59,7 @@ class Cheapest:
     def __call__(self, wanted: Sequence[Parts]) -> ChosenTrees:
         made = {name: plan(self.rates) for name, plan in self.planners.items()}
         found = [self._chosen(wanted, name, plan) for name, plan in made.items() if not isinstance(plan, Searching)]
-        seconds = min(self.seconds, min(map(_cost, found), default=float("inf")) / WORK_PER_SECOND)
+        seconds = min(self.seconds, min(map(_cost, found), default=float("inf")) * 1e-9)
         if seconds >= LEAST:
             searching = {name: plan for name, plan in made.items() if isinstance(plan, Searching)}
             found += [self._chosen(wanted, name, plan.within(seconds)) for name, plan in searching.items()]

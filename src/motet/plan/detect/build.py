@@ -104,9 +104,9 @@ class PlannedQuery:
     readings: tuple[PlannedReading, ...]
 
 
-def plan_queries(queries: Sequence[DetectQuery], plan_trees: PlanTrees) -> list[PlannedQuery]:
-    """The nodes of some queries, by trees that are planned for all of them at once."""
-    builder = Builder(plan_trees(trees_wanted(queries)))
+def plan_queries(queries: Sequence[DetectQuery], choose: ChooseTree) -> list[PlannedQuery]:
+    """The nodes of some queries, equal ones once."""
+    builder = Builder(choose)
     return [builder.plan(query) for query in queries]
 
 
@@ -145,6 +145,10 @@ class Builder:
     def plan(self, query: DetectQuery) -> PlannedQuery:
         """The nodes for one query."""
         return PlannedQuery(query, tuple(self._reading(reading, query) for reading in query.readings))
+
+    def build(self, parts: Parts) -> Node:
+        """The node that finds some parts."""
+        return self._built(self.choose(parts), parts)[0]
 
     def _once(self, node: N) -> N:
         found = self.nodes.setdefault(node, node)
