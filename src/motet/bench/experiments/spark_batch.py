@@ -55,7 +55,7 @@ EXPERIMENTS = (
         OURS,
         "",
         "Spark batch, local[2], 100 queries, 10,000 keys or one, from parquet, against identity pipelines",
-        60,
+        45,
         against_identity,
         needs=("pyspark",),
     ),
