@@ -46,7 +46,7 @@ suite: $(WARM)
 
 # A link that leads nowhere is an error. Pages load nothing from elsewhere.
 docs: $(READY) ## build the documentation into build/site
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: $(WARM) ## every experiment at its quick size (about ten minutes); results in bench-results
 	$(BIN)/motet bench all --json bench-results
