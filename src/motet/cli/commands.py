@@ -198,6 +198,8 @@ def run(file: Path, events: Path, settings: api.Settings, engine: Engine, master
         results = len(outcome.table)
     for note in notes(outcome, results, meter.seconds):
         say(note)
+    if not results and outcome.rows:
+        say(f"no query matched: motet explain-match {file} --events {events} says why")
 
 
 def write_as_found(
