@@ -42,7 +42,7 @@ def result() -> Result:
     row = {"queries": 20, "none": {"median": 2.0, "low": 1.9, "high": 2.2}, "way": "a|b", "left": None}
     stated = [{"what": "gain", "paper": "5 times", "ours": "3 times"}, {"what": "power", "paper": "", "ours": "1.02"}]
     when = "2026-01-02T00:00:00"
-    return Result("some", "Paper", "3", "speed", "quick", 3, [row], stated, ["A note."], 12.3, 200.0, when, {})
+    return Result("some", "Paper", "3", "speed", "quick", 3, [row], stated, ["A note."], 12.3, 9.8, 200.0, when, {})
 
 
 def test_a_page_takes_results_where_it_has_places_for_them(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ class Result:
     stated: list[dict[str, str]]
     notes: list[str]
     seconds: float
+    cpu_seconds: float
     peak_mb: float
     date: str
     machine: dict[str, Any]
@@ -64,6 +65,7 @@ def run(experiment: Experiment, setting: Setting) -> Result:
         [{"what": one.what, "paper": one.paper, "ours": one.ours(rows)} for one in experiment.stated],
         list(experiment.notes),
         time.perf_counter() - began,
+        answer["cpu"],
         answer["peak"] / 2**20,
         dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         machine(),
@@ -73,8 +75,12 @@ def run(experiment: Experiment, setting: Setting) -> Result:
 def in_child(name: str, setting: Setting) -> dict[str, Any]:
     """What the process of an experiment does and answers."""
     rows = known()[name].run(setting)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    return {"rows": [{column: plain(value) for column, value in row.items()} for row in rows], "own_peak": peak}
+    own = resource.getrusage(resource.RUSAGE_SELF)
+    return {
+        "rows": [{column: plain(value) for column, value in row.items()} for row in rows],
+        "own_peak": own.ru_maxrss * (1 if sys.platform == "darwin" else 1024),
+        "cpu": own.ru_utime + own.ru_stime,
+    }
 
 
 def plain(value: Any) -> Any:

@@ -53,7 +53,9 @@ def title_of(result: Result | Experiment) -> str:
 
 def place(result: Result | Experiment) -> str:
     """Where an experiment is from."""
-    return f"{result.paper}, figure {result.figure}" if result.figure else result.paper
+    if not result.figure:
+        return result.paper
+    return f"{result.paper}, {'figure ' if result.figure[0].isdigit() else ''}{result.figure}"
 
 
 def columns_of(rows: Sequence[dict[str, Any]]) -> list[str]:

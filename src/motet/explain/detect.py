@@ -102,7 +102,7 @@ def _work(work: Work) -> dict[str, float]:
     return {
         "estimate": _rounded(work.instances),
         "pairs": _rounded(work.pairs),
-        "cost": _rounded(work.cost / 1000),
+        "cost_us": _rounded(work.cost / 1000),
     }
 
 

@@ -15,7 +15,7 @@ from motet.engine.detect.code import tests_table
 from motet.engine.detect.quota import Quota
 from motet.engine.detect.tables import NodeTests, by_equal_values, filter_table, join_table, line_table
 from motet.engine.encode import Encoded, Ints
-from motet.errors import RunError
+from motet.errors import DataError
 from motet.kernels.expand import ends_for, fitting
 from motet.kernels.instances import Absences, Bundles, Instances, Tests
 from motet.kernels.join import FOREVER, JoinTable, flatten, join, room_for
@@ -226,7 +226,6 @@ class Runner:
         rows = np.flatnonzero(kept)
         if not self.budget.admits(8 * (len(node.items) + 4) * len(rows), node):
             rows = rows[:0]
-        self.made[node] += len(rows)
         offsets = np.searchsorted(rows, found.offsets).astype(np.int64)
         columns = np.ascontiguousarray(found.columns[:, rows])
         return Instances(columns, found.first[rows], found.last[rows], found.end[rows], offsets)
@@ -239,7 +238,6 @@ class Runner:
             columns = np.empty((width, len(block.first)), np.int64)
             columns[block.position, np.arange(len(block.event)) // width] = block.event
             rows = np.flatnonzero(block.first >= self.oldest[node][block.end])
-            self.made[node] += len(rows)
             blocks.append((columns[:, rows], block.first[rows], block.last[rows], block.end[rows], block.key[rows]))
             if not self.budget.admits(8 * (width + 4) * len(rows), node):
                 break
@@ -392,7 +390,7 @@ class Runner:
 
     def _check(self) -> None:
         if self.stack.status[0] == OVERFLOW:
-            raise RunError(
+            raise DataError(
                 "a whole number in a condition between two events does not fit in 64 bits "
                 "(multiplied by 1.0 it is computed as a floating number)"
             )

@@ -331,7 +331,7 @@ function queryDetails(at) {
   const home = data.graphs.find((each) => each.key === query.graph);
   const name = home.views.all ? "all" : "summary";
   const road = home.views[name].nodes.map((node, n) => [node, n]).filter(([node]) => node.queries.includes(at) && node.kind !== "start");
-  road.sort(([one], [other]) => one.x - other.x || one.y - other.y);
+  inOrder(road, home.views[name].edges, at);
   const company = new Map();
   for (const [node] of road) if (node.kind !== "leaf") for (const other of node.queries) if (other !== at) company.set(other, (company.get(other) || 0) + 1);
   const most = [...company].sort((one, other) => other[1] - one[1]).slice(0, 10);
@@ -348,6 +348,18 @@ function queryDetails(at) {
       }, node.queries.length > 1)))),
     make("section", {}, make("h3", {}, most.length ? "Shares most with" : "Shares nothing here"), make("ul", { class: "chips" }, ...most.map(([other, times]) => queryChip(other, plural(times, "node"))))),
   ].filter(Boolean);
+}
+
+// Sorts the nodes of a query as its steps follow each other; what a circle leaves open, from left to right.
+function inOrder(road, edges, query) {
+  const steps = edges.filter((edge) => edge.queries.includes(query) && edge.source !== edge.target && edge.kind === "step");
+  const depth = new Map(road.map(([, n]) => [n, 0]));
+  for (let round = 0; round < road.length; round += 1) {
+    for (const { source, target } of steps) {
+      if (depth.has(source) && depth.has(target) && depth.get(target) <= depth.get(source) && depth.get(source) < road.length) depth.set(target, depth.get(source) + 1);
+    }
+  }
+  road.sort(([one, a], [other, b]) => depth.get(a) - depth.get(b) || one.x - other.x || one.y - other.y);
 }
 
 function nodeDetails(node) {
