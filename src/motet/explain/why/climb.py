@@ -11,21 +11,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from motet.engine.encode import key_codes, read_column
 from motet.engine.expressions import holds
 from motet.engine.local import LocalRun
 from motet.engine.program import Options, compile_workload
 from motet.engine.schema import EventSchema
-from motet.explain.why.ladder import Ladder, Position, Rung, beginnings, ladder, needs_met
+from motet.explain.why.ladder import Ladder, Mask, Position, Rung, beginnings, ladder, needs_met
 from motet.explain.why.report import Explanation, Step
 from motet.model.expression import Attribute, Expression, attributes
 from motet.model.pattern import events
 from motet.model.query import Aggregate, AllVariables, EventDefinition, Query, Variable, Workload
 from motet.model.window import TimeWindow
-
-Mask = NDArray[np.bool_]
 
 # Matches of one rung that are counted; beyond, there are "at least" so many.
 MOST_COUNTED = 10_000
@@ -129,9 +126,10 @@ class _Climb:
     ) -> Step:
         """Narrows what one position could bind."""
         could[position.variable] = could[position.variable] & passing()
-        sizes = {name: int(mask.sum()) for name, mask in could.items()}
-        met = needs_met(self.ladder.order.query.pattern, sizes)
-        return Step(kind, words, sizes[position.variable], "events", met, position=position.shown)
+        left = int(could[position.variable].sum())
+        any_left = {name: np.array([mask.any()]) for name, mask in could.items()}
+        met = bool(needs_met(self.ladder.order.query.pattern, any_left)[0])
+        return Step(kind, words, left, "events", met, position=position.shown)
 
     def _keys(self, words: str, could: Mapping[str, Mask]) -> Step:
         """Of how many keys there are events for the whole pattern."""
@@ -140,9 +138,8 @@ class _Climb:
         for name in self.query.partition:
             known &= read_column(inside, name).is_valid().to_numpy(zero_copy_only=False)
         codes, _, size = key_codes(inside.filter(pa.array(known)), self.query.partition)
-        counts = {name: np.bincount(codes[mask[known]], minlength=size) for name, mask in could.items()}
-        pattern = self.ladder.order.query.pattern
-        met = sum(needs_met(pattern, {name: int(count[at]) for name, count in counts.items()}) for at in range(size))
+        have = {name: np.bincount(codes[mask[known]], minlength=size) > 0 for name, mask in could.items()}
+        met = int(needs_met(self.ladder.order.query.pattern, have).sum())
         return Step("key", words, met, "keys", met > 0)
 
     def usable(self) -> Mask:
