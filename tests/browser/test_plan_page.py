@@ -225,3 +225,14 @@ def test_a_run_is_shown_beside_what_was_expected(browser: Any, tmp_path: Path) -
     heads = [each.text for each in browser.find_elements(By.CSS_SELECTOR, "#below h2")]
     assert {"Events: expected and found", "Instances: expected and found", "Time"} <= set(heads)
     assert "results" in buttons(browser, "pairs").text
+
+
+def test_a_notebook_has_it_in_a_frame(browser: Any, tmp_path: Path) -> None:
+    file = tmp_path / "cell.html"
+    file.write_text(f"<!doctype html><title>cell</title>{motet.plan(FIVE, SCHEMA)._repr_html_()}")
+    browser.get(file.as_uri())
+    browser.switch_to.frame(browser.find_element(By.TAG_NAME, "iframe"))
+    buttons(browser, "two").click()
+    assert browser.find_elements(By.CSS_SELECTOR, ".node.lit")
+    browser.find_element(By.ID, "theme").click()  # what it cannot remember here it does without
+    browser.switch_to.default_content()
