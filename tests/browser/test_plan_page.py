@@ -62,6 +62,8 @@ def test_a_query_lights_its_road(browser: Any, five: str, tmp_path: Path) -> Non
     lit = browser.find_elements(By.CSS_SELECTOR, ".node.lit")
     assert {each.get_attribute("aria-label").split(",")[0] for each in lit} == {"start", "A", "B"}
     assert len(browser.find_elements(By.CSS_SELECTOR, ".node:not(.lit)")) >= 2
+    said = browser.find_element(By.ID, "said").get_attribute("textContent")
+    assert said == "two: 3 nodes of its road are lit"
     details = browser.find_element(By.ID, "details").text
     assert "PATTERN SEQ(A, B)" in details
     assert "Two <b>steps</b> & more." in details  # as text, not as markup

@@ -33,7 +33,10 @@ def births(session: SparkSession, checkpoint: str, program: Program, watermark: 
     last = _last_record(session, checkpoint)
     reached = _reached(session, checkpoint)
     if last is not None and last.buckets != buckets:
-        raise RunError(f"the checkpoint was made with {last.buckets} buckets, which cannot change to {buckets}")
+        raise RunError(
+            f"the checkpoint was made with {last.buckets} buckets, which cannot change to {buckets}: "
+            f"start with --buckets {last.buckets}, or with a new checkpoint"
+        )
     joins = None if reached is None else reached + _delay(session, watermark) + 1000
     known = {} if last is None else last.queries
     prints = program.fingerprints

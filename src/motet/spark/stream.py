@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from pyspark.sql import types as st
 from motet.engine import EventSchema, Options, Program, compile_workload, finish, merge
 from motet.errors import DataError
 from motet.model.query import Workload
+from motet.plan.sharing import Sharing
 from motet.spark.batch import count_of_overflows
 from motet.spark.history import births
 from motet.spark.packing import PACKED, Route, from_blob, pack_task
@@ -28,6 +30,8 @@ MODES = ("append", "update")
 METRICS = "motet"
 ROWS_METRICS = "motet_rows"
 RESULT_METRICS = "motet_results"
+ROWS_OF = "rows of "  # and a type
+MOST_TYPES = 200
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -45,6 +49,7 @@ def run(
     buckets: int = BUCKETS,
     keep_late: bool = False,
     checkpoint: str | None = None,
+    sharing: Sharing | None = None,
 ) -> DataFrame:
     """Run a workload over a streaming DataFrame, classic or Connect: a streaming DataFrame of results.
 
@@ -52,15 +57,18 @@ def run(
     result once, when it is final; 'update' also gives early values of windows that are still open. `buckets` is into
     how many parts the state is cut; it must stay the same for a checkpoint. With `keep_late` the results have a column
     `late` more: a row that came too late is there as JSON, and all else is null. `checkpoint` is where the query will
-    keep its checkpoint: needed for queries to be added to a checkpoint that already exists.
+    keep its checkpoint: needed for queries to be added to a checkpoint that already exists. `sharing` is the plan to
+    run by, in place of the one that the options ask for.
     """
     if not df.isStreaming:
-        raise DataError("the DataFrame is not a stream")
+        raise DataError("the DataFrame is not a stream: make it with spark.readStream, or give it to motet.run")
     if watermark is None:
         raise DataError("a stream needs a watermark: how long rows may be late, such as watermark='10 minutes'")
     if mode not in MODES:
         raise DataError(f"mode is {mode!r}: use one of {', '.join(MODES)}")
-    program = program_of(df, workload, time=time, type=type, time_unit=time_unit, options=options, mode=mode)
+    program = program_of(
+        df, workload, time=time, type=type, time_unit=time_unit, options=options, mode=mode, sharing=sharing
+    )
     _use_rocksdb(df)
     packed = packed_rows(df, program, watermark, buckets=buckets, keep_late=keep_late)
     since = births(df.sparkSession, checkpoint, program, watermark, buckets) if checkpoint else {}
@@ -87,11 +95,11 @@ def program_of(
     time_unit: str = "s",
     options: Options | None = None,
     mode: str = "append",
+    sharing: Sharing | None = None,
 ) -> Program:
     """A workload compiled for a streaming DataFrame."""
     schema = EventSchema(arrow_schema(as_events(df, time, type)), time, type, time_unit)
-    asked = options or Options()
-    return compile_workload(workload, schema, Options(counts=asked.counts, live=mode))
+    return compile_workload(workload, schema, replace(options or Options(), live=mode), sharing=sharing)
 
 
 def packed_rows(
@@ -149,8 +157,15 @@ def _stamped(events: DataFrame, program: Program, columns: Sequence[str], waterm
     kind = sf.col(f"c{list(columns).index(schema.type)}")
     rows = events.select(*named, *spread, moment).withWatermark("at", watermark)
     missing = sf.col("at").isNull() | kind.isNull()
-    counted = rows.observe(ROWS_METRICS, sf.count_if(missing).alias("set_aside"), sf.max("at").alias("newest"))
+    types = [sf.count_if(kind == sf.lit(name)).alias(f"{ROWS_OF}{name}") for name in _types(program)]
+    counted = rows.observe(ROWS_METRICS, sf.count_if(missing).alias("set_aside"), sf.max("at").alias("newest"), *types)
     return counted.filter(~missing).drop("at")
+
+
+def _types(program: Program) -> list[str]:
+    """The types whose rows are counted; none where there are too many for that."""
+    named = {symbol.type for branch in program.branches for symbol in branch.symbols} - program.definitions.keys()
+    return sorted(named) if len(named) <= MOST_TYPES else []
 
 
 def _micros(events: DataFrame, schema: EventSchema) -> Column:

@@ -76,9 +76,10 @@ def detect_task(program: Program, index: int, received: Received) -> Task:
     target = program.contribution_schema if branch.needs_combine else program.result_schema
 
     def run(batches: Batches) -> Batches:
+        detecting = DetectRun(program, branch)
         for events, bounds in received.slices(batches):
             if events.num_rows:
-                pieces = DetectRun(program, branch).pieces(events, *bounds)
+                pieces = detecting.pieces(events, *bounds)
                 for piece in pieces if branch.needs_combine else finished(pieces, program, *bounds):
                     yield from _batches(piece, target)
 

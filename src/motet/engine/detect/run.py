@@ -22,7 +22,7 @@ from motet.engine.detect.judging import (
     taken,
     together,
 )
-from motet.engine.detect.measure import rates_of
+from motet.engine.detect.planning import Drift, Planning
 from motet.engine.detect.program import DetectBranch
 from motet.engine.detect.quota import Quota
 from motet.engine.detect.results import MatchRows, event_columns
@@ -36,9 +36,8 @@ from motet.errors import RunError
 from motet.kernels.instances import LONG_AGO
 from motet.kernels.judge import Matches
 from motet.kernels.stack import Code
-from motet.optimizer.detect import planner
 from motet.plan.compiled import Span
-from motet.plan.detect.build import PlannedQuery, plan_queries
+from motet.plan.detect.build import PlannedQuery
 from motet.plan.detect.nodes import LeafNode, Node, in_order, inputs
 from motet.plan.detect.query import DetectQuery
 
@@ -51,13 +50,18 @@ CONDENSE_ROWS = 1 << 17
 @dataclass
 class DetectRun:
     """What a run gives, piece by piece: rows of matches, or contributions to aggregates; and which queries were cut
-    short by a limit.
+    short by a limit. It may run over batch after batch: they are planned for once, and again where there is a `drift`
+    to look out for.
     """
 
     program: Program
     branch: DetectBranch
     truncated: set[str] = field(default_factory=set)
     observed: Observed | None = None
+    drift: Drift | None = None
+
+    def __post_init__(self) -> None:
+        self.planning = Planning(self.branch, self.program.options, self.drift)
 
     def pieces(self, events: pa.Table, emit_from: int | None = None, emit_to: int | None = None) -> Iterator[pa.Table]:
         """Tables of the result's columns, or of contributions (they have a `#query` column).
@@ -69,12 +73,11 @@ class DetectRun:
         encoded = encode(events, program.schema, branch.partition, branch.symbols, program.definitions, branch.ranked)
         if not len(encoded.time):
             return
-        rates = rates_of(branch, encoded, program.options.optimizer)
-        planned = plan_queries(branch.queries, planner(program.options.optimizer, rates, program.options.budget))
+        planned = self.planning.for_events(encoded)
         session = _Session(self, encoded, planned, events, bounds)
         if self.observed is not None:
             self.observed.see(encoded, emit_from, emit_to)
-            self.observed.planned, self.observed.rates = planned, rates
+            self.observed.planned, self.observed.chosen = planned, self.planning.chosen
         last_reader = {node: at for at, each in enumerate(planned) for node in nodes_of(each)}
         for at, each in enumerate(planned):
             yield from session.run(each)

@@ -42,7 +42,7 @@ class DetectState:
         table = pa.ipc.open_stream(content).read_all()
         reported = (table.schema.metadata or {}).get(REPORTED)
         if reported is None:
-            raise DataError("this is no state of detection")
+            raise DataError("this is no state of detection: is the checkpoint another query's?")
         return cls(table.replace_schema_metadata(None), int(reported) if reported else None)
 
 
