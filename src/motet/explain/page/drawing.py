@@ -50,7 +50,8 @@ def placed(graph: Graph) -> dict[str, Any]:
             top += LANE_HEAD
         for vertex in own:
             number[vertex.key] = len(number)
-        inside = [arc for arc in graph.arcs if arc.source in number and any(v.key == arc.source for v in own)]
+        keys = {vertex.key for vertex in own}
+        inside = [arc for arc in graph.arcs if arc.source in keys]
         found, paths, width, height = _lane(own, inside, top)
         nodes += found
         edges += [_edge(arc, number, path) for arc, path in zip(inside, paths, strict=True)]
