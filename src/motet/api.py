@@ -116,7 +116,7 @@ def run(
     mode: str = "append",
     keep_late: bool = False,
     checkpoint: str | None = None,
-    buckets: int = 16,
+    buckets: int | None = None,
 ) -> Any:
     """Run a workload over events: an Arrow table, a pandas or Spark DataFrame, or a path. The same kind comes out
     (Arrow for a path).

@@ -19,6 +19,7 @@ from motet.engine import EventSchema, compile_workload
 from motet.language import parse
 from motet.model.query import Workload
 from motet.spark import batch, stream, tables
+from motet.spark.buckets import buckets_for
 from motet.spark.processor import OUTPUT, OUTPUT_NAMES
 from motet.spark.skew import arrange
 
@@ -84,7 +85,7 @@ class Identity(StatefulProcessor):
         size = sum(len(blob) for frame in rows for blob in frame["rows"])
         before = self.seen.get()
         self.seen.update((size + (before[0] if before else 0),))
-        yield pd.DataFrame([(0, 0, None, 0, 0, 0, size)], columns=OUTPUT_NAMES)
+        yield pd.DataFrame([(0, 0, None, 0, 0, 0, size, None)], columns=OUTPUT_NAMES)
 
     def close(self) -> None:
         pass
@@ -101,7 +102,8 @@ def streaming_identity(workload: Workload) -> Pipeline:
     """The rows packed and sent to their buckets as the engine's are."""
 
     def pipeline(events: DataFrame) -> DataFrame:
-        packed = stream.packed_rows(events, stream.program_of(events, workload), WATERMARK)
+        buckets = buckets_for(events.sparkSession, None)
+        packed = stream.packed_rows(events, stream.program_of(events, workload), WATERMARK, buckets)
         return packed.groupBy("bucket").transformWithStateInPandas(Identity(), OUTPUT, "Append", "EventTime")
 
     return pipeline
@@ -117,3 +119,20 @@ def batch_times(session: SparkSession, source: str, pipeline: Pipeline) -> list[
         query.awaitTermination()
         progress = [json.loads(entry.json) for entry in query.recentProgress]
     return [float(p["durationMs"]["triggerExecution"]) for p in progress if p["numInputRows"]]
+
+
+def idle_times(session: SparkSession, files: str, pipeline: Pipeline) -> list[float]:
+    """Milliseconds of micro-batches without rows: Spark runs one after each in which the watermark moved."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "events"
+        source.mkdir()
+        schema = session.read.parquet(files).schema
+        writer = pipeline(session.readStream.schema(schema).parquet(str(source))).writeStream.format("noop")
+        query = writer.option("checkpointLocation", f"{folder}/checkpoint").start()
+        for file in sorted(Path(files).glob("*.parquet")):
+            (source / file.name).write_bytes(file.read_bytes())
+            query.processAllAvailable()
+        progress = [json.loads(entry.json) for entry in query.recentProgress]
+        query.stop()
+    ran = [p for p in progress if not p["numInputRows"] and "addBatch" in p["durationMs"]]
+    return [float(p["durationMs"]["triggerExecution"]) for p in ran]

@@ -11,6 +11,7 @@ import typer
 
 from motet.cli.options import (
     BenchSize,
+    Beyond,
     Budget,
     Costs,
     Counts,
@@ -21,6 +22,8 @@ from motet.cli.options import (
     File,
     Foreign,
     Master,
+    MatchLimit,
+    MemoryLimit,
     Mode,
     OnLimit,
     Optimizer,
@@ -162,11 +165,9 @@ def run(
     statistics: Facts = None,
     budget: Budget = 10.0,
     limit: Annotated[int, typer.Option(min=0, help="Rows of each query shown on the terminal; 0 for all.")] = 20,
-    match_limit: Annotated[
-        int | None, typer.Option(min=1, help="Most matches of a query and key in one window.", show_default=False)
-    ] = None,
-    memory_limit: Annotated[int, typer.Option(min=1, help="Megabytes for parts of matches.")] = 4096,
-    on_limit: Annotated[OnLimit, typer.Option(help="What to do beyond a limit.")] = OnLimit.ERROR,
+    match_limit: MatchLimit = None,
+    memory_limit: MemoryLimit = 4096,
+    on_limit: Beyond = OnLimit.ERROR,
     master: Master = "local[*]",
 ) -> None:
     """Run queries over events.
@@ -231,7 +232,10 @@ def stream(
     replan: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="Compare plans when a rate has changed by this share; 0: never.")
     ] = 0.5,
-    buckets: Annotated[int, typer.Option(min=1, help="Parts of the state; fixed by the first start.")] = 16,
+    buckets: Annotated[
+        int | None,
+        typer.Option(min=1, help="Parts of the state, fixed by the first start; one a core.", show_default=False),
+    ] = None,
     status: Annotated[float, typer.Option(min=0.1, help="Seconds between status lines.")] = 10.0,
     metrics_port: Annotated[
         int | None, typer.Option(help="Serve Prometheus text on this port of 127.0.0.1.", show_default=False)
@@ -251,6 +255,9 @@ def stream(
     type: Type = "type",
     time_unit: Unit = TimeUnit.SECONDS,
     counts: Annotated[Counts, typer.Option(help="Whole numbers up to 2^63 - 1, or floating.")] = Counts.EXACT,
+    match_limit: MatchLimit = None,
+    memory_limit: MemoryLimit = 4096,
+    on_limit: Beyond = OnLimit.ERROR,
     master: Master = "local[*]",
 ) -> None:
     """Run queries over an endless stream, exactly once, on Spark Structured Streaming.
@@ -297,7 +304,15 @@ def stream(
         page_host=page_host,
         packages=package or [],
         jars=jar or [],
-        settings=streaming.Settings(time, type, time_unit, counts),
+        settings=streaming.Settings(
+            time,
+            type,
+            time_unit,
+            counts,
+            match_limit=match_limit,
+            memory_limit=memory_limit << 20,
+            on_limit=on_limit,
+        ),
         master=master,
     )
 

@@ -133,6 +133,11 @@ Budget = Annotated[float, typer.Option(min=0.0, help="Seconds that an optimizer 
 Pricing = Annotated[
     Costs, typer.Option(help="What gloria goes by: what our kernels take, or the equations of its paper.")
 ]
+MatchLimit = Annotated[
+    int | None, typer.Option(min=1, help="Most matches of a query and key in one window.", show_default=False)
+]
+MemoryLimit = Annotated[int, typer.Option(min=1, help="Megabytes for parts of matches.")]
+Beyond = Annotated[OnLimit, typer.Option(help="What to do beyond a limit.")]
 Facts = Annotated[
     Path | None,
     typer.Option(help="What `motet profile --format json` wrote, or rates by hand.", show_default=False),

@@ -62,7 +62,7 @@ def stream(
     checkpoint: str | None,
     watermark: str,
     mode: Mode,
-    buckets: int,
+    buckets: int | None,
     trigger: str | None,
     once: bool,
     watch: bool,

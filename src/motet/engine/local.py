@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from motet.engine.detect.planning import Drift
+from motet.engine.detect.planning import Drift, Planning
 from motet.engine.detect.run import DetectRun, finished
 from motet.engine.encode import microseconds, set_aside
 from motet.engine.observed import Observed
@@ -76,7 +76,11 @@ class LocalRun:
 
     @cached_property
     def _detecting(self) -> list[DetectRun]:
-        return [DetectRun(self.program, branch, drift=Drift()) for branch in self.program.detect]
+        options = self.program.options
+        return [
+            DetectRun(self.program, branch, planning=Planning(branch, options, Drift()))
+            for branch in self.program.detect
+        ]
 
     def over_table(self, table: pa.Table) -> Iterator[pa.Table]:
         """Run over a table that is in memory."""

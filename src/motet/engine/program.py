@@ -161,7 +161,13 @@ class Program:
     @cached_property
     def fingerprints(self) -> dict[int, str]:
         """What each query asks, by its place in the workload: what state is kept by."""
-        return {number: fingerprint(self, compiled) for number, compiled in self.queries.items()}
+        asked: dict[int, CompiledQuery | DetectQuery] = {**self.queries, **self.detected}
+        return {number: fingerprint(self, each) for number, each in sorted(asked.items())}
+
+    @cached_property
+    def plannings(self) -> dict[str, Any]:
+        """How each branch of detection is planned, by name (`motet.engine.detect.planning`): for many small batches."""
+        return {}
 
     @cached_property
     def machines(self) -> dict[int, tuple[list[frozenset[Symbol]], Machine, Queries]]:
@@ -321,16 +327,16 @@ def compile_workload(
     for query in online:
         groups.setdefault((query.partition, _spread(query, options)), []).append(query)
     # Aggregates that are combined over partitions go another way from there on, so they have branches of their own.
-    detected: dict[tuple[tuple[str, ...], bool], list[DetectQuery]] = {}
+    detected: dict[tuple[tuple[str, ...], bool, tuple[str, ...]], list[DetectQuery]] = {}
     for outcome in compiled:
         if isinstance(outcome, DetectQuery):
             combines = outcome.query.is_aggregate and outcome.combined
-            detected.setdefault((outcome.partition, combines), []).append(outcome)
+            detected.setdefault((outcome.partition, combines, _spread(outcome, options)), []).append(outcome)
     definitions = {definition.name: definition.condition for definition in workload.definitions}
     branches = tuple(_branch(*key, queries, schema, definitions, options, sharing) for key, queries in groups.items())
     detect = tuple(
-        _planned(detect_branch(partition, each, schema, definitions), options)
-        for (partition, _), each in detected.items()
+        _planned(detect_branch(partition, each, schema, definitions, spread), options)
+        for (partition, _, spread), each in detected.items()
     )
     warnings = tuple(problem for problem in found if problem.warning)
     return Program(workload, schema, options, branches, detect, warnings, sharing=sharing, report=report)
@@ -348,14 +354,12 @@ def _planned(branch: DetectBranch, options: Options) -> DetectBranch:
 def _compiled(number: int, workload: Workload, tick: int, options: Options) -> CompiledQuery | DetectQuery | Diagnostic:
     """A query for the engine that takes it: aggregated online where that is possible, else by its matches."""
     query = workload.queries[number]
+    if options.live and query.window is None:
+        message = "without WITHIN the whole input is one window, and a stream never ends"
+        return Diagnostic(message, query.span, query.name, "add WITHIN, with or without SLIDE")
     online = compile_query(number, workload, tick)
     if isinstance(online, CompiledQuery):
-        if options.live and online.span.within == 0:
-            message = "without WITHIN the whole input is one window, and a stream never ends"
-            return Diagnostic(message, query.span, query.name, "add WITHIN, with or without SLIDE")
         return online
-    if options.live:
-        return replace(online, hint="streams take only what is aggregated online; run it over a batch instead")
     return compile_detect(number, workload, tick, online.message, joins=options.optimizer in motto.VARIANTS)
 
 
@@ -369,13 +373,14 @@ def _optimized(queries: Sequence[CompiledQuery], options: Options) -> SharonRepo
     return None
 
 
-def _spread(compiled: CompiledQuery, options: Options) -> tuple[str, ...]:
+def _spread(compiled: CompiledQuery | DetectQuery, options: Options) -> tuple[str, ...]:
     """In a stream, what combines partitions at every moment needs them in one place; sums of windows can be added up
     later.
     """
     if not options.live:
         return ()
-    at_once = compiled.swept or (compiled.combined and options.live == "update")
+    combined = compiled.combined and compiled.query.is_aggregate
+    at_once = compiled.swept or (combined and options.live == "update")
     return tuple(sorted(compiled.query.group_by)) if at_once else compiled.partition
 
 

@@ -19,7 +19,17 @@ from motet.model.query import Workload
 from motet.spark.glance import glance
 from motet.spark.skew import Layout, arrange, by_key, even_layout, find_layout
 from motet.spark.tables import arrow_schema, as_events, column, microseconds, present, spark_schema
-from motet.spark.tasks import Received, branch_task, contribution_task, detect_task, merge_task, type_code
+from motet.spark.tasks import (
+    TRUNCATED,
+    Received,
+    branch_task,
+    contribution_task,
+    detect_task,
+    found_schema,
+    may_truncate,
+    merge_task,
+    type_code,
+)
 
 # The part of the rows that is looked at to find hot keys and where in time their rows are: enough of any that are worth
 # a task to tell their number within a fifth or so.
@@ -30,10 +40,13 @@ METRICS_TIMEOUT = 10.0
 
 @dataclass(frozen=True, slots=True)
 class SparkRun:
-    """The results, and `metrics` to call once an action on them is done: rows read, set aside, and overflows."""
+    """The results, and what to call once an action on them is done: `metrics` tells rows read, set aside, and
+    overflows; `truncated` the queries of which a limit cut matches off.
+    """
 
     result: DataFrame
     metrics: Callable[[], dict[str, int]]
+    truncated: Callable[[], tuple[str, ...]]
 
 
 def run(
@@ -64,12 +77,10 @@ def run(
         _branch_results(events, program, index, schema, partitions, skew == "auto", None if index else observation)
         for index in range(len(program.branches))
     ]
-    results += [
-        _detect_results(
-            events, program, index, schema, partitions, skew == "auto", None if results or index else observation
-        )
-        for index in range(len(program.detect))
-    ]
+    cut_short = [Observation() for _ in program.detect] if may_truncate(program) else []
+    for index in range(len(program.detect)):
+        counts, cuts = None if results else observation, cut_short[index] if cut_short else None
+        results.append(_detect_results(events, program, index, schema, partitions, skew == "auto", counts, cuts))
     produced = Observation()
     result = reduce(DataFrame.union, results).observe(produced, count_of_overflows(program))
 
@@ -77,7 +88,11 @@ def run(
         overflows = _observed(produced) or {"overflows": 0}
         return {**(_observed(observation) or _counted(events, schema)), **overflows}
 
-    return SparkRun(result, metrics)
+    def truncated() -> tuple[str, ...]:
+        names = [_observed(each).get(TRUNCATED) or "" for each in cut_short]
+        return tuple(sorted({name for listed in names for name in listed.split(",") if name}))
+
+    return SparkRun(result, metrics, truncated)
 
 
 def _branch_results(
@@ -108,6 +123,7 @@ def _detect_results(
     partitions: int | None,
     cut_hot_keys: bool,
     observation: Observation | None,
+    cuts: Observation | None,
 ) -> DataFrame:
     """The results of queries whose matches are found."""
     branch = program.detect[index]
@@ -115,9 +131,13 @@ def _detect_results(
     cut_hot_keys = cut_hot_keys and not branch.needs_combine
     arranged, received = _arranged(events, branch, schema, partitions, cut_hot_keys, observation)
     task = detect_task(program, index, received)
+    found = arranged.mapInArrow(task, spark_schema(found_schema(program, branch)))
+    if cuts is not None:
+        # A query that was cut short is named in a row of its own.
+        noted = found.observe(cuts, names_in(TRUNCATED))
+        found = noted.filter(column(TRUNCATED).isNull()).drop(column(TRUNCATED))
     if not branch.needs_combine:
-        return arranged.mapInArrow(task, spark_schema(program.result_schema))
-    found = arranged.mapInArrow(task, spark_schema(program.contribution_schema))
+        return found
     together = by_key(found, program.contribution_keys, partitions)
     return together.mapInArrow(contribution_task(program), spark_schema(program.result_schema))
 
@@ -206,6 +226,11 @@ def _counts(schema: EventSchema) -> list[Column]:
     ]
 
 
+def names_in(name: str) -> Column:
+    """All names in a column, as one text."""
+    return sf.array_join(sf.array_sort(sf.collect_set(column(name))), ",").alias(name)
+
+
 def count_of_overflows(program: Program) -> Column:
     """How many exact counts are null because they exceed 64 bits."""
     queries: dict[str, list[str]] = {}
@@ -222,7 +247,7 @@ def count_of_overflows(program: Program) -> Column:
     return sf.coalesce(overflows, sf.lit(0)).alias("overflows")
 
 
-def _observed(observation: Observation) -> dict[str, int]:
+def _observed(observation: Observation) -> dict[str, Any]:
     """What the first action on the result counted; nothing where Spark skipped that part of it."""
     found: list[dict[str, Any]] = []
 

@@ -20,7 +20,7 @@ from motet.language import read
 from motet.model.query import Workload
 from motet.plan.sharing import Sharing
 from motet.spark.adapt import Adapter
-from motet.spark.stream import BUCKETS, program_of, run
+from motet.spark.stream import program_of, run
 from motet.spark.tables import column
 from motet.spark.watch import Watcher
 
@@ -63,7 +63,7 @@ class Job:
     time_unit: str = "s"
     options: Options = field(default_factory=Options)
     mode: str = "append"
-    buckets: int = BUCKETS
+    buckets: int | None = None
     trigger: str | None = None  # an interval; None: as fast as it can
     once: bool = False  # stop when all that is there now is read
     adapting: Adapting = field(default_factory=Adapting)

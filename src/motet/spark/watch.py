@@ -48,6 +48,7 @@ class Gauges:
     results: dict[str, int] = field(default_factory=dict)
     types: dict[str, int] = field(default_factory=dict)  # rows by type
     plan_changes: int = 0
+    truncated: dict[str, int] = field(default_factory=dict)  # micro-batches in which a limit cut matches off, by query
 
     @property
     def lag(self) -> float | None:
@@ -150,6 +151,7 @@ class Watcher(StreamingQueryListener):
                 if name.startswith(ROWS_OF):
                     kind = name.removeprefix(ROWS_OF)
                     gauges.types[kind] = gauges.types.get(kind, 0) + (rows or 0)
+            self._note_truncated([name for name in (inside.get("truncated") or "").split(",") if name])
             results = observed.get(RESULT_METRICS, {})
             gauges.overflows += results.get("overflows") or 0
             given = {name: results.get(f"q{at}") or 0 for at, name in enumerate(gauges.queries)}
@@ -173,6 +175,13 @@ class Watcher(StreamingQueryListener):
                     {name: number for name, number in given.items() if number},
                 )
             )
+
+    def _note_truncated(self, names: list[str]) -> None:
+        truncated = self.gauges.truncated
+        for name in names:
+            truncated[name] = truncated.get(name, 0) + 1
+            if truncated[name] == 1 and self.warn is not None:
+                self.warn(f"not all matches of {name} are found: a limit was reached (further times are only counted)")
 
     def _note_watermark(self, watermark: datetime | None) -> None:
         gauges = self.gauges
@@ -243,10 +252,11 @@ class Watcher(StreamingQueryListener):
                 for name, value in metrics.items():
                     full = f"motet_{name}_total" if kind == "counter" else f"motet_{name}"
                     lines += [f"# TYPE {full} {kind}", f"{full} {value:g}"]
-            lines.append("# TYPE motet_results_total counter")
-            for name, given in gauges.results.items():
-                escaped = name.replace("\\", "\\\\").replace('"', '\\"')
-                lines.append(f'motet_results_total{{query="{escaped}"}} {given}')
+            for metric, by_query in (("results", gauges.results), ("truncated_batches", gauges.truncated)):
+                lines.append(f"# TYPE motet_{metric}_total counter")
+                for name, given in by_query.items():
+                    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
+                    lines.append(f'motet_{metric}_total{{query="{escaped}"}} {given}')
             return "\n".join(lines) + "\n"
 
 

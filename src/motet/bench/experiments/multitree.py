@@ -17,7 +17,7 @@ from motet.bench.measure import Measured, in_turn
 from motet.bench.registry import Axes, Experiment, Row, Setting, Stated
 from motet.bench.run import middle
 from motet.engine import Options, Program
-from motet.engine.detect.planning import Drift
+from motet.engine.detect.planning import Drift, Planning
 from motet.engine.detect.run import DetectRun
 from motet.language import parse
 from motet.model.query import Workload
@@ -188,7 +188,8 @@ def adaptation(setting: Setting) -> list[Row]:
 
 def in_pieces(program: Program, table: pa.Table, drift: Drift | None) -> int:
     """A run over one piece of a table after another, as a stream comes; how many results leave."""
-    run = DetectRun(program, program.detect[0], drift=drift)
+    branch = program.detect[0]
+    run = DetectRun(program, branch, planning=Planning(branch, program.options, drift))
     return sum(len(found) for start in range(0, len(table), 2_000) for found in run.pieces(table.slice(start, 2_000)))
 
 

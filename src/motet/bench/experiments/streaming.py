@@ -29,7 +29,7 @@ QUERY two RETURN COUNT(*), SUM(t4.value) PATTERN SEQ(t3+, t4) GROUP BY key WITHI
 
 def micro_batches(setting: Setting) -> list[Row]:
     """Milliseconds of micro-batches, each case next to what it is compared with."""
-    from motet.bench.pipelines import batch_times, sequences, streaming_engine, streaming_identity
+    from motet.bench.pipelines import batch_times, idle_times, sequences, streaming_engine, streaming_identity
     from motet.spark.session import stream_session
 
     rows, many = setting.pick((50_000, 100_000), (200_000, 1_000_000))
@@ -43,16 +43,18 @@ def micro_batches(setting: Setting) -> list[Row]:
         everyone = written(Path(folder) / "everyone", batches + 3, many // 100, many // 100)
         some = written(Path(folder) / "some", batches + 3, many // 100, many, fill=many)
         pairs = [
-            (f"identity, {rows:,} rows, {KEYS:,} keys", full, streaming_identity(hundred)),
-            (f"{QUERIES} queries, the same", full, streaming_engine(hundred)),
-            ("identity, one row", empty, streaming_identity(hundred)),
-            (f"{QUERIES} queries, one row", empty, streaming_engine(hundred)),
-            (f"{many // 100:,} keys, all active", everyone, streaming_engine(few)),
-            (f"{many:,} keys, 1 % active", some, streaming_engine(few)),
+            (f"identity, {rows:,} rows, {KEYS:,} keys", batch_times, full, streaming_identity(hundred)),
+            (f"{QUERIES} queries, the same", batch_times, full, streaming_engine(hundred)),
+            ("identity, one row", batch_times, empty, streaming_identity(hundred)),
+            (f"{QUERIES} queries, one row", batch_times, empty, streaming_engine(hundred)),
+            ("identity, no row", idle_times, empty, streaming_identity(hundred)),
+            (f"{QUERIES} queries, no row, windows that end", idle_times, empty, streaming_engine(hundred)),
+            (f"{many // 100:,} keys, all active", batch_times, everyone, streaming_engine(few)),
+            (f"{many:,} keys, 1 % active", batch_times, some, streaming_engine(few)),
         ]
         base = Measured(1.0, 1.0, 1.0)
-        for place, (name, source, pipeline) in enumerate(pairs):
-            times = Measured.of(batch_times(session, source, pipeline)[-batches:])
+        for place, (name, times_of, source, pipeline) in enumerate(pairs):
+            times = Measured.of(times_of(session, source, pipeline)[-batches:])
             base = base if place % 2 else times
             found.append({"micro-batch": name, "ms": times, "ratio": times.median / base.median})
     session.stop()
