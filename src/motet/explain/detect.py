@@ -16,7 +16,7 @@ from motet.language.printer import expression_text, pattern_text, window_text
 from motet.model.expression import Expression, variables
 from motet.model.names import renamed
 from motet.optimizer.detect import planner
-from motet.optimizer.detect.motto.motto import MottoOptions, MottoPlan, alternatives
+from motet.optimizer.detect.motto.motto import MottoPlan, alternatives
 from motet.plan.detect.build import Builder, PlannedQuery, trees_wanted
 from motet.plan.detect.cost import Measured, Rates, guess, measured_test
 from motet.plan.detect.nodes import (
@@ -80,8 +80,8 @@ def describe_detect(
 
 def _motto(plan: MottoPlan, branch: DetectBranch, program: Program, rates: Rates) -> dict[str, Any]:
     """The plan graph that was searched, and what other plans would cost."""
-    options = MottoOptions(plan.variant, program.options.budget)
-    return describe_motto(plan, branch.queries, alternatives(trees_wanted(branch.queries), rates, options))
+    others = alternatives(plan, trees_wanted(branch.queries), rates, program.options.budget)
+    return describe_motto(plan, branch.queries, others)
 
 
 def _rates(branch: DetectBranch, program: Program, counts: Mapping[str, int] | None) -> Rates:
