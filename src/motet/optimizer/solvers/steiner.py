@@ -206,6 +206,8 @@ def search(network: Network, deadline: float = math.inf) -> tuple[frozenset[int]
     """
     chosen = Chosen(network)
     optional = [node for node in range(1, network.size) if node not in network.terminals]
+    if not optional:
+        return frozenset(), chosen.cost, True
     low, reached = dual_ascent(network, network.terminals, frozenset())
     chosen.put(reached)
     chosen.descend(optional)
@@ -215,12 +217,12 @@ def search(network: Network, deadline: float = math.inf) -> tuple[frozenset[int]
         (frozenset(), frozenset(), low, reached)
     ]
     while open_:
-        if time.monotonic() > deadline:
-            done = False
-            break
         wanted, barred, bound, reached = open_.pop()
         if bound >= best_cost - 1e-9 * max(best_cost, 1.0):
             continue
+        if time.monotonic() > deadline:
+            done = False
+            break
         chosen.put(wanted | (reached - barred))
         chosen.descend([node for node in optional if node not in wanted and node not in barred])
         if chosen.cost < best_cost:

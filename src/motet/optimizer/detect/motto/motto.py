@@ -68,7 +68,9 @@ def optimize(queries: Sequence[Parts], rates: Rates, options: MottoOptions = Mot
             cost = bound = sum(graph.ways[source, node].cost for node, source in sources.items())
             proved = False
         case _:
-            graph, sources, cost, bound, proved = _searched(plan_graph(queries, costs), options)
+            graph, sources, cost, bound, proved = _searched(
+                plan_graph(queries, costs, began + options.budget / 4), options
+            )
     seconds = time.monotonic() - began
     return MottoPlan(options.variant, graph, sources, cost, bound, proved, seconds, Assembler(graph, sources))
 
