@@ -22,7 +22,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 from motet.explain.words import count
-from motet.spark.stream import METRICS, RESULT_METRICS, ROWS_METRICS
+from motet.spark.stream import METRICS, RESULT_METRICS, ROWS_METRICS, ROWS_OF
 
 STALLED_AFTER = 60.0
 MOST_SAMPLES = 600  # micro-batches that are remembered one by one
@@ -46,6 +46,9 @@ class Gauges:
     watermark: datetime | None = None
     newest: datetime | None = None
     results: dict[str, int] = field(default_factory=dict)
+    types: dict[str, int] = field(default_factory=dict)  # rows by type
+    plan_changes: int = 0
+    truncated: dict[str, int] = field(default_factory=dict)  # micro-batches in which a limit cut matches off, by query
 
     @property
     def lag(self) -> float | None:
@@ -144,6 +147,11 @@ class Watcher(StreamingQueryListener):
             gauges.set_aside += (inside.get("set_aside") or 0) + (outside.get("set_aside") or 0)
             gauges.waiting += inside.get("waiting") or 0
             gauges.state_bytes += inside.get("state_bytes") or 0
+            for name, rows in outside.items():
+                if name.startswith(ROWS_OF):
+                    kind = name.removeprefix(ROWS_OF)
+                    gauges.types[kind] = gauges.types.get(kind, 0) + (rows or 0)
+            self._note_truncated([name for name in (inside.get("truncated") or "").split(",") if name])
             results = observed.get(RESULT_METRICS, {})
             gauges.overflows += results.get("overflows") or 0
             given = {name: results.get(f"q{at}") or 0 for at, name in enumerate(gauges.queries)}
@@ -167,6 +175,13 @@ class Watcher(StreamingQueryListener):
                     {name: number for name, number in given.items() if number},
                 )
             )
+
+    def _note_truncated(self, names: list[str]) -> None:
+        truncated = self.gauges.truncated
+        for name in names:
+            truncated[name] = truncated.get(name, 0) + 1
+            if truncated[name] == 1 and self.warn is not None:
+                self.warn(f"not all matches of {name} are found: a limit was reached (further times are only counted)")
 
     def _note_watermark(self, watermark: datetime | None) -> None:
         gauges = self.gauges
@@ -195,6 +210,7 @@ class Watcher(StreamingQueryListener):
                 f"{gauges.late:,} late, {gauges.set_aside:,} set aside, "
                 f"state {gauges.state_bytes / 1e6:,.1f} MB, watermark {lag}; {total:,} results"
                 + (f" ({shown})" if shown else "")
+                + (f"; plan changed {gauges.plan_changes} times" if gauges.plan_changes else "")
             )
 
     def told(self, since: int = 0) -> dict[str, Any]:
@@ -222,6 +238,7 @@ class Watcher(StreamingQueryListener):
             gauges = self.gauges
             counters = {"batches": gauges.batches, "rows": gauges.rows, "late_rows": gauges.late}
             counters |= {"set_aside_rows": gauges.set_aside, "overflowed_counts": gauges.overflows}
+            counters["plan_changes"] = gauges.plan_changes
             values: dict[str, float] = {
                 "rows_per_second": gauges.rows_per_second,
                 "batch_seconds": gauges.batch_ms / 1000,
@@ -235,10 +252,11 @@ class Watcher(StreamingQueryListener):
                 for name, value in metrics.items():
                     full = f"motet_{name}_total" if kind == "counter" else f"motet_{name}"
                     lines += [f"# TYPE {full} {kind}", f"{full} {value:g}"]
-            lines.append("# TYPE motet_results_total counter")
-            for name, given in gauges.results.items():
-                escaped = name.replace("\\", "\\\\").replace('"', '\\"')
-                lines.append(f'motet_results_total{{query="{escaped}"}} {given}')
+            for metric, by_query in (("results", gauges.results), ("truncated_batches", gauges.truncated)):
+                lines.append(f"# TYPE motet_{metric}_total counter")
+                for name, given in by_query.items():
+                    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
+                    lines.append(f'motet_{metric}_total{{query="{escaped}"}} {given}')
             return "\n".join(lines) + "\n"
 
 

@@ -15,7 +15,7 @@ from motet.engine.detect.code import tests_table
 from motet.engine.detect.quota import Quota
 from motet.engine.detect.tables import NodeTests, by_equal_values, filter_table, join_table, line_table
 from motet.engine.encode import Encoded, Ints
-from motet.errors import RunError
+from motet.errors import DataError
 from motet.kernels.expand import ends_for, fitting
 from motet.kernels.instances import Absences, Bundles, Instances, Tests
 from motet.kernels.join import FOREVER, JoinTable, flatten, join, room_for
@@ -390,7 +390,10 @@ class Runner:
 
     def _check(self) -> None:
         if self.stack.status[0] == OVERFLOW:
-            raise RunError("a whole number in a condition does not fit in 64 bits")
+            raise DataError(
+                "a whole number in a condition between two events does not fit in 64 bits "
+                "(multiplied by 1.0 it is computed as a floating number)"
+            )
 
     # Matches
 

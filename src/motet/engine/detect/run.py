@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from motet.engine.detect.judging import (
     taken,
     together,
 )
-from motet.engine.detect.measure import rates_of
+from motet.engine.detect.planning import Planning
 from motet.engine.detect.program import DetectBranch
 from motet.engine.detect.quota import Quota
 from motet.engine.detect.results import MatchRows, event_columns
@@ -36,13 +37,13 @@ from motet.errors import RunError
 from motet.kernels.instances import LONG_AGO
 from motet.kernels.judge import Matches
 from motet.kernels.stack import Code
-from motet.optimizer.detect import planner
 from motet.plan.compiled import Span
-from motet.plan.detect.build import PlannedQuery, plan_queries
+from motet.plan.detect.build import PlannedQuery
 from motet.plan.detect.nodes import LeafNode, Node, in_order, inputs
 from motet.plan.detect.query import DetectQuery
 
 FOREVER = -int(LONG_AGO)
+REPLAN = 4
 Bounds = tuple[int, int]
 # Contributions to aggregates are put together when there are so many.
 CONDENSE_ROWS = 1 << 17
@@ -51,13 +52,23 @@ CONDENSE_ROWS = 1 << 17
 @dataclass
 class DetectRun:
     """What a run gives, piece by piece: rows of matches, or contributions to aggregates; and which queries were cut
-    short by a limit.
+    short by a limit. It may run over batch after batch: they are planned for once, or by a `planning` that goes on from
+    run to run and looks out for changes.
+
+    In a stream, `births` tells since when a query has seen it: only windows that began later are reported.
     """
 
     program: Program
     branch: DetectBranch
     truncated: set[str] = field(default_factory=set)
+    births: Mapping[int, int] = field(default_factory=dict)
+    planning: Planning | None = None
     observed: Observed | None = None
+
+    @cached_property
+    def plans(self) -> Planning:
+        """Where the plan of each batch comes from."""
+        return self.planning or Planning(self.branch, self.program.options)
 
     def pieces(self, events: pa.Table, emit_from: int | None = None, emit_to: int | None = None) -> Iterator[pa.Table]:
         """Tables of the result's columns, or of contributions (they have a `#query` column).
@@ -69,12 +80,11 @@ class DetectRun:
         encoded = encode(events, program.schema, branch.partition, branch.symbols, program.definitions, branch.ranked)
         if not len(encoded.time):
             return
-        rates = rates_of(branch, encoded, program.options.optimizer)
-        planned = plan_queries(branch.queries, planner(program.options.optimizer, rates, program.options.budget))
+        planned = self.plans.for_events(encoded)
         session = _Session(self, encoded, planned, events, bounds)
         if self.observed is not None:
-            self.observed.see(encoded, emit_from)
-            self.observed.planned, self.observed.rates = planned, rates
+            self.observed.see(encoded, emit_from, emit_to)
+            self.observed.planned, self.observed.chosen = planned, self.plans.chosen
         last_reader = {node: at for at, each in enumerate(planned) for node in nodes_of(each)}
         for at, each in enumerate(planned):
             yield from session.run(each)
@@ -102,7 +112,16 @@ def finished(
     for number in pc.unique(rows.column(aggregate.QUERY)).to_pylist():
         own = rows.filter(pc.equal(rows.column(aggregate.QUERY), number))
         query = program.detected[number]
-        yield aggregate.results(query, own, program.schema, program.result_schema, program.options.counts, bounds)
+        due = due_between(query, bounds)
+        yield aggregate.results(query, own, program.schema, program.result_schema, program.options.counts, due)
+
+
+def due_between(query: DetectQuery, bounds: Bounds) -> Bounds:
+    """The times of a query's results that are certain once all events before a bound are there, and not before.
+
+    A window that ends at the bound is whole; an event at the bound may still have others beside it.
+    """
+    return (bounds[0] + 1, bounds[1] + 1) if query.closes else bounds
 
 
 class _Session:
@@ -214,8 +233,9 @@ class _Session:
     ) -> Iterator[pa.Table]:
         first, last = first_and_last(found, self.encoded)
         certain = _certain(query, first, last)
-        keep = (self.bounds[0] <= certain) & (certain < self.bounds[1])
-        if judge.has_open_ends:
+        since, until = due_between(query, self.bounds)
+        keep = (since <= certain) & (certain < until)
+        if judge.has_open_ends or query.number in self.detect.births:
             which, clear, _, _ = self._windows(query, judge, found)
             shown = np.zeros(len(found.key), np.bool_)
             shown[which[clear]] = True
@@ -233,15 +253,16 @@ class _Session:
             yield rows.table(taken(found, np.lexsort((last, first))))
 
     def _windows(self, query: DetectQuery, judge: Judge, found: Matches) -> tuple[Ints, Any, Ints, Ints]:
-        """Each match with each window that holds it: its number, whether nothing absent shows, the time since which
-        nothing shows before it, and the window's end.
+        """Each match with each window that holds it: its number, whether the window is to be reported (it was seen
+        from its beginning, and nothing absent shows), the time since which nothing shows before the match, and the
+        window's end.
         """
         span = query.span
         first, last = first_and_last(found, self.encoded)
         which = np.arange(len(found.key))
         if span.within == 0 or span.ranked:
             opens, closes = np.full(len(which), LONG_AGO), np.full(len(which), FOREVER)
-            never_after = opens
+            never_after, begins = opens, last
         elif span.slide:
             earliest = (last - span.within) // span.slide + 1
             counts = first // span.slide - earliest + 1
@@ -249,14 +270,17 @@ class _Session:
             number = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
             start = (np.repeat(earliest, counts) + number) * span.slide
             opens, closes = start - 1, start + span.within
-            never_after = opens
+            never_after, begins = opens, start
         else:
             opens, closes = last - span.within, first + span.within
-            never_after = first - 1
+            never_after, begins = first - 1, last - span.within
+            if query.certain_at_close and not judge.looks_back:
+                begins = first
+        seen = begins >= self.detect.births.get(query.number, int(LONG_AGO))
         if not judge.has_open_ends:
-            return which, np.ones(len(which), np.bool_), np.full(len(which), LONG_AGO), closes
+            return which, seen, np.full(len(which), LONG_AGO), closes
         clear, since = judge.ends(found, which, closes, never_after, closes)
-        return which, clear & (since <= opens), np.where(clear, since, FOREVER), closes
+        return which, clear & seen & (since <= opens), np.where(clear, since, FOREVER), closes
 
     # Aggregates
 

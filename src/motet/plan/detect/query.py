@@ -94,6 +94,16 @@ class DetectQuery:
         """Whether results are combined over partitions."""
         return set(self.partition) != set(self.query.group_by)
 
+    @property
+    def closes(self) -> bool:
+        """Whether it reports when a window ends rather than when a match completes."""
+        return self.certain_at_close or (self.query.is_aggregate and not self.span.continuous)
+
+    @property
+    def swept(self) -> bool:
+        """Whether combining its partitions needs all of them at every moment."""
+        return self.query.is_aggregate and self.combined and not self.closes
+
     def is_free(self, absence: int) -> bool:
         """Whether an absence depends on no bound event."""
         return not self.absent_conditions[absence]
