@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from motet.engine import OPTIMIZERS, EventSchema, Options, Program, compile_workload
+from motet.engine.detect.known import measured_text
 from motet.engine.detect.measure import selectivities
 from motet.engine.encode import set_aside
 from motet.engine.live import Adapting, Running
 from motet.engine.local import LocalRun, Outcome, can_be_cut, columns_of, in_time_order
+from motet.engine.observed import Observed
 from motet.engine.survey import columns_asked, survey
 from motet.errors import DataError, Diagnostic, MotetError, QueryError
-from motet.explain.detect import measured_text
+from motet.explain.actual import Analysis
+from motet.explain.page.document import framed
+from motet.explain.page.plan import plan_html
 from motet.explain.text import plan_text
-from motet.io.events import EventSource, open_events
+from motet.explain.why.ask import ask as ask_why
+from motet.explain.why.report import Explanation
+from motet.io.answer import Result
+from motet.io.events import EventSource, open_events, require_columns
 from motet.io.files import PARQUET
 from motet.language import read
 from motet.model.query import Query, Workload
@@ -106,7 +116,7 @@ def run(
     mode: str = "append",
     keep_late: bool = False,
     checkpoint: str | None = None,
-    buckets: int = 16,
+    buckets: int | None = None,
 ) -> Any:
     """Run a workload over events: an Arrow table, a pandas or Spark DataFrame, or a path. The same kind comes out
     (Arrow for a path).
@@ -154,9 +164,22 @@ def run(
     if chosen == "spark":
         return _run_on_spark(events, as_workload(workload), settings)
     if is_spark(events):
-        raise MotetError(f"a Spark DataFrame runs on Spark, not on the {chosen} engine")
+        raise MotetError(
+            f"a Spark DataFrame runs on Spark: leave out engine={chosen!r}, or give an Arrow or pandas table"
+        )
     outcome = execute(events, workload, settings, engine=chosen, progress=progress)
     return outcome.table.to_pandas() if is_pandas(events) else outcome.table
+
+
+def ask(events: Any, workload: Workload | Query | Sequence[Query] | str | Path, **settings: Any) -> Result:
+    """Run a workload over events, as `run` does and with its settings, for an answer that knows its queries: it shows
+    itself in a notebook, plots itself, and goes on as Arrow, pandas or Spark.
+    """
+    loaded = as_workload(workload)
+    if is_spark(events) and events.isStreaming:
+        raise MotetError("a stream has no answer that ends: use motet.run, and write its results to a sink")
+    given = pa.Table.from_pandas(events, preserve_index=False) if is_pandas(events) else events
+    return Result(run(given, loaded, **settings), loaded)
 
 
 def execute(
@@ -317,12 +340,38 @@ def _run_on_spark(events: Any, workload: Workload, settings: Settings) -> Any:
 
 @dataclass(frozen=True)
 class Plan:
-    """A planned workload: text when printed."""
+    """A planned workload: text when printed, a page as HTML. `counts` are the events of each type, where known, and
+    `analysis` what a run of it found.
+    """
 
     program: Program
+    counts: Mapping[str, int] | None = None
+    analysis: Analysis | None = None
 
     def __str__(self) -> str:
-        return plan_text(self.program)
+        return plan_text(self.program, self.counts, self.analysis)
+
+    def to_html(self, path: str | Path | None = None) -> str:
+        """The plan as one page that needs nothing but itself; written to a file where a path is given."""
+        page = plan_html(self.program, self.counts, analysis=self.analysis)
+        if path is not None:
+            Path(path).write_text(page, encoding="utf-8")
+        return page
+
+    def _repr_html_(self) -> str:
+        return framed(self.to_html(), "A plan")
+
+
+def run_analyzed(program: Program, source: TableSource | EventSource, progress: Progress | None = None) -> Analysis:
+    """Run a program in process for what it finds on its way."""
+    observed = tuple(Observed() for _ in program.all_branches)
+    local = LocalRun(program, observed=observed)
+    results: Counter[str] = Counter()
+    begun = perf_counter()
+    for table in pieces(local, source, progress):
+        found = pc.value_counts(table.column("query"))
+        results.update({each["values"]: each["counts"] for each in found.to_pylist()})
+    return Analysis(local.rows, local.set_aside, perf_counter() - begun, results, observed)
 
 
 def plan(
@@ -337,18 +386,53 @@ def plan(
     statistics: Statistics | None = None,
     budget: float = 10.0,
     costs: str = "calibrated",
+    analyze: bool = False,
 ) -> Plan:
     """How a workload would run over events: an Arrow table or schema, a pandas or Spark DataFrame, or a path.
 
-    `print` it to read it. An optimizer goes by `statistics` (from `profile`) and takes at most `budget` seconds; that
-    of Gloria goes by `costs`, 'calibrated' to our kernels or 'printed' in its paper.
+    `print` it to read it, `to_html` makes a page of it. An optimizer goes by `statistics` (from `profile`) and takes at
+    most `budget` seconds; that of Gloria goes by `costs`, 'calibrated' to our kernels or 'printed' in its paper.
+    `analyze` also runs it in process, and shows what was found beside the estimates.
     """
     settings = Settings(
         time, type, time_unit, windows=windows, optimizer=optimizer, statistics=statistics, budget=budget, costs=costs
     )
-    schema = _schema_of(events, settings)
+    source = None if isinstance(events, pa.Schema) or is_spark(events) else _source(events, settings)
+    schema = _schema_of(events, settings) if source is None else source.schema
     program = compile_workload(as_workload(workload), EventSchema(schema, time, type, time_unit), settings.options())
-    return Plan(program)
+    counts = None if statistics is None else statistics.counts or None
+    if not analyze:
+        return Plan(program, counts)
+    if source is None:
+        raise MotetError("analyze runs the queries in process: give an Arrow table, a pandas DataFrame or a path")
+    return Plan(program, counts, run_analyzed(program, source))
+
+
+def explain_match(
+    workload: Workload | Query | Sequence[Query] | str | Path,
+    events: Any,
+    *,
+    query: str | None = None,
+    key: Mapping[str, Any] | None = None,
+    start: Any = None,
+    end: Any = None,
+    limit: int = 5,
+    time: str = "time",
+    type: str = "type",
+    time_unit: str = "s",
+) -> Explanation:
+    """Why a query has the matches it has, or none: its demands one after another, with what each leaves.
+
+    `query` names one of the workload's, `key` gives values of its GROUP BY or [attribute] columns, and `start`
+    (included) and `end` (not included) bound the times of matches. The first `limit` matches are listed. The result is
+    true where there is a match, and `died` is the first step that leaves none; `print` it to read it.
+    """
+    settings = Settings(time, type, time_unit)
+    source = _source(events, settings)
+    loaded = as_workload(workload)
+    schema = EventSchema(source.schema, time, type, time_unit)
+    _check(loaded, schema, None)
+    return ask_why(loaded, schema, source.batches(), query=query, key=key or {}, start=start, end=end, limit=limit)
 
 
 def _schema_of(events: Any, settings: Settings) -> pa.Schema:
@@ -422,7 +506,8 @@ def profile(
     settings = Settings(time, type, time_unit)
     source = _source(events, settings)
     if asked is None:
-        needed = [name for name in dict.fromkeys((time, type, *keys)) if name in source.schema.names]
+        needed = list(dict.fromkeys((time, type, *keys)))
+        require_columns(source.schema, needed, "the table of events")
         return profile_table(source.table(needed), time, type, keys, time_unit)
     schema = EventSchema(source.schema, time, type, time_unit)
     found = survey(source.table(columns_asked(asked, schema, keys)), asked, schema, keys)

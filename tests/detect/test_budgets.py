@@ -63,6 +63,40 @@ def test_parts_of_matches_are_bounded_by_memory() -> None:
     assert 0 < len(outcome.table) < 2_001_000
 
 
+def test_results_that_do_not_fit_together_are_an_error_that_tells_the_way_out() -> None:
+    with pytest.raises(RunError, match=r"query subsets: all results together need more than 1 MiB .*batch by batch"):
+        motet.run(letters("A" * 60), SUBSETS, memory_limit=1 << 20)
+    outcome = execute(letters("A" * 60), SUBSETS, Settings(memory_limit=1 << 20, on_limit="truncate"))
+    assert outcome.truncated == ("subsets",)
+
+
+def test_a_full_window_does_not_cost_those_after_it_their_matches() -> None:
+    table = pa.table({"time": [*range(30), *range(100_000, 100_003)], "type": ["A"] * 33, "x": [1] * 33})
+    for condition in ("", "WHERE SUM(a.x) > 0 "):
+        query = SUBSETS.replace("WITHIN 1000 s", f"{condition}WITHIN 1000 s")
+        outcome = execute(table, query, Settings(match_limit=50, on_limit="truncate"))
+        late = [start for start in outcome.table.column("start").to_pylist() if start >= 100_000]
+        assert (len(outcome.table), len(late), outcome.truncated) == (57, 7, ("subsets",))
+
+
+def test_a_full_window_is_not_searched_further() -> None:
+    # Of 2^60 paths to each of the last events none is judged once enough are found.
+    query = "QUERY sums RETURN * PATTERN SEQ(A+ a, B b) WHERE SUM(a.x) >= b.x WITHIN 1000 s"
+    outcome = execute(letters("A" * 60 + "BBB"), query, Settings(match_limit=100, on_limit="truncate"))
+    assert (len(outcome.table), outcome.truncated) == (100, ("sums",))
+
+
+def test_aggregates_after_detection_do_not_keep_every_match(monkeypatch: pytest.MonkeyPatch) -> None:
+    query = (
+        "QUERY n RETURN COUNT(*), SUM(a.x), MIN(b.x) PATTERN SEQ(A a, B b) WHERE a.x <= b.x WITHIN 1000 s SLIDE 10 s"
+    )
+    table = letters("AB" * 40)
+    expected = motet.run(table, query)
+    monkeypatch.setattr("motet.engine.detect.run.CONDENSE_ROWS", 16)
+    monkeypatch.setattr("motet.engine.detect.instances.BLOCK_ROWS", 32)
+    assert motet.run(table, query).equals(expected)
+
+
 def test_results_come_batch_by_batch() -> None:
     reader = motet.batches(letters("A" * 14), SUBSETS)
     assert sum(len(batch) for batch in reader) == 2**14 - 1

@@ -19,7 +19,7 @@ from motet.model.names import renamed
 from motet.model.pattern import And, Event, Not, Pattern, Seq
 from motet.model.query import AllVariables, Query, Workload
 from motet.model.window import TimeWindow
-from motet.optimizer.detect import PLANNERS
+from motet.optimizer.detect import PLANNERS, each_apart
 from motet.optimizer.detect.local import cheapest_tree
 from motet.plan.detect.build import JoinTree, Parts
 from motet.plan.detect.cost import Rates
@@ -40,7 +40,7 @@ def random_tree(seed: int) -> Any:
             trees = [(trees[0], trees[1]), *trees[2:]]
         return trees[0]
 
-    return lambda rates: choose
+    return lambda rates: each_apart(choose)
 
 
 @st.composite

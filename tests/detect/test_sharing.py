@@ -8,8 +8,7 @@ import pytest
 from motet.engine import EventSchema, compile_workload
 from motet.engine.local import run_table
 from motet.language import parse
-from motet.optimizer.detect.none import pattern_order
-from motet.plan.detect.build import Builder
+from motet.plan.detect.build import Builder, pattern_order
 from motet.plan.detect.nodes import JoinNode, in_order
 from motet.plan.detect.query import DetectQuery, compile_detect
 from motet.reference.tables import run_table as enumerate_table

@@ -10,7 +10,7 @@ from hypothesis import given, note, settings
 from pyspark.sql import SparkSession
 from tests.detect.test_against_oracle import taken
 
-from motet.engine import EventSchema, compile_workload
+from motet.engine import EventSchema, Options, compile_workload
 from motet.engine.local import run_table
 from motet.language import parse
 from motet.language.printer import to_text
@@ -50,6 +50,21 @@ def test_a_hot_key_is_cut_by_time_and_no_match_is_lost_or_found_twice(session: S
     result = run(session.createDataFrame(table), workload, partitions=6).result.toArrow()
     assert len(result) == len(expected) > 10_000
     assert sorted(result.column("start").to_pylist()) == expected.column("start").to_pylist()
+
+
+@pytest.mark.parametrize("returns", ["a, b", "COUNT(*)"], ids=["matches", "combined"])
+def test_queries_that_a_limit_cuts_short_are_named(session: SparkSession, returns: str) -> None:
+    rows = [{"time": t, "type": "AB"[t // 20], "k": k, "x": t} for t in range(40) for k in "uv"]
+    condition = "[k] AND a.x < b.x AND COUNT(a) = 1"
+    query = f"QUERY cut RETURN {returns} PATTERN SEQ(A a, B b) WHERE {condition} WITHIN 60 s SLIDE 60 s"
+    other = "QUERY whole RETURN a PATTERN A a WHERE [k] AND COUNT(a) > 0 WITHIN 60 s"
+    options = Options(match_limit=30, on_limit="truncate")
+    started = run(session.createDataFrame(pa.Table.from_pylist(rows)), parse(f"{query}\n{other}"), options=options)
+    found = started.result.toArrow()
+    assert started.truncated() == ("cut",)
+    assert not any("truncated" in name for name in found.column_names)
+    cut = [row for row in found.to_pylist() if row["query"] == "cut"]
+    assert len(cut) == 60 if returns == "a, b" else [row["COUNT(*)"] for row in cut] == [60]
 
 
 def test_structs_of_matches_keep_the_types_of_columns(session: SparkSession) -> None:

@@ -29,6 +29,10 @@ QUERY sliding RETURN COUNT(*), SUM(A.x) PATTERN SEQ(A+, B) GROUP BY k WITHIN 20 
 QUERY combined RETURN COUNT(*) PATTERN SEQ(A, NOT C) WHERE [k] WITHIN 20 s SLIDE 20 s
 QUERY continuous RETURN COUNT(*) PATTERN SEQ(A, B, C) WHERE [k] WITHIN 3 s
 QUERY absent RETURN COUNT(*) PATTERN SEQ(B, NOT A) GROUP BY k WITHIN 4 s
+QUERY matches RETURN a, b PATTERN SEQ(A a, B b) WHERE [x] AND a.k < b.k AND b.k - a.k < 40 WITHIN 3 s
+QUERY waiting RETURN * PATTERN SEQ(C c, NOT B b) WHERE [x] AND b.k - c.k < 90 AND c.k % 50 = 0 WITHIN 3 s
+QUERY detected RETURN COUNT(*) PATTERN SEQ(A a, B b) WHERE [x] AND a.k < b.k AND b.k - COUNT(a) - a.k < 40
+WITHIN 5 s SLIDE 5 s
 """
 LONG = bool(os.environ.get("MOTET_LONG"))
 

@@ -23,6 +23,7 @@ from motet.errors import DataError, QueryError
 from motet.language.printer import to_text
 from motet.model.query import Workload
 from motet.reference.tables import run_table as enumerate_table
+from motet.spark.watch import Watcher
 from motet.testing import STREAM_SCHEMA, assert_same_results, stream_table, streams, workloads
 
 pytestmark = pytest.mark.spark
@@ -63,6 +64,31 @@ RETURN COUNT(*)
 PATTERN SEQ(A, B)
 GROUP BY k
 WITHIN 4 EVENTS
+
+QUERY rising
+RETURN a, b, b.x - a.x AS gain
+PATTERN SEQ(A a, B b)
+WHERE [k] AND a.x < b.x
+WITHIN 6 s
+
+QUERY unanswered
+RETURN *
+PATTERN SEQ(A a, D+ d, NOT C c)
+WHERE a.x < c.x
+GROUP BY k
+WITHIN 6 s
+
+QUERY detected
+RETURN COUNT(*), SUM(a.x) AS total
+PATTERN SEQ(A a, D, B b)
+WHERE [k] AND a.x < b.x
+WITHIN 20 s SLIDE 10 s
+
+QUERY detected_at_once
+RETURN COUNT(*), MAX(b.x)
+PATTERN SEQ(A a, C, B b)
+WHERE [k] AND a.x < b.x
+WITHIN 8 s
 """
 END = 10_000  # a time after which nothing is open
 
@@ -148,7 +174,7 @@ def test_disordered_micro_batches_give_the_results_of_batch(folder: Folder, tmp_
 def test_random_workloads_give_the_results_of_batch_and_oracle(spark: SparkSession, tmp_path: Path) -> None:
     # Each example has all operators, several partitionings, ties, nulls, and rows in any order.
     @settings(max_examples=2)
-    @given(workload=workloads(min_queries=20, max_queries=24), rows=streams(), number=st.uuids())
+    @given(workload=workloads(min_queries=20, max_queries=24, detection=True), rows=streams(), number=st.uuids())
     def check(workload: Workload, rows: list[dict[str, Any]], number: uuid.UUID) -> None:
         asked = endless(workload)
         note(to_text(asked))
@@ -238,6 +264,25 @@ def test_update_mode_gives_early_values_and_ends_with_the_final_ones(folder: Fol
     }
     assert all(counts == sorted(counts) for counts in by_window.values())
     assert len(found) > len(final)
+
+
+def test_matches_leave_typed_and_a_limit_that_cuts_them_off_is_told(folder: Folder, tmp_path: Path) -> None:
+    query = "QUERY q RETURN a, b, b.x - a.x AS gain PATTERN SEQ(A a, B b) WHERE [k] AND a.x <= b.x WITHIN 10 s"
+    folder.add(events_of([(1, "A", 1), (2, "A", 1), (3, "A", 1), (4, "B", 1), (4, "B", 2)]))
+    folder.add(events_of([(99, "Z", 1)]))
+    frame = motet.run(folder.stream(), query, watermark="0 seconds", match_limit=2, on_limit="truncate")
+    event = "struct<time:bigint,type:string,k:bigint,x:double,s:string>"
+    assert [frame.schema[name].dataType.simpleString() for name in ("a", "b", "gain")] == [event, event, "double"]
+    found, progress = results(frame, tmp_path)
+    assert found.select(["end", "gain"]).to_pylist() == [{"end": 4, "gain": 0.0}] * 2
+    assert [row["a"]["type"] for row in found.to_pylist()] == ["A", "A"]
+    told = []
+    watcher = Watcher(("q",), told.append)
+    for each in progress:
+        watcher.add(each)
+    assert told == ["not all matches of q are found: a limit was reached (further times are only counted)"]
+    assert 'motet_truncated_batches_total{query="q"} 1' in watcher.prometheus()
+    assert watcher.gauges.results == {"q": 2}
 
 
 def test_a_stream_needs_a_watermark_and_windows(folder: Folder) -> None:

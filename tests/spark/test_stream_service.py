@@ -10,13 +10,14 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from tests.command_line import Motet
 from tests.spark.test_stream import END, Folder, events_of, last_event, random_events
 
 import motet
+from motet.spark.serve import Pages, serve
 from motet.spark.service import Job, Service, Sink, Source
-from motet.spark.watch import Watcher, serve_metrics
+from motet.spark.watch import Watcher
 from motet.testing import assert_same_results
 
 pytestmark = pytest.mark.spark
@@ -24,6 +25,8 @@ pytestmark = pytest.mark.spark
 STAYS = "QUERY stays RETURN COUNT(*) PATTERN SEQ(A, B) GROUP BY k WITHIN 60 s SLIDE 20 s\n"
 GOES = "QUERY goes RETURN COUNT(*) PATTERN SEQ(B, A) GROUP BY k WITHIN 20 s SLIDE 20 s\n"
 COMES = "QUERY comes RETURN COUNT(*), SUM(C.x) PATTERN SEQ(A, C) WHERE [k] WITHIN 40 s SLIDE 20 s\n"
+RISES = "QUERY rises RETURN a, b PATTERN SEQ(A a, B b) WHERE [k] AND a.x < b.x WITHIN 10 s\n"
+FALLS = "QUERY falls RETURN a, b PATTERN SEQ(A a, B b) WHERE [k] AND a.x > b.x WITHIN 10 s\n"
 
 
 @pytest.fixture
@@ -37,12 +40,12 @@ def test_queries_change_between_runs(folder: Folder, tmp_path: Path, motet: Mote
     arguments += ["--checkpoint", tmp_path / "state", "--watermark", "2 seconds", "--status", "60"]
     first, rest = random_events(200, 1, last=100), random_events(300, 2, first=100, last=300)
     folder.add(first)
-    queries.write_text(STAYS + GOES)
+    queries.write_text(STAYS + GOES + RISES)
     before = motet(*arguments)
     assert before.status == 0, before.stderr
     folder.add(rest)
     folder.add(last_event())
-    queries.write_text(COMES + STAYS)
+    queries.write_text(FALLS + COMES + STAYS + RISES)
     after = motet(*arguments)
     assert after.status == 0, after.stderr
     found = [json.loads(line) for outcome in (before, after) for line in outcome.stdout.splitlines()]
@@ -52,6 +55,8 @@ def test_queries_change_between_runs(folder: Folder, tmp_path: Path, motet: Mote
     assert windows(found, "comes") == whole
     assert whole
     assert max(start for start, _ in windows(found, "goes")) < 100
+    assert matches(found, "rises") == expected_matches(folder, RISES)
+    assert matches(found, "falls") == [match for match in expected_matches(folder, FALLS) if match[1] >= 110]
     assert "500" not in before.stderr
     assert "results" in after.stderr
 
@@ -64,12 +69,39 @@ def windows(rows: list[dict[str, object]], query: str) -> dict[tuple[int, object
     return found
 
 
+def matches(rows: list[dict[str, object]], query: str) -> list[tuple[object, ...]]:
+    own = [(row["start"], row["end"], json.dumps(row["match"])) for row in rows if row["query"] == query]
+    assert own
+    return sorted(own)
+
+
+def expected_matches(folder: Folder, text: str) -> list[tuple[object, ...]]:
+    from motet.io.results import json_lines
+
+    workload = motet.read(text)
+    lines = json_lines(motet.run(folder.events(), workload), workload)
+    return matches([json.loads(line) for line in lines], workload.queries[0].name)
+
+
 def expected(folder: Folder, text: str, query: str) -> dict[tuple[int, object], object]:
     from motet.io.results import json_lines
 
     workload = motet.read(text)
     results = motet.run(folder.events(), workload)
     return windows([json.loads(line) for line in json_lines(results, workload)], query)
+
+
+def test_a_new_query_needs_the_folder_of_the_checkpoint(folder: Folder, tmp_path: Path) -> None:
+    folder.add(events_of([(1, "A", 1)]))
+    run_all(motet.run(folder.stream(), STAYS, watermark="0 seconds"), tmp_path)
+    folder.add(events_of([(2, "A", 1)]))
+    with pytest.raises(Exception, match="goes: new to this checkpoint, so give its folder as checkpoint="):
+        run_all(motet.run(folder.stream(), STAYS + GOES, watermark="0 seconds"), tmp_path)
+
+
+def run_all(frame: DataFrame, folder: Path) -> None:
+    writer = frame.writeStream.format("noop").option("checkpointLocation", str(folder / "state"))
+    writer.trigger(availableNow=True).start().awaitTermination()
 
 
 def test_a_changed_file_is_taken_up_without_a_restart(folder: Folder, tmp_path: Path, spark: SparkSession) -> None:
@@ -193,7 +225,7 @@ def test_a_watermark_that_stands_still_while_rows_wait_is_warned_of_once() -> No
 def test_metrics_are_served_as_prometheus_text() -> None:
     watcher = Watcher(('the "best"',))
     watcher.add(progress("2024-01-01T00:00:00.000Z", 4))
-    server = serve_metrics(watcher, 0)
+    server = serve(Pages(watcher), 0)
     with urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}/metrics") as answer:
         text = answer.read().decode()
     server.shutdown()

@@ -10,6 +10,8 @@ from typing import Annotated
 import typer
 
 from motet.cli.options import (
+    BenchSize,
+    Beyond,
     Budget,
     Costs,
     Counts,
@@ -18,7 +20,10 @@ from motet.cli.options import (
     Events,
     Facts,
     File,
+    Foreign,
     Master,
+    MatchLimit,
+    MemoryLimit,
     Mode,
     OnLimit,
     Optimizer,
@@ -33,6 +38,7 @@ from motet.cli.options import (
 )
 from motet.cli.report import FAILED, report, say
 from motet.io.results import Format
+from motet.kernels.jit import on_first_compilation
 
 HELP = """Many event pattern queries, one shared plan.
 
@@ -60,6 +66,7 @@ app = typer.Typer(
 
 def main() -> None:
     """Run the command line; every way out is a status, none a traceback."""
+    on_first_compilation(lambda: say("compiling kernels, once on this machine: this may take a minute or two"))
     try:
         app()
     except KeyboardInterrupt:
@@ -108,7 +115,13 @@ def plan(
     optimizer: Sharing = Optimizer.AUTO,
     budget: Budget = 10.0,
     costs: Pricing = Costs.CALIBRATED,
-    format: Annotated[Drawn, typer.Option(help="For people, for programs, or a drawing.")] = Drawn.TEXT,
+    format: Annotated[Drawn, typer.Option(help="For people, for programs, a drawing, or a page.")] = Drawn.TEXT,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File to write; the terminal if none.", show_default=False)
+    ] = None,
+    analyze: Annotated[
+        bool, typer.Option("--analyze", help="Also run over the events, and show what was found beside the estimates.")
+    ] = False,
 ) -> None:
     """Show how queries would run, and what they share.
 
@@ -117,16 +130,17 @@ def plan(
         motet plan queries.motet --events trades.parquet --format json
         motet plan queries.motet --statistics rates.json --optimizer sharon --format mermaid
         motet plan queries.motet --statistics rates.json --optimizer gloria --costs printed
+        motet plan queries.motet --events trades.parquet --analyze --format html -o plan.html
     """
     from motet.api import Settings
     from motet.cli import commands
 
     if events is not None and statistics is not None:
         raise typer.BadParameter("give --events or --statistics, not both")
-    if format is Drawn.MERMAID and not optimizer.startswith(("sharon", "gloria")):
-        raise typer.BadParameter("mermaid draws what --optimizer sharon or gloria, or a variant of them, searches")
+    if analyze and events is None:
+        raise typer.BadParameter("--analyze runs the queries: give --events")
     settings = Settings(time, type, time_unit, optimizer=optimizer, budget=budget, costs=costs)
-    commands.plan(file, events, statistics, settings, format)
+    commands.plan(file, events, statistics, settings, format, output, analyze)
 
 
 @app.command()
@@ -151,11 +165,9 @@ def run(
     statistics: Facts = None,
     budget: Budget = 10.0,
     limit: Annotated[int, typer.Option(min=0, help="Rows of each query shown on the terminal; 0 for all.")] = 20,
-    match_limit: Annotated[
-        int | None, typer.Option(min=1, help="Most matches of a query and key in one window.", show_default=False)
-    ] = None,
-    memory_limit: Annotated[int, typer.Option(min=1, help="Megabytes for parts of matches.")] = 4096,
-    on_limit: Annotated[OnLimit, typer.Option(help="What to do beyond a limit.")] = OnLimit.ERROR,
+    match_limit: MatchLimit = None,
+    memory_limit: MemoryLimit = 4096,
+    on_limit: Beyond = OnLimit.ERROR,
     master: Master = "local[*]",
 ) -> None:
     """Run queries over events.
@@ -220,11 +232,19 @@ def stream(
     replan: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="Compare plans when a rate has changed by this share; 0: never.")
     ] = 0.5,
-    buckets: Annotated[int, typer.Option(min=1, help="Parts of the state; fixed by the first start.")] = 16,
+    buckets: Annotated[
+        int | None,
+        typer.Option(min=1, help="Parts of the state, fixed by the first start; one a core.", show_default=False),
+    ] = None,
     status: Annotated[float, typer.Option(min=0.1, help="Seconds between status lines.")] = 10.0,
     metrics_port: Annotated[
         int | None, typer.Option(help="Serve Prometheus text on this port of 127.0.0.1.", show_default=False)
     ] = None,
+    page: Annotated[
+        int | None,
+        typer.Option(help="Serve a live page on this port, /metrics included; 0: a free one.", show_default=False),
+    ] = None,
+    page_host: Annotated[str, typer.Option(help="Address that --page answers on.")] = "127.0.0.1",
     package: Annotated[
         list[str] | None, typer.Option(help="Maven package that the source or sink needs.", show_default=False)
     ] = None,
@@ -235,6 +255,9 @@ def stream(
     type: Type = "type",
     time_unit: Unit = TimeUnit.SECONDS,
     counts: Annotated[Counts, typer.Option(help="Whole numbers up to 2^63 - 1, or floating.")] = Counts.EXACT,
+    match_limit: MatchLimit = None,
+    memory_limit: MemoryLimit = 4096,
+    on_limit: Beyond = OnLimit.ERROR,
     master: Master = "local[*]",
 ) -> None:
     """Run queries over an endless stream, exactly once, on Spark Structured Streaming.
@@ -277,9 +300,19 @@ def stream(
         replan=replan,
         status=status,
         metrics_port=metrics_port,
+        page=page,
+        page_host=page_host,
         packages=package or [],
         jars=jar or [],
-        settings=streaming.Settings(time, type, time_unit, counts),
+        settings=streaming.Settings(
+            time,
+            type,
+            time_unit,
+            counts,
+            match_limit=match_limit,
+            memory_limit=memory_limit << 20,
+            on_limit=on_limit,
+        ),
         master=master,
     )
 
@@ -313,6 +346,70 @@ def profile(
     commands.profile(events, tuple(key or ()), queries, Settings(time, type, time_unit), engine, master, format)
 
 
+@app.command(name="explain-match")
+def explain_match(
+    file: File,
+    events: Annotated[
+        Path,
+        typer.Option(
+            "--events",
+            "--data",
+            help="Events: a parquet, csv or json lines file, or a folder of them.",
+            show_default=False,
+        ),
+    ],
+    query: Annotated[
+        str | None, typer.Option(help="The query to explain; not needed where there is one.", show_default=False)
+    ] = None,
+    key: Annotated[
+        list[str] | None,
+        typer.Option(help="COLUMN=VALUE of its GROUP BY or [attribute]; may be repeated.", show_default=False),
+    ] = None,
+    start: Annotated[str | None, typer.Option("--from", help="First time of a match.", show_default=False)] = None,
+    end: Annotated[str | None, typer.Option("--to", help="Time before which it ends.", show_default=False)] = None,
+    limit: Annotated[int, typer.Option(min=0, help="Matches to list.")] = 5,
+    time: Time = "time",
+    type: Type = "type",
+    time_unit: Unit = TimeUnit.SECONDS,
+    format: Annotated[Shown, typer.Option(help="For people or for programs.")] = Shown.TEXT,
+) -> None:
+    """Say which events a query matches, or at which of its demands none is left.
+
+    \b
+        motet explain-match queries.motet --events trades.parquet --query squeeze
+        motet explain-match queries.motet --events trades.parquet --query squeeze --key symbol=IBM
+            --from 2024-01-31T09:30 --to 2024-01-31T16:00
+    """
+    from motet.api import Settings
+    from motet.cli import commands
+
+    asked = commands.Question(query, tuple(key or ()), start, end, limit)
+    commands.explain_match(file, events, asked, Settings(time, type, time_unit), format)
+
+
+@app.command()
+def translate(
+    file: Annotated[Path, typer.Argument(help="Text of another system.", metavar="FILE", show_default=False)],
+    source: Annotated[Foreign, typer.Option("--from", help="What it is written for.", show_default=False)],
+    name: Annotated[str, typer.Option(help="What to call the query.")] = "translated",
+    time: Time = "time",
+    type: Type = "type",
+) -> None:
+    """Write a query of another system in motet's language, where it means the same.
+
+    Where it does not, the place is shown and nothing is written. SQL and ClickHouse need sqlglot.
+
+    \b
+        motet translate --from match-recognize dips.sql --time ts > dips.motet
+        motet translate --from flink-cep Alerts.java
+        motet translate --from sase query.txt
+        motet translate --from clickhouse funnel.sql --time ts --type event
+    """
+    from motet.cli import commands
+
+    commands.translate(file, source, name, time, type)
+
+
 @app.command()
 def demo(
     engine: Annotated[Reader, typer.Option(help="On Spark, or in this process (no Java needed).")] = Reader.SPARK,
@@ -330,3 +427,40 @@ def demo(
     from motet.cli.demo import run_demo
 
     run_demo(Engine(engine), rows, master)
+
+
+@app.command()
+def bench(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Experiments, beginnings of their names, or all.", show_default=False),
+    ] = None,
+    listed: Annotated[bool, typer.Option("--list", help="Show which experiments there are.")] = False,
+    size: Annotated[BenchSize, typer.Option(help="Seconds to minutes, or what the papers ran.")] = BenchSize.QUICK,
+    repeat: Annotated[int, typer.Option(min=1, help="How often each case is measured.")] = 3,
+    json: Annotated[
+        Path | None, typer.Option(help="File for the result; a folder for several.", show_default=False)
+    ] = None,
+    chart: Annotated[
+        Path | None,
+        typer.Option(help="Chart of the result (.html, .svg, .png); a folder for several.", show_default=False),
+    ] = None,
+) -> None:
+    """Run the experiments of the papers, and ours.
+
+    Each compares within one run, in turn and repeated, in a process of its own; medians are shown with their spread
+    where there is one, beside what the text of the paper states.
+
+    \b
+        motet bench --list
+        motet bench sharon-12b --chart queries.html
+        motet bench gloria --size paper --repeat 5 --json results/
+        motet bench all --json results/
+    """
+    from motet.bench.registry import Setting
+    from motet.cli import bench as benches
+
+    if listed or not names:
+        benches.list_experiments(names or [])
+    else:
+        benches.bench(names, Setting(size.value, repeat), json, chart)

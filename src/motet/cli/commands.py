@@ -10,19 +10,22 @@ from pathlib import Path
 from typing import IO
 
 import pyarrow as pa
+import typer
 from rich.console import Console
 
 from motet import api
 from motet.cli.engines import errors_of_data, execute, take_statistics
-from motet.cli.options import Drawn, Engine, Reader, Shown
+from motet.cli.options import Drawn, Engine, Foreign, Reader, Shown
 from motet.cli.progress import Meter
 from motet.cli.report import say, warn
-from motet.engine import SEARCHING, EventSchema, compile_workload
+from motet.engine import DETECTING, SEARCHING, EventSchema, compile_workload
 from motet.engine.local import LocalRun, Outcome, sorted_results
 from motet.engine.survey import compiled_queries
 from motet.errors import DataError, Diagnostic, QueryError
+from motet.explain.page.plan import plan_html
 from motet.explain.statistics import statistics_text, windows_text
 from motet.explain.text import plan_json, plan_mermaid, plan_text
+from motet.explain.why.report import explanation_json, explanation_text
 from motet.explain.words import count
 from motet.io.events import EventSource, blank_source, open_events, require_columns
 from motet.io.files import PARQUET
@@ -33,6 +36,7 @@ from motet.language import read
 from motet.model.query import Workload
 from motet.model.validate import problems
 from motet.statistics.model import Statistics
+from motet.translate import translate as translation
 
 
 @dataclass(frozen=True)
@@ -118,25 +122,40 @@ def warn_or_raise(found: list[Diagnostic], workload: Workload) -> None:
     warn(found, workload)
 
 
-def plan(file: Path, events: Path | None, statistics: Path | None, settings: api.Settings, shown: Drawn) -> None:
-    """Compile and show; with what is known of the data, also how many rows each branch reads."""
+def plan(
+    file: Path,
+    events: Path | None,
+    statistics: Path | None,
+    settings: api.Settings,
+    shown: Drawn,
+    output: Path | None,
+    analyze: bool,
+) -> None:
+    """Compile, run where asked to `analyze`, and show; with what is known of the data, also how many rows are read."""
     workload = read(file)
     source = open_for(workload, events, settings)
     known = given_statistics(statistics)
     counts: Mapping[str, int] | None = None if known is None else known.counts
     if events is not None:
         counts = event_counts(source)
-        known = api.profile(source, workload, **columns_of(settings)) if settings.optimizer in SEARCHING else None
+        searches = settings.optimizer in (*SEARCHING, *DETECTING) or shown is Drawn.HTML or analyze
+        known = api.profile(source, workload, **columns_of(settings)) if searches else None
     options = replace(settings, statistics=known).options()
     program = compile_workload(workload, schema_of(source, settings), options)
     warn_or_raise(problems(workload, types=counts or None), workload)
+    analysis = None
+    if analyze:
+        with Meter(source.num_rows) as meter, errors_of_data():
+            analysis = api.run_analyzed(program, source, meter.reached)
     match shown:
         case Drawn.TEXT:
-            write_text(plan_text(program, counts or None))
+            write_text(plan_text(program, counts or None, analysis), output)
         case Drawn.JSON:
-            write_text(plan_json(program, counts or None))
+            write_text(plan_json(program, counts or None, analysis), output)
         case Drawn.MERMAID:
-            write_text(plan_mermaid(program))
+            write_text(plan_mermaid(program, counts or None), output)
+        case Drawn.HTML:
+            write_text(plan_html(program, counts or None, file.stem, analysis), output)
 
 
 def columns_of(settings: api.Settings) -> dict[str, str]:
@@ -148,13 +167,19 @@ def given_statistics(statistics: Path | None) -> Statistics | None:
     if statistics is None:
         return None
     if not statistics.is_file():
-        raise DataError(f"no file {statistics}")
+        raise DataError(f"no file {statistics}: `motet profile --format json` writes one")
     return Statistics.from_json(statistics.read_text())
 
 
-def write_text(text: str) -> None:
-    """A text on stdout."""
-    sys.stdout.write(text + "\n")
+def write_text(text: str, output: Path | None = None) -> None:
+    """A text on stdout, or as a file."""
+    if output is None:
+        sys.stdout.write(text + "\n")
+        return
+    if not output.parent.is_dir() or output.is_dir():
+        raise DataError(f"{output} is a folder: name a file" if output.is_dir() else f"no folder {output.parent}")
+    with replacing(output) as stream:
+        stream.write((text + "\n").encode())
 
 
 def run(file: Path, events: Path, settings: api.Settings, engine: Engine, master: str, output: Output) -> None:
@@ -203,6 +228,55 @@ def notes(outcome: Outcome, found: int, seconds: float) -> Iterator[str]:
         yield f"not all matches of {', '.join(outcome.truncated)} were found: a limit was reached"
     if outcome.overflows:
         yield f"{count(outcome.overflows, 'COUNT')} beyond 2^63 - 1 given as null (--counts double gives them roughly)"
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is to be explained: of which query, key and range."""
+
+    query: str | None
+    key: tuple[str, ...]
+    start: str | None
+    end: str | None
+    limit: int
+
+    def keys(self) -> dict[str, str]:
+        pairs = [text.partition("=") for text in self.key]
+        for name, equals, _ in pairs:
+            if not name or not equals:
+                raise typer.BadParameter(f"write --key COLUMN=VALUE, not {name!r}")
+        return {name: value for name, _, value in pairs}
+
+
+def explain_match(file: Path, events: Path, asked: Question, settings: api.Settings, shown: Shown) -> None:
+    """Explain, and write that."""
+    keys = asked.keys()
+    workload = read(file)
+    source = open_for(workload, events, settings)
+    warn_or_raise(only_with_data(workload, source, settings), workload)
+    found = api.explain_match(
+        workload,
+        source,
+        query=asked.query,
+        key=keys,
+        start=asked.start,
+        end=asked.end,
+        limit=asked.limit,
+        **columns_of(settings),
+    )
+    write_text(explanation_json(found) if shown is Shown.JSON else explanation_text(found))
+
+
+def translate(file: Path, source: Foreign, name: str, time: str, type: str) -> None:
+    """Translate, and write the queries with what to mind about them."""
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise DataError(f"there is no file {str(file)!r}") from None
+    except UnicodeDecodeError:
+        raise DataError(f"the file {str(file)!r} is not UTF-8 text") from None
+    found = translation(text, source, time=time, type=type, name=name, origin=str(file))
+    write_text(found.text.rstrip())
 
 
 def profile(

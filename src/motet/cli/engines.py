@@ -58,7 +58,9 @@ def execute_on_spark(source: EventSource, workload: Workload, settings: api.Sett
         with errors_of_workers():
             table = started.result.toArrow().cast(program.result_schema)
         metrics = started.metrics()
-    return Outcome(sorted_results(program, table), metrics["rows"], metrics["set_aside"], metrics["overflows"])
+        truncated = started.truncated()
+    table = sorted_results(program, table)
+    return Outcome(table, metrics["rows"], metrics["set_aside"], metrics["overflows"], truncated)
 
 
 @contextmanager

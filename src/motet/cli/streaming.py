@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,13 +62,15 @@ def stream(
     checkpoint: str | None,
     watermark: str,
     mode: Mode,
-    buckets: int,
+    buckets: int | None,
     trigger: str | None,
     once: bool,
     watch: bool,
     replan: float,
     status: float,
     metrics_port: int | None,
+    page: int | None,
+    page_host: str,
     packages: Sequence[str],
     jars: Sequence[str],
     settings: Settings,
@@ -76,9 +79,9 @@ def stream(
     """Run until the stream ends or is interrupted."""
     from motet.engine.live import Adapting
     from motet.language import read
+    from motet.spark.serve import Pages, serve
     from motet.spark.service import Job, Service
     from motet.spark.session import stream_session
-    from motet.spark.watch import serve_metrics
 
     read(file)  # what is wrong with the queries is said before Spark starts
     with tempfile.TemporaryDirectory(prefix="motet-") as folder:
@@ -101,12 +104,18 @@ def stream(
         )
         with errors_of_workers():
             service = Service(stream_session(master, packages, jars), job, file, say, show_result)
-            server = None if metrics_port is None else serve_metrics(service.watcher, metrics_port)
             try:
-                service.run(watch=watch, every=status, show=say)
+                pages = Pages(service.watcher, file.stem, service.plan)
+                with ExitStack() as serving:
+                    if metrics_port is not None:
+                        serving.callback(serve(pages, metrics_port).shutdown)
+                    if page is not None:
+                        server = serve(pages, page, page_host, page=True)
+                        serving.callback(server.shutdown)
+                        say(f"live page: http://{page_host}:{server.server_port}/")
+                    service.run(watch=watch, every=status, show=say)
             finally:
-                if server is not None:
-                    server.shutdown()
+                service.stop()
 
 
 def show_result(line: str) -> None:

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING
 from motet.language.printer import to_text
 from motet.model.query import EventDefinition
 from motet.plan.compiled import CompiledQuery
+from motet.plan.detect.query import DetectQuery
+from motet.template.symbols import Symbol
 
 if TYPE_CHECKING:
     from motet.engine.program import Program
 
 
-def fingerprint(program: Program, compiled: CompiledQuery) -> str:
+def fingerprint(program: Program, compiled: CompiledQuery | DetectQuery) -> str:
     """A digest of a query, of the types it defines, and of how times are read."""
-    types = {symbol.type for symbol in (*compiled.symbols, *compiled.absences, *compiled.negs)}
+    types = {symbol.type for symbol in _symbols(compiled)}
     definitions = [
         to_text(EventDefinition(name, condition))
         for name, condition in sorted(program.definitions.items(), key=lambda item: item[0])
@@ -26,3 +28,9 @@ def fingerprint(program: Program, compiled: CompiledQuery) -> str:
     reading = f"{schema.time} {schema.type} {schema.time_unit if schema.is_whole else ''}"
     text = "\n".join([reading, *definitions, to_text(replace(compiled.query, name="_"))])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _symbols(compiled: CompiledQuery | DetectQuery) -> tuple[Symbol, ...]:
+    if isinstance(compiled, DetectQuery):
+        return (*compiled.symbols, *compiled.absent)
+    return (*compiled.symbols, *compiled.absences, *compiled.negs)

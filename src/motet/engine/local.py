@@ -6,16 +6,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from motet.engine.detect.planning import Drift, Planning
 from motet.engine.detect.run import DetectRun, finished
 from motet.engine.encode import microseconds, set_aside
+from motet.engine.observed import Observed
 from motet.engine.partials import finish, merge, overflows_of
 from motet.engine.program import Program
 from motet.engine.run import run_branch
+from motet.errors import RunError
 
 CHUNK_ROWS = 2_000_000
 
@@ -68,12 +72,21 @@ class LocalRun:
     set_aside: int = 0
     overflows: int = 0
     truncated: set[str] = field(default_factory=set)
+    observed: tuple[Observed, ...] | None = None  # one for each branch, where someone wants to know
+
+    @cached_property
+    def _detecting(self) -> list[DetectRun]:
+        options = self.program.options
+        return [
+            DetectRun(self.program, branch, planning=Planning(branch, options, Drift()))
+            for branch in self.program.detect
+        ]
 
     def over_table(self, table: pa.Table) -> Iterator[pa.Table]:
         """Run over a table that is in memory."""
         self.rows += len(table)
         self.set_aside += set_aside(table, self.program.schema)
-        yield self._finished(_run_branches(self.program, table, None, None))
+        yield self._finished(_run_branches(self.program, table, None, None, self.observed))
         yield from self._detected(table, None, None)
 
     def over_batches(
@@ -87,7 +100,7 @@ class LocalRun:
         waiting: list[pa.Table] = []
         limit = chunk_rows if ordered and can_be_cut(self.program) else None
         for chunk, emit_from, emit_to in _chunks(self.program, self._counted(batches, progress), limit):
-            partials = _run_branches(self.program, chunk, emit_from, emit_to)
+            partials = _run_branches(self.program, chunk, emit_from, emit_to, self.observed)
             if _sweeps(self.program):
                 waiting += partials
             else:
@@ -98,8 +111,25 @@ class LocalRun:
 
     def outcome(self, tables: Iterable[pa.Table]) -> Outcome:
         """All results in order, once the run is over."""
-        together = _in_order(self.program, list(tables))
+        together = _in_order(self.program, list(self._that_fit(tables)))
         return Outcome(together, self.rows, self.set_aside, self.overflows, tuple(sorted(self.truncated)))
+
+    def _that_fit(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        """Results as long as they may be held together; who reads them one by one needs no room for all."""
+        options, size = self.program.options, 0
+        for table in tables:
+            size += table.nbytes
+            if len(table) and size > options.memory_limit:
+                if options.on_limit == "error":
+                    raise RunError(
+                        f"query {table.column('query')[0]}: all results together need more than "
+                        f"{options.memory_limit / 2**20:,.0f} MiB (read them batch by batch or write them to a file, "
+                        "ask for less, raise the limit, or let it truncate)"
+                    )
+                self.truncated.update(query.name for query in self.program.workload.queries)
+                yield table.slice(0, int(len(table) * max(1 - (size - options.memory_limit) / table.nbytes, 0)))
+                return
+            yield table
 
     def _finished(self, partials: list[pa.Table]) -> pa.Table:
         together = pa.concat_tables(partials) if partials else self.program.partial_schema.empty_table()
@@ -110,10 +140,11 @@ class LocalRun:
 
     def _detected(self, table: pa.Table, emit_from: int | None, emit_to: int | None) -> Iterator[pa.Table]:
         """The results of queries whose matches are found; with bounds, those due in [emit_from, emit_to)."""
-        for branch in self.program.detect:
-            run = DetectRun(self.program, branch)
-            pieces = run.pieces(table.select(branch.columns), emit_from, emit_to)
-            yield from finished(pieces, self.program, emit_from, emit_to)
+        for at, run in enumerate(self._detecting, len(self.program.branches)):
+            run.observed = None if self.observed is None else self.observed[at]
+            pieces = run.pieces(table.select(run.branch.columns), emit_from, emit_to)
+            results = finished(pieces, self.program, emit_from, emit_to)
+            yield from results if run.observed is None else run.observed.timing(results)
             self.truncated |= run.truncated
 
     def _counted(self, batches: Iterable[pa.RecordBatch], progress: Progress | None) -> Iterator[pa.Table]:
@@ -180,9 +211,17 @@ def _concatenated(kept: pa.Table | None, fresh: list[pa.Table]) -> pa.Table:
     return pa.concat_tables(tables).unify_dictionaries()
 
 
-def _run_branches(program: Program, table: pa.Table, emit_from: int | None, emit_to: int | None) -> list[pa.Table]:
+def _run_branches(
+    program: Program,
+    table: pa.Table,
+    emit_from: int | None,
+    emit_to: int | None,
+    observed: tuple[Observed, ...] | None,
+) -> list[pa.Table]:
     return [
-        run_branch(program, at, table.select(branch.columns), emit_from, emit_to)
+        run_branch(
+            program, at, table.select(branch.columns), emit_from, emit_to, None if observed is None else observed[at]
+        )
         for at, branch in enumerate(program.branches)
     ]
 

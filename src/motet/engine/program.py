@@ -13,7 +13,8 @@ from typing import Any
 import pyarrow as pa
 
 from motet.engine.choosing import ALL, SEARCHING, Plans
-from motet.engine.detect.aggregate import DUE, END, FROM, QUERY, UNTIL, contribution_fields
+from motet.engine.detect.aggregate import DUE, END, FROM, NUMBER, QUERY, UNTIL, contribution_fields
+from motet.engine.detect.known import rates_from
 from motet.engine.detect.program import DetectBranch, add_column, detect_branch, match_types
 from motet.engine.fingerprint import fingerprint
 from motet.engine.schema import EventSchema, is_text
@@ -26,7 +27,10 @@ from motet.optimizer.aggregate import sharon
 from motet.optimizer.aggregate.gloria import gloria
 from motet.optimizer.aggregate.gloria.report import GloriaReport
 from motet.optimizer.aggregate.report import SharonReport
+from motet.optimizer.detect import PLANNERS, plan_trees
+from motet.optimizer.detect.motto import motto
 from motet.plan.compiled import CompiledQuery, compile_query
+from motet.plan.detect.build import trees_wanted
 from motet.plan.detect.query import DetectQuery, compile_detect
 from motet.plan.sharing import Sharing
 from motet.plan.units import Unit
@@ -43,7 +47,9 @@ class Options:
     and its variants look for runs to compute once anywhere, 'gloria' and its variants for transitions, repetitions
     included; 'auto' computes all that is equal once where that pays. What an optimizer knows of the data are the
     `statistics`, and it takes at most `budget` seconds. `costs`: gloria goes by our kernels ('calibrated') or by the
-    equations of its paper ('printed'). In detection, 'none' joins in the order of the pattern and all others by cost.
+    equations of its paper ('printed'). In detection, 'none' joins in the order of the pattern and shares nothing,
+    'share' computes equal parts of that once, 'reorder' joins each pattern as is cheapest for it alone, 'multitree'
+    decides on both together and 'multitree-prefix' for equal beginnings only; all others are 'auto' there.
 
     Detection keeps at most `memory_limit` bytes of parts of matches and finds at most `match_limit` matches of a query
     and key in a stretch of its window's length; beyond, `on_limit` is 'error' or 'truncate'.
@@ -63,7 +69,8 @@ class Options:
     live: str = ""
 
 
-OPTIMIZERS = ("auto", "prefix", "none", *SEARCHING)
+DETECTING = tuple(name for name in PLANNERS if name not in ("auto", "none"))  # those that plan joins
+OPTIMIZERS = ("auto", "prefix", "none", *SEARCHING, *DETECTING)
 
 
 @dataclass(frozen=True)
@@ -154,7 +161,13 @@ class Program:
     @cached_property
     def fingerprints(self) -> dict[int, str]:
         """What each query asks, by its place in the workload: what state is kept by."""
-        return {number: fingerprint(self, compiled) for number, compiled in self.queries.items()}
+        asked: dict[int, CompiledQuery | DetectQuery] = {**self.queries, **self.detected}
+        return {number: fingerprint(self, each) for number, each in sorted(asked.items())}
+
+    @cached_property
+    def plannings(self) -> dict[str, Any]:
+        """How each branch of detection is planned, by name (`motet.engine.detect.planning`): for many small batches."""
+        return {}
 
     @cached_property
     def machines(self) -> dict[int, tuple[list[frozenset[Symbol]], Machine, Queries]]:
@@ -217,7 +230,7 @@ class Program:
     @cached_property
     def contribution_schema(self) -> pa.Schema:
         """What matches add to aggregates, on its way to being combined: see `motet.engine.detect.aggregate`."""
-        fields = [pa.field(QUERY, pa.int32()), *(pa.field(name, pa.int64()) for name in (END, FROM, UNTIL))]
+        fields = [pa.field(QUERY, pa.int32()), *(pa.field(name, pa.int64()) for name in (NUMBER, END, FROM, UNTIL))]
         fields.append(pa.field(DUE, pa.bool_()))
         fields += [pa.field(name, plain_type(self.schema.columns.field(name).type)) for name in self.groups]
         for query in self.detected.values():
@@ -314,30 +327,40 @@ def compile_workload(
     for query in online:
         groups.setdefault((query.partition, _spread(query, options)), []).append(query)
     # Aggregates that are combined over partitions go another way from there on, so they have branches of their own.
-    detected: dict[tuple[tuple[str, ...], bool], list[DetectQuery]] = {}
+    detected: dict[tuple[tuple[str, ...], bool, tuple[str, ...]], list[DetectQuery]] = {}
     for outcome in compiled:
         if isinstance(outcome, DetectQuery):
             combines = outcome.query.is_aggregate and outcome.combined
-            detected.setdefault((outcome.partition, combines), []).append(outcome)
+            detected.setdefault((outcome.partition, combines, _spread(outcome, options)), []).append(outcome)
     definitions = {definition.name: definition.condition for definition in workload.definitions}
     branches = tuple(_branch(*key, queries, schema, definitions, options, sharing) for key, queries in groups.items())
-    detect = tuple(detect_branch(partition, each, schema, definitions) for (partition, _), each in detected.items())
+    detect = tuple(
+        _planned(detect_branch(partition, each, schema, definitions, spread), options)
+        for (partition, _, spread), each in detected.items()
+    )
     warnings = tuple(problem for problem in found if problem.warning)
     return Program(workload, schema, options, branches, detect, warnings, sharing=sharing, report=report)
+
+
+def _planned(branch: DetectBranch, options: Options) -> DetectBranch:
+    """A branch that detects, with its trees where statistics tell what to plan for."""
+    wanted = trees_wanted(branch.queries) if options.statistics is not None else []
+    if not wanted:
+        return branch
+    rates = rates_from(options.statistics, branch)
+    return replace(branch, trees=plan_trees(wanted, options.optimizer, rates, options.budget))
 
 
 def _compiled(number: int, workload: Workload, tick: int, options: Options) -> CompiledQuery | DetectQuery | Diagnostic:
     """A query for the engine that takes it: aggregated online where that is possible, else by its matches."""
     query = workload.queries[number]
+    if options.live and query.window is None:
+        message = "without WITHIN the whole input is one window, and a stream never ends"
+        return Diagnostic(message, query.span, query.name, "add WITHIN, with or without SLIDE")
     online = compile_query(number, workload, tick)
     if isinstance(online, CompiledQuery):
-        if options.live and online.span.within == 0:
-            message = "without WITHIN the whole input is one window, and a stream never ends"
-            return Diagnostic(message, query.span, query.name, "add WITHIN, with or without SLIDE")
         return online
-    if options.live:
-        return replace(online, hint="streams take only what is aggregated online; run it over a batch instead")
-    return compile_detect(number, workload, tick, online.message)
+    return compile_detect(number, workload, tick, online.message, joins=options.optimizer in motto.VARIANTS)
 
 
 def _optimized(queries: Sequence[CompiledQuery], options: Options) -> SharonReport | GloriaReport | None:
@@ -350,13 +373,14 @@ def _optimized(queries: Sequence[CompiledQuery], options: Options) -> SharonRepo
     return None
 
 
-def _spread(compiled: CompiledQuery, options: Options) -> tuple[str, ...]:
+def _spread(compiled: CompiledQuery | DetectQuery, options: Options) -> tuple[str, ...]:
     """In a stream, what combines partitions at every moment needs them in one place; sums of windows can be added up
     later.
     """
     if not options.live:
         return ()
-    at_once = compiled.swept or (compiled.combined and options.live == "update")
+    combined = compiled.combined and compiled.query.is_aggregate
+    at_once = compiled.swept or (combined and options.live == "update")
     return tuple(sorted(compiled.query.group_by)) if at_once else compiled.partition
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from motet.engine.encode import Encoded, encode, only_keys, unit_events
+from motet.engine.observed import Observed
 from motet.engine.partials import merge_within, partials_of
 from motet.engine.program import Branch, Program
 from motet.engine.ties import without_ties
@@ -26,7 +28,12 @@ SLOT_MODES = {Strategy.PANES: PANES, Strategy.WINDOWS: WINDOWS, Strategy.STARTS:
 
 
 def run_branch(
-    program: Program, branch_index: int, events: pa.Table, emit_from: int | None = None, emit_to: int | None = None
+    program: Program,
+    branch_index: int,
+    events: pa.Table,
+    emit_from: int | None = None,
+    emit_to: int | None = None,
+    observed: Observed | None = None,
 ) -> pa.Table:
     """Partial results over rows in any order; with bounds, only those whose time or window end lies in [emit_from,
     emit_to).
@@ -37,7 +44,12 @@ def run_branch(
         int(LONG_AGO) if emit_from is None else emit_from,
         int(FOREVER) + 1 if emit_to is None else emit_to,
     )
-    tables = [table for unit in branch.units for table in unit_partials(program, unit, encoded, bounds)]
+    if observed is not None:
+        observed.see(encoded, emit_from, emit_to)
+    tables = []
+    for at, unit in enumerate(branch.units):
+        with nullcontext() if observed is None else observed.timed(at):
+            tables += unit_partials(program, unit, encoded, bounds)
     partials = pa.concat_tables(tables) if tables else program.partial_schema.empty_table()
     return merge_within(program, partials) if branch.needs_combine else partials
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from motet.engine import Branch, Program
+from motet.engine.observed import Observed
+from motet.explain.actual import Analysis, describe_actual
 from motet.explain.detect import describe_detect
 from motet.explain.reads import describe_reads
 from motet.explain.sharing import describe_sharing
@@ -25,18 +27,27 @@ KEEPS = {
 }
 
 
-def describe(program: Program, counts: Mapping[str, int] | None = None) -> dict[str, Any]:
+def describe(
+    program: Program, counts: Mapping[str, int] | None = None, analysis: Analysis | None = None
+) -> dict[str, Any]:
     """The plan of a workload: its branches, the units of each, and what their queries share.
 
-    `counts` are the rows of each event type, where known: the plan then says how many rows a branch reads.
+    `counts` are the rows of each event type, where known: the plan then says how many rows a branch reads. After a run
+    its `analysis` says what was found.
     """
+    seen: Sequence[Observed | None] = [None] * len(program.all_branches) if analysis is None else analysis.observed
+    found = {} if analysis is None else {"actual": describe_actual(program, analysis, counts)}
     return {
         "queries": len(program.workload.queries),
         "counts": program.options.counts,
         "rows": None if counts is None else sum(counts.values()),
         "branches": [describe_branch(program, branch, counts) for branch in program.branches],
         "sharing": describe_sharing(program),
-        "detect": [describe_detect(branch, program, counts) for branch in program.detect],
+        "detect": [
+            describe_detect(branch, program, counts, ran)
+            for branch, ran in zip(program.detect, seen[len(program.branches) :], strict=True)
+        ],
+        **found,
     }
 
 

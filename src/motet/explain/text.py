@@ -8,9 +8,11 @@ from typing import Any
 
 from motet.engine import Program
 from motet.errors import MotetError
+from motet.explain.actual import Analysis, actual_lines
 from motet.explain.describe import describe
-from motet.explain.detect import detect_lines
+from motet.explain.detect import describe_detect, detect_lines, detect_mermaid
 from motet.explain.gloria import gloria_mermaid
+from motet.explain.motto import motto_mermaid
 from motet.explain.reads import reads_lines
 from motet.explain.sharing import sharing_lines, sharon_mermaid
 from motet.explain.words import count, number
@@ -28,25 +30,34 @@ PLANS = {
 }
 
 
-def plan_json(program: Program, counts: Mapping[str, int] | None = None) -> str:
+def plan_json(program: Program, counts: Mapping[str, int] | None = None, analysis: Analysis | None = None) -> str:
     """The plan as JSON."""
-    return json.dumps(describe(program, counts), indent=2, ensure_ascii=False)
+    return json.dumps(describe(program, counts, analysis), indent=2, ensure_ascii=False)
 
 
-def plan_text(program: Program, counts: Mapping[str, int] | None = None) -> str:
-    """The plan as indented text."""
-    return "\n".join(plan_lines(describe(program, counts)))
+def plan_text(program: Program, counts: Mapping[str, int] | None = None, analysis: Analysis | None = None) -> str:
+    """The plan as indented text, with what a run of it found."""
+    return "\n".join(plan_lines(describe(program, counts, analysis)))
 
 
-def plan_mermaid(program: Program) -> str:
-    """The graph that the optimizer searched, or the template with its plan, for Mermaid to draw."""
+def plan_mermaid(program: Program, counts: Mapping[str, int] | None = None) -> str:
+    """The graph that the optimizer searched, or the template with its plan, or else that of joins, for Mermaid."""
     names = [query.name for query in program.workload.queries]
     match program.report:
         case SharonReport() as report:
             return sharon_mermaid(report, names)
         case GloriaReport() as report:
             return gloria_mermaid(report, names)
-    raise MotetError("only a plan of --optimizer sharon or gloria, or a variant of them, has a graph to draw")
+    plans = [describe_detect(branch, program, counts).get("motto") for branch in program.detect]
+    if any(plans):
+        return motto_mermaid([plan for plan in plans if plan is not None])
+    if program.detect:
+        classes = "    classDef shared fill:#2f6f4f,color:#fff"
+        return "\n".join(["flowchart BT", *detect_mermaid(program, counts), classes])
+    raise MotetError(
+        "nothing to draw: there is a graph of --optimizer sharon or gloria, or a variant of them, and of queries whose "
+        "matches are found"
+    )
 
 
 def plan_lines(plan: dict[str, Any]) -> Iterator[str]:
@@ -61,6 +72,9 @@ def plan_lines(plan: dict[str, Any]) -> Iterator[str]:
     if plan["sharing"] is not None:
         yield ""
         yield from sharing_lines(plan["sharing"])
+    if "actual" in plan:
+        yield ""
+        yield from actual_lines(plan)
 
 
 def branch_lines(at: int, branch: dict[str, Any], rows: int | None) -> Iterator[str]:
@@ -87,9 +101,7 @@ def estimate_words(plan: str, estimates: dict[str, float]) -> str:
 
 
 def unit_lines(name: str, unit: dict[str, Any]) -> Iterator[str]:
-    width = f" of {length(unit['width_us'])}" if unit["width_us"] else ""
-    slots = f", {unit['slots']:,} at once" if unit["slots"] else ""
-    yield f"  unit {name}: {unit['strategy']}{width}{slots}: totals {unit['keeps']}"
+    yield f"  unit {name}: {unit_words(unit)}"
     yield f"    {count(unit['totals'], 'total')}{saving(unit['totals'], unit['totals_apart'])}"
     if unit["pairs"]:
         yield f"    {count(unit['pairs'], 'pair')} of steps{saving(unit['pairs'], unit['pairs_apart'])}"
@@ -97,6 +109,13 @@ def unit_lines(name: str, unit: dict[str, Any]) -> Iterator[str]:
         window = f" {query['window']}" if query["window"] else ""
         group = f" GROUP BY {', '.join(query['group_by'])}" if query["group_by"] else ""
         yield f"    {query['name']}: {', '.join(query['returns'])} of {query['pattern']}{group}{window}"
+
+
+def unit_words(unit: dict[str, Any]) -> str:
+    """How a unit keeps its totals."""
+    width = f" of {length(unit['width_us'])}" if unit["width_us"] else ""
+    slots = f", {unit['slots']:,} at once" if unit["slots"] else ""
+    return f"{unit['strategy']}{width}{slots}: totals {unit['keeps']}"
 
 
 def saving(kept: int, apart: int) -> str:

@@ -163,7 +163,7 @@ def join(
             if fits and more:
                 for j in range(theirs):
                     current[ours + j] = inner_columns[j, at]
-                fits = _more_holds(key, table, tests, values, bundles, absences, scope, stack)
+                fits = more_holds(key, table, tests, values, bundles, absences, scope, stack)
             if fits:
                 if found == most:
                     return found, row, at
@@ -182,7 +182,7 @@ def join(
 
 
 @kernel
-def _more_holds(
+def more_holds(
     key: int,
     table: JoinTable,
     tests: Tests,

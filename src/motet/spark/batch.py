@@ -16,9 +16,20 @@ from motet.engine import Branch, EventSchema, Options, Program, compile_workload
 from motet.engine.detect.program import DetectBranch
 from motet.errors import DataError, RunError
 from motet.model.query import Workload
-from motet.spark.skew import Layout, arrange, by_key, find_layout
+from motet.spark.glance import glance
+from motet.spark.skew import Layout, arrange, by_key, even_layout, find_layout
 from motet.spark.tables import arrow_schema, as_events, column, microseconds, present, spark_schema
-from motet.spark.tasks import Received, branch_task, contribution_task, detect_task, merge_task, type_code
+from motet.spark.tasks import (
+    TRUNCATED,
+    Received,
+    branch_task,
+    contribution_task,
+    detect_task,
+    found_schema,
+    may_truncate,
+    merge_task,
+    type_code,
+)
 
 # The part of the rows that is looked at to find hot keys and where in time their rows are: enough of any that are worth
 # a task to tell their number within a fifth or so.
@@ -29,10 +40,13 @@ METRICS_TIMEOUT = 10.0
 
 @dataclass(frozen=True, slots=True)
 class SparkRun:
-    """The results, and `metrics` to call once an action on them is done: rows read, set aside, and overflows."""
+    """The results, and what to call once an action on them is done: `metrics` tells rows read, set aside, and
+    overflows; `truncated` the queries of which a limit cut matches off.
+    """
 
     result: DataFrame
     metrics: Callable[[], dict[str, int]]
+    truncated: Callable[[], tuple[str, ...]]
 
 
 def run(
@@ -53,7 +67,7 @@ def run(
     shuffle partitions, or fewer for few rows. Workers must be able to import motet.
     """
     if df.isStreaming:
-        raise DataError("the DataFrame is a stream: this runs batches only")
+        raise DataError("the DataFrame is a stream: give it to motet.run, or one that spark.read makes")
     events = as_events(df, time, type)
     schema = EventSchema(arrow_schema(events), time, type, time_unit)
     program = compile_workload(workload, schema, options or Options())
@@ -63,12 +77,10 @@ def run(
         _branch_results(events, program, index, schema, partitions, skew == "auto", None if index else observation)
         for index in range(len(program.branches))
     ]
-    results += [
-        _detect_results(
-            events, program, index, schema, partitions, skew == "auto", None if results or index else observation
-        )
-        for index in range(len(program.detect))
-    ]
+    cut_short = [Observation() for _ in program.detect] if may_truncate(program) else []
+    for index in range(len(program.detect)):
+        counts, cuts = None if results else observation, cut_short[index] if cut_short else None
+        results.append(_detect_results(events, program, index, schema, partitions, skew == "auto", counts, cuts))
     produced = Observation()
     result = reduce(DataFrame.union, results).observe(produced, count_of_overflows(program))
 
@@ -76,7 +88,11 @@ def run(
         overflows = _observed(produced) or {"overflows": 0}
         return {**(_observed(observation) or _counted(events, schema)), **overflows}
 
-    return SparkRun(result, metrics)
+    def truncated() -> tuple[str, ...]:
+        names = [_observed(each).get(TRUNCATED) or "" for each in cut_short]
+        return tuple(sorted({name for listed in names for name in listed.split(",") if name}))
+
+    return SparkRun(result, metrics, truncated)
 
 
 def _branch_results(
@@ -107,6 +123,7 @@ def _detect_results(
     partitions: int | None,
     cut_hot_keys: bool,
     observation: Observation | None,
+    cuts: Observation | None,
 ) -> DataFrame:
     """The results of queries whose matches are found."""
     branch = program.detect[index]
@@ -114,9 +131,13 @@ def _detect_results(
     cut_hot_keys = cut_hot_keys and not branch.needs_combine
     arranged, received = _arranged(events, branch, schema, partitions, cut_hot_keys, observation)
     task = detect_task(program, index, received)
+    found = arranged.mapInArrow(task, spark_schema(found_schema(program, branch)))
+    if cuts is not None:
+        # A query that was cut short is named in a row of its own.
+        noted = found.observe(cuts, names_in(TRUNCATED))
+        found = noted.filter(column(TRUNCATED).isNull()).drop(column(TRUNCATED))
     if not branch.needs_combine:
-        return arranged.mapInArrow(task, spark_schema(program.result_schema))
-    found = arranged.mapInArrow(task, spark_schema(program.contribution_schema))
+        return found
     together = by_key(found, program.contribution_keys, partitions)
     return together.mapInArrow(contribution_task(program), spark_schema(program.result_schema))
 
@@ -134,8 +155,7 @@ def _arranged(
     time = microseconds(events, schema.time, schema.time_unit)
     layout = Layout(partitions)
     if cut_hot_keys and branch.halo is not None:
-        sample = _relevant(events.sample(fraction=SAMPLED, seed=1), branch, schema)
-        layout = find_layout(sample, SAMPLED, branch.partition, time, branch.halo, partitions)
+        layout = _layout(events, branch, schema, time, branch.halo, partitions)
     # An observation ends with the first action that meets it, so the search for hot keys must not.
     read = events if observation is None else _count_set_aside(events, observation, schema)
     types = _listed_types(branch, schema)
@@ -143,6 +163,23 @@ def _arranged(
     arranged = _by_place(arrange(relevant, branch.partition, time, layout))
     columns = pa.schema([schema.columns.field(name) for name in branch.columns])
     return arranged, Received(columns, schema.type, types, layout.bounds)
+
+
+def _layout(
+    events: DataFrame,
+    branch: Branch | DetectBranch,
+    schema: EventSchema,
+    time: Column,
+    halo: int,
+    partitions: int | None,
+) -> Layout:
+    """Where rows go: by a look into their files where that shows that no key is hot, else by a sample of them."""
+    seen = glance(events, branch.partition, schema.type, branch.types, schema.columns)
+    even = even_layout(seen.rows, seen.largest, events.sparkSession, partitions) if seen else None
+    if even is not None:
+        return even
+    sample = _relevant(events.sample(fraction=SAMPLED, seed=1), branch, schema)
+    return find_layout(sample, SAMPLED, branch.partition, time, halo, partitions)
 
 
 def _relevant(events: DataFrame, branch: Branch | DetectBranch, schema: EventSchema) -> DataFrame:
@@ -189,6 +226,11 @@ def _counts(schema: EventSchema) -> list[Column]:
     ]
 
 
+def names_in(name: str) -> Column:
+    """All names in a column, as one text."""
+    return sf.array_join(sf.array_sort(sf.collect_set(column(name))), ",").alias(name)
+
+
 def count_of_overflows(program: Program) -> Column:
     """How many exact counts are null because they exceed 64 bits."""
     queries: dict[str, list[str]] = {}
@@ -205,7 +247,7 @@ def count_of_overflows(program: Program) -> Column:
     return sf.coalesce(overflows, sf.lit(0)).alias("overflows")
 
 
-def _observed(observation: Observation) -> dict[str, int]:
+def _observed(observation: Observation) -> dict[str, Any]:
     """What the first action on the result counted; nothing where Spark skipped that part of it."""
     found: list[dict[str, Any]] = []
 

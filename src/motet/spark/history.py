@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -11,6 +11,7 @@ from pyspark.sql import functions as sf
 
 from motet.engine import Program
 from motet.errors import DataError, RunError
+from motet.spark.buckets import Buckets, buckets_for
 
 FOLDER = "motet"  # inside the checkpoint, beside Spark's own folders
 
@@ -22,26 +23,41 @@ class Record:
     start: int
     buckets: int
     queries: dict[str, int | None]
+    even: bool = False  # how buckets are named: see `Buckets`
 
 
-def births(session: SparkSession, checkpoint: str, program: Program, watermark: str, buckets: int) -> dict[int, int]:
-    """Since when each query of a program sees the stream, by its number; noted in the checkpoint for later starts.
+@dataclass(frozen=True)
+class History:
+    """The records of a checkpoint."""
 
-    A row that was read before a query joined lies at most the watermark's delay after the watermark, so the query has
-    seen everything from there on. All buckets must agree on it, hence the note.
-    """
-    last = _last_record(session, checkpoint)
-    reached = _reached(session, checkpoint)
-    if last is not None and last.buckets != buckets:
-        raise RunError(f"the checkpoint was made with {last.buckets} buckets, which cannot change to {buckets}")
-    joins = None if reached is None else reached + _delay(session, watermark) + 1000
-    known = {} if last is None else last.queries
-    prints = program.fingerprints
-    queries = {name: known.get(name, joins) for name in prints.values()}
-    if last is None or queries != last.queries:
-        _write(session, checkpoint, Record(0 if last is None else last.start + 1, buckets, queries))
-    since = {number: queries[name] for number, name in prints.items()}
-    return {number: birth for number, birth in since.items() if birth is not None}
+    session: SparkSession
+    checkpoint: str
+
+    def joined(self, program: Program, watermark: str, asked: int | None) -> tuple[Buckets, dict[int, int]]:
+        """How the state is cut, and since when each query of a program sees the stream, by its number; noted in the
+        checkpoint for later starts.
+
+        A row that was read before a query joined lies at most the watermark's delay after the watermark, so the query
+        has seen everything from there on. All buckets must agree on it, hence the note.
+        """
+        session, checkpoint = self.session, self.checkpoint
+        last = _last_record(session, checkpoint)
+        buckets = buckets_for(session, asked) if last is None else Buckets(last.buckets, last.even)
+        if asked not in (None, buckets.number):
+            raise RunError(
+                f"the checkpoint was made with {buckets.number} buckets, which cannot change to {asked}: "
+                f"start with --buckets {buckets.number}, or with a new checkpoint"
+            )
+        reached = _reached(session, checkpoint)
+        joins = None if reached is None else reached + _delay(session, watermark) + 1000
+        known = {} if last is None else last.queries
+        prints = program.fingerprints
+        queries = {name: known.get(name, joins) for name in prints.values()}
+        if last is None or queries != last.queries:
+            record = Record(0 if last is None else last.start + 1, buckets.number, queries, buckets.even)
+            _write(session, checkpoint, record)
+        since = {number: queries[name] for number, name in prints.items()}
+        return buckets, {number: birth for number, birth in since.items() if birth is not None}
 
 
 def _delay(session: SparkSession, watermark: str) -> int:
@@ -88,5 +104,5 @@ def _lines(session: SparkSession, folder: str) -> DataFrame | None:
 
 
 def _write(session: SparkSession, checkpoint: str, record: Record) -> None:
-    line = json.dumps({"start": record.start, "buckets": record.buckets, "queries": record.queries})
+    line = json.dumps(asdict(record))
     session.createDataFrame([(line,)], "value string").coalesce(1).write.mode("append").text(f"{checkpoint}/{FOLDER}")

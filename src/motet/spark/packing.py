@@ -18,10 +18,10 @@ PACKED = pa.schema([pa.field("bucket", pa.string()), pa.field("rows", pa.binary(
 @dataclass(frozen=True)
 class Route:
     """What a branch of the program takes: columns, types (None: all), and the column that tells the bucket of a row
-    (null: it has none).
+    (null: it has none), by its number among `names`.
     """
 
-    name: str
+    names: tuple[str, ...]
     columns: tuple[int, ...]
     bucket: int
     type: int
@@ -43,7 +43,7 @@ def pack_task(schema: pa.Schema, routes: Sequence[Route]) -> Callable[[Batches],
             first = untaken & (buckets >= 0)
             untaken &= ~first
             for bucket, part in _parts(together, route, schema, buckets, first):
-                names.append(f"{route.name}/{bucket}")
+                names.append(route.names[bucket])
                 blobs.append(to_blob(part))
             if names:
                 yield pa.record_batch([pa.array(names), pa.array(blobs, pa.binary())], schema=PACKED)

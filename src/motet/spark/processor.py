@@ -17,15 +17,19 @@ from pyspark.sql.streaming.stateful_processor import (
 )
 
 from motet.engine import Program
-from motet.engine.live import Fed, LiveBranch
+from motet.engine.detect.aggregate import END, QUERY
+from motet.engine.live import Fed, Live, live_branch
 from motet.kernels.tables import LONG_AGO
 from motet.spark.packing import FIRST, from_blob, to_blob
 from motet.spark.store import BucketStore
 
 # What an output row carries.
-RESULTS, PARTIALS, LATE = 0, 1, 2
+RESULTS, PARTIALS, CONTRIBUTIONS, LATE = 0, 1, 2, 3
 PLACES = 16
-OUTPUT = "kind INT, place INT, body BINARY, late BIGINT, set_aside BIGINT, waiting BIGINT, state_bytes BIGINT"
+OUTPUT = (
+    "kind INT, place INT, body BINARY, late BIGINT, set_aside BIGINT, waiting BIGINT, state_bytes BIGINT, "
+    "truncated STRING"
+)
 
 OUTPUT_NAMES = [part.split()[0] for part in OUTPUT.split(", ")]
 
@@ -74,7 +78,7 @@ class BucketProcessor(StatefulProcessor):
         if branch is None:  # its queries are gone
             self.store.clear()
             return
-        live = LiveBranch(self.program, branch, self.births)
+        live = live_branch(self.program, branch, self.births)
         self.store.load(live)
         events = pa.concat_tables(blobs) if blobs else self.program.schema.columns.empty_table()
         # Spark's watermark is 0 before there is one.
@@ -86,7 +90,7 @@ class BucketProcessor(StatefulProcessor):
         size = self.store.store(live, timer, waiting, self.start)
         yield self._output(fed, waiting - waiting_before, size - size_before)
 
-    def _wake_at(self, live: LiveBranch, watermark_ms: int, registered: int) -> int:
+    def _wake_at(self, live: Live, watermark_ms: int, registered: int) -> int:
         """Keep one timer: Spark calls it once the watermark has reached it, after the rows of that micro-batch.
 
         One that is due now is dropped, since all there was to do for it is done.
@@ -103,21 +107,24 @@ class BucketProcessor(StatefulProcessor):
     def _output(self, fed: Fed, waiting: int, state_bytes: int) -> pd.DataFrame:
         """Blobs with the place where those that belong together meet, and the counts in the first row."""
         late = fed.late.filter(fed.late[FIRST]) if FIRST in fed.late.column_names else fed.late
-        bodies = [(RESULTS, 0, fed.results), *((PARTIALS, place, table) for place, table in _places(fed.partials))]
+        bodies = [(RESULTS, 0, fed.results)]
+        bodies += [(PARTIALS, place, table) for place, table in _places(fed.partials, "query", "end")]
+        bodies += [(CONTRIBUTIONS, place, table) for place, table in _places(fed.contributions, QUERY, END)]
         if self.keep_late:
             bodies.append((LATE, 0, late))
         rows: list[tuple[Any, ...]] = [
-            (kind, place, to_blob(table), 0, 0, 0, 0) for kind, place, table in bodies if len(table)
+            (kind, place, to_blob(table), 0, 0, 0, 0, None) for kind, place, table in bodies if len(table)
         ]
-        counts = (None, len(late), fed.set_aside, waiting, state_bytes)
+        rows += [(RESULTS, 0, None, 0, 0, 0, 0, name) for name in sorted(fed.truncated)]
+        counts = (None, len(late), fed.set_aside, waiting, state_bytes, None)
         return pd.DataFrame([(RESULTS, 0, *counts), *rows], columns=OUTPUT_NAMES)
 
     def close(self) -> None:
         pass
 
 
-def _places(partials: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+def _places(partials: pa.Table, query: str, end: str) -> Iterator[tuple[int, pa.Table]]:
     """Partial results by where they are combined: all of a query and window in one place."""
-    place = (partials["query"].to_numpy() + partials["end"].to_numpy() // 1000) % PLACES
+    place = (partials[query].to_numpy() + partials[end].to_numpy() // 1000) % PLACES
     for number in np.unique(place).tolist():
         yield number, partials.filter(pa.array(place == number))

@@ -20,7 +20,7 @@ from motet.language import read
 from motet.model.query import Workload
 from motet.plan.sharing import Sharing
 from motet.spark.adapt import Adapter
-from motet.spark.stream import BUCKETS, program_of, run
+from motet.spark.stream import program_of, run
 from motet.spark.tables import column
 from motet.spark.watch import Watcher
 
@@ -63,7 +63,7 @@ class Job:
     time_unit: str = "s"
     options: Options = field(default_factory=Options)
     mode: str = "append"
-    buckets: int = BUCKETS
+    buckets: int | None = None
     trigger: str | None = None  # an interval; None: as fast as it can
     once: bool = False  # stop when all that is there now is read
     adapting: Adapting = field(default_factory=Adapting)
@@ -142,6 +142,7 @@ class Service:
             self.sharing = grouping(program.workload, labels_of(program))
             self.adapter.go_on(program)
             self.watcher.gauges.plan_changes += 1
+            self.watcher.note_change(str(change))
             self.query = self._start()
         return change.migrated
 
@@ -156,6 +157,19 @@ class Service:
         self.session.streams.removeListener(self.watcher)
         if self.query.isActive:
             self.query.stop()
+
+    def plan(self) -> Program:
+        """How the queries are run now."""
+        job = self.job
+        return program_of(
+            open_source(self.session, job.source),
+            self.workload,
+            time=job.time,
+            type=job.type,
+            time_unit=job.time_unit,
+            options=job.options,
+            mode=job.mode,
+        )
 
     def _names(self) -> tuple[str, ...]:
         return tuple(query.name for query in self.workload.queries)

@@ -17,7 +17,8 @@ from pathlib import Path
 
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
-from motet.engine.live import LiveBranch, Saved, changes, put_together, restore, save
+from motet.engine.live import Live, Saved, changes, put_together, restore, save, unknown_queries
+from motet.errors import RunError
 
 # A log is written anew once its changes are larger than this, and than the whole state.
 LEAST_LOG = 1 << 16
@@ -32,15 +33,20 @@ class BucketStore:
         self.log = handle.getListState("log", "part BINARY")
         self._found: tuple[str, int, int, int, int, int, str] | None = None
 
-    def load(self, live: LiveBranch) -> None:
+    def load(self, live: Live) -> None:
         """Bring a branch to the state that was last stored, if any."""
         self._found = self.head.get()
         if self._found is None:
             return
-        local = _read_local(self._found[0])
-        if local is None:
-            local = put_together([bytes(part[0]) for part in self.log.get()])
-        restore(live, local)
+        saved = _read_local(self._found[0])
+        if saved is None:
+            saved = put_together([bytes(part[0]) for part in self.log.get()])
+        if new := unknown_queries(live, saved):
+            raise RunError(
+                f"{', '.join(new)}: new to this checkpoint, so give its folder as checkpoint= to motet.run: "
+                "since when each query sees the stream has to be noted there"
+            )
+        restore(live, saved)
 
     @property
     def timer(self) -> int:
@@ -51,11 +57,13 @@ class BucketStore:
         """Rows waiting and bytes of state when this start of the stream last stored them; nothing before it did."""
         return (self._found[4], self._found[5]) if self._found is not None and self._found[6] == start else (0, 0)
 
-    def store(self, live: LiveBranch, timer: int, waiting: int, start: str) -> int:
+    def store(self, live: Live, timer: int, waiting: int, start: str) -> int:
         """Store the state; its size."""
         _, whole, logged = self._found[:3] if self._found is not None else ("", 0, 0)
         state = save(live)
         change = changes(live)
+        if change is not None and change.size > max(state.size, LEAST_LOG):
+            change = None  # all keys were active
         part = b"" if change is None else change.to_bytes(compressed=True)
         if change is None or logged + len(part) > max(whole, LEAST_LOG):
             part = state.to_bytes(compressed=True)

@@ -14,18 +14,20 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from motet.engine import EventSchema, Options, Program, compile_workload, finish, merge
+from motet.engine.detect.run import finished
 from motet.errors import DataError
 from motet.model.query import Workload
 from motet.plan.sharing import Sharing
-from motet.spark.batch import count_of_overflows
-from motet.spark.history import births
+from motet.spark.batch import count_of_overflows, names_in
+from motet.spark.buckets import Buckets, buckets_for
+from motet.spark.history import History
 from motet.spark.packing import PACKED, Route, from_blob, pack_task
-from motet.spark.processor import LATE, OUTPUT, PARTIALS, RESULTS, BucketProcessor
+from motet.spark.processor import CONTRIBUTIONS, LATE, OUTPUT, PARTIALS, RESULTS, BucketProcessor
 from motet.spark.session import ROCKSDB
 from motet.spark.tables import TICKS, arrow_schema, as_events, column, microseconds, present, spark_schema
+from motet.spark.tasks import may_truncate
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
-BUCKETS = 16
 MODES = ("append", "update")
 METRICS = "motet"
 ROWS_METRICS = "motet_rows"
@@ -46,7 +48,7 @@ def run(
     time_unit: str = "s",
     options: Options | None = None,
     mode: str = "append",
-    buckets: int = BUCKETS,
+    buckets: int | None = None,
     keep_late: bool = False,
     checkpoint: str | None = None,
     sharing: Sharing | None = None,
@@ -55,13 +57,14 @@ def run(
 
     `watermark` is how long rows may be late, such as '10 minutes'. `mode` is the output mode: 'append' gives each
     result once, when it is final; 'update' also gives early values of windows that are still open. `buckets` is into
-    how many parts the state is cut; it must stay the same for a checkpoint. With `keep_late` the results have a column
+    how many parts the state is cut, by default as many as there are state partitions (`spark.sql.shuffle.partitions`);
+    both are fixed by the first start of a checkpoint. With `keep_late` the results have a column
     `late` more: a row that came too late is there as JSON, and all else is null. `checkpoint` is where the query will
     keep its checkpoint: needed for queries to be added to a checkpoint that already exists. `sharing` is the plan to
     run by, in place of the one that the options ask for.
     """
     if not df.isStreaming:
-        raise DataError("the DataFrame is not a stream")
+        raise DataError("the DataFrame is not a stream: make it with spark.readStream, or give it to motet.run")
     if watermark is None:
         raise DataError("a stream needs a watermark: how long rows may be late, such as watermark='10 minutes'")
     if mode not in MODES:
@@ -70,16 +73,20 @@ def run(
         df, workload, time=time, type=type, time_unit=time_unit, options=options, mode=mode, sharing=sharing
     )
     _use_rocksdb(df)
-    packed = packed_rows(df, program, watermark, buckets=buckets, keep_late=keep_late)
-    since = births(df.sparkSession, checkpoint, program, watermark, buckets) if checkpoint else {}
-    branches = {branch.name: index for index, branch in enumerate(program.branches)}
-    processor = BucketProcessor(program, branches, since, keep_late, uuid.uuid4().hex)
+    session = df.sparkSession
+    births: dict[int, int] = {}
+    if checkpoint is None:
+        cut = buckets_for(session, buckets)
+    else:
+        cut, births = History(session, checkpoint).joined(program, watermark, buckets)
+    packed = packed_rows(df, program, watermark, cut, keep_late=keep_late)
+    branches = {branch.name: index for index, branch in enumerate(program.all_branches)}
+    processor = BucketProcessor(program, branches, births, keep_late, uuid.uuid4().hex)
     fed = packed.groupBy("bucket").transformWithStateInPandas(processor, OUTPUT, mode.capitalize(), "EventTime")
-    counted = fed.observe(
-        METRICS, *(sf.sum(name).alias(name) for name in ("late", "set_aside", "waiting", "state_bytes"))
-    )
+    sums = [sf.sum(name).alias(name) for name in ("late", "set_aside", "waiting", "state_bytes")]
+    counted = fed.observe(METRICS, *sums, *([names_in("truncated")] if may_truncate(program) else []))
     bodies = counted.select("kind", "body", "place")
-    if any(branch.needs_combine for branch in program.branches):
+    if any(branch.needs_combine for branch in program.branches) or any(each.scattered for each in program.detect):
         # Every bucket reports a window in the micro-batch whose watermark ends it: what belongs together is here now.
         bodies = bodies.repartition("place")
     result = bodies.mapInArrow(unpack_task(program, keep_late), spark_schema(_result_schema(program, keep_late)))
@@ -99,19 +106,20 @@ def program_of(
 ) -> Program:
     """A workload compiled for a streaming DataFrame."""
     schema = EventSchema(arrow_schema(as_events(df, time, type)), time, type, time_unit)
-    return compile_workload(workload, schema, replace(options or Options(), live=mode), sharing=sharing)
+    asked = replace(options or Options(), windows="auto", live=mode)
+    return compile_workload(workload, schema, asked, sharing=sharing)
 
 
 def packed_rows(
-    df: DataFrame, program: Program, watermark: str, *, buckets: int = BUCKETS, keep_late: bool = False
+    df: DataFrame, program: Program, watermark: str, buckets: Buckets, *, keep_late: bool = False
 ) -> DataFrame:
     """The rows of a stream in blobs, one for each bucket of a branch and task."""
     schema = program.schema
     events = as_events(df, schema.time, schema.type)
     columns = list(schema.columns.names) if keep_late else _columns(program)
     read = pa.schema([schema.columns.field(name) for name in columns])
-    stamped = _stamped(events, program, columns, watermark, buckets)
-    return stamped.mapInArrow(pack_task(read, _routes(program, columns)), spark_schema(PACKED))
+    stamped = _stamped(events, program, columns, watermark, buckets.number)
+    return stamped.mapInArrow(pack_task(read, _routes(program, columns, buckets)), spark_schema(PACKED))
 
 
 def _use_rocksdb(df: DataFrame) -> None:
@@ -122,28 +130,28 @@ def _use_rocksdb(df: DataFrame) -> None:
 
 
 def _columns(program: Program) -> list[str]:
-    return list(dict.fromkeys(name for branch in program.branches for name in branch.columns))
+    return list(dict.fromkeys(name for branch in program.all_branches for name in branch.columns))
 
 
-def _routes(program: Program, columns: Sequence[str]) -> list[Route]:
+def _routes(program: Program, columns: Sequence[str], buckets: Buckets) -> list[Route]:
     """Where each branch finds its columns."""
     spreads = _spreads(program)
     everything = tuple(range(len(columns)))
     shipped = set(columns) - set(_columns(program))
     return [
         Route(
-            name=branch.name,
+            names=buckets.names(branch.name),
             columns=everything if shipped else tuple(columns.index(name) for name in branch.columns),
             bucket=len(columns) + spreads.index(branch.spread),
             type=columns.index(program.schema.type),
             types=branch.types,
         )
-        for branch in program.branches
+        for branch in program.all_branches
     ]
 
 
 def _spreads(program: Program) -> list[tuple[str, ...]]:
-    return list(dict.fromkeys(branch.spread for branch in program.branches))
+    return list(dict.fromkeys(branch.spread for branch in program.all_branches))
 
 
 def _stamped(events: DataFrame, program: Program, columns: Sequence[str], watermark: str, buckets: int) -> DataFrame:
@@ -201,7 +209,7 @@ def unpack_task(program: Program, keep_late: bool) -> Callable[[Batches], Batche
     target = _result_schema(program, keep_late)
 
     def unpack(batches: Batches) -> Batches:
-        found: dict[int, list[pa.Table]] = {RESULTS: [], PARTIALS: [], LATE: []}
+        found: dict[int, list[pa.Table]] = {RESULTS: [], PARTIALS: [], CONTRIBUTIONS: [], LATE: []}
         for batch in batches:
             for kind, body in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
                 if body is not None:
@@ -210,6 +218,8 @@ def unpack_task(program: Program, keep_late: bool) -> Callable[[Batches], Batche
         if found[PARTIALS]:
             partials = pa.concat_tables(found[PARTIALS])
             results.append(finish(program, merge(program, partials)).replace_schema_metadata(None))
+        if found[CONTRIBUTIONS]:
+            results += finished(found[CONTRIBUTIONS], program)
         for table in [*results, *(_late_rows(table, target) for table in found[LATE])]:
             if keep_late and "late" not in table.column_names:
                 table = table.append_column("late", pa.nulls(len(table), pa.string()))
@@ -225,5 +235,5 @@ def _late_rows(rows: pa.Table, target: pa.Schema) -> pa.Table:
 
 
 def _results_by_query(program: Program) -> list[Column]:
-    names = [compiled.query.name for compiled in program.queries.values()]
+    names = [query.name for query in program.workload.queries]
     return [sf.count_if(column("query") == sf.lit(name)).alias(f"q{at}") for at, name in enumerate(names)]

@@ -11,12 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from motet.engine import Program, finish, merge, run_branch
+from motet.engine.detect.program import DetectBranch
 from motet.engine.detect.run import DetectRun, finished
 from motet.spark.skew import SLICE, Bounds
 
 Batches = Iterator[pa.RecordBatch]
 Task = Callable[[Batches], Batches]
 ROWS_PER_BATCH = 100_000
+TRUNCATED = "#truncated"
 
 
 def type_code(name: str) -> int:
@@ -73,16 +75,41 @@ def branch_task(program: Program, index: int, received: Received) -> Task:
 def detect_task(program: Program, index: int, received: Received) -> Task:
     """Events of many keys to matches, or to what they add to aggregates that others are to be merged into."""
     branch = program.detect[index]
-    target = program.contribution_schema if branch.needs_combine else program.result_schema
+    target = found_schema(program, branch)
 
     def run(batches: Batches) -> Batches:
+        cut_short: set[str] = set()
+        detecting = DetectRun(program, branch, cut_short)
         for events, bounds in received.slices(batches):
             if events.num_rows:
-                pieces = DetectRun(program, branch).pieces(events, *bounds)
+                pieces = detecting.pieces(events, *bounds)
                 for piece in pieces if branch.needs_combine else finished(pieces, program, *bounds):
-                    yield from _batches(piece, target)
+                    yield from _batches(_fitted(piece, target), target)
+        if cut_short:
+            yield from _batches(_fitted(pa.table({TRUNCATED: sorted(cut_short)}), target), target)
 
     return run
+
+
+def may_truncate(program: Program) -> bool:
+    """Whether matches may be left out for a limit."""
+    return bool(program.detect) and program.options.on_limit == "truncate"
+
+
+def found_schema(program: Program, branch: DetectBranch) -> pa.Schema:
+    """What the tasks of a branch give: matches or what they add, and, where a limit may cut matches off, rows that name
+    a query of which it did.
+    """
+    schema = program.contribution_schema if branch.needs_combine else program.result_schema
+    return schema.append(pa.field(TRUNCATED, pa.string())) if may_truncate(program) else schema
+
+
+def _fitted(piece: pa.Table, schema: pa.Schema) -> pa.Table:
+    """A table with all columns of a schema; those that it lacks are null."""
+    columns = [
+        piece[field.name] if field.name in piece.column_names else pa.nulls(len(piece), field.type) for field in schema
+    ]
+    return pa.table(columns, names=schema.names)
 
 
 def contribution_task(program: Program) -> Task:

@@ -6,24 +6,28 @@ from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
+from tests.detect.test_against_oracle import is_valid
 
 from motet.errors import Diagnostic
 from motet.kernels.tables import LONG_AGO
 from motet.model.query import Aggregate, Workload
 from motet.model.window import TimeWindow
 from motet.plan.compiled import compile_query
+from motet.plan.detect.query import compile_detect
 
 Rows = list[dict[str, Any]]
 SECOND = 1_000_000
 
 
 def endless(workload: Workload) -> Workload:
-    """The queries that can run on a stream: those with a window, of a kind that the engine takes."""
-    compiled = [compile_query(number, workload, SECOND) for number in range(len(workload.queries))]
+    """The queries that can run on a stream: those with a window, of a kind that an engine takes."""
+    workload = replace(workload, queries=tuple(query for query in workload.queries if is_valid(query, workload)))
+    engines = (compile_query, compile_detect)
     kept = [
         query
-        for query, outcome in zip(workload.queries, compiled, strict=True)
-        if query.window is not None and not isinstance(outcome, Diagnostic)
+        for number, query in enumerate(workload.queries)
+        if query.window is not None
+        and not all(isinstance(compiles(number, workload, SECOND), Diagnostic) for compiles in engines)
     ]
     return replace(workload, queries=tuple(kept))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 from tests.engine.live.micro_batches import Rows, endless, micro_batches
@@ -11,7 +12,6 @@ from motet.engine import EventSchema, Options, compile_workload
 from motet.engine.live import Stream, changes, put_together, restore, save
 from motet.engine.local import run_table
 from motet.language.printer import to_text
-from motet.model.query import Workload
 from motet.reference.tables import run_table as enumerate_table
 from motet.testing import assert_same_results, stream_table, streams, workloads
 
@@ -38,9 +38,11 @@ def answers(stream: Stream, batches: list[tuple[Rows, int]], keeping: str = "mem
     return pa.concat_tables([*found, stream.finish().results])
 
 
-@given(workload=workloads(min_queries=1, max_queries=6), rows=streams(), data=st.data())
-def test_a_stream_gives_the_results_of_batch_and_oracle(workload: Workload, rows: Rows, data: st.DataObject) -> None:
-    workload = endless(workload)
+@pytest.mark.parametrize("detection", [False, True], ids=["aggregates", "aggregates-and-matches"])
+@given(data=st.data())
+def test_a_stream_gives_the_results_of_batch_and_oracle(detection: bool, data: st.DataObject) -> None:
+    workload = endless(data.draw(workloads(min_queries=1, max_queries=6, detection=detection)))
+    rows = data.draw(streams())
     if not workload.queries:
         return
     note(to_text(workload))

@@ -1,7 +1,7 @@
 """States that earlier versions wrote are read by this one: `states/` holds one of each version of the format.
 
-After a change of the format, raise `VERSION`, run `python -m tests.engine.live.test_saved_states` for the new file, and
-keep the old ones.
+After a change of the format, raise `VERSION`, run `python -m tests.engine.live.test_saved_states` for the new files,
+and keep the old ones.
 """
 
 from __future__ import annotations
@@ -37,6 +37,15 @@ QUERY rising RETURN COUNT(*) PATTERN A a+ WHERE a.x < NEXT(a).x GROUP BY k WITHI
 QUERY words RETURN MIN(A.k) PATTERN SEQ(A, B) WITHIN 20 s SLIDE 10 s
 QUERY counted RETURN COUNT(*) PATTERN SEQ(A, B) GROUP BY k WITHIN 4 EVENTS
 """
+# Matches, aggregates over them, partitions that are combined at every moment, a count window.
+DETECTION = """
+QUERY rising RETURN a, b PATTERN SEQ(A a, B b) WHERE [k] AND a.x < b.x WITHIN 10 s
+QUERY unanswered RETURN * PATTERN SEQ(A a, NOT C c) WHERE [k] AND a.x < c.x WITHIN 12 s
+QUERY detected RETURN COUNT(*) PATTERN SEQ(A a, C, B b) WHERE [k] AND a.x < b.x WITHIN 20 s SLIDE 10 s
+QUERY moving RETURN COUNT(*) PATTERN SEQ(A a, C, B b) WHERE [k] AND a.x < b.x WITHIN 9 s
+QUERY counted RETURN a, b PATTERN SEQ(A a, B b) WHERE [k] AND a.x < b.x WITHIN 4 EVENTS
+"""
+WORKLOADS = {"version": WORKLOAD, "detection": DETECTION}
 
 
 def events() -> pa.Table:
@@ -48,8 +57,8 @@ def events() -> pa.Table:
     return pa.table(list(zip(*sorted(rows), strict=True)), schema=COLUMNS)
 
 
-def stream() -> Stream:
-    return Stream(compile_workload(parse(WORKLOAD), EventSchema(COLUMNS), Options(live="append")))
+def stream(workload: str) -> Stream:
+    return Stream(compile_workload(parse(workload), EventSchema(COLUMNS), Options(live="append")))
 
 
 def first_half(live: Stream) -> pa.Table:
@@ -64,19 +73,19 @@ def first_half(live: Stream) -> pa.Table:
 @pytest.mark.parametrize("file", sorted(FOLDER.glob("*.json")), ids=lambda file: file.stem)
 def test_a_state_of_every_version_goes_on_as_if_it_had_never_been_saved(file: Path) -> None:
     saved = {name: base64.b64decode(text) for name, text in json.loads(file.read_text()).items()}
-    live = stream()
-    before = first_half(live)
-    restored = stream()
+    workload = WORKLOADS[file.stem.partition("-")[0]]
+    before = first_half(stream(workload))
+    restored = stream(workload)
     restored.restore(saved)
     table = events()
     rest = table.filter(pa.array([time >= 100 for time in table["time"].to_pylist()]))
     found = [before, restored.feed(rest, 90 * SECOND).results, restored.finish().results]
-    expected = run_table(compile_workload(parse(WORKLOAD), EventSchema(COLUMNS)), table).table
+    expected = run_table(compile_workload(parse(workload), EventSchema(COLUMNS)), table).table
     assert_same_results(pa.concat_tables(found), expected)
 
 
 def test_there_is_a_state_of_this_version() -> None:
-    assert (FOLDER / f"version-{VERSION}.json").exists()
+    assert all((FOLDER / f"{kind}-{VERSION}.json").exists() for kind in WORKLOADS)
 
 
 def test_the_state_of_a_later_version_is_refused() -> None:
@@ -89,7 +98,9 @@ def test_the_state_of_a_later_version_is_refused() -> None:
 
 
 if __name__ == "__main__":
-    live = stream()
-    first_half(live)
-    texts = {name: base64.b64encode(state).decode() for name, state in live.save().items()}
-    FOLDER.joinpath(f"version-{VERSION}.json").write_text(json.dumps(texts, indent=1) + "\n")
+    for kind, workload in WORKLOADS.items():
+        live = stream(workload)
+        first_half(live)
+        states = {name: Saved.from_bytes(state).to_bytes(compressed=True) for name, state in live.save().items()}
+        texts = {name: base64.b64encode(state).decode() for name, state in states.items()}
+        FOLDER.joinpath(f"{kind}-{VERSION}.json").write_text(json.dumps(texts, indent=1) + "\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from motet.engine import EventSchema, Options, compile_workload
-from motet.engine.live import LiveBranch, Saved, changes, restore, save
+from motet.engine.live import Live, Saved, changes, live_branch, restore, save
 from motet.kernels.tables import LONG_AGO
 from motet.language import parse
 
@@ -15,10 +15,10 @@ PAIRS = "QUERY pairs RETURN COUNT(*) PATTERN SEQ(A, B) GROUP BY k WITHIN 20 s SL
 MOVING = "QUERY moving RETURN COUNT(*) PATTERN SEQ(A, B) GROUP BY k WITHIN 20 s"
 
 
-def branch(text: str) -> LiveBranch:
+def branch(text: str) -> Live:
     program = compile_workload(parse(text), EventSchema(COLUMNS), Options(live="append"))
-    assert len(program.branches) == 1
-    return LiveBranch(program, 0)
+    assert len(program.all_branches) == 1
+    return live_branch(program, 0)
 
 
 def events(rows: list[tuple[int, str, int]], x: int = 1) -> pa.Table:

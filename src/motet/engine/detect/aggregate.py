@@ -1,7 +1,7 @@
 """Aggregates after detection: what each match adds, and the results over all matches of a group and window.
 
-A *contribution* is a match, in one window where windows slide, with what it adds to each aggregate. Contributions of
-all partitions of a group make a result, so that they may come from different tasks.
+A *contribution* is a number of matches, in one window where windows slide, with what they add to each aggregate.
+Contributions of all partitions of a group make a result, so that they may come from different tasks.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ FOREVER = -LONG_AGO
 Bounds = tuple[int, int]
 SUMS = ("SUM", "AVG", "VAR", "STDDEV")
 
-# Columns of contributions beside the groups and values: the window's end, or the time from which on a match counts,
-# until it expires; and whether a result is due when it completes.
+# Columns of contributions beside the groups and values: of how many matches they are, the window's end, or the time
+# from which on a match counts, until it expires; and whether a result is due when it completes.
+NUMBER = "#n"
 END = "#end"
 FROM = "#from"
 UNTIL = "#until"
@@ -81,6 +82,7 @@ def contributions(
     """What matches add: a row for each of `which`, with its times."""
     encoded = runner.encoded
     columns: dict[str, Any] = {QUERY: pa.array(np.full(len(which), query.number, np.int32))}
+    columns[NUMBER] = pa.array(np.ones(len(which), np.int64))
     columns |= {name: pa.array(values) for name, values in times.items()}
     for name in query.query.group_by:
         columns[name] = encoded.keys[name].take(pa.array(found.key[which]))
@@ -135,11 +137,7 @@ def results(
         grouped = grouped.filter(pa.array((bounds[0] <= end) & (end < bounds[1])))
     if not len(grouped):
         return result.empty_table()
-    keys = [*groups, END]
-    names = value_names(query)
-    asked = [(name, "sum" if not name.endswith("extreme") else item.function.lower()) for name, item in names.items()]
-    summed = grouped.append_column("#n", pa.array(np.ones(len(grouped), np.int64)))
-    summed = summed.select([*keys, "#n", *names]).group_by(keys, use_threads=False).aggregate([("#n", "sum"), *asked])
+    summed = _summed(query, grouped, [*groups, END])
     size = len(summed)
     columns: dict[str, Any] = {"query": pa.repeat(query.query.name, size)}
     columns |= {name: summed.column(name) for name in groups}
@@ -153,6 +151,32 @@ def results(
     return pa.Table.from_arrays(arrays, schema=result)
 
 
+def condensed(query: DetectQuery, rows: pa.Table) -> pa.Table:
+    """Contributions of one query, those that count in the same results as one."""
+    keys = [*query.query.group_by, END, FROM, UNTIL, DUE]
+    summed = _summed(query, rows, keys)
+    made = {name: summed.column(f"{name}_{how}") for name, how in _sums(query).items()}
+    made |= {QUERY: pa.repeat(query.number, len(summed))} | {name: summed.column(name) for name in keys}
+    arrays = [
+        made[field.name].cast(field.type) if field.name in made else pa.nulls(len(summed), field.type)
+        for field in rows.schema
+    ]
+    return pa.Table.from_arrays(arrays, schema=rows.schema)
+
+
+def _summed(query: DetectQuery, rows: pa.Table, keys: list[str]) -> pa.Table:
+    asked = _sums(query)
+    return rows.select([*keys, *asked]).group_by(keys, use_threads=False).aggregate(list(asked.items()))
+
+
+def _sums(query: DetectQuery) -> dict[str, str]:
+    """How each column of values is put together."""
+    names = value_names(query).items()
+    return {NUMBER: "sum"} | {
+        name: item.function.lower() if name.endswith("extreme") else "sum" for name, item in names
+    }
+
+
 def _times(query: DetectQuery, end: Ints, schema: EventSchema) -> dict[str, pa.Array]:
     if query.span.within == 0:
         return {}
@@ -163,7 +187,7 @@ def _times(query: DetectQuery, end: Ints, schema: EventSchema) -> dict[str, pa.A
 
 def _result(item: Aggregate, table: pa.Table, prefix: str, counts: str) -> Any:
     if item.function == "COUNT":
-        number = table.column("#n_sum" if item.variable is None else f"{prefix}count_sum")
+        number = table.column(f"{NUMBER}_sum" if item.variable is None else f"{prefix}count_sum")
         return number.cast(pa.float64()) if counts == "double" else number
     if item.function in ("MIN", "MAX"):
         return table.column(f"{prefix}extreme_{item.function.lower()}")

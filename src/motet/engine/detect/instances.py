@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -11,16 +12,27 @@ from numpy.typing import NDArray
 
 from motet.engine.detect.bundles import BundleStore, chosen_paths, joined_paths, side_by_side
 from motet.engine.detect.code import tests_table
-from motet.engine.detect.tables import NodeTests, by_equal_values, join_table, line_table
+from motet.engine.detect.quota import Quota
+from motet.engine.detect.tables import NodeTests, by_equal_values, filter_table, join_table, line_table
 from motet.engine.encode import Encoded, Ints
-from motet.errors import RunError
+from motet.errors import DataError
 from motet.kernels.expand import ends_for, fitting
 from motet.kernels.instances import Absences, Bundles, Instances, Tests
-from motet.kernels.join import JoinTable, flatten, join, room_for
+from motet.kernels.join import FOREVER, JoinTable, flatten, join, room_for
 from motet.kernels.judge import Matches
 from motet.kernels.paths import Endings, Line, Listed, endings, list_paths, listed_for, new_walk, reach
+from motet.kernels.sift import sift
 from motet.kernels.stack import OVERFLOW, Code, Scope, Values, new_stack
-from motet.plan.detect.nodes import JoinNode, LeafNode, LoopNode, Node, UnionNode
+from motet.plan.detect.nodes import (
+    FilterNode,
+    JoinNode,
+    LeafNode,
+    LoopNode,
+    Node,
+    PartNode,
+    UnionNode,
+    WalkNode,
+)
 from motet.template.symbols import Symbol
 
 BLOCK_ROWS = 1 << 16
@@ -77,6 +89,7 @@ class Runner:
     budget: Budget
     kept: dict[Node, Instances] = field(default_factory=dict)
     walked: dict[Node, Walked] = field(default_factory=dict)
+    made: Counter[Node] = field(default_factory=Counter)  # instances so far
 
     def __post_init__(self) -> None:
         self.of_class = {
@@ -135,20 +148,31 @@ class Runner:
 
     def release(self, node: Node) -> None:
         """Forget the instances of a node that nobody will read any more; paths that were kept stay."""
-        if isinstance(node, JoinNode | LeafNode):
+        if not isinstance(node, LoopNode | UnionNode):
             self.kept.pop(node, None)
             self.budget.used.pop(node, None)
 
     def _run(self, node: Node) -> Instances:
         match node:
-            case LeafNode(symbol):
-                return self._leaf(symbol)
+            case LeafNode() | FilterNode() | WalkNode():
+                found = self._found(node)
+                self.made[node] += len(found.first)
+                return found
             case JoinNode():
                 return self._joined(node)
             case LoopNode():
                 return self._add_bundles(self._kept_paths(node))
             case UnionNode():
                 return self._add_bundles(self._union(node))
+
+    def _found(self, node: LeafNode | FilterNode | WalkNode) -> Instances:
+        match node:
+            case LeafNode(symbol):
+                return self._leaf(symbol)
+            case FilterNode():
+                return self._sifted(node)
+            case WalkNode():
+                return self._in_columns(node)
 
     def _kept_paths(self, node: LoopNode) -> Listed:
         blocks = []
@@ -170,6 +194,10 @@ class Runner:
             blocks.append(block)
             if not self.budget.admits(8 * block[0].size + 32 * block[0].shape[1], node):
                 break
+        return self._ordered(blocks)
+
+    def _ordered(self, blocks: Sequence[tuple[Any, Ints, Ints, Ints, Ints]]) -> Instances:
+        """Blocks of columns, first, last, end and key as instances, by key and last time."""
         columns, *rest = (np.concatenate(parts, axis=-1) for parts in zip(*blocks, strict=True))
         first, last, end, key = rest
         # Outer rows come by key and time, so that results often are in order already.
@@ -177,6 +205,43 @@ class Runner:
             order = np.lexsort((last, key))
             columns, first, last, end, key = columns[:, order], first[order], last[order], end[order], key[order]
         return _instances(columns, first, last, end, key, len(self.encoded.offsets) - 1)
+
+    def _sifted(self, node: FilterNode) -> Instances:
+        """The instances of a filter's input that it keeps, their columns in its own order."""
+        found = self.instances(node.input)
+        found = found._replace(columns=np.ascontiguousarray(found.columns[list(node.places)]))
+        kept = sift(
+            found,
+            np.array(node.new_order, np.int32).reshape(len(node.new_order), 2),
+            filter_table(node, self.absent),
+            tests_table(self.tests[node].rows, self.code),
+            self.values,
+            self.bundles,
+            self.absences,
+            self.oldest[node],
+            _scope(len(node.items)),
+            self.stack,
+        )
+        self._check()
+        rows = np.flatnonzero(kept)
+        if not self.budget.admits(8 * (len(node.items) + 4) * len(rows), node):
+            rows = rows[:0]
+        offsets = np.searchsorted(rows, found.offsets).astype(np.int64)
+        columns = np.ascontiguousarray(found.columns[:, rows])
+        return Instances(columns, found.first[rows], found.last[rows], found.end[rows], offsets)
+
+    def _in_columns(self, node: WalkNode) -> Instances:
+        """The paths of a sequence as columns of events, those that the node's own windows allow."""
+        width = len(node.items)
+        blocks = []
+        for block in self.paths(node.loop):
+            columns = np.empty((width, len(block.first)), np.int64)
+            columns[block.position, np.arange(len(block.event)) // width] = block.event
+            rows = np.flatnonzero(block.first >= self.oldest[node][block.end])
+            blocks.append((columns[:, rows], block.first[rows], block.last[rows], block.end[rows], block.key[rows]))
+            if not self.budget.admits(8 * (width + 4) * len(rows), node):
+                break
+        return self._ordered(blocks)
 
     def joins(self, node: JoinNode, since: int = ALWAYS) -> Iterator[tuple[Any, Ints, Ints, Ints, Ints]]:
         """The instances of a join that end at or after a time, block by block: columns, first, last, end and key."""
@@ -208,6 +273,7 @@ class Runner:
                 within,
             )
             self._check()
+            self.made[node] += found
             yield (
                 room.columns[:, :found].copy(),
                 room.first[:found].copy(),
@@ -219,7 +285,7 @@ class Runner:
                 return
 
     def expansions(
-        self, node: JoinNode, loop: LoopNode, since: int = ALWAYS
+        self, node: JoinNode, loop: LoopNode, since: int = ALWAYS, quota: Quota | None = None
     ) -> Iterator[tuple[Instances, Ints, Listed]]:
         """Outer instances with the paths of a loop that fit them: for each path the number of its outer instance."""
         outer, walked, table = self.instances(node.outer), self._walked(loop), self._table(node)
@@ -227,9 +293,11 @@ class Runner:
         for start in range(0, max(len(outer.first), 1), OUTER_ROWS):
             stop = min(start + OUTER_ROWS, len(outer.first))
             owner, ends = ends_for(outer, start, stop, table, walked.line, walked.latest, self.bundles, since)
-            for block in self._listed(walked, ends):
+            last = np.maximum(outer.last[owner], walked.line.last[ends.row])
+            for block in self._listed(walked, ends, EVERY, quota, last):
                 owners = owner[block.origin]
                 kept = fitting(outer.columns, owners, block, table, self.bundles, self.absences)
+                self.made[node] += int(kept.sum())
                 yield outer, owners[kept], block if kept.all() else chosen_paths(block, np.flatnonzero(kept))
 
     def _joined_with_paths(self, node: JoinNode, loop: LoopNode) -> Iterator[tuple[Any, Ints, Ints, Ints, Ints]]:
@@ -251,10 +319,15 @@ class Runner:
     def _table(self, node: JoinNode) -> JoinTable:
         return join_table(node, self.tests[node].rows, self.absent, self.encoded.classes)
 
-    def paths(self, node: LoopNode, most: int = EVERY, since: int = ALWAYS) -> Iterator[Listed]:
+    def paths(
+        self, node: LoopNode, most: int = EVERY, since: int = ALWAYS, quota: Quota | None = None
+    ) -> Iterator[Listed]:
         """The paths of a loop, block by block, at most so many with each end; positions count from the loop's first."""
         walked = self._walked(node)
-        yield from self._listed(walked, endings(walked.line, walked.latest, since), most)
+        ends = endings(walked.line, walked.latest, since)
+        for block in self._listed(walked, ends, most, quota, walked.line.last[ends.row]):
+            self.made[node] += len(block.first)
+            yield block
 
     def _walked(self, node: LoopNode) -> Walked:
         if node not in self.walked:
@@ -263,8 +336,8 @@ class Runner:
             self.walked[node] = Walked(line, tests_table(self.tests[node].rows, self.code), *reach(line))
         return self.walked[node]
 
-    def _listed(self, walked: Walked, ends: Endings, most: int = EVERY) -> Iterator[Listed]:
-        """The paths to some ends, block by block."""
+    def _listed(self, walked: Walked, ends: Endings, most: int, quota: Quota | None, last: Ints) -> Iterator[Listed]:
+        """The paths to some ends, block by block; none where a quota wants no more of what ends at the time `last`."""
         line, tests, latest, so_far = walked
         longest = int(np.diff(self.encoded.offsets).max(initial=0)) + 2
         walk, scope = new_walk(longest), _scope(2)
@@ -294,6 +367,9 @@ class Runner:
                 out.event[:entries].copy(),
                 *(column[:found].copy() for column in out[3:]),
             )
+            wanted = None if quota is None or done else quota.wants(ends.key, last)
+            if wanted is not None:
+                ends.floor[~wanted] = FOREVER  # no path begins so late
 
     def _union(self, node: UnionNode) -> Listed:
         blocks = []
@@ -303,32 +379,40 @@ class Runner:
             begin, position, event = flatten(found.columns, starts, positions, self.bundles)
             key = np.repeat(np.arange(len(found.offsets) - 1), np.diff(found.offsets))
             blocks.append(Listed(begin, position, event, found.first, found.last, found.end, key, key))
+            self.made[node] += len(found.first)
         return joined_paths(blocks)
 
     def _places(self, node: Node, positions: tuple[int, ...]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Where the positions of each column of a node begin among the given ones."""
-        items = node.items if isinstance(node, JoinNode) else (node,)
+        items = node.items if isinstance(node, PartNode) else (node,)
         sizes = [1 if isinstance(item, LeafNode) else _width(item) for item in items]
         return np.cumsum([0, *sizes[:-1]]).astype(np.int32), np.array(positions, np.int32)
 
     def _check(self) -> None:
         if self.stack.status[0] == OVERFLOW:
-            raise RunError("a whole number in a condition does not fit in 64 bits")
+            raise DataError(
+                "a whole number in a condition between two events does not fit in 64 bits "
+                "(multiplied by 1.0 it is computed as a floating number)"
+            )
 
     # Matches
 
-    def matches(self, node: Node, positions: tuple[int, ...], shared: bool, most: int, since: int) -> Iterator[Matches]:
+    def matches(
+        self, node: Node, positions: tuple[int, ...], shared: bool, most: int, since: int, quota: Quota
+    ) -> Iterator[Matches]:
         """The instances of a root as matches, block by block; kept where others read them too.
 
-        Of paths that share their last event, no more than `most` are needed, and none that ends before `since`.
+        Of paths that share their last event, no more than `most` are needed, none that ends before `since`, and none
+        that the quota does not want.
         """
         starts, table = self._places(node, positions)
-        if isinstance(node, LoopNode) and not shared and node not in self.kept:
-            for block in self.paths(node, most, since):
+        loop = node.loop if isinstance(node, WalkNode) and self.oldest[node] is self.oldest[node.loop] else node
+        if isinstance(loop, LoopNode) and not shared and node not in self.kept:
+            for block in self.paths(loop, most, since, quota):
                 yield Matches(block.begin, table[block.position], block.event, block.key)
             return
         if isinstance(node, JoinNode) and isinstance(node.inner, LoopNode) and not shared and node not in self.kept:
-            yield from self._matches_with_paths(node, node.inner, starts, table, since)
+            yield from self._matches_with_paths(node, node.inner, starts, table, since, quota)
             return
         if isinstance(node, JoinNode) and not shared and node not in self.kept:
             for columns, _, _, _, key in self.joins(node, since):
@@ -341,11 +425,17 @@ class Runner:
             yield Matches(*flatten(columns, starts, table, self.bundles), keys[at : at + BLOCK_ROWS].copy())
 
     def _matches_with_paths(
-        self, node: JoinNode, loop: LoopNode, starts: NDArray[np.int32], table: NDArray[np.int32], since: int
+        self,
+        node: JoinNode,
+        loop: LoopNode,
+        starts: NDArray[np.int32],
+        table: NDArray[np.int32],
+        since: int,
+        quota: Quota,
     ) -> Iterator[Matches]:
         """Outer instances with the paths that fit them, as matches; no path is kept."""
         (inner_item,) = node.inner_items
-        for outer, owners, paths in self.expansions(node, loop, since):
+        for outer, owners, paths in self.expansions(node, loop, since, quota):
             columns = np.ascontiguousarray(outer.columns[:, owners])
             begin, position, event = flatten(columns, starts[list(node.outer_items)], table, self.bundles)
             together, ours, theirs = side_by_side(begin, paths.begin)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from motet.engine.detect.code import Compiler, conditions_table
 from motet.engine.detect.instances import Runner
 from motet.engine.encode import Encoded, Ints
-from motet.errors import RunError
+from motet.errors import DataError
 from motet.kernels.judge import (
     CONTIGUOUS,
     SKIP_TILL_ANY,
@@ -128,6 +128,11 @@ class Judge:
         reading = self.reading.reading
         return bool(reading.opening or reading.closing or len(self.query.negs))
 
+    @property
+    def looks_back(self) -> bool:
+        """Whether something must be absent before the match."""
+        return bool(self.reading.reading.opening)
+
     def _rules(self) -> Rules:
         query, runner = self.query, self.runner
         size = len(query.written.events)
@@ -209,7 +214,10 @@ class Judge:
 
     def _check(self, status: int) -> None:
         if status == OVERFLOW:
-            raise RunError(f"query {self.query.query.name}: a whole number does not fit in 64 bits")
+            raise DataError(
+                f"query {self.query.query.name}: a whole number in a condition does not fit in 64 bits "
+                "(multiplied by 1.0 it is computed as a floating number)"
+            )
 
 
 def _longest(found: Matches) -> int:

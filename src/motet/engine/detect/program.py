@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -22,6 +22,7 @@ from motet.model.expression import (
 )
 from motet.model.pattern import Event
 from motet.model.query import Aggregate, AllVariables, Computed, Query, Variable
+from motet.optimizer.detect.choices import ChosenTrees
 from motet.plan.detect.query import DetectQuery
 from motet.template.symbols import Symbol
 from motet.template.written import Written, most_bound
@@ -30,7 +31,7 @@ from motet.template.written import Written, most_bound
 @dataclass(frozen=True)
 class DetectBranch:
     """The detection queries that agree on their partition attributes; `halo` is how long before a result events still
-    matter to it, None where for ever.
+    matter to it, None where for ever. `trees` were planned ahead, where something was known of the events.
     """
 
     partition: tuple[str, ...]
@@ -39,6 +40,24 @@ class DetectBranch:
     types: frozenset[str] | None
     halo: int | None
     ranked: bool
+    trees: ChosenTrees | None = field(default=None, compare=False)
+    spread: tuple[str, ...] = ()  # in a stream: rows that agree on these attributes must be kept together
+
+    @property
+    def name(self) -> str:
+        """What tells its rows apart: the same for other queries about the same keys."""
+        kind = "combined" if self.needs_combine else "matches"
+        return "/".join(["+".join(self.partition), "+".join(self.spread), kind])
+
+    @property
+    def scattered(self) -> bool:
+        """In a stream: whether partitions that are combined lie in different places."""
+        return self.needs_combine and self.spread == self.partition
+
+    @property
+    def seen_together(self) -> tuple[str, ...]:
+        """In a stream: the attributes by which what concerns one event is told from what does not."""
+        return self.spread if self.needs_combine and not self.scattered else self.partition
 
     @property
     def symbols(self) -> tuple[Symbol, ...]:
@@ -56,6 +75,7 @@ def detect_branch(
     queries: Sequence[DetectQuery],
     schema: EventSchema,
     definitions: Mapping[str, Expression],
+    spread: tuple[str, ...] = (),
 ) -> DetectBranch:
     """The branch of some queries, and what it reads."""
     ranked = any(query.ranked for query in queries)
@@ -77,6 +97,7 @@ def detect_branch(
         # A match reaches back one window from when it is certain, and an absence before it another.
         halo=None if endless else 2 * max(query.span.within for query in queries),
         ranked=ranked,
+        spread=spread,
     )
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,37 +23,52 @@ from motet.engine.detect.judging import (
     taken,
     together,
 )
-from motet.engine.detect.measure import rates_of
+from motet.engine.detect.planning import Planning
 from motet.engine.detect.program import DetectBranch
+from motet.engine.detect.quota import Quota
 from motet.engine.detect.results import MatchRows, event_columns
 from motet.engine.detect.tables import compile_tests
 from motet.engine.detect.values import Columns
 from motet.engine.detect.windows import oldest_of, widest
 from motet.engine.encode import Encoded, Ints, encode
+from motet.engine.observed import Observed
 from motet.engine.program import Program
 from motet.errors import RunError
 from motet.kernels.instances import LONG_AGO
 from motet.kernels.judge import Matches
 from motet.kernels.stack import Code
-from motet.optimizer.detect import planner
 from motet.plan.compiled import Span
-from motet.plan.detect.build import Builder, PlannedQuery
+from motet.plan.detect.build import PlannedQuery
 from motet.plan.detect.nodes import LeafNode, Node, in_order, inputs
 from motet.plan.detect.query import DetectQuery
 
 FOREVER = -int(LONG_AGO)
+REPLAN = 4
 Bounds = tuple[int, int]
+# Contributions to aggregates are put together when there are so many.
+CONDENSE_ROWS = 1 << 17
 
 
 @dataclass
 class DetectRun:
     """What a run gives, piece by piece: rows of matches, or contributions to aggregates; and which queries were cut
-    short by a limit.
+    short by a limit. It may run over batch after batch: they are planned for once, or by a `planning` that goes on from
+    run to run and looks out for changes.
+
+    In a stream, `births` tells since when a query has seen it: only windows that began later are reported.
     """
 
     program: Program
     branch: DetectBranch
     truncated: set[str] = field(default_factory=set)
+    births: Mapping[int, int] = field(default_factory=dict)
+    planning: Planning | None = None
+    observed: Observed | None = None
+
+    @cached_property
+    def plans(self) -> Planning:
+        """Where the plan of each batch comes from."""
+        return self.planning or Planning(self.branch, self.program.options)
 
     def pieces(self, events: pa.Table, emit_from: int | None = None, emit_to: int | None = None) -> Iterator[pa.Table]:
         """Tables of the result's columns, or of contributions (they have a `#query` column).
@@ -64,16 +80,19 @@ class DetectRun:
         encoded = encode(events, program.schema, branch.partition, branch.symbols, program.definitions, branch.ranked)
         if not len(encoded.time):
             return
-        rates = rates_of(branch, encoded, program.options.optimizer)
-        builder = Builder(planner(program.options.optimizer, rates))
-        planned = [builder.plan(query) for query in branch.queries]
+        planned = self.plans.for_events(encoded)
         session = _Session(self, encoded, planned, events, bounds)
+        if self.observed is not None:
+            self.observed.see(encoded, emit_from, emit_to)
+            self.observed.planned, self.observed.chosen = planned, self.plans.chosen
         last_reader = {node: at for at, each in enumerate(planned) for node in nodes_of(each)}
         for at, each in enumerate(planned):
             yield from session.run(each)
             for node in nodes_of(each):
                 if last_reader[node] == at:
                     session.runner.release(node)
+        if self.observed is not None:
+            self.observed.made.update(session.runner.made)
 
 
 def finished(
@@ -93,7 +112,16 @@ def finished(
     for number in pc.unique(rows.column(aggregate.QUERY)).to_pylist():
         own = rows.filter(pc.equal(rows.column(aggregate.QUERY), number))
         query = program.detected[number]
-        yield aggregate.results(query, own, program.schema, program.result_schema, program.options.counts, bounds)
+        due = due_between(query, bounds)
+        yield aggregate.results(query, own, program.schema, program.result_schema, program.options.counts, due)
+
+
+def due_between(query: DetectQuery, bounds: Bounds) -> Bounds:
+    """The times of a query's results that are certain once all events before a bound are there, and not before.
+
+    A window that ends at the bound is whole; an event at the bound may still have others beside it.
+    """
+    return (bounds[0] + 1, bounds[1] + 1) if query.closes else bounds
 
 
 class _Session:
@@ -156,9 +184,11 @@ class _Session:
             query, numbers, self.code, self.kinds, self.words, self.runner, self.event_columns,
             self.program.schema, self.program.result_schema,
         )  # fmt: skip
-        tally = _Tally(self.program.options.match_limit, query.span)
+        limit = self.program.options.match_limit
+        quota = Quota(limit, query.span)
         seen: set[bytes] | None = set() if query.ambiguous else None
         waiting: list[tuple[Judge, Matches]] = []
+        added: list[pa.Table] = []
         for reading in planned.readings:
             allows_more = isinstance(reading.root, LeafNode) or self.spans[reading.root] != {query.span}
             judge = Judge(
@@ -166,25 +196,29 @@ class _Session:
                 oldest_of(query.span, self.encoded) if allows_more else None,
             )  # fmt: skip
             # One more than may be is enough to know; but where matches are judged later, any may be the one to keep.
-            limit = self.program.options.match_limit
             most = EVERY if limit is None or judge.needed or judge.has_open_ends else limit + 1
             shared = self.readers[reading.root] > 1
-            for block in self.runner.matches(reading.root, reading.positions, shared, most, self._since(query)):
+            for block in self.runner.matches(reading.root, reading.positions, shared, most, self._since(query), quota):
                 found = judge.keep(block)
                 if not len(found.key):
                     continue
-                kept = tally.admit(found, self.encoded)
+                kept = quota.admit(found.key, first_and_last(found, self.encoded)[1])
                 if kept is not None:
                     self._over_budget(query, f"more than {limit:,} matches in one window")
-                    if not kept.any():
-                        break
                     found = chosen(found, kept)
-                if query.query.is_aggregate:
-                    waiting.append((judge, found))
-                else:
+                    if not len(found.key):
+                        continue
+                if not query.query.is_aggregate:
                     yield from self._matches(query, rows, judge, found, seen)
+                elif query.ambiguous:  # which of its readings a match counts by is known when all are there
+                    waiting.append((judge, found))
+                    if not self.runner.budget.admits(sum(part.nbytes for part in found), reading.root):
+                        break
+                else:
+                    added = self._condensed(query, [*added, self._contributions(query, [(judge, found)])])
         if waiting:
             yield self._contributions(query, waiting)
+        yield from added
 
     def _since(self, query: DetectQuery) -> int:
         """The earliest end of a match that is still to be reported; aggregates may be over any."""
@@ -199,8 +233,9 @@ class _Session:
     ) -> Iterator[pa.Table]:
         first, last = first_and_last(found, self.encoded)
         certain = _certain(query, first, last)
-        keep = (self.bounds[0] <= certain) & (certain < self.bounds[1])
-        if judge.has_open_ends:
+        since, until = due_between(query, self.bounds)
+        keep = (since <= certain) & (certain < until)
+        if judge.has_open_ends or query.number in self.detect.births:
             which, clear, _, _ = self._windows(query, judge, found)
             shown = np.zeros(len(found.key), np.bool_)
             shown[which[clear]] = True
@@ -218,15 +253,16 @@ class _Session:
             yield rows.table(taken(found, np.lexsort((last, first))))
 
     def _windows(self, query: DetectQuery, judge: Judge, found: Matches) -> tuple[Ints, Any, Ints, Ints]:
-        """Each match with each window that holds it: its number, whether nothing absent shows, the time since which
-        nothing shows before it, and the window's end.
+        """Each match with each window that holds it: its number, whether the window is to be reported (it was seen
+        from its beginning, and nothing absent shows), the time since which nothing shows before the match, and the
+        window's end.
         """
         span = query.span
         first, last = first_and_last(found, self.encoded)
         which = np.arange(len(found.key))
         if span.within == 0 or span.ranked:
             opens, closes = np.full(len(which), LONG_AGO), np.full(len(which), FOREVER)
-            never_after = opens
+            never_after, begins = opens, last
         elif span.slide:
             earliest = (last - span.within) // span.slide + 1
             counts = first // span.slide - earliest + 1
@@ -234,16 +270,26 @@ class _Session:
             number = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
             start = (np.repeat(earliest, counts) + number) * span.slide
             opens, closes = start - 1, start + span.within
-            never_after = opens
+            never_after, begins = opens, start
         else:
             opens, closes = last - span.within, first + span.within
-            never_after = first - 1
+            never_after, begins = first - 1, last - span.within
+            if query.certain_at_close and not judge.looks_back:
+                begins = first
+        seen = begins >= self.detect.births.get(query.number, int(LONG_AGO))
         if not judge.has_open_ends:
-            return which, np.ones(len(which), np.bool_), np.full(len(which), LONG_AGO), closes
+            return which, seen, np.full(len(which), LONG_AGO), closes
         clear, since = judge.ends(found, which, closes, never_after, closes)
-        return which, clear & (since <= opens), np.where(clear, since, FOREVER), closes
+        return which, clear & seen & (since <= opens), np.where(clear, since, FOREVER), closes
 
     # Aggregates
+
+    def _condensed(self, query: DetectQuery, tables: list[pa.Table]) -> list[pa.Table]:
+        """Contributions of one query with those that belong together as one, once there are many."""
+        rows = sum(map(len, tables))
+        if len(tables) < 2 or rows < max(CONDENSE_ROWS, 2 * len(tables[0])):
+            return tables
+        return [aggregate.condensed(query, pa.concat_tables(tables))]
 
     def _contributions(self, query: DetectQuery, waiting: Sequence[tuple[Judge, Matches]]) -> pa.Table:
         """What the matches of a query add, in each window."""
@@ -340,27 +386,3 @@ def _readers(planned: Sequence[PlannedQuery]) -> dict[Node, int]:
     for root in roots:
         found[root] = found.get(root, 0) + 1
     return found
-
-
-class _Tally:
-    """Counts the matches of each key by the stretch of a window's length in which they end."""
-
-    def __init__(self, limit: int | None, span: Span) -> None:
-        self.limit = limit
-        self.length = 0 if span.ranked else span.within
-        self.counts: dict[tuple[int, int], int] = {}
-
-    def admit(self, found: Matches, encoded: Encoded) -> Any:
-        """Which of the matches are within the limit; None where all are."""
-        if self.limit is None:
-            return None
-        _, last = first_and_last(found, encoded)
-        stretch = last // self.length if self.length else np.zeros_like(last)
-        kept = np.ones(len(last), np.bool_)
-        over = False
-        for at, key in enumerate(zip(found.key.tolist(), stretch.tolist(), strict=True)):
-            count = self.counts[key] = self.counts.get(key, 0) + 1
-            if count > self.limit:
-                kept[at] = False
-                over = True
-        return kept if over else None

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from motet.engine.detect.code import Compiler
 from motet.engine.encode import Ints
@@ -13,7 +14,7 @@ from motet.kernels.instances import Instances
 from motet.kernels.join import AFTER, APART, BEFORE, FREE, JoinTable
 from motet.kernels.paths import Line
 from motet.kernels.stack import AT_LEAST, AT_MOST, DIFFERENT, EQUAL, LESS, MORE, Values
-from motet.plan.detect.nodes import Edge, JoinNode, LeafNode, LoopNode, Node
+from motet.plan.detect.nodes import Edge, FilterNode, Gap, JoinNode, LeafNode, LoopNode, Node
 from motet.template.symbols import Symbol
 
 # What a comparison says when its sides change places.
@@ -35,6 +36,9 @@ def compile_tests(node: Node, compiler: Compiler) -> NodeTests:
     match node:
         case JoinNode():
             slots = {str(item): at for at, item in enumerate((*node.outer_items, *node.inner_items))}
+            return NodeTests([compiler.test(test, slots) for test in node.new_tests])
+        case FilterNode():
+            slots = {str(item): item for item in range(len(node.items))}
             return NodeTests([compiler.test(test, slots) for test in node.new_tests])
         case LoopNode():
             rows: list[list[int]] = []
@@ -69,20 +73,41 @@ def join_table(
     # An event is found by its time alone; what a bundle begins with is not.
     settled = (FREE, BEFORE, AFTER) if isinstance(node.inner, LeafNode) else (FREE,)
     verify = [(i, j, relation[i, j]) for i, j in np.ndindex(relation.shape) if relation[i, j] not in settled]
-    gap = np.zeros((len(node.new_gaps), len(slots)), np.int8)
-    for g, each in enumerate(node.new_gaps):
-        for s, item in enumerate(slots):
-            gap[g, s] = 1 if item in each.after else 2 if item in each.before else 0
     compare = [_outer_first(row, ours) for row in rows if row[0] >= 0]
     return JoinTable(
         relation,
         np.array(verify, np.int32).reshape(len(verify), 3),
         (relation == AFTER).all(axis=1),
         np.array(slots, np.int32),
-        gap,
-        np.array([absent.index(each.symbol) for each in node.new_gaps] or [0], np.int32),
+        *_gaps(node.new_gaps, slots, absent),
         np.array(compare, np.int32).reshape(len(compare), 5),
     )
+
+
+def filter_table(node: FilterNode, absent: Sequence[Symbol]) -> JoinTable:
+    """What a filter sees to besides order and tests: as a join that has nothing to join."""
+    slots = range(len(node.items))
+    nothing = np.zeros((0, 5), np.int32)
+    relation = np.zeros((0, 0), np.int8)
+    return JoinTable(
+        relation,
+        nothing[:, :3].copy(),
+        np.zeros(0, np.bool_),
+        np.zeros(0, np.int32),
+        *_gaps(node.new_gaps, slots, absent),
+        nothing,
+    )
+
+
+def _gaps(
+    gaps: Sequence[Gap], slots: Sequence[int], absent: Sequence[Symbol]
+) -> tuple[NDArray[np.int8], NDArray[np.int32]]:
+    """How each gap stands to each slot, and the number of what must not occur in it."""
+    stands = np.zeros((len(gaps), len(slots)), np.int8)
+    for g, each in enumerate(gaps):
+        for s, item in enumerate(slots):
+            stands[g, s] = 1 if item in each.after else 2 if item in each.before else 0
+    return stands, np.array([absent.index(each.symbol) for each in gaps] or [0], np.int32)
 
 
 def _may_share(one: Node, other: Node, classes: Sequence[frozenset[Symbol]]) -> bool:

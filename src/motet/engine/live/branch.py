@@ -1,9 +1,11 @@
-"""One branch of a program over an endless stream: rows and a watermark in, final results out, state in between."""
+"""One branch of a program that aggregates online over an endless stream: rows and a watermark in, final results out,
+state in between.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -11,80 +13,45 @@ from numpy.typing import NDArray
 
 from motet.engine.encode import Encoded, key_codes, read_column
 from motet.engine.expressions import evaluate
-from motet.engine.live.due import final_bounds, next_reports
-from motet.engine.live.keys import Keys
-from motet.engine.live.rows import Flags, Times, poisoned, sort_out, still_needed, times_of
+from motet.engine.live.base import Fed, Live
+from motet.engine.live.due import Report, closes, final_bounds, next_reports, reports_of
+from motet.engine.live.rows import Flags, Times, poisoned
 from motet.engine.live.slots import LiveSlots, keeps_totals
 from motet.engine.live.sweep import sweep_on
 from motet.engine.partials import finish, merge
-from motet.engine.program import Program
+from motet.engine.program import Branch, Program
 from motet.engine.run import encode_branch, unit_partials
-from motet.errors import DataError
 from motet.kernels.tables import FOREVER, LONG_AGO
 from motet.plan.compiled import CompiledQuery
 from motet.template.symbols import Symbol
 
 
-@dataclass(frozen=True)
-class Fed:
-    """What a micro-batch gave: final results, totals that other parts of the stream may have to be added to, the rows
-    that came too late, and how many could not be read.
-    """
+class LiveBranch(Live):
+    """A branch whose queries are aggregated online: totals where they can be carried on, else rows to run again."""
 
-    results: pa.Table
-    partials: pa.Table
-    late: pa.Table
-    set_aside: int
+    branch: Branch
 
-
-class LiveBranch:
-    """The state of a branch, or of some of its keys.
-
-    Rows wait until the watermark passes them, so the order in which they come means nothing. `births` tells, by query
-    number, since when the stream has been seen: only windows that began later are reported.
-    """
-
-    def __init__(self, program: Program, index: int, births: dict[int, int] | None = None) -> None:
-        self.program = program
-        self.branch = program.branches[index]
-        self.births = dict(births or {})
-        self.watermark = int(LONG_AGO)
-        schema = pa.schema([program.schema.columns.field(name) for name in self.branch.columns])
-        self.rows = schema.empty_table()
-        self.keys = Keys(pa.schema([schema.field(name) for name in self.branch.partition]))
-        self.slots = [LiveSlots(program, unit) for unit in self.branch.units if keeps_totals(program, unit)]
-        self.rerun = [unit for unit in self.branch.units if not keeps_totals(program, unit)]
+    def __init__(self, program: Program, branch: Branch, births: dict[int, int] | None = None) -> None:
+        super().__init__(program, branch, births)
+        self.slots = [LiveSlots(program, unit) for unit in branch.units if keeps_totals(program, unit)]
+        self.rerun = [unit for unit in branch.units if not keeps_totals(program, unit)]
         self.rerun_queries = [compiled for unit in self.rerun for compiled in unit.queries]
-        self.newest = int(LONG_AGO)  # the greatest time of any row so far
         self.passed: Counter[Symbol] = Counter()  # events by symbol that the watermark passed at last
         self.oldest = int(FOREVER)  # the least time of any such event so far
-        self.added = self.rows
-        self.rewritten = True
-        self.values = {c.number: program.partial_schema.empty_table() for c in self.branch.queries if c.swept}
+        self.values = {c.number: program.partial_schema.empty_table() for c in branch.queries if c.swept}
 
-    def feed(self, events: pa.Table, watermark: int) -> Fed:
-        """Take in the rows of a micro-batch and move on to a watermark; rows before it are late."""
-        watermark = max(watermark, self.watermark)
-        arrived = sort_out(events, self.branch, self.program.schema, watermark)
-        self.newest = max(self.newest, arrived.newest)
-        self.added = arrived.usable.select(self.rows.column_names).cast(self.rows.schema)
-        rows, aside = pa.concat_tables([self.rows, self.added]), arrived.set_aside
-        times = times_of(rows, self.program.schema)
-        try:
-            partials = self._run(rows, times, watermark)
-        except DataError:
-            bad = poisoned(rows, self._compute)
-            if not bad.any():
-                raise
-            aside += int(bad.sum())
-            self.rewritten = True
-            rows, times = rows.filter(pa.array(~bad)), times[~bad]
-            partials = self._run(rows, times, watermark)
-        results, rest = self._settled(partials)
+    def _advance(self, rows: pa.Table, times: Times, watermark: int) -> Fed:
+        results, partials = self._settled(self._run(rows, times, watermark))
         if self.program.options.live == "update":
             results = pa.concat_tables([results, self._early(rows, times, watermark)])
-        self._forget(rows, times, watermark)
-        return Fed(results, rest, arrived.late, aside)
+        return replace(self._nothing(), results=results, partials=partials)
+
+    def _to_blame(self, rows: pa.Table, times: Times, watermark: int) -> Flags:
+        return poisoned(rows, self._compute)
+
+    @property
+    def reports(self) -> set[Report]:
+        return {report for c in self.rerun_queries for report in reports_of(c.span, closes=closes(c), swept=c.swept)}
 
     def _run(self, rows: pa.Table, times: Times, watermark: int) -> pa.Table:
         """Partial results that become final as the watermark moves."""
@@ -110,7 +77,7 @@ class LiveBranch:
     def _run_again(self, rows: pa.Table, times: Times, new: Flags, watermark: int) -> list[pa.Table]:
         """Run the live windows of the keys that may have something to report."""
         codes, _, keys = key_codes(rows, self.branch.partition)
-        due = (times < watermark) & (next_reports(self.rerun_queries, times, self.watermark) <= watermark)
+        due = (times < watermark) & (next_reports(self.reports, times, self.watermark) <= watermark)
         active = np.zeros(keys, np.bool_)
         active[codes[new | due]] = True
         encoded = self._evaluate(rows.filter(pa.array((times < watermark) & active[codes])))
@@ -195,10 +162,7 @@ class LiveBranch:
         return watermark - longest, max((span.within for span in spans if span.ranked), default=0)
 
     def _forget(self, rows: pa.Table, times: Times, watermark: int) -> None:
-        """Keep what waits, and what a later result may depend on."""
-        kept = still_needed(rows, times, self.branch.partition, watermark, *self.horizon(watermark))
-        self.rows = rows if kept.all() else rows.filter(pa.array(kept)).combine_chunks()
-        self.watermark = watermark
+        super()._forget(rows, times, watermark)
         self._forget_keys()
 
     def _forget_keys(self) -> None:
@@ -211,22 +175,3 @@ class LiveBranch:
             numbers = self.keys.keep(alive)
             for slots in self.slots:
                 slots.renumber(numbers)
-
-    @property
-    def waiting(self) -> int:
-        """Rows that the watermark has not passed."""
-        return int((times_of(self.rows, self.program.schema) >= self.watermark).sum())
-
-    @property
-    def wake(self) -> int | None:
-        """The least watermark at which there may be something to do without a further row."""
-        times = times_of(self.rows, self.program.schema)
-        waits = times[times >= self.watermark] + 1
-        reports = next_reports(self.rerun_queries, times, self.watermark)
-        soonest = min([int(FOREVER), *(slots.wake for slots in self.slots)])
-        soonest = int(min(reports.min(initial=soonest), waits.min(initial=soonest)))
-        horizon, last = self.horizon(self.watermark)
-        if len(times) and not last:
-            # All rows can be forgotten then.
-            soonest = min(soonest, int(times.max()) + self.watermark - horizon + 1)
-        return soonest if soonest < FOREVER else None

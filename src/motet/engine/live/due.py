@@ -3,14 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from motet.kernels.tables import FOREVER
-from motet.plan.compiled import CompiledQuery
+from motet.plan.compiled import CompiledQuery, Span
 
 Times = NDArray[np.int64]
+
+
+class Report(NamedTuple):
+    """How long after an event a query may report because of it alone: when each window with it ends or, without SLIDE,
+    when it leaves the window; `lag` later.
+    """
+
+    within: int
+    slide: int
+    lag: int
+
+
+def reports_of(span: Span, *, closes: bool, swept: bool = False) -> set[Report]:
+    """The reports of a query that come without an event; none where it only ever reports when a match completes."""
+    if span.ranked or not (closes or swept):
+        return set()
+    # A change of a value at some time counts once the watermark has passed that time.
+    return {Report(span.within, span.slide, 0 if closes else 1)}
 
 
 def closes(compiled: CompiledQuery) -> bool:
@@ -26,10 +45,10 @@ def final_bounds(compiled: CompiledQuery, before: int, watermark: int) -> tuple[
     return (before + 1, watermark + 1) if closes(compiled) else (before, watermark)
 
 
-def next_reports(queries: Iterable[CompiledQuery], times: Times, watermark: int) -> Times:
+def next_reports(reports: Iterable[Report], times: Times, watermark: int) -> Times:
     """For each event, the least later watermark at which some query may report because of it alone."""
     soonest = np.full(len(times), FOREVER, np.int64)
-    for within, slide, lag in {_kind(compiled) for compiled in queries if _reports_alone(compiled)}:
+    for within, slide, lag in reports:
         if slide:
             first = np.maximum((times - within) // slide, (watermark - within) // slide) + 1
             ends = np.where(first <= times // slide, first * slide + within, FOREVER)
@@ -38,12 +57,3 @@ def next_reports(queries: Iterable[CompiledQuery], times: Times, watermark: int)
             ends = np.where(ends > watermark, ends, FOREVER)
         soonest = np.minimum(soonest, ends)
     return soonest
-
-
-def _reports_alone(compiled: CompiledQuery) -> bool:
-    return not compiled.span.ranked and (closes(compiled) or compiled.swept)
-
-
-def _kind(compiled: CompiledQuery) -> tuple[int, int, int]:
-    # A change of a value at some time counts once the watermark has passed that time.
-    return compiled.span.within, compiled.span.slide, 0 if closes(compiled) else 1

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from motet.engine.detect.program import DetectBranch
 from motet.engine.encode import key_codes, microseconds, read_column
 from motet.engine.program import Branch
 from motet.engine.schema import EventSchema
@@ -36,7 +37,7 @@ def times_of(table: pa.Table, schema: EventSchema) -> Times:
     return found.astype(np.int64, copy=False)
 
 
-def sort_out(table: pa.Table, branch: Branch, schema: EventSchema, watermark: int) -> Arrivals:
+def sort_out(table: pa.Table, branch: Branch | DetectBranch, schema: EventSchema, watermark: int) -> Arrivals:
     """Tell the rows of a micro-batch apart. Rows that no query of the branch asks for are left out of all."""
     missing = pc.or_(pc.is_null(table[schema.time]), pc.is_null(table[schema.type]))
     aside = missing.to_numpy() | poisoned(table, lambda part: microseconds(read_column(part, schema.time), schema))

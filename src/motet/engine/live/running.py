@@ -68,7 +68,7 @@ class Running:
     @property
     def _online(self) -> list[LiveBranch]:
         """The branches whose plans are compared."""
-        return self._stream.branches[: len(self.program.branches)]
+        return [live for live in self._stream.branches if isinstance(live, LiveBranch)]
 
     @property
     def statistics(self) -> Statistics:

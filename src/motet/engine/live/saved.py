@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from motet.errors import RunError
 
 MAGIC = b"MOTET\x00"
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,12 @@ class Saved:
         if not compressed:
             return b"".join([head, *bodies])
         body = b"".join(bodies)
-        return self._head(size=len(body)) + bytes(pa.compress(body, codec="lz4", asbytes=True))
+        return self._head(size=len(body)) + bytes(pa.compress(_by_significance(body), codec="lz4", asbytes=True))
+
+    @property
+    def size(self) -> int:
+        """How large the sections are, before they are compressed."""
+        return sum(map(len, self.sections.values()))
 
     def _head(self, **more: int) -> bytes:
         sizes = {name: len(body) for name, body in self.sections.items()}
@@ -64,7 +69,10 @@ class Saved:
         at = len(MAGIC)
         version = int.from_bytes(view[at : at + 2], "little")
         if version > VERSION:
-            raise RunError(f"the state was written by a newer motet (format {version}, this one reads up to {VERSION})")
+            raise RunError(
+                f"the state was written by a newer motet (format {version}, this one reads up to {VERSION}): "
+                "install that one, or begin with a new checkpoint"
+            )
         size = int.from_bytes(view[at + 2 : at + 6], "little")
         at += 6
         header = json.loads(bytes(view[at : at + size]))
@@ -72,12 +80,26 @@ class Saved:
         raw = header.pop("size", None)
         if raw is not None:
             body = memoryview(pa.decompress(body, decompressed_size=raw, codec="lz4", asbytes=True))
+            if version > 1:
+                body = _by_word(body)
         sections = {}
         at = 0
         for name, length in header.pop("sections").items():
             sections[name] = body[at : at + length]
             at += length + -length % 8
         return cls(header, sections)
+
+
+def _by_significance(body: bytes) -> bytes:
+    """The first byte of each word, then the second of each, and so on. Words are mostly small numbers, so most of that
+    are zeros, and what is compressed is a third of what it were otherwise, in less time.
+    """
+    return np.frombuffer(body, np.uint8).reshape(-1, 8).T.tobytes()
+
+
+def _by_word(body: memoryview) -> memoryview:
+    """What `_by_significance` made, undone."""
+    return memoryview(np.frombuffer(body, np.uint8).reshape(8, -1).T.tobytes())
 
 
 def table_bytes(table: pa.Table) -> Any:

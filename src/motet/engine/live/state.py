@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from motet.engine.live.branch import LiveBranch
+from motet.engine.live.base import Live
 from motet.engine.live.fit import fit_rows, fit_values, plain_values
 from motet.engine.live.reunion import SavedUnit
 from motet.engine.live.rows import still_needed, times_of
@@ -22,7 +22,7 @@ from motet.engine.live.saved import Saved, table_bytes
 from motet.engine.schema import EventSchema
 
 
-def save(live: LiveBranch) -> Saved:
+def save(live: Live) -> Saved:
     """All of it."""
     sections = {"rows": table_bytes(live.rows), "keys": table_bytes(live.keys.values), **_values(live)}
     for place, slots in enumerate(live.slots):
@@ -31,7 +31,7 @@ def save(live: LiveBranch) -> Saved:
     return Saved(_header(live), sections)
 
 
-def changes(live: LiveBranch) -> Saved | None:
+def changes(live: Live) -> Saved | None:
     """What the last micro-batch changed; None where only the whole state tells."""
     if live.rewritten:
         return None
@@ -43,7 +43,7 @@ def changes(live: LiveBranch) -> Saved | None:
     return Saved(_header(live), sections)
 
 
-def restore(live: LiveBranch, saved: Saved) -> None:
+def restore(live: Live, saved: Saved) -> None:
     """Go on from a saved state. Queries that it does not know begin where it ends."""
     header = saved.header
     live.watermark = header["watermark"]
@@ -56,14 +56,23 @@ def restore(live: LiveBranch, saved: Saved) -> None:
         birth = header["queries"].get(name, begins)
         if birth is not None:
             live.births.setdefault(compiled.number, birth)
-        if f"values {name}" in saved.sections and compiled.number in live.values:
-            live.values[compiled.number] = fit_values(live.program, compiled, saved.table(f"values {name}"))
+    for number in live.values:
+        section = f"values {prints[number]}"
+        if section in saved.sections:
+            live.values[number] = fit_values(live.program, live.program.queries[number], saved.table(section))
     live.rows = fit_rows(rows, live.rows.schema)
     live.keys.restore(saved.table("keys"))
     units = [SavedUnit(each, partial(_runs, saved, f"unit {place}")) for place, each in enumerate(header["units"])]
     for slots in live.slots:
         slots.restore(units, header["queries"])
     live.rewritten = header != _header(live)
+
+
+def unknown_queries(live: Live, saved: Saved) -> list[str]:
+    """The names of queries that a state does not know, and of which nobody has said when they begin."""
+    prints = live.program.fingerprints
+    new = [c for c in live.branch.queries if prints[c.number] not in saved.header["queries"]]
+    return [c.query.name for c in new if c.number not in live.births]
 
 
 def begin_after(saved: Saved) -> int:
@@ -100,7 +109,7 @@ def _applied(saved: Saved, later: Sequence[Saved]) -> Saved:
     return Saved(last.header, sections)
 
 
-def _header(live: LiveBranch) -> dict[str, Any]:
+def _header(live: Live) -> dict[str, Any]:
     schema = live.program.schema
     prints = live.program.fingerprints
     horizon, last = live.horizon(live.watermark)
@@ -120,7 +129,7 @@ def _schema_of(header: dict[str, Any], rows: pa.Table) -> EventSchema:
     return EventSchema(rows.schema, *header["time"])
 
 
-def _values(live: LiveBranch) -> dict[str, Any]:
+def _values(live: Live) -> dict[str, Any]:
     """The values of partitions that continuous queries combine."""
     return {
         f"values {live.program.fingerprints[number]}": table_bytes(

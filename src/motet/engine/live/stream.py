@@ -7,7 +7,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from motet.engine.detect.program import DetectBranch
+from motet.engine.detect.run import finished
+from motet.engine.live.base import Live
 from motet.engine.live.branch import LiveBranch
+from motet.engine.live.detect import LiveDetect
 from motet.engine.live.saved import Saved
 from motet.engine.live.state import begin_after, restore, save
 from motet.engine.partials import finish, merge
@@ -17,11 +21,20 @@ from motet.kernels.tables import FOREVER
 
 @dataclass(frozen=True)
 class Answer:
-    """Final results of a micro-batch, and how many rows took no part in it."""
+    """Final results of a micro-batch, how many rows took no part in it, and the queries that a limit cut short."""
 
     results: pa.Table
     late: int
     set_aside: int
+    truncated: frozenset[str] = frozenset()
+
+
+def live_branch(program: Program, index: int, births: dict[int, int] | None = None) -> Live:
+    """A branch of a program that has seen nothing; those that aggregate online come first."""
+    branch = program.all_branches[index]
+    if isinstance(branch, DetectBranch):
+        return LiveDetect(program, branch, births)
+    return LiveBranch(program, branch, births)
 
 
 class Stream:
@@ -29,15 +42,17 @@ class Stream:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.branches = [LiveBranch(program, index) for index in range(len(program.branches))]
+        self.branches = [live_branch(program, index) for index in range(len(program.all_branches))]
 
     def feed(self, events: pa.Table, watermark: int) -> Answer:
         """Take in rows, and give the results that are final once no row before the watermark can come any more."""
         fed = [branch.feed(events, watermark) for branch in self.branches]
         combined = finish(self.program, merge(self.program, pa.concat_tables([part.partials for part in fed])))
-        tables = [part.results for part in fed] + [combined]
+        contributions = pa.concat_tables([part.contributions for part in fed])
+        tables = [part.results for part in fed] + [combined, *finished([contributions], self.program)]
         results = pa.concat_tables([table.replace_schema_metadata(None) for table in tables])
-        return Answer(results, max(len(part.late) for part in fed), max(part.set_aside for part in fed))
+        late, aside = max(len(part.late) for part in fed), max(part.set_aside for part in fed)
+        return Answer(results, late, aside, frozenset().union(*(part.truncated for part in fed)))
 
     def finish(self) -> Answer:
         """The stream has ended: all that waits becomes final."""

@@ -4,7 +4,8 @@ item, and are all that is searched where there are many.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 
 from motet.plan.detect.build import ChooseTree, JoinTree, Parts
@@ -27,24 +28,45 @@ def cheapest_tree(rates: Rates) -> ChooseTree:
 
 
 def _best(count: int, sizes: Sizes) -> JoinTree:
-    """The cheapest tree of every set of items, from small sets to large. O(3^n) trees, O(n 2^n) orders."""
-    best: dict[frozenset[int], tuple[float, JoinTree]] = {
-        frozenset({item}): (sizes.of(frozenset({item})), item) for item in range(count)
-    }
-    for size in range(2, count + 1):
-        for chosen in combinations(range(count), size):
-            items = frozenset(chosen)
-            best[items] = min(
-                (
-                    (
-                        best[left][0] + best[right][0] + sizes.looked_at(left, right) + sizes.of(items),
-                        (best[left][1], best[right][1]),
-                    )
-                    for left, right in _splits(items, count <= MOST_FOR_TREES)
-                ),
-                key=lambda each: each[0],
-            )
-    return best[frozenset(range(count))][1]
+    """The cheapest tree over all items."""
+
+    def price(left: frozenset[int], right: frozenset[int]) -> float:
+        return sizes.looked_at(left, right) + sizes.of(left | right)
+
+    atoms = [Atom(frozenset({item}), sizes.of(frozenset({item})), item) for item in range(count)]
+    return cheapest_over(atoms, price)[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    """Items that are found together already: at what cost, and by which tree."""
+
+    items: frozenset[int]
+    cost: float
+    tree: JoinTree
+
+
+def cheapest_over(
+    atoms: Sequence[Atom], price: Callable[[frozenset[int], frozenset[int]], float]
+) -> tuple[float, JoinTree]:
+    """The cheapest tree over some atoms and its cost, from small sets of them to large; `price` is that of one join.
+
+    O(3^n) for all trees, O(n 2^n) for all orders.
+    """
+    every = len(atoms) <= MOST_FOR_TREES
+    best = {frozenset({at}): atom for at, atom in enumerate(atoms)}
+    for size in range(2, len(atoms) + 1):
+        for chosen in combinations(range(len(atoms)), size):
+            found: Atom | None = None
+            for one, other in _splits(frozenset(chosen), every):
+                left, right = best[one], best[other]
+                cost = left.cost + right.cost + price(left.items, right.items)
+                if found is None or cost < found.cost:
+                    found = Atom(left.items | right.items, cost, (left.tree, right.tree))
+            assert found is not None
+            best[frozenset(chosen)] = found
+    whole = best[frozenset(range(len(atoms)))]
+    return whole.cost, whole.tree
 
 
 def _splits(items: frozenset[int], every: bool) -> Iterator[tuple[frozenset[int], frozenset[int]]]:

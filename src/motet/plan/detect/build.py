@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, reduce
 from itertools import product
 from typing import TypeVar
 
 from motet.model.expression import At, Attribute, Expression, KleeneAggregate, attributes, variables, walk
 from motet.model.names import renamed, rewritten
-from motet.plan.detect.nodes import Edge, Gap, ItemNode, JoinNode, LeafNode, LoopNode, Node, UnionNode
+from motet.plan.detect.nodes import (
+    Edge,
+    FilterNode,
+    Gap,
+    ItemNode,
+    JoinNode,
+    LeafNode,
+    LoopNode,
+    Node,
+    PartNode,
+    UnionNode,
+    WalkNode,
+)
 from motet.plan.detect.query import DetectQuery
 from motet.template.readings import Block, Item, Leaf, Line, Loop, Reading, positions_of_item
 from motet.template.symbols import Symbol
@@ -17,6 +30,37 @@ from motet.template.symbols import Symbol
 # A tree over the numbers of items: a number, or two trees.
 JoinTree = int | tuple["JoinTree", "JoinTree"]
 N = TypeVar("N", bound=Node)
+
+
+@dataclass(frozen=True)
+class Sifted:
+    """A tree that is built by less than the pattern asks, and then filtered: by this order, these tests and gaps only,
+    over the pattern's items.
+    """
+
+    tree: PlanTree
+    order: frozenset[tuple[int, int]]
+    tests: frozenset[Expression]
+    gaps: frozenset[Gap]
+
+
+@dataclass(frozen=True)
+class Walked:
+    """Events in sequence, found as paths. Only neighbours may be compared or have something absent between them."""
+
+    items: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Apart:
+    """A tree whose nodes are one only with those of the same group."""
+
+    tree: PlanTree
+    group: int
+
+
+# What the builder takes: join trees, with parts that are found in other ways.
+PlanTree = int | tuple["PlanTree", "PlanTree"] | Sifted | Walked | Apart
 
 
 @dataclass(frozen=True)
@@ -28,9 +72,12 @@ class Parts:
     tests: frozenset[Expression]
     gaps: frozenset[Gap]
     within: int  # how far apart first and last may be in microseconds; 0 where that is not known
+    rows: int = 0  # how many events of a partition a window holds, where it counts them
 
 
-ChooseTree = Callable[[Parts], JoinTree]
+ChooseTree = Callable[[Parts], PlanTree]
+# How trees are chosen for all that is to be built together: each apart, or with a view to what others can share.
+PlanTrees = Callable[[Sequence[Parts]], ChooseTree]
 # What two neighbours in a loop must satisfy, by the items they are bound to.
 EdgeTests = Mapping[tuple[int, int], frozenset[Expression]]
 
@@ -57,16 +104,51 @@ class PlannedQuery:
     readings: tuple[PlannedReading, ...]
 
 
+def plan_queries(queries: Sequence[DetectQuery], choose: ChooseTree) -> list[PlannedQuery]:
+    """The nodes of some queries, equal ones once."""
+    builder = Builder(choose)
+    return [builder.plan(query) for query in queries]
+
+
+def trees_wanted(queries: Sequence[DetectQuery]) -> list[Parts]:
+    """What trees have to be built over for some queries, in their order, each once."""
+    wanted: dict[Parts, None] = {}
+
+    def first_come(parts: Parts) -> JoinTree:
+        wanted[parts] = None
+        return pattern_order(parts)
+
+    builder = Builder(first_come)
+    for query in queries:
+        builder.plan(query)
+    return list(wanted)
+
+
+def pattern_order(parts: Parts) -> JoinTree:
+    """A left-deep tree in the order of the pattern."""
+
+    def grown(tree: JoinTree, item: int) -> JoinTree:
+        return (tree, item)
+
+    first: JoinTree = 0
+    return reduce(grown, range(1, len(parts.items)), first)
+
+
 @dataclass
 class Builder:
     """Builds the nodes of many queries, equal ones once."""
 
     choose: ChooseTree
     nodes: dict[Node, Node] = field(default_factory=dict)
+    parts: dict[tuple[object, ...], PartNode] = field(default_factory=dict)
 
     def plan(self, query: DetectQuery) -> PlannedQuery:
         """The nodes for one query."""
         return PlannedQuery(query, tuple(self._reading(reading, query) for reading in query.readings))
+
+    def build(self, parts: Parts) -> Node:
+        """The node that finds some parts."""
+        return self._built(self.choose(parts), parts)[0]
 
     def _once(self, node: N) -> N:
         found = self.nodes.setdefault(node, node)
@@ -100,7 +182,7 @@ class Builder:
         built = [self._item(item, query, edge_tests.get(item, {})) for item in items]
         columns = [positions for _, positions in built]
         number = {item: at for at, item in enumerate(items)}
-        within = 0 if query.span.ranked else query.span.within
+        within, rows = (0, query.span.within - 1) if query.span.ranked else (query.span.within, 0)
         order = frozenset((number[a], number[b]) for a, b in reading.order)
         gaps = set()
         for guard in reading.guards:
@@ -110,10 +192,11 @@ class Builder:
                 last = frozenset(a for a in after if not any((a, other) in order for other in after))
                 first = frozenset(b for b in before if not any((other, b) in order for other in before))
                 gaps.add(Gap(query.absent[guard.absence], last, first))
-        parts = Parts(tuple(node for node, _ in built), order, tests, frozenset(gaps), within)
+        parts = Parts(tuple(node for node, _ in built), order, tests, frozenset(gaps), within, rows)
         if len(items) == 1:
             return parts.items[0], columns
-        return self._join(self.choose(parts), parts)[0], columns
+        root, bound = self._built(self.choose(parts), parts)
+        return root, [columns[item] for item in bound]
 
     def _item(self, item: Item, query: DetectQuery, tests: EdgeTests) -> tuple[ItemNode, tuple[int, ...]]:
         match item:
@@ -166,56 +249,170 @@ class Builder:
             parts.append((root, tuple(own.index(position) for column in columns for position in column)))
         return self._once(UnionNode(tuple(parts)))
 
-    def _join(self, tree: JoinTree, parts: Parts) -> tuple[Node, tuple[int, ...]]:
-        """The node of a tree, and the items of the reading that it binds."""
-        if isinstance(tree, int):
-            return parts.items[tree], (tree,)
-        (left, left_items), (right, right_items) = self._join(tree[0], parts), self._join(tree[1], parts)
-        # Paths are listed for what they are joined with. Else the inner side is searched by its last time: best the one
-        # that comes first, or a leaf.
-        left_is_inner = isinstance(left, LoopNode) or (
-            not isinstance(right, LoopNode)
-            and not _all_before(right_items, left_items, parts.order)
-            and (_all_before(left_items, right_items, parts.order) or isinstance(left, LeafNode))
-        )
-        if left_is_inner:
+    # Trees
+
+    def _built(self, tree: PlanTree, parts: Parts, group: int = 0) -> tuple[Node, tuple[int, ...]]:
+        """The node of a tree, and the items of the reading that its columns are."""
+        match tree:
+            case int():
+                return parts.items[tree], (tree,)
+            case Sifted():
+                return self._filtered(tree, parts, group)
+            case Walked(items):
+                return self._walked(items, parts, group)
+            case Apart(inner, own_group):
+                return self._built(inner, parts, own_group)
+            case (left, right):
+                return self._joined(left, right, parts, group)
+
+    def _part_once(self, node: PartNode) -> PartNode:
+        """The node that finds what this one finds, however it does."""
+        what = (node.items, node.order, node.tests, node.gaps, node.group)
+        return self.parts.setdefault(what, node)
+
+    def _joined(
+        self, left_tree: PlanTree, right_tree: PlanTree, parts: Parts, group: int
+    ) -> tuple[PartNode, tuple[int, ...]]:
+        left, left_items = self._built(left_tree, parts, group)
+        right, right_items = self._built(right_tree, parts, group)
+        if left_is_inner(left_items, right_items, parts):
             inner, inner_items, outer, outer_items = left, left_items, right, right_items
         else:
             inner, inner_items, outer, outer_items = right, right_items, left, left_items
-        bound = tuple(sorted((*left_items, *right_items)))
+        own, bound = part_of(parts, (*left_items, *right_items))
         number = {item: at for at, item in enumerate(bound)}
-        sides = (frozenset(left_items), frozenset(right_items))
-        tests, new_tests = set(), []
-        for test in sorted(parts.tests, key=repr):
-            used = frozenset(int(name) for name in variables(test))
-            if used <= set(bound):
-                own = renamed(test, {str(item): str(at) for item, at in number.items()})
-                tests.add(own)
-                if not any(used <= side for side in sides):
-                    new_tests.append(own)
-        gaps, new_gaps = set(), []
-        for gap in sorted(parts.gaps, key=repr):
-            used = gap.after | gap.before
-            if used <= set(bound):
-                moved = Gap(
-                    gap.symbol, frozenset(number[i] for i in gap.after), frozenset(number[i] for i in gap.before)
-                )
-                gaps.add(moved)
-                if not any(used <= side for side in sides):
-                    new_gaps.append(moved)
+        outer_places, inner_places = (tuple(number[item] for item in side) for side in (outer_items, inner_items))
+        sides = (set(outer_places), set(inner_places))
         node = JoinNode(
-            items=tuple(parts.items[item] for item in bound),
-            order=frozenset((number[a], number[b]) for a, b in parts.order if a in number and b in number),
-            tests=frozenset(tests),
-            gaps=frozenset(gaps),
+            items=own.items,
+            order=own.order,
+            tests=own.tests,
+            gaps=own.gaps,
+            group=group,
             outer=outer,
             inner=inner,
-            outer_items=tuple(number[item] for item in sorted(outer_items)),
-            inner_items=tuple(number[item] for item in sorted(inner_items)),
-            new_tests=tuple(new_tests),
-            new_gaps=tuple(new_gaps),
+            outer_items=outer_places,
+            inner_items=inner_places,
+            new_tests=tuple(
+                test for test in sorted(own.tests, key=repr) if not any(items_of(test) <= side for side in sides)
+            ),
+            new_gaps=tuple(
+                gap for gap in sorted(own.gaps, key=repr) if not any(gap.after | gap.before <= side for side in sides)
+            ),
         )
-        return self._once(node), bound
+        return self._part_once(node), bound
+
+    def _filtered(self, tree: Sifted, parts: Parts, group: int) -> tuple[PartNode, tuple[int, ...]]:
+        loose = replace(parts, order=tree.order, tests=tree.tests, gaps=tree.gaps)
+        found, columns = self._built(tree.tree, loose, group)
+        own, bound = part_of(parts, columns)
+        known, known_order = part_of(loose, columns)
+        number = {item: at for at, item in enumerate(bound)}
+        seen = renumbered(known, [number[item] for item in known_order])
+        node = FilterNode(
+            items=own.items,
+            order=own.order,
+            tests=own.tests,
+            gaps=own.gaps,
+            group=group,
+            input=found,
+            places=tuple(columns.index(item) for item in bound),
+            new_order=tuple(sorted(own.order - seen.order)),
+            new_tests=tuple(sorted(own.tests - seen.tests, key=repr)),
+            new_gaps=tuple(sorted(own.gaps - seen.gaps, key=repr)),
+        )
+        return self._part_once(node), bound
+
+    def _walked(self, items: Sequence[int], parts: Parts, group: int) -> tuple[PartNode, tuple[int, ...]]:
+        own, bound = part_of(parts, items)
+        steps = range(len(own.items) - 1)
+        edges = tuple(
+            Edge(
+                at,
+                at + 1,
+                _crossing([gap.symbol for gap in own.gaps if gap.after == {at}]),
+                frozenset(
+                    renamed(test, {str(at): "0", str(at + 1): "1"})
+                    for test in own.tests
+                    if items_of(test) == {at, at + 1}
+                ),
+            )
+            for at in steps
+        )
+        leaves = tuple(item for item in own.items if isinstance(item, LeafNode))
+        loop = self._once(
+            LoopNode(leaves, frozenset({0}), frozenset({len(leaves) - 1}), edges, tuple(range(len(leaves))))
+        )
+        return self._part_once(WalkNode(own.items, own.order, own.tests, own.gaps, group, loop)), bound
+
+
+def _crossing(absent: Sequence[Symbol]) -> frozenset[frozenset[Symbol]]:
+    """The one way to cross a gap in which some symbols may not occur."""
+    return frozenset({frozenset(absent)}) if absent else frozenset()
+
+
+def items_of(test: Expression) -> set[int]:
+    """The items that a test speaks of."""
+    return {int(name) for name in variables(test)}
+
+
+def part_of(parts: Parts, chosen: Collection[int]) -> tuple[Parts, tuple[int, ...]]:
+    """What a pattern asks of some of its items, numbered anew; and those items in the order of their new numbers.
+
+    The order is that of the pattern; items that may come in any order stand by what they are, so that what means the
+    same is the same.
+    """
+    bound: list[int] = []
+    left = sorted(chosen, key=lambda item: (_name(parts.items[item]), item))
+    while left:
+        first = next(item for item in left if not any((other, item) in parts.order for other in left))
+        left.remove(first)
+        bound.append(first)
+    return in_numbers(parts, bound), tuple(bound)
+
+
+def in_numbers(parts: Parts, items: Sequence[int]) -> Parts:
+    """What a pattern asks of some of its items, numbered as they are given."""
+    inside = set(items)
+    kept = replace(
+        parts,
+        order=frozenset(pair for pair in parts.order if inside.issuperset(pair)),
+        tests=frozenset(test for test in parts.tests if items_of(test) <= inside),
+        gaps=frozenset(gap for gap in parts.gaps if gap.after | gap.before <= inside),
+    )
+    places = {item: at for at, item in enumerate(items)}
+    moved = renumbered(kept, [places.get(item, -1) for item in range(len(parts.items))])
+    return replace(moved, items=tuple(parts.items[item] for item in items))
+
+
+_name = cache(repr)
+
+
+def renumbered(parts: Parts, numbers: Sequence[int]) -> Parts:
+    """Order, tests and gaps with item i called `numbers[i]`; the items stay where they are."""
+    names = {str(item): str(number) for item, number in enumerate(numbers)}
+    return replace(
+        parts,
+        order=frozenset((numbers[a], numbers[b]) for a, b in parts.order),
+        tests=frozenset(renamed(test, names) for test in parts.tests),
+        gaps=frozenset(
+            Gap(gap.symbol, frozenset(numbers[i] for i in gap.after), frozenset(numbers[i] for i in gap.before))
+            for gap in parts.gaps
+        ),
+    )
+
+
+def left_is_inner(left: Sequence[int], right: Sequence[int], parts: Parts) -> bool:
+    """Which of two sides a join searches.
+
+    Paths are listed for what they are joined with. Else the inner side is searched by its last time: best the one that
+    comes first, or a leaf.
+    """
+    if any(len(side) == 1 and isinstance(parts.items[side[0]], LoopNode) for side in (left, right)):
+        return len(left) == 1 and isinstance(parts.items[left[0]], LoopNode)
+    if _all_before(right, left, parts.order):
+        return False
+    return _all_before(left, right, parts.order) or len(left) == 1
 
 
 def _all_before(ones: Sequence[int], others: Sequence[int], order: frozenset[tuple[int, int]]) -> bool:

@@ -37,7 +37,9 @@ from motet.template.written import (
     Beside,
     Chain,
     Either,
+    Gap,
     Maybe,
+    Place,
     Progress,
     Rounds,
     TooManyStates,
@@ -92,13 +94,27 @@ class DetectQuery:
         """Whether results are combined over partitions."""
         return set(self.partition) != set(self.query.group_by)
 
+    @property
+    def closes(self) -> bool:
+        """Whether it reports when a window ends rather than when a match completes."""
+        return self.certain_at_close or (self.query.is_aggregate and not self.span.continuous)
+
+    @property
+    def swept(self) -> bool:
+        """Whether combining its partitions needs all of them at every moment."""
+        return self.query.is_aggregate and self.combined and not self.closes
+
     def is_free(self, absence: int) -> bool:
         """Whether an absence depends on no bound event."""
         return not self.absent_conditions[absence]
 
 
-def compile_detect(number: int, workload: Workload, tick: int, reason: str = "") -> DetectQuery | Diagnostic:
-    """Compile one query for detection, or say why that cannot be. `reason` says why it is not aggregated online."""
+def compile_detect(
+    number: int, workload: Workload, tick: int, reason: str = "", joins: bool = False
+) -> DetectQuery | Diagnostic:
+    """Compile one query for detection, or say why that cannot be. `reason` says why it is not aggregated online;
+    `joins`: sequences are read as items to join, so that queries can share them, even where nothing compares them.
+    """
     query = _with_keys(with_variables(workload.queries[number]))
     written = write_out(query.pattern)
 
@@ -108,7 +124,7 @@ def compile_detect(number: int, workload: Workload, tick: int, reason: str = "")
     absent_events = (*written.absences, *written.negated)
     sorted_ = _sort(query, written, absent_events)
     try:
-        readings, compact = _readings(written.tree, sorted_.whole)
+        readings, compact = _readings(written.tree, sorted_.whole, joins)
         certain_at_close = _closes(written.tree) or bool(written.negated)
     except TooManyReadings:
         return refusal("an AND of this pattern has too many alternatives", "write some of them as queries of their own")
@@ -227,17 +243,23 @@ def _slots(
     return (*slots, frozenset()), names
 
 
-def _readings(tree: Tree, whole: Sequence[Expression]) -> tuple[tuple[Reading, ...], bool]:
+def _readings(tree: Tree, whole: Sequence[Expression], joins: bool) -> tuple[tuple[Reading, ...], bool]:
     """The readings of a pattern, and whether they are paths of one shared graph.
 
-    Where no condition compares events, nothing is gained by joining: all matches are paths of the automaton.
+    Where no condition compares events, a query alone gains nothing by joining: all matches are paths of the automaton.
     """
-    if not _has_and(tree) and not any(len(variables(condition)) > 1 for condition in whole):
+    compared = _has_and(tree) or any(len(variables(condition)) > 1 for condition in whole)
+    if not compared and not (joins and _is_plain(tree)):
         return whole_line(tree), True
     try:
         return readings_of(tree), False
     except TooManyReadings:
         return whole_line(tree), True
+
+
+def _is_plain(tree: Tree) -> bool:
+    """Whether a pattern is a sequence of events, perhaps with absences in between."""
+    return isinstance(tree, Chain) and all(isinstance(part, Place | Gap) for part in tree.parts)
 
 
 def _has_and(tree: Tree) -> bool:

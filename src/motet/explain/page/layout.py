@@ -1,0 +1,203 @@
+"""Places a graph in layers from left to right: Sugiyama's method, with vertices as close to their neighbours as the
+order in their layer allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+SWEEPS = 8
+ACROSS = 64.0  # between layers
+BETWEEN = 14.0  # between vertices of a layer
+SLIM = 6.0  # between an arrow that passes and its neighbours
+
+Point = tuple[float, float]
+Size = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Centres of vertices, the points that each arc passes, and how large it all is."""
+
+    centres: list[Point]
+    routes: list[list[Point]]
+    width: float
+    height: float
+
+
+def layered(sizes: Sequence[Size], arcs: Sequence[tuple[int, int]]) -> Placed:
+    """Place vertices 0, 1, ... of some sizes. An arc that leads back, or from a vertex to itself, has no points: it is
+    for whoever draws it.
+    """
+    if not sizes:
+        return Placed([], [], 0.0, 0.0)
+    forward = _forward(len(sizes), arcs)
+    layer = _layers(len(sizes), [arcs[at] for at in forward])
+    # Arcs over several layers go through points that are placed like vertices.
+    heights = [height for _, height in sizes]
+    chains: dict[int, list[int]] = {}
+    links: list[tuple[int, int]] = []
+    for at in forward:
+        source, target = arcs[at]
+        chain = [source]
+        for between in range(layer[source] + 1, layer[target]):
+            chain.append(len(heights))
+            heights.append(0.0)
+            layer.append(between)
+        chain.append(target)
+        chains[at] = chain
+        links += pairwise(chain)
+    columns = _ordered(layer, links)
+    vertical = _vertical(columns, links, heights, len(sizes))
+    lowest = min(y - heights[v] / 2 for v, y in vertical.items())
+    widths = [max((sizes[v][0] for v in column if v < len(sizes)), default=0.0) for column in columns]
+    lefts = [sum(widths[:at]) + ACROSS * at for at in range(len(columns))]
+    centre = {
+        v: (lefts[at] + widths[at] / 2, vertical[v] - lowest) for at, column in enumerate(columns) for v in column
+    }
+    routes: list[list[Point]] = [[] for _ in arcs]
+    for at, chain in chains.items():
+        first, last = chain[0], chain[-1]
+        (x0, y0), (x1, y1) = centre[first], centre[last]
+        # Through a layer an arc goes level, so that it stays between the vertices there.
+        inner = [(lefts[layer[v]] + across, centre[v][1]) for v in chain[1:-1] for across in (0.0, widths[layer[v]])]
+        routes[at] = [(x0 + sizes[first][0] / 2, y0), *inner, (x1 - sizes[last][0] / 2, y1)]
+    height = max(centre[v][1] + heights[v] / 2 for v in centre)
+    return Placed([centre[v] for v in range(len(sizes))], routes, lefts[-1] + widths[-1], height)
+
+
+def _forward(size: int, arcs: Sequence[tuple[int, int]]) -> list[int]:
+    """The arcs that remain where none may lead back: found by a walk in depth from the vertices that none leads to."""
+    leaving: list[list[int]] = [[] for _ in range(size)]
+    entered = [False] * size
+    for at, (source, target) in enumerate(arcs):
+        if source != target:
+            leaving[source].append(at)
+            entered[target] = True
+    state = [0] * size  # 1 while a vertex is being walked from, 2 after
+    back: set[int] = set()
+    for root in sorted(range(size), key=lambda v: entered[v]):
+        if state[root]:
+            continue
+        state[root] = 1
+        walk = [(root, iter(leaving[root]))]
+        while walk:
+            vertex, rest = walk[-1]
+            for at in rest:
+                target = arcs[at][1]
+                if state[target] == 1:
+                    back.add(at)
+                elif state[target] == 0:
+                    state[target] = 1
+                    walk.append((target, iter(leaving[target])))
+                    break
+            else:
+                state[vertex] = 2
+                walk.pop()
+    return [at for at, (source, target) in enumerate(arcs) if source != target and at not in back]
+
+
+def _layers(size: int, arcs: Sequence[tuple[int, int]]) -> list[int]:
+    """The layer of each vertex: after all that lead to it."""
+    leaving: list[list[int]] = [[] for _ in range(size)]
+    missing = [0] * size
+    for source, target in arcs:
+        leaving[source].append(target)
+        missing[target] += 1
+    layer = [0] * size
+    ready = [v for v in range(size) if not missing[v]]
+    for vertex in ready:
+        for target in leaving[vertex]:
+            layer[target] = max(layer[target], layer[vertex] + 1)
+            missing[target] -= 1
+            if not missing[target]:
+                ready.append(target)
+    return layer
+
+
+def _neighbours(links: Sequence[tuple[int, int]]) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
+    before: dict[int, list[int]] = {}
+    after: dict[int, list[int]] = {}
+    for source, target in links:
+        before.setdefault(target, []).append(source)
+        after.setdefault(source, []).append(target)
+    return before, after
+
+
+def _ordered(layer: Sequence[int], links: Sequence[tuple[int, int]]) -> list[list[int]]:
+    """The vertices of each layer in an order in which few arcs cross: by the middle of their neighbours, to and fro."""
+    columns: list[list[int]] = [[] for _ in range(max(layer) + 1)]
+    before, after = _neighbours(links)
+    for vertex in _by_depth(len(layer), before, after):
+        columns[layer[vertex]].append(vertex)
+    place = {v: at for column in columns for at, v in enumerate(column)}
+    for sweep in range(SWEEPS):
+        near = before if sweep % 2 == 0 else after
+        for column in columns if sweep % 2 == 0 else reversed(columns):
+            wanted = {
+                v: sum(place[n] for n in near[v]) / len(near[v]) if near.get(v) else float(place[v]) for v in column
+            }
+            column.sort(key=wanted.__getitem__)
+            place.update({v: at for at, v in enumerate(column)})
+    return columns
+
+
+def _by_depth(size: int, before: Mapping[int, list[int]], after: Mapping[int, list[int]]) -> list[int]:
+    """Vertices as a walk in depth meets them: those of one road come together."""
+    seen: dict[int, None] = {}
+    for root in range(size):
+        pending = [root] if root not in before else []
+        while pending:
+            vertex = pending.pop()
+            if vertex not in seen:
+                seen[vertex] = None
+                pending += reversed(after.get(vertex, []))
+    return list(seen)
+
+
+def _vertical(
+    columns: Sequence[Sequence[int]], links: Sequence[tuple[int, int]], heights: Sequence[float], real: int
+) -> dict[int, float]:
+    """How far down each vertex is: near its neighbours, none over another."""
+    before, after = _neighbours(links)
+    gaps = [_gaps(column, heights, real) for column in columns]
+    y: dict[int, float] = {}
+    for column, apart in zip(columns, gaps, strict=True):
+        y |= zip(column, apart, strict=True)
+    for sweep in range(SWEEPS):
+        near = before if sweep % 2 == 0 else after
+        order = range(len(columns)) if sweep % 2 == 0 else range(len(columns) - 1, -1, -1)
+        for at in order:
+            column = columns[at]
+            wanted = [sum(y[n] for n in near[v]) / len(near[v]) if near.get(v) else y[v] for v in column]
+            y |= zip(column, _kept_apart(wanted, gaps[at]), strict=True)
+    return y
+
+
+def _gaps(column: Sequence[int], heights: Sequence[float], real: int) -> list[float]:
+    """Where the vertices of a layer are if they stand as close as they may."""
+    found: list[float] = []
+    for above, vertex in zip((None, *column), column, strict=False):
+        if above is None:
+            found.append(0.0)
+            continue
+        room = BETWEEN if vertex < real and above < real else SLIM
+        found.append(found[-1] + (heights[above] + heights[vertex]) / 2 + room)
+    return found
+
+
+def _kept_apart(wanted: Sequence[float], least: Sequence[float]) -> list[float]:
+    """The places nearest to the wanted ones (in squares) that are at least as far apart: by pooling neighbours that
+    want to be too close.
+    """
+    pools: list[tuple[float, int]] = []  # mean of wanted less least, and how many
+    for want, place in zip(wanted, least, strict=True):
+        mean, count = want - place, 1
+        while pools and pools[-1][0] > mean:
+            other, size = pools.pop()
+            mean, count = (mean * count + other * size) / (count + size), count + size
+        pools.append((mean, count))
+    shifts = [mean for mean, count in pools for _ in range(count)]
+    return [shift + place for shift, place in zip(shifts, least, strict=True)]

@@ -1,0 +1,189 @@
+"""What an explanation says, as a value, as text and as JSON."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from motet.explain.words import count
+
+# What a step that leaves nothing says, by its kind.
+CAUSES = {
+    "input": "there are no events of this key in this range",
+    "type": "there is no event for {words}",
+    "local": "no event satisfies {words}",
+    "key": "no key has events for all of the pattern",
+    "order": "the events are there, but never {words}",
+    "window": "the events come in order, but never {words}",
+    "condition": "none of these matches satisfies {words}",
+    "policy": "all of these matches pass over an event that {words} would not",
+    "not": "each of these matches is ruled out by {words}",
+    "neg": "each of these matches is ruled out by {words}",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one demand leaves of `unit` (events, keys or matches); it is `alive` while the query may still match."""
+
+    kind: str  # input, type, local, key, order, window, condition, policy, not, neg
+    words: str
+    left: int | float
+    unit: str
+    alive: bool
+    at_least: bool = False
+    position: str | None = None
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a query matches, or does not: the steps climbed, where it died, and its first matches where it did not."""
+
+    query: str
+    key: Mapping[str, Any]
+    start: Any
+    end: Any
+    steps: tuple[Step, ...]
+    pending: tuple[str, ...]  # demands that were not reached
+    hint: str | None
+    matches: tuple[Mapping[str, Any], ...]
+    shown: tuple[str, ...]  # the columns that the query speaks of, time and type first
+
+    @property
+    def died(self) -> Step | None:
+        """The first step that leaves nothing, if there is one."""
+        return next((step for step in self.steps if not step.alive), None)
+
+    @property
+    def found(self) -> int:
+        """How many matches there are, or at least are."""
+        return 0 if self.died else int(self.steps[-1].left)
+
+    @property
+    def found_all(self) -> bool:
+        return not self.steps[-1].at_least
+
+    def __bool__(self) -> bool:
+        """Whether there is a match."""
+        return self.died is None
+
+    def __str__(self) -> str:
+        return explanation_text(self)
+
+
+def explanation_text(explanation: Explanation) -> str:
+    """An explanation for people."""
+    return "\n".join(_lines(explanation))
+
+
+def explanation_json(explanation: Explanation) -> str:
+    """An explanation for programs."""
+    died = explanation.died
+    return json.dumps(
+        {
+            "query": explanation.query,
+            "key": dict(explanation.key),
+            "from": explanation.start,
+            "to": explanation.end,
+            "found": explanation.found,
+            "found_all": explanation.found_all,
+            "died": None if died is None else {"step": explanation.steps.index(died), "why": cause(died)},
+            "hint": explanation.hint,
+            "steps": [_step_json(step) for step in explanation.steps],
+            "not_reached": list(explanation.pending),
+            "matches": list(explanation.matches),
+        },
+        indent=2,
+        default=_plain,
+    )
+
+
+def cause(step: Step) -> str:
+    """Why there is no match, in a sentence."""
+    words = step.words.removeprefix("events of ") if step.kind == "type" else step.words
+    return CAUSES[step.kind].format(words=words)
+
+
+def _plain(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, dt.date | dt.datetime) else str(value)
+
+
+def _step_json(step: Step) -> dict[str, Any]:
+    left = step.left if step.left != float("inf") else None
+    return {
+        "kind": step.kind,
+        "words": step.words,
+        "position": step.position,
+        "left": left,
+        "unit": step.unit,
+        "at_least": step.at_least,
+        "alive": step.alive,
+    }
+
+
+def _lines(explanation: Explanation) -> Iterator[str]:
+    yield f"{_subject(explanation)}: {_verdict(explanation)}"
+    yield ""
+    shown = [(_step_words(step), _left(step)) for step in explanation.steps]
+    width = max(len(words) for words, _ in shown)
+    for at, (words, left) in enumerate(shown, 1):
+        dead = "" if explanation.steps[at - 1].alive else "   <- here"
+        yield f"  {at:>2}  {words:<{width}}  {left}{dead}"
+    for words in explanation.pending:
+        yield f"   .  {words:<{width}}  not reached"
+    died = explanation.died
+    if died is not None:
+        yield ""
+        yield f"why: {cause(died)}"
+        if explanation.hint:
+            yield f"     {explanation.hint}"
+    for number, match in enumerate(explanation.matches, 1):
+        yield ""
+        yield f"match {number}: {match['start']} to {match['end']}"
+        yield from _match_lines(match, explanation.shown)
+    if explanation.found > len(explanation.matches) > 0:
+        yield ""
+        yield f"... and {count(explanation.found - len(explanation.matches), 'more match')}"
+
+
+def _subject(explanation: Explanation) -> str:
+    parts = [f"query {explanation.query}"]
+    parts += [f"{name} = {value}" for name, value in explanation.key.items()]
+    if explanation.start is not None:
+        parts.append(f"from {explanation.start}")
+    if explanation.end is not None:
+        parts.append(f"to {explanation.end}")
+    return ", ".join(parts)
+
+
+def _verdict(explanation: Explanation) -> str:
+    if not explanation:
+        return "no match"
+    least = "" if explanation.found_all else "at least "
+    return least + count(explanation.found, "match")
+
+
+def _step_words(step: Step) -> str:
+    return f"{step.position}: {step.words}" if step.kind == "local" else step.words
+
+
+def _left(step: Step) -> str:
+    number = f"{step.left:,}" if isinstance(step.left, int) else f"{step.left:.3g}"
+    unit = step.unit if step.left != 1 else {"matches": "match"}.get(step.unit, step.unit.removesuffix("s"))
+    return f"{'at least ' if step.at_least else ''}{number} {unit}"
+
+
+def _match_lines(match: Mapping[str, Any], shown: tuple[str, ...]) -> Iterator[str]:
+    width = max(len(name) for name in match["positions"])
+    for name, bound in match["positions"].items():
+        for event in bound:
+            yield f"  {name:<{width}}  {'  '.join(_field(column, event.get(column)) for column in shown)}"
+        if not bound:
+            yield f"  {name:<{width}}  (none)"
+
+
+def _field(column: str, value: Any) -> str:
+    return f"{column}={value}"

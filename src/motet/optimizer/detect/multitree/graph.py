@@ -1,0 +1,111 @@
+"""The multi-pattern graph: which patterns have which parts in common, in two tables (the paper's appendix A).
+
+Edges are not kept, and neither are all subsets that two patterns share: one table has for each maximal common
+sub-pattern the patterns in which it is, the other for each pattern its maximal common sub-patterns with any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import combinations
+
+from motet.optimizer.detect.multitree.common import (
+    Bits,
+    Key,
+    Pattern,
+    chosen_items,
+    maximal_common,
+    ranks_of,
+)
+
+
+class MultiPatternGraph:
+    """Patterns by number, and what they have in common. `sharers[key][pattern]` are the parts of a pattern with that
+    key, `shared[pattern]` the keys of its maximal common sub-patterns.
+    """
+
+    def __init__(self, patterns: Iterable[Pattern] = ()) -> None:
+        self.patterns: dict[int, Pattern] = {}
+        self.sharers: dict[Key, dict[int, set[Bits]]] = {}
+        self.shared: dict[int, set[Key]] = {}
+        self._by_pair: dict[Key, set[int]] = {}  # who has a pair of items with a key: others share nothing of size two
+        for number, pattern in enumerate(patterns):
+            self.add(number, pattern)
+
+    def add(self, number: int, pattern: Pattern) -> None:
+        """Take in a pattern: it is compared with those that have a pair of items in common with it."""
+        peers: set[int] = set()
+        for pair in self._pairs(pattern):
+            peers |= self._by_pair.setdefault(pair, set())
+            self._by_pair[pair].add(number)
+        self.patterns[number] = pattern
+        self.shared[number] = set()
+        for peer in sorted(peers):
+            for ours, theirs in maximal_common(pattern, self.patterns[peer]):
+                key = pattern.key(ours)
+                having = self.sharers.setdefault(key, {})
+                having.setdefault(number, set()).add(ours)
+                having.setdefault(peer, set()).add(theirs)
+                self.shared[number].add(key)
+                self.shared[peer].add(key)
+
+    def remove(self, number: int) -> None:
+        """Take out a pattern, and what is maximal for no two patterns any more."""
+        pattern = self.patterns.pop(number)
+        for pair in self._pairs(pattern):
+            self._by_pair[pair].discard(number)
+        for key in self.shared.pop(number):
+            having = self.sharers[key]
+            del having[number]
+            if not self._is_maximal(key, having):
+                for peer in having:
+                    self.shared[peer].discard(key)
+                del self.sharers[key]
+
+    def _is_maximal(self, key: Key, having: dict[int, set[Bits]]) -> bool:
+        """Whether some two of those that share a part share nothing larger around it."""
+        for number, parts in having.items():
+            larger = {
+                peer
+                for other in self.shared[number]
+                if other != key and any(not part & ~whole for part in parts for whole in self.sharers[other][number])
+                for peer in self.sharers[other]
+            }
+            if not having.keys() <= larger | {number}:
+                return True
+        return False
+
+    def containing(self, number: int, bits: Bits) -> dict[int, set[Bits]]:
+        """The patterns that contain a part of a pattern, it among them, and where they do."""
+        found: dict[int, set[Bits]] = {number: {bits}}
+        for key in self.shared[number]:
+            for whole in self.sharers[key][number]:
+                if not bits & ~whole:
+                    ranks = ranks_of(whole, bits)
+                    for peer, wholes in self.sharers[key].items():
+                        if peer != number:
+                            found.setdefault(peer, set()).update(chosen_items(each, ranks) for each in wholes)
+        return found
+
+    def neighbours(self, number: int) -> set[int]:
+        """The patterns with which it has something in common."""
+        return {peer for key in self.shared[number] for peer in self.sharers[key]} - {number}
+
+    def components(self) -> list[list[int]]:
+        """Patterns that sharing may connect, in sets that nothing connects."""
+        left, found = set(self.patterns), []
+        while left:
+            pending, part = [min(left)], []
+            left.discard(pending[0])
+            while pending:
+                number = pending.pop()
+                part.append(number)
+                near = self.neighbours(number) & left
+                left -= near
+                pending += near
+            found.append(sorted(part))
+        return found
+
+    @staticmethod
+    def _pairs(pattern: Pattern) -> set[Key]:
+        return {pattern.key(1 << a | 1 << b) for a, b in combinations(range(pattern.size), 2)}

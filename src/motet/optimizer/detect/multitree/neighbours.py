@@ -1,0 +1,129 @@
+"""Neighbours of a plan: some patterns get trees that share a part they have in common (the paper's section 4.2 and 5).
+
+With two patterns at a time it is the edge neighbourhood, with up to k the vertex neighbourhood.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+from motet.optimizer.detect.multitree.common import Bits, chosen_items
+from motet.optimizer.detect.multitree.forced import LocalPlans, mapped, tree_bits
+from motet.optimizer.detect.multitree.graph import MultiPatternGraph
+from motet.optimizer.detect.multitree.plans import MultiPlan, Priced
+from motet.plan.detect.build import JoinTree
+
+# How often a move takes one pattern back to the plan that is best for itself: sharing nothing is a choice too.
+ALONE = 0.1
+# How often the whole of a maximal common sub-pattern is shared, and not just any part of it.
+WHOLE = 0.5
+
+Move = tuple[tuple[int, JoinTree], ...]
+
+
+@dataclass
+class Plans:
+    """Plans of connected patterns as a landscape: moves give some of them new trees."""
+
+    graph: MultiPatternGraph
+    members: Sequence[int]
+    priced: Priced
+    ordered: bool = False
+    most: int = 2  # patterns that share a part by one move
+    plan: MultiPlan = field(init=False)
+
+    def __post_init__(self) -> None:
+        patterns = self.graph.patterns
+        self.locals = {
+            number: LocalPlans(patterns[number], self.priced.of(patterns[number]), self.ordered)
+            for number in self.members
+        }
+        self.plan = MultiPlan(self.priced, patterns)
+        for number in self.members:
+            self.plan.put(number, self.locals[number].best())
+        self._place = sum(map(hash, self.plan.trees.items()))
+        self._parts = {
+            number: [
+                part for key in sorted(self.graph.shared[number]) for part in sorted(self.graph.sharers[key][number])
+            ]
+            for number in self.members
+        }
+
+    @property
+    def cost(self) -> float:
+        return self.plan.cost
+
+    def solution(self) -> dict[int, JoinTree]:
+        return dict(self.plan.trees)
+
+    def propose(self, dice: Random) -> Move | None:
+        number = dice.choice(self.members)
+        if dice.random() < ALONE or not self._parts[number]:
+            return self._changed({number: self._around(number, None, dice)})
+        whole = dice.choice(self._parts[number])
+        part = whole if dice.random() < WHOLE else self._some_of(whole, dice)
+        places = self.graph.containing(number, part)
+        others = [peer for peer in places if peer != number]
+        chosen = dice.sample(others, min(self.most - 1, len(others)))
+        tree = self._tree_for(number, part, dice)
+        trees = {number: self._around(number, tree, dice)}
+        for peer in chosen:
+            place = dice.choice(sorted(places[peer]))
+            trees[peer] = self._around(peer, mapped(tree, part, place), dice)
+        return self._changed(trees)
+
+    def cost_after(self, move: Move) -> float:
+        return self.plan.cost + self.plan.change(move)
+
+    def place_after(self, move: Move) -> Hashable:
+        trees = self.plan.trees
+        return self._place + sum(hash((n, tree)) - hash((n, trees[n])) for n, tree in move)
+
+    def make(self, move: Move) -> None:
+        place = self.place_after(move)
+        for number, tree in move:
+            self.plan.put(number, tree)
+        assert isinstance(place, int)
+        self._place = place
+
+    def _changed(self, trees: dict[int, JoinTree]) -> Move | None:
+        """The move that gives patterns these trees; None where they have them."""
+        return tuple((n, tree) for n, tree in trees.items() if self.plan.trees[n] != tree) or None
+
+    def _some_of(self, whole: Bits, dice: Random) -> Bits:
+        """At least two items of a part."""
+        size = whole.bit_count()
+        if size == 2:
+            return whole
+        ranks = dice.sample(range(size), dice.randint(2, size - 1))
+        return chosen_items(whole, sum(1 << rank for rank in ranks))
+
+    def _tree_for(self, number: int, part: Bits, dice: Random) -> JoinTree:
+        """The best tree for a part, with or without what the pattern shares within it already."""
+        inside = [tree for tree in self._shared(number) if not tree_bits(tree) & ~part]
+        keep = inside and dice.random() < 0.5
+        return self.locals[number].best(part, inside if keep else ())
+
+    def _around(self, number: int, tree: JoinTree | None, dice: Random) -> JoinTree:
+        """The best tree of a pattern that contains a tree, with or without what it shares already elsewhere."""
+        forced = [] if tree is None else [tree]
+        if not self.ordered and dice.random() < 0.5:
+            bits = 0 if tree is None else tree_bits(tree)
+            forced += [each for each in self._shared(number) if not tree_bits(each) & bits]
+        return self.locals[number].best(None, forced)
+
+    def _shared(self, number: int) -> list[JoinTree]:
+        """The largest subtrees of a pattern that others have too."""
+        found: list[JoinTree] = []
+        pending = [self.plan.trees[number]]
+        while pending:
+            tree = pending.pop()
+            if isinstance(tree, int):
+                continue
+            if self.plan.users(number, tree) > 1:
+                found.append(tree)
+            else:
+                pending += tree
+        return found

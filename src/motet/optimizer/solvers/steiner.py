@@ -1,0 +1,324 @@
+"""The cheapest tree that leads from a root to all terminals of an acyclic directed graph, through other nodes or not.
+
+Arcs lead from lower to higher numbers; node 0 is the root, and an arc from it leads to every other node. So once it is
+decided which nodes are in the tree, each takes the cheapest arc from one of them, and the search is over sets of nodes.
+Branch and bound is exact, with dual ascent (Wong 1984) for a bound; annealing is for what it cannot finish in time.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import random
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+ROOT = 0
+# Steps of annealing for each node that may be left out, and at most.
+STEPS_A_NODE = 300
+MOST_STEPS = 60_000
+LOOK_AT_CLOCK = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Arc:
+    """From one node to another that it leads to, at a cost."""
+
+    source: int
+    target: int
+    cost: float
+
+
+@dataclass(frozen=True)
+class Network:
+    """A graph with its terminals."""
+
+    size: int
+    terminals: frozenset[int]
+    arcs: tuple[Arc, ...]
+
+    def __post_init__(self) -> None:
+        if any(not 0 <= arc.source < arc.target < self.size for arc in self.arcs):
+            raise ValueError("arcs lead from lower to higher numbers")
+        if {arc.target for arc in self.arcs if arc.source == ROOT} != set(range(1, self.size)):
+            raise ValueError("an arc leads from the root to every node")
+
+    @cached_property
+    def into(self) -> tuple[tuple[Arc, ...], ...]:
+        """The arcs into each node, the cheapest first, up to that from the root: none beyond it is ever taken."""
+        found: list[list[Arc]] = [[] for _ in range(self.size)]
+        for arc in sorted(self.arcs, key=lambda arc: (arc.cost, arc.source)):
+            own = found[arc.target]
+            if not own or own[-1].source != ROOT:
+                own.append(arc)
+        return tuple(map(tuple, found))
+
+    @cached_property
+    def out(self) -> tuple[tuple[Arc, ...], ...]:
+        """The arcs out of each node that may be taken."""
+        found: list[list[Arc]] = [[] for _ in range(self.size)]
+        for own in self.into:
+            for arc in own:
+                found[arc.source].append(arc)
+        return tuple(map(tuple, found))
+
+    def components(self) -> list[list[int]]:
+        """Nodes that arcs connect, the root apart; those without a terminal are left out."""
+        seen: set[int] = {ROOT}
+        found = []
+        for start in range(1, self.size):
+            if start in seen:
+                continue
+            seen.add(start)
+            own, pending = [], [start]
+            while pending:
+                node = pending.pop()
+                own.append(node)
+                beside = {arc.source for arc in self.into[node]} | {arc.target for arc in self.out[node]}
+                fresh = beside - seen
+                seen |= fresh
+                pending += sorted(fresh)
+            if self.terminals.intersection(own):
+                found.append(sorted(own))
+        return found
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The arc into each node of a tree; `bound` is what no tree can cost less than, `proved` where that is its cost."""
+
+    arcs: tuple[Arc, ...]
+    cost: float
+    bound: float
+    proved: bool
+
+
+@dataclass
+class Chosen:
+    """A set of nodes with the cheapest arc into each, changed one node at a time."""
+
+    network: Network
+    inside: list[bool] = field(init=False)
+    cost: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.inside = [node == ROOT or node in self.network.terminals for node in range(self.network.size)]
+        self.cost = math.fsum(self.best(node).cost for node in range(1, self.network.size) if self.inside[node])
+
+    def best(self, node: int, without: int = -1) -> Arc:
+        """The cheapest arc into a node from one inside."""
+        return next(arc for arc in self.network.into[node] if self.inside[arc.source] and arc.source != without)
+
+    def change(self, node: int) -> float:
+        """What the tree would cost more if a node went in or out. O(arcs at the node)."""
+        if self.inside[node]:
+            more = -self.best(node).cost
+            for arc in self.network.out[node]:
+                if self.inside[arc.target] and self.best(arc.target).source == node:
+                    more += self.best(arc.target, without=node).cost - arc.cost
+            return more
+        more = self.best(node).cost
+        for arc in self.network.out[node]:
+            if self.inside[arc.target]:
+                more += min(arc.cost - self.best(arc.target).cost, 0.0)
+        return more
+
+    def flip(self, node: int, more: float) -> None:
+        """Take a node in or out, where that changes the cost by so much."""
+        self.inside[node] = not self.inside[node]
+        self.cost += more
+
+    def put(self, nodes: Iterable[int]) -> None:
+        """Make exactly these, and the terminals, the nodes inside."""
+        wanted = self.network.terminals | set(nodes) | {ROOT}
+        for node in range(self.network.size):
+            self.inside[node] = node in wanted
+        self.cost = math.fsum(self.best(node).cost for node in wanted if node != ROOT)
+
+    def taken(self) -> frozenset[int]:
+        """The nodes inside that need not be."""
+        return frozenset(n for n in range(1, self.network.size) if self.inside[n] and n not in self.network.terminals)
+
+    def descend(self, free: Sequence[int]) -> None:
+        """Take nodes in or out as long as that makes the tree cheaper."""
+        changed = True
+        while changed:
+            changed = False
+            for node in free:
+                more = self.change(node)
+                if more < -1e-9 * max(self.cost, 1.0):
+                    self.flip(node, more)
+                    changed = True
+
+
+def cost_of(network: Network, nodes: Iterable[int]) -> float:
+    """What the cheapest tree over the terminals and these nodes costs."""
+    chosen = Chosen(network)
+    chosen.put(nodes)
+    return chosen.cost
+
+
+def solve(network: Network, budget: float = 10.0, seed: int = 0) -> Tree:
+    """The cheapest tree: by branch and bound for half of the budget (seconds), then by annealing. Parts of the graph
+    that only the root connects are solved one by one, each with its share of the time.
+    """
+    nodes: set[int] = set()
+    bound, proved = 0.0, True
+    components = sorted(network.components(), key=len)
+    deadline = time.monotonic() + budget
+    for at, component in enumerate(components):
+        left = max(deadline - time.monotonic(), 0.0)
+        weight = len(component) / sum(map(len, components[at:]))
+        part, numbers = _part(network, component)
+        best, low, done = search(part, time.monotonic() + left * weight / 2)
+        if not done:
+            annealed = anneal(part, seed, time.monotonic() + left * weight / 2, start=best)
+            best = min((best, annealed), key=lambda found: cost_of(part, found))
+        nodes |= {numbers[node] for node in best}
+        bound += low
+        proved = proved and done
+    chosen = Chosen(network)
+    chosen.put(nodes)
+    arcs = tuple(chosen.best(node) for node in range(1, network.size) if chosen.inside[node])
+    return Tree(arcs, chosen.cost, chosen.cost if proved else bound, proved)
+
+
+def _part(network: Network, component: Sequence[int]) -> tuple[Network, list[int]]:
+    """A component with the root as a network of its own, and what its nodes are called outside."""
+    numbers = [ROOT, *component]
+    number = {node: at for at, node in enumerate(numbers)}
+    arcs = tuple(
+        Arc(number[arc.source], number[arc.target], arc.cost) for node in component for arc in network.into[node]
+    )
+    terminals = frozenset(number[node] for node in network.terminals if node in number)
+    return Network(len(numbers), terminals, arcs), numbers
+
+
+# Exact
+
+
+def search(network: Network, deadline: float = math.inf) -> tuple[frozenset[int], float, bool]:
+    """The nodes of the cheapest tree by branch and bound, a bound, and whether there was time to prove it.
+
+    A node may be in or out; what is left undecided in the dual solution is decided first.
+    """
+    chosen = Chosen(network)
+    optional = [node for node in range(1, network.size) if node not in network.terminals]
+    low, reached = dual_ascent(network, network.terminals, frozenset())
+    chosen.put(reached)
+    chosen.descend(optional)
+    best_cost, best = chosen.cost, chosen.taken()
+    done = True
+    open_: list[tuple[frozenset[int], frozenset[int], float, frozenset[int]]] = [
+        (frozenset(), frozenset(), low, reached)
+    ]
+    while open_:
+        if time.monotonic() > deadline:
+            done = False
+            break
+        wanted, barred, bound, reached = open_.pop()
+        if bound >= best_cost - 1e-9 * max(best_cost, 1.0):
+            continue
+        chosen.put(wanted | (reached - barred))
+        chosen.descend([node for node in optional if node not in wanted and node not in barred])
+        if chosen.cost < best_cost:
+            best_cost, best = chosen.cost, chosen.taken()
+        undecided = [node for node in optional if node not in wanted and node not in barred]
+        if not undecided:
+            continue
+        inside = [node for node in undecided if chosen.inside[node] or node in reached] or undecided
+        node = max(inside, key=lambda each: (len(network.out[each]), -each))
+        for more_wanted, more_barred in ((wanted, barred | {node}), (wanted | {node}, barred)):
+            own, seen = dual_ascent(network, network.terminals | more_wanted, more_barred)
+            if own < best_cost - 1e-9 * max(best_cost, 1.0):
+                open_.append((more_wanted, more_barred, own, seen))
+    return best, best_cost if done else low, done
+
+
+def dual_ascent(network: Network, terminals: frozenset[int], barred: frozenset[int]) -> tuple[float, frozenset[int]]:
+    """A bound from below for trees to some terminals that avoid some nodes, and the other nodes that arcs without any
+    cost left lead to from the root.
+
+    Every set of nodes with a terminal in it and no arc left without cost into it must be entered: the cheapest way in
+    is paid for, and taken off all ways in. Those with the fewest ways in come first.
+    """
+    left = {(arc.source, arc.target): arc.cost for own in network.into for arc in own if arc.source not in barred}
+    ways = [[arc.source for arc in own if arc.source not in barred] for own in network.into]
+    bound = 0.0
+    waiting = [(len(ways[terminal]), terminal) for terminal in terminals]
+    heapq.heapify(waiting)
+    while waiting:
+        _, terminal = heapq.heappop(waiting)
+        inside, pending = {terminal}, [terminal]
+        while pending:
+            node = pending.pop()
+            for source in ways[node]:
+                if source not in inside and left[source, node] <= 0.0:
+                    inside.add(source)
+                    pending.append(source)
+        if ROOT in inside:
+            continue
+        entries = [(source, node) for node in inside for source in ways[node] if source not in inside]
+        if waiting and len(entries) > waiting[0][0]:
+            heapq.heappush(waiting, (len(entries), terminal))
+            continue
+        step = min(left[entry] for entry in entries)
+        for entry in entries:
+            left[entry] -= step
+            if left[entry] <= 1e-12:
+                left[entry] = 0.0
+        bound += step
+        heapq.heappush(waiting, (len(entries), terminal))
+    reached, pending = {ROOT}, [ROOT]
+    while pending:
+        node = pending.pop()
+        for arc in network.out[node]:
+            if arc.target not in reached and left.get((node, arc.target), 1.0) <= 0.0 and arc.target not in barred:
+                reached.add(arc.target)
+                pending.append(arc.target)
+    return bound, frozenset(reached - terminals - {ROOT})
+
+
+# Approximate
+
+
+def anneal(
+    network: Network,
+    seed: int = 0,
+    deadline: float = math.inf,
+    start: Iterable[int] = (),
+    steps: int | None = None,
+    watch: Callable[[int, float], None] | None = None,
+) -> frozenset[int]:
+    """The nodes of the best tree that a random walk finds: a node goes in or out at each step, the less readily the
+    more that costs and the later it is. Equal seeds walk equally. `watch` is told the best cost after each step.
+    """
+    dice = random.Random(seed)
+    chosen = Chosen(network)
+    chosen.put(start)
+    optional = [node for node in range(1, network.size) if node not in network.terminals]
+    best_cost, best = chosen.cost, chosen.taken()
+    if not optional:
+        return best
+    sample = [abs(chosen.change(dice.choice(optional))) for _ in range(min(len(optional), 32))]
+    hot = max(math.fsum(sample) / len(sample), 1e-9)
+    count = min(STEPS_A_NODE * len(optional), MOST_STEPS) if steps is None else steps
+    cooling = 1e-3 ** (1 / max(count, 1))
+    heat = hot
+    for step in range(count):
+        if step % LOOK_AT_CLOCK == 0 and time.monotonic() > deadline:
+            break
+        node = dice.choice(optional)
+        more = chosen.change(node)
+        if more <= 0 or dice.random() < math.exp(-more / heat):
+            chosen.flip(node, more)
+            if chosen.cost < best_cost - 1e-9 * max(best_cost, 1.0):
+                best_cost, best = chosen.cost, chosen.taken()
+        heat *= cooling
+        if watch is not None:
+            watch(step, best_cost)
+    chosen.put(best)
+    chosen.descend(optional)
+    return chosen.taken()

@@ -1,0 +1,360 @@
+"""SQL's MATCH_RECOGNIZE, where it means the same as a CONTIGUOUS query.
+
+The standard looks at neighbouring rows and keeps one match for each row that may begin one: the first by the
+preference of its quantifiers; AFTER MATCH SKIP then says where to go on. Motet gives every match. So the two agree
+where a row can begin only one match and the rows that are skipped could not have begun any: this is what is checked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlglot import exp
+
+from motet.language.parser import parse
+from motet.model.expression import Arithmetic, At, Attribute, Expression, KleeneAggregate
+from motet.model.pattern import Event, Or, Pattern, Repeat, Seq, events
+from motet.model.query import AllVariables, Computed, Policy, Query, ReturnItem, Workload
+from motet.model.validate import problems
+from motet.model.window import Window
+from motet.translate.kinds import definition, named_type
+from motet.translate.outcome import Source, Translation
+from motet.translate.row_pattern import (
+    Shape,
+    always_before,
+    is_fixed,
+    loops,
+    loops_in_groups,
+    parse_rows,
+    shape_of,
+)
+from motet.translate.sql import conjuncts, expression_of, parse_sql, place
+
+_PATTERN = re.compile(r"\bPATTERN\s*\(", re.IGNORECASE)
+_WITHIN = re.compile(r"\bWITHIN\s+(INTERVAL\s*'[^']*'\s*\w+)", re.IGNORECASE)
+
+PAST_LAST = "AFTER MATCH SKIP PAST LAST ROW"
+NEXT_ROW = "AFTER MATCH SKIP TO NEXT ROW"
+
+NOTES = (
+    "the same as MATCH_RECOGNIZE where no two rows of a partition share a time (SQL then picks an order of its own)",
+    "and no row has a null time, type or partition column: motet sets such rows aside, SQL does not",
+)
+
+
+def from_match_recognize(source: Source, time: str, type: str, name: str) -> Translation:
+    """The query that a SELECT * FROM t MATCH_RECOGNIZE (...) means."""
+    opening = _PATTERN.search(source.text)
+    window, text = _without_window(source)
+    tree = parse_sql(source, text, "snowflake")
+    clause = tree.find(exp.MatchRecognize)
+    if clause is None or opening is None:
+        raise source.refusal(
+            "there is no MATCH_RECOGNIZE with a PATTERN here", 0, hint="as in SELECT * FROM t MATCH_RECOGNIZE (...)"
+        )
+    _refuse_around(tree, source)
+    rows = parse_rows(source, opening.end(), _closing(source, opening.end()))
+    return _Reading(source, clause, rows, type).translation(time, name, window)
+
+
+def _without_window(source: Source) -> tuple[Window | None, str]:
+    """Flink's WITHIN, which standard SQL does not have, and the text with blanks in its place."""
+    found = _WITHIN.search(source.text)
+    if found is None:
+        return None, source.text
+    window = parse(f"QUERY q PATTERN A WITHIN {found[1]}").queries[0].window
+    return window, source.text[: found.start()] + " " * len(found[0]) + source.text[found.end() :]
+
+
+def _closing(source: Source, start: int) -> int:
+    depth = 1
+    for at in range(start, len(source.text)):
+        depth += {"(": 1, ")": -1}.get(source.text[at], 0)
+        if depth == 0:
+            return at
+    raise source.refusal("the bracket of PATTERN is never closed", start - 1, hint="add a )")
+
+
+def _refuse_around(tree: Any, source: Source) -> None:
+    """What stands around the clause must not change its rows."""
+    plain = isinstance(tree, exp.Select) and all(isinstance(item, exp.Star) for item in tree.expressions)
+    extra = [key for key in ("where", "group", "having", "joins", "limit", "distinct", "qualify") if tree.args.get(key)]
+    if not plain or extra:
+        node = tree.args[extra[0]] if extra else tree
+        node = node[0] if isinstance(node, list) else node
+        hint = "translate SELECT * FROM t MATCH_RECOGNIZE (...) and filter events or results outside"
+        raise source.refusal("only the MATCH_RECOGNIZE clause itself is translated", *place(node), hint)
+
+
+@dataclass(frozen=True, slots=True)
+class _Define:
+    """What a variable's row must be: the type it is known by, if any, and its other conditions."""
+
+    type: str | None
+    local: tuple[Expression, ...]
+    between: tuple[Expression, ...]
+
+
+class _Reading:
+    """One MATCH_RECOGNIZE clause."""
+
+    def __init__(self, source: Source, clause: Any, rows: Pattern, type: str) -> None:
+        self.source = source
+        self.clause = clause
+        self.type = type
+        names = [event.type for event in events(rows)]
+        self.names = {name.lower(): name.lower() for name in names}
+        for name in names:
+            if [each.lower() for each in names].count(name.lower()) > 1:
+                hint = "give each of its places a variable of its own, defined alike"
+                raise self.refusal_at(name, f"the variable {name} stands in PATTERN more than once", hint)
+        self.rows = _lowered(rows)
+        self.shape: Shape = shape_of(self.rows)
+        self.loops = loops(self.rows)
+        self.notes = list(NOTES)
+
+    def refusal_at(self, word: str, message: str, hint: str | None = None) -> Exception:
+        """A refusal at a word of the source."""
+        found = re.search(rf"\b{re.escape(word)}\b", self.source.text, re.IGNORECASE)
+        start, end = found.span() if found else (0, 1)
+        return self.source.refusal(message, start, end, hint)
+
+    def translation(self, time: str, name: str, window: Window | None) -> Translation:
+        self.check_order(time)
+        defines = {alias: self.define(alias) for alias in self.names}
+        self.check_ambiguity(defines)
+        definitions = []
+        types = {}
+        conditions: list[Expression] = []
+        for alias, define in defines.items():
+            if define.type is not None:
+                types[alias] = define.type
+                conditions += define.local
+            else:
+                types[alias] = f"{alias}_row"
+                definitions.append(definition(types[alias], define.local, self.type))
+            conditions += define.between
+        query = Query(
+            name,
+            _typed(self.rows, types),
+            tuple(self.measures()) or (AllVariables(),),
+            tuple(conditions),
+            (),
+            tuple(column.name for column in self.clause.args.get("partition_by") or ()),
+            window,
+            Policy.CONTIGUOUS,
+        )
+        workload = Workload((query,), tuple(definitions))
+        found = [problem for problem in problems(workload) if not problem.warning]
+        if found:
+            raise self.source.moved(found, *place(self.clause))
+        return Translation(workload, tuple(self.notes))
+
+    # Order, rows and skipping
+
+    def check_order(self, time: str) -> None:
+        order = self.clause.args.get("order")
+        columns = order.expressions if order is not None else []
+        if len(columns) != 1 or columns[0].args.get("desc") or not isinstance(columns[0].this, exp.Column):
+            at = place(order) if order is not None else place(self.clause)
+            raise self.source.refusal("ORDER BY must name one column, ascending: the time of events", *at)
+        if columns[0].this.name.lower() != time.lower():
+            self.notes.append(f"the time of events is {columns[0].this.name}: run with --time {columns[0].this.name}")
+        rows = self.clause.args.get("rows")
+        if rows is not None and rows.name.upper() != "ONE ROW PER MATCH":
+            hint = "write ONE ROW PER MATCH; RETURN * then gives the rows of each match in it"
+            raise self.refusal_at("ALL ROWS", f"{rows.name} gives a row for each row of a match", hint)
+
+    def check_ambiguity(self, defines: dict[str, _Define]) -> None:
+        """Whether motet's matches are those that the standard keeps."""
+        if self.shape.nullable:
+            message = "this PATTERN may match no row at all; a match of motet binds an event"
+            raise self.refusal_at("PATTERN", message, "let one of its variables be there always")
+        constants = [define.type for define in defines.values()]
+        told_apart = None not in constants and len(set(constants)) == len(constants)
+        if not is_fixed(self.rows):
+            hint = f"say in DEFINE which {self.type} each variable has, as in A AS {self.type} = 'a'"
+            if not told_apart:
+                message = "a row may take different variables here, and MATCH_RECOGNIZE keeps one way; motet keeps all"
+                raise self.refusal_at("PATTERN", message, hint)
+            endings = [name for name in sorted(self.shape.last) if self.shape.follow[name]]
+            if endings:
+                message = (
+                    f"a match may end at {endings[0]} or go on: MATCH_RECOGNIZE keeps the longest, motet every one"
+                )
+                raise self.refusal_at("PATTERN", message, "end PATTERN with a variable that is not repeated")
+        after = self.clause.args.get("after")
+        skip = PAST_LAST if after is None else after.name.upper()
+        if skip == NEXT_ROW:
+            return
+        if skip != PAST_LAST:
+            raise self.refusal_at("AFTER", f"{skip} has no equal", f"write {NEXT_ROW}")
+        inside = set().union(*self.shape.follow.values())
+        single = isinstance(self.rows, Event)
+        if not single and (not told_apart or self.shape.first & inside):
+            said = "the default" if after is None else "this"
+            raise self.refusal_at(
+                "AFTER" if after is not None else "PATTERN",
+                f"{PAST_LAST} ({said}) drops matches that overlap, and these may; motet gives all of them",
+                f"write {NEXT_ROW}, which gives all of them too",
+            )
+
+    # DEFINE
+
+    def define(self, alias: str) -> _Define:
+        found = [each for each in self.clause.args.get("define") or () if each.alias.lower() == alias]
+        local: list[Expression] = []
+        between: list[Expression] = []
+        for part in [part for each in found for part in conjuncts(each.this)]:
+            if self.previous(part):
+                between += self.against_previous(part, alias)
+            else:
+                spoken = self.variables(part, alias)
+                condition = expression_of(part, lambda node: self.resolved(node, alias), self.source)
+                (between if spoken - {alias} else local).append(condition)
+        type, others = named_type(local, alias, self.type)
+        return _Define(type, tuple(others), tuple(between))
+
+    def previous(self, part: Any) -> list[Any]:
+        """The calls of PREV and NEXT in a condition."""
+        return [
+            node
+            for node in part.walk()
+            if isinstance(node, exp.Anonymous) and str(node.this).upper() in ("PREV", "NEXT")
+        ]
+
+    def variables(self, part: Any, alias: str) -> set[str]:
+        return {(column.table or alias).lower() for column in part.find_all(exp.Column)}
+
+    def against_previous(self, part: Any, alias: str) -> Iterator[Expression]:
+        """A condition on a row and the one before it, as conditions on the variables that may stand there."""
+        for call in self.previous(part):
+            if str(call.this).upper() == "NEXT" or len(call.expressions) != 1:
+                message = "of the rows around the current one, only PREV(column) has an equal here"
+                raise self.source.refusal(message, *place(call))
+        if self.variables(part, alias) - {alias}:
+            raise self.source.refusal("PREV beside other variables has no equal here", *place(part))
+        if alias in self.shape.first:
+            message = f"{alias.upper()} may begin a match, and PREV would then read a row outside it"
+            raise self.source.refusal(message, *place(part), "begin PATTERN with a variable for the row before")
+        before = self.shape.before(alias)
+        others = before - {alias}
+        if len(others) != 1 or (before | {alias}) & loops_in_groups(self.rows):
+            names = ", ".join(sorted(name.upper() for name in before))
+            message = f"PREV of {alias.upper()} may be a row of {names}, or of another round: that has no equal here"
+            raise self.source.refusal(message, *place(part))
+        other = next(iter(others))
+        if alias in before:
+            yield self.compared(part, Attribute(alias, "", At.NEXT), Attribute(alias, ""))
+        yield self.compared(part, self.end_of(alias, At.FIRST), self.end_of(other, At.LAST))
+
+    def compared(self, part: Any, own: Attribute, earlier: Attribute) -> Expression:
+        def resolve(node: Any) -> Expression | None:
+            match node:
+                case exp.Column():
+                    return replace(own, name=node.name)
+                case exp.Anonymous(expressions=[exp.Column() as column]):
+                    return replace(earlier, name=column.name)
+            return None
+
+        return expression_of(part, resolve, self.source)
+
+    def end_of(self, alias: str, at: At) -> Attribute:
+        return Attribute(alias, "", at if alias in self.loops else At.EACH)
+
+    def resolved(self, node: Any, alias: str) -> Expression | None:
+        """A column, or an aggregate of an earlier variable, in a condition on `alias`."""
+        match node:
+            case exp.Column():
+                owner = (node.table or alias).lower()
+                if owner == alias:
+                    return Attribute(alias, node.name)
+                self.require_before(owner, alias, node)
+                return replace(self.end_of(owner, At.LAST), name=node.name)
+            case exp.AggFunc() | exp.First() | exp.Last():
+                columns = list(node.find_all(exp.Column))
+                owners = {(column.table or alias).lower() for column in columns}
+                if len(owners) != 1 or alias in owners or not isinstance(node.this, exp.Column):
+                    hint = "only an aggregate of an earlier variable is settled when this row comes"
+                    raise self.source.refusal("a running aggregate has no equal here", *place(node), hint)
+                owner = next(iter(owners))
+                self.require_before(owner, alias, node)
+                return self.over(node, owner)
+        return None
+
+    def require_before(self, owner: str, alias: str, node: Any) -> None:
+        if owner not in self.names:
+            raise self.source.refusal(f"PATTERN has no variable {owner.upper()}", *place(node))
+        if not always_before(self.rows, owner, alias):
+            message = f"{owner.upper()} need not be complete when {alias.upper()} comes: this condition has no equal"
+            raise self.source.refusal(message, *place(node))
+
+    def over(self, node: Any, owner: str) -> Expression:
+        """FIRST, LAST or an aggregate of the rows of one variable."""
+        name = node.this.name
+        if isinstance(node, exp.First | exp.Last):
+            return replace(self.end_of(owner, At.FIRST if isinstance(node, exp.First) else At.LAST), name=name)
+        function = node.key.upper()
+        if function not in ("COUNT", "SUM", "AVG", "MIN", "MAX"):
+            raise self.source.refusal(f"{function} has no equal here", *place(node))
+        return KleeneAggregate(function, owner, name)
+
+    # MEASURES
+
+    def measures(self) -> Iterator[ReturnItem]:
+        for measure in self.clause.args.get("measures") or ():
+            frame = measure.args.get("window_frame")
+            alias = measure.this
+            if frame == "RUNNING":
+                raise self.source.refusal("a RUNNING measure has no equal: RETURN is final", *place(alias))
+            value = alias.this if isinstance(alias, exp.Alias) else alias
+            yield Computed(expression_of(value, self.measured, self.source), alias.alias or value.sql())
+
+    def measured(self, node: Any) -> Expression | None:
+        """A column, an aggregate or a count in MEASURES: all of a match is known."""
+        match node:
+            case exp.Count(this=exp.Star()):
+                return self.rows_in_all()
+            case exp.Column():
+                return replace(self.end_of(self.owner(node), At.LAST), name=node.name)
+            case exp.AggFunc() | exp.First() | exp.Last() if isinstance(node.this, exp.Column):
+                return self.over(node, self.owner(node.this))
+            case exp.Anonymous() | exp.AggFunc():
+                raise self.source.refusal(f"'{node.sql()}' has no equal in RETURN", *place(node))
+        return None
+
+    def owner(self, column: Any) -> str:
+        owner = str(column.table).lower()
+        if owner not in self.names:
+            hint = "say of which variable, as in " + f"{next(iter(self.names)).upper()}.{column.name}"
+            raise self.source.refusal("a measure must name a variable of PATTERN", *place(column), hint)
+        return owner
+
+    def rows_in_all(self) -> Expression:
+        counts: list[Expression] = [KleeneAggregate("COUNT", name, None) for name in self.names]
+        total = counts[0]
+        for each in counts[1:]:
+            total = Arithmetic("+", total, each)
+        return total
+
+
+def _lowered(pattern: Pattern) -> Pattern:
+    """SQL's names are the same in any case."""
+    return _typed(pattern, None)
+
+
+def _typed(pattern: Pattern, types: dict[str, str] | None) -> Pattern:
+    """The pattern with a type for each variable; with none, only in lower case."""
+    match pattern:
+        case Event(name):
+            return Event(name.lower()) if types is None else Event(types[name], name)
+        case Seq(parts):
+            return Seq(tuple(_typed(part, types) for part in parts))
+        case Or(parts):
+            return Or(tuple(_typed(part, types) for part in parts))
+        case Repeat(part, low, high):
+            return Repeat(_typed(part, types), low, high)
+    return pattern

@@ -1,0 +1,40 @@
+"""Buckets are named so that Spark's hash spreads them evenly."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
+
+from motet.spark.buckets import Buckets, buckets_for, spark_hash
+
+pytestmark = pytest.mark.spark
+
+TEXTS = ["", "a", "ABC", "four", "fives", "key/key/3.17", "Größe/ключ", "a text of more than sixteen bytes"]
+
+
+def test_the_hash_of_a_text_is_that_of_spark(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([(text,) for text in TEXTS], "text string")
+    hashes = {row["text"]: row["hash"] for row in frame.select("text", sf.hash("text").alias("hash")).collect()}
+    assert hashes == {text: spark_hash(text.encode()) for text in TEXTS}
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 16])
+def test_every_bucket_of_a_branch_has_a_partition_of_its_own(number: int) -> None:
+    for branch in ("/", "k/k", "g+k/g", "k/k/matches"):
+        names = Buckets(number).names(branch)
+        assert sorted(spark_hash(name.encode()) % number for name in names) == list(range(number))
+        assert all(name.rpartition("/")[0] == branch for name in names)
+
+
+def test_branches_that_need_one_bucket_do_not_all_take_the_same() -> None:
+    places = {spark_hash(Buckets(4).names(branch)[0].encode()) % 4 for branch in ("k/", "g/", "u+k/", "v/", "w/")}
+    assert len(places) > 1
+
+
+def test_names_of_older_checkpoints_stay() -> None:
+    assert Buckets(3, even=False).names("k/k") == ("k/k/0", "k/k/1", "k/k/2")
+
+
+def test_there_are_as_many_as_state_partitions_unless_told(spark: SparkSession) -> None:
+    assert (buckets_for(spark, None), buckets_for(spark, 5)) == (Buckets(3), Buckets(5))

@@ -1,0 +1,188 @@
+"""A translated MATCH_RECOGNIZE gives what the standard says it gives; what would not is refused at its place."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.translate.row_pattern_matching import Bound, Define, Row, matches
+
+import motet
+from motet.errors import QueryError
+from motet.model.pattern import Event, Or, Pattern, Repeat, Seq
+
+A, B, C, D = Event("a"), Event("b"), Event("c"), Event("d")
+
+
+def of_type(name: str) -> Define:
+    return lambda rows, bound, at: rows[at]["type"] == name
+
+
+def both(*defines: Define) -> Define:
+    return lambda *row: all(define(*row) for define in defines)
+
+
+def falls(rows: Any, bound: Bound, at: int) -> bool:
+    return at > 0 and rows[at]["x"] < rows[at - 1]["x"]
+
+
+def above_first_a(rows: Any, bound: Bound, at: int) -> bool:
+    return bool(rows[at]["x"] > next(rows[row]["x"] for name, row in bound if name == "a"))
+
+
+def above_mean_b(rows: Any, bound: Bound, at: int) -> bool:
+    values = [rows[row]["x"] for name, row in bound if name == "b"]
+    return bool(values) and bool(rows[at]["x"] > sum(values) / len(values))
+
+
+TYPED = {name: of_type(name) for name in "abcd"}
+CASES: dict[str, tuple[str, str, Pattern, dict[str, Define], bool]] = {
+    "a fixed sequence by types": (
+        "(A B C)",
+        "A AS type = 'a', B AS type = 'b', C AS type = 'c'",
+        Seq((A, B, C)),
+        TYPED,
+        True,
+    ),
+    "a run in the middle": (
+        "(A B+ C)",
+        "A AS type = 'a', B AS type = 'b' AND B.x < PREV(B.x), C AS type = 'c'",
+        Seq((A, Repeat(B, 1, None), C)),
+        {**TYPED, "b": both(of_type("b"), falls)},
+        True,
+    ),
+    "runs that overlap": (
+        "(A+ B)",
+        "A AS type = 'a', B AS type = 'b'",
+        Seq((Repeat(A, 1, None), B)),
+        TYPED,
+        False,
+    ),
+    "choices and options": (
+        "(A (B | C)? D)",
+        "A AS type = 'a', B AS type = 'b', C AS type = 'c' AND C.x > A.x, D AS type = 'd'",
+        Seq((A, Repeat(Or((B, C)), 0, 1), D)),
+        {**TYPED, "c": both(of_type("c"), above_first_a)},
+        True,
+    ),
+    "groups that repeat": (
+        "(A (B C){1,2} D)",
+        "A AS type = 'a', B AS type = 'b', C AS type = 'c', D AS type = 'd'",
+        Seq((A, Repeat(Seq((B, C)), 1, 2), D)),
+        TYPED,
+        True,
+    ),
+    "rows without types": (
+        "(A B{2} C)",
+        "B AS x < PREV(x), C AS C.x > AVG(B.x)",
+        Seq((A, Repeat(B, 2, 2), C)),
+        {"b": falls, "c": above_mean_b},
+        False,
+    ),
+    "aggregates of what came before": (
+        "(A B+ C)",
+        "A AS type = 'a' AND x > 1, B AS type = 'b', C AS type = 'c' AND C.x > AVG(B.x)",
+        Seq((A, Repeat(B, 1, None), C)),
+        {
+            **TYPED,
+            "a": both(of_type("a"), lambda rows, bound, at: rows[at]["x"] > 1),
+            "c": both(of_type("c"), above_mean_b),
+        },
+        True,
+    ),
+}
+
+ROWS = st.lists(st.tuples(st.sampled_from("aabbcd"), st.integers(0, 4), st.sampled_from("uv")), max_size=24)
+
+
+def sql(pattern: str, define: str, skip: str, measures: str = "FIRST(A.ts) AS began, COUNT(*) AS size") -> str:
+    return f"""SELECT * FROM events MATCH_RECOGNIZE (
+        PARTITION BY k ORDER BY ts
+        MEASURES {measures}
+        ONE ROW PER MATCH
+        {skip}
+        PATTERN {pattern}
+        DEFINE {define})"""
+
+
+@pytest.mark.parametrize("case", CASES)
+@settings(max_examples=25)
+@given(events=ROWS)
+def test_translated_queries_give_the_matches_of_the_standard(case: str, events: list[tuple[str, int, str]]) -> None:
+    pattern, define, tree, defines, past_last_row = CASES[case]
+    skip = "AFTER MATCH SKIP PAST LAST ROW" if past_last_row else "AFTER MATCH SKIP TO NEXT ROW"
+    rows = [{"ts": at, "type": kind, "x": x, "k": key} for at, (kind, x, key) in enumerate(events)]
+    wanted = []
+    for key, group in groupby(sorted(rows, key=lambda row: (row["k"], row["ts"])), lambda row: row["k"]):
+        own: list[Row] = list(group)
+        for match in matches(tree, own, defines, past_last_row):
+            wanted.append((key, own[match[0][1]]["ts"], len(match)))
+    translated = motet.translate(sql(pattern, define, skip), "match-recognize", time="ts")
+    schema = pa.schema({"ts": pa.int64(), "type": pa.string(), "x": pa.int64(), "k": pa.string()})
+    table = pa.Table.from_pylist(rows, schema=schema)
+    found = motet.run(table, translated.workload, time="ts").select(["k", "began", "size"]).to_pylist()
+    assert sorted((row["k"], row["began"], row["size"]) for row in found) == sorted(wanted)
+
+
+def test_a_translation_reads_as_a_query_and_says_what_to_mind() -> None:
+    text = """SELECT * FROM trades MATCH_RECOGNIZE (
+      PARTITION BY symbol ORDER BY ts
+      MEASURES A.price AS first_price, LAST(B.price) AS low
+      PATTERN (A B+ C) WITHIN INTERVAL '10' MINUTE
+      DEFINE A AS type = 'quote', B AS type = 'trade' AND B.price < PREV(B.price), C AS type = 'halt')"""
+    shown = motet.translate(text, "match-recognize", name="dips").text
+    assert "-- the time of events is ts: run with --time ts" in shown
+    assert shown.partition("\n\n")[2] == (
+        "QUERY dips\n"
+        "RETURN a.price AS first_price, LAST(b).price AS low\n"
+        "PATTERN SEQ(quote a, trade b+, halt c)\n"
+        "WHERE NEXT(b).price < b.price AND FIRST(b).price < a.price\n"
+        "GROUP BY symbol\n"
+        "WITHIN 10 min\n"
+        "CONTIGUOUS\n"
+    )
+
+
+NEXT = "AFTER MATCH SKIP TO NEXT ROW"
+TYPES = "A AS type = 'a', B AS type = 'b', C AS type = 'c'"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "define", "skip", "message", "at"),
+    [
+        ("(A B+? C)", TYPES, NEXT, "reluctant", "? C"),
+        ("(A B+)", TYPES, NEXT, "may end at b or go on", "PATTERN"),
+        ("(A B*)", "A AS x > 1, B AS x < 1", NEXT, "may take different variables", "PATTERN"),
+        ("(A+ B)", TYPES, "", "drops matches that overlap", "PATTERN"),
+        ("(A B)", TYPES, "AFTER MATCH SKIP TO FIRST B", "has no equal", "AFTER"),
+        ("(A B A)", TYPES, NEXT, "more than once", "A"),
+        ("(^ A B)", TYPES, NEXT, "anchor", "^"),
+        ("(A {- B -} C)", TYPES, NEXT, "leaves rows out", "{-"),
+        ("(PERMUTE(A, B))", TYPES, NEXT, "PERMUTE has no equal", "PERMUTE"),
+        ("(A B C)", "B AS x < PREV(x, 2)", NEXT, "only PREV", "PREV(x, 2"),
+        ("(A B C)", "A AS x < PREV(x)", NEXT, "may begin a match", "x < PREV"),
+        ("(A B C)", "B AS SUM(B.x) < 10", NEXT, "running aggregate", "SUM(B.x"),
+        ("(A B C)", "A AS A.x > C.x", NEXT, "need not be complete", "C.x"),
+        ("(A B C)", "B AS x SIMILAR TO 'a'", NEXT, "SIMILAR", "x SIM"),
+        ("(A? B*)", TYPES, NEXT, "may match no row", "PATTERN"),
+    ],
+)
+def test_what_would_mean_something_else_is_refused_at_its_place(
+    pattern: str, define: str, skip: str, message: str, at: str
+) -> None:
+    text = sql(pattern, define, skip, measures="B.x AS seen")
+    with pytest.raises(QueryError, match=message) as refused:
+        motet.translate(text, "match-recognize", time="ts")
+    span = refused.value.diagnostics[0].span
+    assert span is not None
+    assert text[span.start :].startswith(at)
+
+
+def test_rows_around_the_clause_must_not_change() -> None:
+    text = sql("(A B)", TYPES, NEXT, measures="B.x AS seen").replace("SELECT *", "SELECT seen, COUNT(*)")
+    with pytest.raises(QueryError, match="only the MATCH_RECOGNIZE clause itself"):
+        motet.translate(text, "match-recognize", time="ts")
