@@ -18,6 +18,7 @@ from motet.engine.live.runs import Runs, runs_of, writable
 from motet.engine.partials import partials_of
 from motet.engine.program import Program
 from motet.engine.run import SLOT_MODES
+from motet.engine.ties import without_ties
 from motet.kernels.resume import extend_runs, run_slots_on
 from motet.kernels.tables import FOREVER, Events, Machine, Queries
 from motet.kernels.totals import layouts_of
@@ -49,7 +50,8 @@ class LiveSlots:
         """Run on over new events (`numbers` are their keys') and to the watermark; the partial results."""
         due = self._due(watermark)
         idle = due[~np.isin(due, numbers)]
-        events = _with_idle_keys(unit_events(encoded, self.unit)[0], len(idle))
+        events = without_ties(unit_events(encoded, self.unit)[0], self.unit, encoded.classes)
+        events = _with_idle_keys(events, len(idle))
         ids = np.concatenate((numbers, idle))
         if len(idle):
             more = keys.take(idle)
