@@ -45,7 +45,7 @@ suite: $(WARM)
 	$(PYTEST) $(PYTEST_FLAGS) -n $(WORKERS) --dist loadgroup
 
 bench: $(WARM) ## measure: each benchmark compares within one run (about ten minutes)
-	@for name in continuous ecommerce sharon_optimizer sharon_executor gloria_optimizer gloria_executor detect spark_batch memory streaming; do $(BIN)/python -m benchmarks.$$name || exit 1; done
+	@for name in continuous ecommerce sharon_optimizer sharon_executor gloria_optimizer gloria_executor detect spark_batch memory live_windows streaming; do $(BIN)/python -m benchmarks.$$name || exit 1; done
 
 lock: ## resolve the dependencies anew (needs uv)
 	@command -v uv >/dev/null || { echo "make lock needs uv" >&2; exit 1; }
