@@ -9,7 +9,7 @@ PYTEST_FLAGS ?= -q
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format lint types imports suite nojit bench lock clean
+.PHONY: help demo test check format lint types imports suite nojit docs bench peers lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -17,7 +17,7 @@ help: ## list the targets
 demo: $(WARM) ## run a dozen queries over a year of flights on a local Spark
 	@$(BIN)/motet demo
 
-test: check nojit suite ## everything CI runs: style, types, layers, all tests
+test: check docs nojit suite ## everything CI runs: style, types, layers, documentation, all tests
 
 check: lint types imports ## what needs no run: style, types, layers
 
@@ -44,18 +44,32 @@ suite: $(WARM)
 	@$(BIN)/python scripts/check-java
 	$(PYTEST) $(PYTEST_FLAGS) -n $(WORKERS) --dist loadgroup
 
-bench: $(WARM) ## measure: each benchmark compares within one run (about ten minutes)
-	@for name in continuous ecommerce sharon_optimizer sharon_executor gloria_optimizer gloria_executor detect spark_batch memory live_windows streaming; do $(BIN)/python -m benchmarks.$$name || exit 1; done
+# A link that leads nowhere is an error. Pages load nothing from elsewhere.
+docs: $(READY) ## build the documentation into build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+bench: $(WARM) ## every experiment at its quick size (about ten minutes); results in bench-results
+	$(BIN)/motet bench all --json bench-results
+
+peers: $(WARM) .venv-peers/.ready ## DuckDB, chDB, Spark, Flink and plain Python on the same questions (about ten minutes)
+	$(BIN)/motet bench peers --json bench-results
+
+# What peers need is no part of motet: an environment of their own.
+.venv-peers/.ready: benchmarks/peers/requirements.lock
+	@python=$$(scripts/find-python) && set -x && $$python -m venv .venv-peers
+	.venv-peers/bin/pip install --quiet --disable-pip-version-check --require-hashes -r benchmarks/peers/requirements.lock
+	@touch $@
 
 lock: ## resolve the dependencies anew (needs uv)
 	@command -v uv >/dev/null || { echo "make lock needs uv" >&2; exit 1; }
 	uv pip compile $(LOCK_FLAGS) --extra spark --extra plot --extra translate pyproject.toml -o requirements/run.lock
 	uv pip compile $(LOCK_FLAGS) --extra spark --extra plot --extra translate --extra docs --extra dev pyproject.toml -o requirements/dev.lock
+	uv pip compile --quiet --python-version 3.11 --generate-hashes --no-emit-index-url --no-header $(UPGRADE) benchmarks/peers/requirements.in -o benchmarks/peers/requirements.lock
 
 LOCK_FLAGS := --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url $(UPGRADE)
 
 clean: ## remove the environment and every cache
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache spark-warehouse
+	rm -rf $(VENV) .venv-peers build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache spark-warehouse
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Compiled kernels are kept beside their source: compile them once here rather than in every Spark worker at once.

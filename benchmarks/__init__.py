@@ -1,1 +1,1 @@
-"""Benchmarks: each a module run by `python -m benchmarks.NAME`, comparing within one run."""
+"""What is measured beside motet and is no part of it."""

@@ -1,6 +1,6 @@
 """Many event pattern queries, one shared plan, on Spark."""
 
-from motet.api import ask, batches, explain_match, plan, profile, run
+from motet.api import ask, batches, explain_match, live, plan, profile, run
 from motet.errors import DataError, MotetError, QueryError, RunError
 from motet.io.answer import Result
 from motet.language import parse, read
@@ -20,6 +20,7 @@ __all__ = [
     "batches",
     "event",
     "explain_match",
+    "live",
     "parse",
     "plan",
     "profile",

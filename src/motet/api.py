@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -13,21 +14,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from motet.engine import OPTIMIZERS, EventSchema, Options, Program, compile_workload
+from motet.engine.detect.known import measured_text
 from motet.engine.detect.measure import selectivities
 from motet.engine.encode import set_aside
+from motet.engine.live import Adapting, Running
 from motet.engine.local import LocalRun, Outcome, can_be_cut, columns_of, in_time_order
 from motet.engine.observed import Observed
 from motet.engine.survey import columns_asked, survey
 from motet.errors import DataError, Diagnostic, MotetError, QueryError
 from motet.explain.actual import Analysis
-from motet.explain.detect import measured_text
 from motet.explain.page.document import framed
 from motet.explain.page.plan import plan_html
 from motet.explain.text import plan_text
 from motet.explain.why.ask import ask as ask_why
 from motet.explain.why.report import Explanation
 from motet.io.answer import Result
-from motet.io.events import EventSource, open_events
+from motet.io.events import EventSource, open_events, require_columns
 from motet.io.files import PARQUET
 from motet.language import read
 from motet.model.query import Query, Workload
@@ -162,7 +164,9 @@ def run(
     if chosen == "spark":
         return _run_on_spark(events, as_workload(workload), settings)
     if is_spark(events):
-        raise MotetError(f"a Spark DataFrame runs on Spark, not on the {chosen} engine")
+        raise MotetError(
+            f"a Spark DataFrame runs on Spark: leave out engine={chosen!r}, or give an Arrow or pandas table"
+        )
     outcome = execute(events, workload, settings, engine=chosen, progress=progress)
     return outcome.table.to_pandas() if is_pandas(events) else outcome.table
 
@@ -393,16 +397,8 @@ def plan(
     settings = Settings(
         time, type, time_unit, windows=windows, optimizer=optimizer, statistics=statistics, budget=budget, costs=costs
     )
-    source = None
-    if isinstance(events, pa.Schema):
-        schema = events
-    elif is_spark(events):
-        from motet.spark.tables import arrow_schema, as_events
-
-        schema = arrow_schema(as_events(events, time, type))
-    else:
-        source = _source(events, settings)
-        schema = source.schema
+    source = None if isinstance(events, pa.Schema) or is_spark(events) else _source(events, settings)
+    schema = _schema_of(events, settings) if source is None else source.schema
     program = compile_workload(as_workload(workload), EventSchema(schema, time, type, time_unit), settings.options())
     counts = None if statistics is None else statistics.counts or None
     if not analyze:
@@ -439,6 +435,56 @@ def explain_match(
     return ask_why(loaded, schema, source.batches(), query=query, key=key or {}, start=start, end=end, limit=limit)
 
 
+def _schema_of(events: Any, settings: Settings) -> pa.Schema:
+    """The columns of events of any kind, or given as such."""
+    if isinstance(events, pa.Schema):
+        return events
+    if is_spark(events):
+        from motet.spark.tables import arrow_schema, as_events
+
+        return arrow_schema(as_events(events, settings.time, settings.type))
+    return _source(events, settings).schema
+
+
+def live(
+    workload: Workload | Query | Sequence[Query] | str | Path,
+    events: Any,
+    *,
+    time: str = "time",
+    type: str = "type",
+    time_unit: str = "s",
+    counts: str = "exact",
+    mode: str = "append",
+    optimizer: str = "auto",
+    statistics: Statistics | None = None,
+    budget: float = 10.0,
+    costs: str = "calibrated",
+    delay: timedelta = timedelta(0),
+    threshold: float | None = 0.5,
+    horizon: timedelta | None = None,
+) -> Running:
+    """A workload that runs on in this process: `feed` it events as they come, `add` and `remove` queries.
+
+    `events` has the columns of what will come: an Arrow schema or table, a DataFrame or a path. `mode` is 'append' for
+    final results or 'update' for early values as well. Where `feed` is given no watermark, it stays `delay` behind the
+    newest event.
+
+    The plan follows the rates of events: when one has changed by more than `threshold` (a share; None: never), plans
+    are compared again, and another is taken if it saves more in the time `horizon` (ten times the longest window unless
+    given) than it takes to move to it.
+    """
+    settings = Settings(
+        time, type, time_unit, counts, optimizer=optimizer, statistics=statistics, budget=budget, costs=costs
+    )
+    _one_of("mode", mode, ("append", "update"))
+    if threshold is not None and not 0 < threshold < 1:
+        raise MotetError(f"threshold is {threshold}: a share between 0 and 1, or None, will do")
+    schema = EventSchema(_schema_of(events, settings), time, type, time_unit)
+    adapting = Adapting(threshold, None if horizon is None else horizon.total_seconds())
+    options = replace(settings.options(), live=mode)
+    return Running(as_workload(workload), schema, options, adapting, delay // timedelta(microseconds=1))
+
+
 def profile(
     events: Any,
     workload: Workload | Query | Sequence[Query] | str | Path | None = None,
@@ -460,7 +506,8 @@ def profile(
     settings = Settings(time, type, time_unit)
     source = _source(events, settings)
     if asked is None:
-        needed = [name for name in dict.fromkeys((time, type, *keys)) if name in source.schema.names]
+        needed = list(dict.fromkeys((time, type, *keys)))
+        require_columns(source.schema, needed, "the table of events")
         return profile_table(source.table(needed), time, type, keys, time_unit)
     schema = EventSchema(source.schema, time, type, time_unit)
     found = survey(source.table(columns_asked(asked, schema, keys)), asked, schema, keys)

@@ -124,5 +124,5 @@ RETURN * PATTERN SEQ(A a, B+ b, OR(C c, D d)) WHERE b.x < NEXT(b).x WITHIN 1 min
 
 def test_a_plan_of_detection_as_text(snapshot: SnapshotAssertion) -> None:
     columns = pa.schema([("time", pa.timestamp("us")), ("type", pa.string()), ("x", pa.int64())])
-    program = compile_workload(parse(DETECTION), EventSchema(columns), Options(optimizer="none"))
+    program = compile_workload(parse(DETECTION), EventSchema(columns), Options(optimizer="share"))
     assert plan_text(program, {"A": 60, "B": 30, "C": 10, "D": 5, "N": 1}) == snapshot

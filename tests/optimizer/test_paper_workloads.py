@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from benchmarks import streams, workloads
 
+from motet.bench import streams, workloads
 from motet.model.pattern import events
 from motet.model.query import Workload
 from motet.optimizer.aggregate.sharon import SharonOptions, optimize

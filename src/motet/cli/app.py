@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from motet.cli.options import (
+    BenchSize,
     Beyond,
     Budget,
     Costs,
@@ -136,8 +137,6 @@ def plan(
 
     if events is not None and statistics is not None:
         raise typer.BadParameter("give --events or --statistics, not both")
-    if format is Drawn.MERMAID and not optimizer.startswith(("sharon", "gloria")):
-        raise typer.BadParameter("mermaid draws what --optimizer sharon or gloria, or a variant of them, searches")
     if analyze and events is None:
         raise typer.BadParameter("--analyze runs the queries: give --events")
     settings = Settings(time, type, time_unit, optimizer=optimizer, budget=budget, costs=costs)
@@ -230,6 +229,9 @@ def stream(
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Stop when all that is there now is read.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Take up changes of FILE while running.")] = False,
+    replan: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Compare plans when a rate has changed by this share; 0: never.")
+    ] = 0.5,
     buckets: Annotated[
         int | None,
         typer.Option(min=1, help="Parts of the state, fixed by the first start; one a core.", show_default=False),
@@ -295,6 +297,7 @@ def stream(
         trigger=trigger,
         once=once,
         watch=watch,
+        replan=replan,
         status=status,
         metrics_port=metrics_port,
         page=page,
@@ -386,7 +389,7 @@ def explain_match(
 
 @app.command()
 def translate(
-    file: Annotated[Path, typer.Argument(help="Text of another system.", show_default=False)],
+    file: Annotated[Path, typer.Argument(help="Text of another system.", metavar="FILE", show_default=False)],
     source: Annotated[Foreign, typer.Option("--from", help="What it is written for.", show_default=False)],
     name: Annotated[str, typer.Option(help="What to call the query.")] = "translated",
     time: Time = "time",
@@ -424,3 +427,40 @@ def demo(
     from motet.cli.demo import run_demo
 
     run_demo(Engine(engine), rows, master)
+
+
+@app.command()
+def bench(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Experiments, beginnings of their names, or all.", show_default=False),
+    ] = None,
+    listed: Annotated[bool, typer.Option("--list", help="Show which experiments there are.")] = False,
+    size: Annotated[BenchSize, typer.Option(help="Seconds to minutes, or what the papers ran.")] = BenchSize.QUICK,
+    repeat: Annotated[int, typer.Option(min=1, help="How often each case is measured.")] = 3,
+    json: Annotated[
+        Path | None, typer.Option(help="File for the result; a folder for several.", show_default=False)
+    ] = None,
+    chart: Annotated[
+        Path | None,
+        typer.Option(help="Chart of the result (.html, .svg, .png); a folder for several.", show_default=False),
+    ] = None,
+) -> None:
+    """Run the experiments of the papers, and ours.
+
+    Each compares within one run, in turn and repeated, in a process of its own; medians are shown with their spread
+    where there is one, beside what the text of the paper states.
+
+    \b
+        motet bench --list
+        motet bench sharon-12b --chart queries.html
+        motet bench gloria --size paper --repeat 5 --json results/
+        motet bench all --json results/
+    """
+    from motet.bench.registry import Setting
+    from motet.cli import bench as benches
+
+    if listed or not names:
+        benches.list_experiments(names or [])
+    else:
+        benches.bench(names, Setting(size.value, repeat), json, chart)

@@ -18,7 +18,7 @@ from motet.cli.engines import errors_of_data, execute, take_statistics
 from motet.cli.options import Drawn, Engine, Foreign, Reader, Shown
 from motet.cli.progress import Meter
 from motet.cli.report import say, warn
-from motet.engine import SEARCHING, EventSchema, compile_workload
+from motet.engine import DETECTING, SEARCHING, EventSchema, compile_workload
 from motet.engine.local import LocalRun, Outcome, sorted_results
 from motet.engine.survey import compiled_queries
 from motet.errors import DataError, Diagnostic, QueryError
@@ -138,8 +138,8 @@ def plan(
     counts: Mapping[str, int] | None = None if known is None else known.counts
     if events is not None:
         counts = event_counts(source)
-        estimates = settings.optimizer in SEARCHING or shown is Drawn.HTML or analyze
-        known = api.profile(source, workload, **columns_of(settings)) if estimates else None
+        searches = settings.optimizer in (*SEARCHING, *DETECTING) or shown is Drawn.HTML or analyze
+        known = api.profile(source, workload, **columns_of(settings)) if searches else None
     options = replace(settings, statistics=known).options()
     program = compile_workload(workload, schema_of(source, settings), options)
     warn_or_raise(problems(workload, types=counts or None), workload)
@@ -153,7 +153,7 @@ def plan(
         case Drawn.JSON:
             write_text(plan_json(program, counts or None, analysis), output)
         case Drawn.MERMAID:
-            write_text(plan_mermaid(program), output)
+            write_text(plan_mermaid(program, counts or None), output)
         case Drawn.HTML:
             write_text(plan_html(program, counts or None, file.stem, analysis), output)
 
@@ -167,7 +167,7 @@ def given_statistics(statistics: Path | None) -> Statistics | None:
     if statistics is None:
         return None
     if not statistics.is_file():
-        raise DataError(f"no file {statistics}")
+        raise DataError(f"no file {statistics}: `motet profile --format json` writes one")
     return Statistics.from_json(statistics.read_text())
 
 

@@ -52,9 +52,13 @@ class Optimizer(StrEnum):
     GLORIA = "gloria"
     GLORIA_GREEDY = "gloria-greedy"
     GLORIA_NOPRUNE = "gloria-noprune"
+    SHARE = "share"
+    REORDER = "reorder"
     MOTTO = "motto"
     MOTTO_MERGE = "motto-merge"
     MOTTO_LCSE = "motto-lcse"
+    MULTITREE = "multitree"
+    MULTITREE_PREFIX = "multitree-prefix"
 
 
 class Costs(StrEnum):
@@ -87,6 +91,13 @@ class Mode(StrEnum):
     UPDATE = "update"
 
 
+class BenchSize(StrEnum):
+    """How large experiments are."""
+
+    QUICK = "quick"
+    PAPER = "paper"
+
+
 class Shown(StrEnum):
     """How statistics are written."""
 
@@ -103,7 +114,7 @@ class Drawn(StrEnum):
     HTML = "html"
 
 
-File = Annotated[Path, typer.Argument(help="Queries in text.", show_default=False)]
+File = Annotated[Path, typer.Argument(help="Queries in text.", metavar="FILE", show_default=False)]
 Events = Annotated[
     Path, typer.Option(help="Events: a parquet, csv or json lines file, or a folder of them.", show_default=False)
 ]
@@ -113,7 +124,10 @@ Unit = Annotated[TimeUnit, typer.Option(help="What a whole-number time counts.")
 Master = Annotated[str, typer.Option(help="Spark master, for --engine spark.")]
 Sharing = Annotated[
     Optimizer,
-    typer.Option(help="What queries share: nothing, equal prefixes, runs anywhere (sharon), or transitions (gloria)."),
+    typer.Option(
+        help="What queries share: nothing, equal prefixes, runs anywhere (sharon), transitions (gloria); and how "
+        "matches are joined: as written (share), each as is cheapest (reorder), both together (multitree)."
+    ),
 ]
 Budget = Annotated[float, typer.Option(min=0.0, help="Seconds that an optimizer may take.")]
 Pricing = Annotated[

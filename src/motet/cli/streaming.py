@@ -66,6 +66,7 @@ def stream(
     trigger: str | None,
     once: bool,
     watch: bool,
+    replan: float,
     status: float,
     metrics_port: int | None,
     page: int | None,
@@ -76,6 +77,7 @@ def stream(
     master: str,
 ) -> None:
     """Run until the stream ends or is interrupted."""
+    from motet.engine.live import Adapting
     from motet.language import read
     from motet.spark.serve import Pages, serve
     from motet.spark.service import Job, Service
@@ -98,6 +100,7 @@ def stream(
             buckets,
             trigger=trigger,
             once=once,
+            adapting=Adapting(threshold=replan or None),
         )
         with errors_of_workers():
             service = Service(stream_session(master, packages, jars), job, file, say, show_result)

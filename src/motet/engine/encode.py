@@ -85,7 +85,10 @@ def microseconds(column: pa.Array, schema: EventSchema) -> pa.Array:
             return pc.multiply_checked(whole, TICKS[schema.time_unit])
         return column.cast(pa.timestamp("us", tz=getattr(column.type, "tz", None)), safe=False).cast(pa.int64())
     except pa.ArrowInvalid as problem:
-        raise DataError(f"the time column {schema.time!r} holds a value out of range: {problem}") from None
+        raise DataError(
+            f"the time column {schema.time!r} holds a value out of range: {problem}; "
+            "is the unit of its whole numbers right (time_unit)?"
+        ) from None
 
 
 def set_aside(table: pa.Table, schema: EventSchema) -> int:

@@ -270,7 +270,10 @@ def _whole(value: Value, within: Expression) -> Value:
 
 
 def _overflow(what: str, within: Expression) -> DataError:
-    return DataError(f"{what} does not fit in a whole number of 64 bits{_place(within)}")
+    return DataError(
+        f"{what} does not fit in a whole number of 64 bits{_place(within)}: "
+        "multiplied by 1.0 it is computed as a floating number"
+    )
 
 
 def _subject(expression: Expression) -> str:

@@ -6,11 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from motet.engine.detect.planning import Drift, Planning
 from motet.engine.detect.run import DetectRun, finished
 from motet.engine.encode import microseconds, set_aside
 from motet.engine.observed import Observed
@@ -72,6 +74,14 @@ class LocalRun:
     truncated: set[str] = field(default_factory=set)
     observed: tuple[Observed, ...] | None = None  # one for each branch, where someone wants to know
 
+    @cached_property
+    def _detecting(self) -> list[DetectRun]:
+        options = self.program.options
+        return [
+            DetectRun(self.program, branch, planning=Planning(branch, options, Drift()))
+            for branch in self.program.detect
+        ]
+
     def over_table(self, table: pa.Table) -> Iterator[pa.Table]:
         """Run over a table that is in memory."""
         self.rows += len(table)
@@ -130,12 +140,11 @@ class LocalRun:
 
     def _detected(self, table: pa.Table, emit_from: int | None, emit_to: int | None) -> Iterator[pa.Table]:
         """The results of queries whose matches are found; with bounds, those due in [emit_from, emit_to)."""
-        for at, branch in enumerate(self.program.detect, len(self.program.branches)):
-            observed = None if self.observed is None else self.observed[at]
-            run = DetectRun(self.program, branch, observed=observed)
-            pieces = run.pieces(table.select(branch.columns), emit_from, emit_to)
+        for at, run in enumerate(self._detecting, len(self.program.branches)):
+            run.observed = None if self.observed is None else self.observed[at]
+            pieces = run.pieces(table.select(run.branch.columns), emit_from, emit_to)
             results = finished(pieces, self.program, emit_from, emit_to)
-            yield from results if observed is None else observed.timing(results)
+            yield from results if run.observed is None else run.observed.timing(results)
             self.truncated |= run.truncated
 
     def _counted(self, batches: Iterable[pa.RecordBatch], progress: Progress | None) -> Iterator[pa.Table]:

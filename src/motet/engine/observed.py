@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from motet.engine.encode import Encoded
+from motet.optimizer.detect.choices import ChosenTrees
 from motet.plan.detect.build import PlannedQuery
-from motet.plan.detect.cost import Rates
 from motet.plan.detect.nodes import Node
 from motet.template.symbols import Symbol
 
@@ -22,20 +22,25 @@ from motet.template.symbols import Symbol
 class Observed:
     """What was seen of one branch: events that took part, by symbol, and seconds by unit (one that detects has one).
 
-    A branch that detects also has the plan it ran last, what that was costed with, and the instances that each node
-    made.
+    A branch that detects also has the plan it ran last, the trees that were chosen for it, and the instances that each
+    node made; over several chunks, some are made again.
     """
 
     rows: int = 0
     events: Counter[Symbol] = field(default_factory=Counter)
     seconds: dict[int, float] = field(default_factory=dict)
     planned: Sequence[PlannedQuery] = ()
-    rates: Rates | None = None
+    chosen: ChosenTrees | None = None
     made: Counter[Node] = field(default_factory=Counter)
 
-    def see(self, encoded: Encoded, since: int | None) -> None:
-        """Count events from a time on: those before it were there with an earlier chunk."""
-        klass = encoded.klass if since is None else encoded.klass[encoded.time >= since]
+    def see(self, encoded: Encoded, since: int | None, until: int | None) -> None:
+        """Count events from a time on and before another: the rest of a chunk is counted with its neighbours."""
+        counted = np.ones(len(encoded.time), np.bool_)
+        if since is not None:
+            counted &= encoded.time >= since
+        if until is not None:
+            counted &= encoded.time < until
+        klass = encoded.klass[counted]
         self.rows += len(klass)
         for symbols, number in zip(encoded.classes, np.bincount(klass, minlength=len(encoded.classes)), strict=True):
             self.events.update(dict.fromkeys(symbols, int(number)))

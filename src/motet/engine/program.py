@@ -6,13 +6,15 @@ Queries that can be aggregated online are; those that need the matches themselve
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
+from motet.engine.choosing import ALL, SEARCHING, Plans
 from motet.engine.detect.aggregate import DUE, END, FROM, NUMBER, QUERY, UNTIL, contribution_fields
+from motet.engine.detect.known import rates_from
 from motet.engine.detect.program import DetectBranch, add_column, detect_branch, match_types
 from motet.engine.fingerprint import fingerprint
 from motet.engine.schema import EventSchema, is_text
@@ -25,12 +27,13 @@ from motet.optimizer.aggregate import sharon
 from motet.optimizer.aggregate.gloria import gloria
 from motet.optimizer.aggregate.gloria.report import GloriaReport
 from motet.optimizer.aggregate.report import SharonReport
+from motet.optimizer.detect import PLANNERS, plan_trees
 from motet.optimizer.detect.motto import motto
 from motet.plan.compiled import CompiledQuery, compile_query
-from motet.plan.detect.build import PlannedQuery
+from motet.plan.detect.build import trees_wanted
 from motet.plan.detect.query import DetectQuery, compile_detect
 from motet.plan.sharing import Sharing
-from motet.plan.units import Merger, Unit, estimated_cost, plan_units
+from motet.plan.units import Unit
 from motet.statistics.model import Statistics
 from motet.template.symbols import Symbol
 
@@ -44,7 +47,9 @@ class Options:
     and its variants look for runs to compute once anywhere, 'gloria' and its variants for transitions, repetitions
     included; 'auto' computes all that is equal once where that pays. What an optimizer knows of the data are the
     `statistics`, and it takes at most `budget` seconds. `costs`: gloria goes by our kernels ('calibrated') or by the
-    equations of its paper ('printed'). In detection, 'none' joins in the order of the pattern and all others by cost.
+    equations of its paper ('printed'). In detection, 'none' joins in the order of the pattern and shares nothing,
+    'share' computes equal parts of that once, 'reorder' joins each pattern as is cheapest for it alone, 'multitree'
+    decides on both together and 'multitree-prefix' for equal beginnings only; all others are 'auto' there.
 
     Detection keeps at most `memory_limit` bytes of parts of matches and finds at most `match_limit` matches of a query
     and key in a stretch of its window's length; beyond, `on_limit` is 'error' or 'truncate'.
@@ -64,16 +69,16 @@ class Options:
     live: str = ""
 
 
-SEARCHING = (*sharon.VARIANTS, *gloria.VARIANTS)  # those that look for a plan, and go by statistics
-ALL = "all"  # the plan that computes once whatever is equal
-OPTIMIZERS = ("auto", "prefix", "none", *SEARCHING, *motto.VARIANTS)
+DETECTING = tuple(name for name in PLANNERS if name not in ("auto", "none"))  # those that plan joins
+OPTIMIZERS = ("auto", "prefix", "none", *SEARCHING, *DETECTING)
 
 
 @dataclass(frozen=True)
 class Branch:
     """The queries that agree on their partition attributes; their events are ordered once for all.
 
-    `estimates` are the costs of the plans that were compared, by name, and `chosen` the one that is run.
+    `estimates` are the costs of the plans that were compared, by name, and `chosen` the one that is run (see
+    `motet.engine.choosing`).
     """
 
     partition: tuple[str, ...]
@@ -121,6 +126,11 @@ class Program:
         # Workers need the plan, not how it was found.
         return {**self.__dict__, "report": None}
 
+    def all_estimates(self, branch: Branch) -> dict[str, float]:
+        """The costs of all plans for a branch, also of those that nobody had to compare."""
+        plans = Plans(branch.queries, self.options, self.sharing)
+        return {name: plans.cost(name) for name in plans.names}
+
     @property
     def all_branches(self) -> tuple[Branch | DetectBranch, ...]:
         """Those that aggregate online and those that detect."""
@@ -155,10 +165,8 @@ class Program:
         return {number: fingerprint(self, each) for number, each in sorted(asked.items())}
 
     @cached_property
-    def join_plans(self) -> dict[str, tuple[int, list[PlannedQuery]]]:
-        """The plan last made for each branch of detection, by name, and how many events it was made by: for runs of
-        many small batches.
-        """
+    def plannings(self) -> dict[str, Any]:
+        """How each branch of detection is planned, by name (`motet.engine.detect.planning`): for many small batches."""
         return {}
 
     @cached_property
@@ -327,10 +335,20 @@ def compile_workload(
     definitions = {definition.name: definition.condition for definition in workload.definitions}
     branches = tuple(_branch(*key, queries, schema, definitions, options, sharing) for key, queries in groups.items())
     detect = tuple(
-        detect_branch(partition, each, schema, definitions, spread) for (partition, _, spread), each in detected.items()
+        _planned(detect_branch(partition, each, schema, definitions, spread), options)
+        for (partition, _, spread), each in detected.items()
     )
     warnings = tuple(problem for problem in found if problem.warning)
     return Program(workload, schema, options, branches, detect, warnings, sharing=sharing, report=report)
+
+
+def _planned(branch: DetectBranch, options: Options) -> DetectBranch:
+    """A branch that detects, with its trees where statistics tell what to plan for."""
+    wanted = trees_wanted(branch.queries) if options.statistics is not None else []
+    if not wanted:
+        return branch
+    rates = rates_from(options.statistics, branch)
+    return replace(branch, trees=plan_trees(wanted, options.optimizer, rates, options.budget))
 
 
 def _compiled(number: int, workload: Workload, tick: int, options: Options) -> CompiledQuery | DetectQuery | Diagnostic:
@@ -375,8 +393,9 @@ def _branch(
     options: Options,
     sharing: Sharing | None,
 ) -> Branch:
-    plans, chosen = _plans(queries, options, sharing)
-    units = plans[chosen]
+    plans = Plans(queries, options, sharing)
+    chosen = plans.chosen()
+    units = plans.units(chosen)
     symbols = {symbol for unit in units for symbol in unit.merged.symbols}
     ranked = any(compiled.span.ranked for compiled in queries)
     defined = {symbol.type for symbol in symbols if symbol.type in definitions}
@@ -393,39 +412,10 @@ def _branch(
         types=None if ranked or defined else frozenset(symbol.type for symbol in symbols),
         halo=_halo(queries),
         chosen=chosen,
-        estimates={name: estimated_cost(plan) for name, plan in plans.items()},
+        estimates=plans.estimates,
         ranked=ranked,
         spread=spread,
     )
-
-
-def _plans(
-    queries: Sequence[CompiledQuery], options: Options, sharing: Sharing | None
-) -> tuple[dict[str, tuple[Unit, ...]], str]:
-    """The plans for a branch, by name, and the name of the one to run: that which was asked for, or the cheapest. What
-    an optimizer found is run unless equal prefixes alone are cheaper.
-
-    Where all that is equal is computed once, nothing is left to be saved by sharing less of it: no plan of an optimizer
-    costs less, so none has to be looked for.
-    """
-    if options.live:
-        return {ALL: plan_units(queries, "live", options.optimizer != "none")}, ALL
-    windows, merge = options.windows, Merger()
-    plans = {
-        ALL: plan_units(queries, windows, merge=merge),
-        "prefix": plan_units(queries, "slots" if windows == "auto" else windows, merge=merge),
-        "none": plan_units(queries, windows, share=False, merge=merge),
-    }
-    if sharing is not None:
-        name = options.optimizer if options.optimizer in SEARCHING else "given"
-        plans = {name: plan_units(queries, windows, colours=sharing.colours(), merge=merge), **plans}
-        # Equal prefixes are to be had in any case.
-        candidates = [name, "prefix"] if windows == "auto" else [name]
-    elif options.optimizer in plans:
-        candidates = [options.optimizer]
-    else:
-        candidates = list(plans)
-    return plans, min(candidates, key=lambda name: estimated_cost(plans[name]))
 
 
 def _halo(queries: Sequence[CompiledQuery]) -> int | None:

@@ -44,7 +44,7 @@ def run_branch(
         int(FOREVER) + 1 if emit_to is None else emit_to,
     )
     if observed is not None:
-        observed.see(encoded, emit_from)
+        observed.see(encoded, emit_from, emit_to)
     tables = []
     for at, unit in enumerate(branch.units):
         with nullcontext() if observed is None else observed.timed(at):

@@ -42,7 +42,9 @@ def questions_of(workload: Workload, tick: int = 1) -> Questions:
     compiled = compiled_queries(workload, tick)
     definitions = {definition.name: definition.condition for definition in workload.definitions}
     symbols = dict.fromkeys(symbol for query in compiled for symbol in (*query.symbols, *query.absences))
-    partitions = dict.fromkeys(query.partition for query in compiled if query.partition)
+    # Of queries whose matches are found too: the more partitions, the fewer matches.
+    others = (tuple(sorted(query.partition)) for query in workload.queries)
+    partitions = dict.fromkeys(by for by in (*(query.partition for query in compiled), *others) if by)
     asked = tuple(symbol for symbol in symbols if symbol.conditions or symbol.type in definitions)
     return Questions(asked, tuple(partitions), definitions)
 

@@ -13,6 +13,7 @@ from motet.engine import EventSchema, Options, compile_workload
 from motet.engine.live import Stream
 from motet.engine.local import run_table
 from motet.kernels.resume import extend_runs, renumber_runs
+from motet.kernels.reunite import join_runs
 from motet.kernels.totals import layout_of
 from motet.model.expression import At, Attribute, Comparison, KleeneAggregate
 from motet.model.pattern import Event, Not, Repeat, Seq
@@ -36,6 +37,8 @@ def warm() -> None:
     numbers = np.zeros(1, np.int32)
     extend_runs(nothing, none, layout_of(0, 0, 0), layout_of(0, 0, 0, extended=True), False)
     renumber_runs(nothing, none, layout_of(0, 0, 0), False, numbers, numbers, numbers)
+    flags = np.zeros(1, np.bool_)
+    join_runs(nothing, none, nothing, none, layout_of(0, 0, 0), 0, numbers, flags, numbers, 1, 0)
 
 
 def _every_kind_of_query() -> tuple[tuple[Query, ...], tuple[Query, ...]]:

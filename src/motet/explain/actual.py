@@ -43,7 +43,7 @@ def describe_actual(program: Program, analysis: Analysis, counts: Mapping[str, i
                 "symbols": [
                     {
                         "symbol": symbol_text(symbol),
-                        "expected": _expected(symbol, counts, known),
+                        "expected": expected_events(symbol, counts, known),
                         "events": seen.events.get(symbol, 0),
                     }
                     for symbol in sorted(branch.symbols, key=symbol_text)
@@ -54,7 +54,7 @@ def describe_actual(program: Program, analysis: Analysis, counts: Mapping[str, i
     }
 
 
-def _expected(symbol: Symbol, counts: Mapping[str, int] | None, known: Statistics | None) -> float | None:
+def expected_events(symbol: Symbol, counts: Mapping[str, int] | None, known: Statistics | None) -> float | None:
     """The events of a symbol: as counted before, else as guessed from its type; None where nothing is known."""
     if known is not None and symbol_text(symbol) in known.symbols:
         return float(known.symbols[symbol_text(symbol)])

@@ -41,7 +41,7 @@ def describe(
         "queries": len(program.workload.queries),
         "counts": program.options.counts,
         "rows": None if counts is None else sum(counts.values()),
-        "branches": [describe_branch(branch, counts) for branch in program.branches],
+        "branches": [describe_branch(program, branch, counts) for branch in program.branches],
         "sharing": describe_sharing(program),
         "detect": [
             describe_detect(branch, program, counts, ran)
@@ -51,7 +51,7 @@ def describe(
     }
 
 
-def describe_branch(branch: Branch, counts: Mapping[str, int] | None) -> dict[str, Any]:
+def describe_branch(program: Program, branch: Branch, counts: Mapping[str, int] | None) -> dict[str, Any]:
     """The queries that agree on their partition attributes, and what they read."""
     return {
         **describe_reads(branch, counts),
@@ -59,7 +59,7 @@ def describe_branch(branch: Branch, counts: Mapping[str, int] | None) -> dict[st
         "halo_us": branch.halo,
         "combined": branch.needs_combine,
         "plan": branch.chosen,
-        "estimates": {name: round(cost, 2) for name, cost in branch.estimates.items()},
+        "estimates": {name: round(cost, 2) for name, cost in program.all_estimates(branch).items()},
         "units": [describe_unit(unit) for unit in branch.units],
     }
 

@@ -6,17 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from motet.engine import Program
+from motet.engine.detect.known import rates_from, test_text
 from motet.engine.detect.program import DetectBranch
 from motet.engine.observed import Observed
-from motet.explain.estimates import THIS, compared, expected_instances
+from motet.explain.motto import describe_motto, motto_lines
 from motet.explain.reads import describe_reads, reads_lines
-from motet.explain.words import count
+from motet.explain.words import count, number
 from motet.language.printer import expression_text, pattern_text, window_text
-from motet.model.expression import Expression, variables
-from motet.model.names import renamed
-from motet.optimizer.detect import planner
-from motet.plan.detect.build import PlannedQuery, plan_queries
-from motet.plan.detect.cost import Measured, Rates, guess, measured_test
+from motet.model.expression import Expression
+from motet.optimizer.detect import alternatives, plan_trees
+from motet.optimizer.detect.choices import ChosenTrees
+from motet.optimizer.detect.motto import motto
+from motet.plan.detect.build import PlannedQuery, plan_queries, trees_wanted
 from motet.plan.detect.nodes import (
     FilterNode,
     Gap,
@@ -30,86 +31,83 @@ from motet.plan.detect.nodes import (
     in_order,
     inputs,
 )
-from motet.statistics.model import MICROSECONDS
+from motet.plan.detect.work import Work, expected_work, roots_of, total_cost
+from motet.statistics.model import Statistics
 from motet.statistics.symbols import symbol_text
-from motet.template.symbols import Symbol
 
 
 def describe_detect(
     branch: DetectBranch, program: Program, counts: Mapping[str, int] | None, ran: Observed | None = None
 ) -> dict[str, Any]:
-    """The graph of joins of a branch as it would be planned for so many events of each type, and for how often
-    conditions hold where statistics say so; or as it was run.
+    """The graph of joins of a branch: as it was run, as it was planned for statistics, or as it would be for so many
+    events of each type.
     """
-    if ran is not None and ran.rates is not None:
-        rates, planned = ran.rates, list(ran.planned)
+    if ran is not None and ran.chosen is not None:
+        chosen, planned = ran.chosen, list(ran.planned)
     else:
-        rates = _rates(branch, program, counts)
-        planned = plan_queries(branch.queries, planner(program.options.optimizer, rates, program.options.budget))
-    # How far apart events are is known from statistics; without, the number of instances is anyone's guess.
-    counted = program.options.statistics is not None or ran is not None
-    estimates = expected_instances(planned, rates) if counted and rates.counts else {}
+        chosen, planned = planned_detect(branch, program, counts)
     nodes = in_order(reading.root for each in planned for reading in each.readings)
     number = {node: at for at, node in enumerate(nodes, 1)}
     serves = _serves(planned)
+    # Without rates all symbols would be as frequent: what that comes to is no estimate.
+    work = expected_work(roots_of(planned), chosen.rates) if chosen.rates.counts else {}
     return {
         **describe_reads(branch, counts),
         "halo_us": branch.halo,
         "combined": branch.needs_combine,
+        "plan": chosen.method,
+        **(_estimates(chosen, work) if work else {}),
+        **({} if chosen.report is None else {"motto": _motto(chosen.report, chosen, branch, program)}),
         "nodes": [
             {
                 "node": number[node],
                 **describe_node(node),
                 "reads": [number[each] for each in inputs(node)],
                 "queries": serves[node],
-                **({"estimate": round(estimates[node], 2)} if node in estimates else {}),
+                **(_work(work[node]) if node in work else {}),
                 **({} if ran is None else {"actual": ran.made[node]}),
             }
             for node in nodes
         ],
         "queries": [describe_query(each, number) for each in planned],
-        **({"plan": THIS, "estimates": compared(planned, rates)} if estimates else {}),
     }
 
 
-def _rates(branch: DetectBranch, program: Program, counts: Mapping[str, int] | None) -> Rates:
-    """What is known of the events of a branch."""
-    known = program.options.statistics
-    symbols = _symbol_counts(branch, counts) if counts else {}
-    if known is None or not known.counts:
-        return Rates(symbols, selectivity={} if known is None else _known(branch, known.selectivities))
-    keys = known.partitions_by(branch.partition)
-    return Rates(symbols, known.seconds * MICROSECONDS, keys, _known(branch, known.selectivities))
+def planned_detect(
+    branch: DetectBranch, program: Program, counts: Mapping[str, int] | None
+) -> tuple[ChosenTrees, list[PlannedQuery]]:
+    """The trees of a branch and its nodes."""
+    chosen = branch.trees
+    if chosen is None:
+        known = None if counts is None else Statistics(counts)
+        options, wanted = program.options, trees_wanted(branch.queries)
+        chosen = plan_trees(wanted, options.optimizer, rates_from(known, branch), options.budget)
+    return chosen, plan_queries(branch.queries, chosen)
 
 
-def _known(branch: DetectBranch, shares: Mapping[str, float]) -> dict[Measured, float]:
-    """The conditions of a branch whose shares are known."""
-    found = {}
-    for query in branch.queries:
-        for condition in query.whole:
-            names = variables(condition)
-            symbols = {name: query.symbols[query.written.of_name(name)[0]] for name in names}
-            test = measured_test(condition, symbols)
-            if measured_text(test) in shares:
-                found[test] = shares[measured_text(test)]
-    return found
+def _motto(plan: motto.MottoPlan, chosen: ChosenTrees, branch: DetectBranch, program: Program) -> dict[str, Any]:
+    """The plan graph that was searched, and what other plans by it would cost."""
+    options = motto.MottoOptions(plan.variant, program.options.budget)
+    return describe_motto(plan, branch.queries, motto.alternatives(list(chosen.trees), chosen.rates, options))
 
 
-def measured_text(measured: Measured) -> str:
-    """A condition and what its events are, as statistics have it: `A e1, B e2: e1.x < e2.x`."""
-    test, symbols = measured
-    events = ", ".join(f"{symbol_text(symbol)} e{at}" for at, symbol in enumerate(symbols, 1))
-    return f"{events}: {test_text(test)}"
+def _estimates(chosen: ChosenTrees, work: Mapping[Node, Work]) -> dict[str, Any]:
+    """What the plan costs in microseconds, and what others would."""
+    others = alternatives(list(chosen.trees), chosen.rates) | dict(chosen.considered)
+    estimates = {name: _rounded(cost / 1000) for name, cost in others.items()}
+    return {"cost": _rounded(total_cost(work) / 1000), "estimates": estimates}
 
 
-def _symbol_counts(branch: DetectBranch, counts: Mapping[str, int]) -> dict[Symbol, float]:
-    found = {}
-    for symbol in branch.symbols:
-        rows = float(counts.get(symbol.type, sum(counts.values()) / 2))
-        for condition in symbol.conditions:
-            rows *= guess(condition)
-        found[symbol] = rows
-    return found
+def _work(work: Work) -> dict[str, float]:
+    return {
+        "estimate": _rounded(work.instances),
+        "pairs": _rounded(work.pairs),
+        "cost_us": _rounded(work.cost / 1000),
+    }
+
+
+def _rounded(cost: float) -> float:
+    return float(f"{cost:.4g}")
 
 
 def _serves(planned: list[PlannedQuery]) -> dict[Node, list[str]]:
@@ -198,11 +196,6 @@ def _item_text(item: Node) -> str:
     )
 
 
-def test_text(test: Expression) -> str:
-    """A test with its items as e1, e2, ..."""
-    return expression_text(renamed(test, {name: f"e{int(name) + 1}" for name in variables(test)}))
-
-
 def detect_lines(name: str, branch: dict[str, Any], rows: int | None) -> Iterator[str]:
     """The text of a branch that detects."""
     partition = ", ".join(branch["partition"])
@@ -210,16 +203,29 @@ def detect_lines(name: str, branch: dict[str, Any], rows: int | None) -> Iterato
     yield from reads_lines(branch, rows)
     shared = sum(len(node["queries"]) > 1 and node["kind"] != "leaf" for node in branch["nodes"])
     yield f"  {count(len(branch['nodes']), 'node')}, {shared} beyond leaves shared among queries"
+    if "cost" in branch:
+        yield f"  {plan_words(branch)}"
+    if "motto" in branch:
+        yield from motto_lines(branch["motto"])
     for node in branch["nodes"]:
         yield from node_lines(node)
     for query in branch["queries"]:
         yield from query_lines(query)
 
 
+def plan_words(branch: dict[str, Any]) -> str:
+    """What the plan costs, and what others would."""
+    others = [f"{name} {number(cost)}" for name, cost in branch["estimates"].items() if name != branch["plan"]]
+    against = f"; others would: {', '.join(others)}" if others else ""
+    return f"planned by {branch['plan']}, estimated cost {number(branch['cost'])}{against}"
+
+
 def node_lines(node: dict[str, Any]) -> Iterator[str]:
     reads = f" of {' and '.join(map(str, node['reads']))}" if node["reads"] else ""
     serves = f"  [{', '.join(node['queries'])}]" if len(node["queries"]) > 1 else ""
-    yield f"    node {node['node']}: {node['kind']}{reads}: {node['finds']}{serves}"
+    looked = f" of {number(node['pairs'])} pairs" if node.get("pairs") else ""
+    cost = f" ~ {number(node['estimate'])}{looked}" if "estimate" in node else ""
+    yield f"    node {node['node']}: {node['kind']}{reads}: {node['finds']}{cost}{serves}"
     tested = [*node.get("order", ()), *node.get("tests", ()), *node.get("absent", ())]
     if tested:
         yield f"      {', '.join(tested)}"
@@ -234,3 +240,29 @@ def query_lines(query: dict[str, Any]) -> Iterator[str]:
         yield f"      then on each match: {', '.join(query['on_matches'])}"
     if query["aggregated"]:
         yield f"      aggregated after detection: {query['reason']}"
+
+
+def detect_mermaid(program: Program, counts: Mapping[str, int] | None = None) -> Iterator[str]:
+    """The nodes of all branches that detect, for Mermaid to draw: what several queries read is marked."""
+    for at, branch in enumerate(program.detect, 1):
+        plan = describe_detect(branch, program, counts)
+        shared = []
+        for node in plan["nodes"]:
+            name = f"b{at}n{node['node']}"
+            tested = [*node.get("tests", ()), *node.get("absent", ())]
+            estimate = [f"{number(node['estimate'])} instances"] if "estimate" in node else []
+            lines = [node["finds"], *tested, *estimate]
+            yield f'    {name}["{"<br/>".join(map(_escaped, lines))}"]'
+            if node["reads"]:
+                yield f"    {' & '.join(f'b{at}n{each}' for each in node['reads'])} --> {name}"
+            if len(node["queries"]) > 1 and node["kind"] != "leaf":
+                shared.append(name)
+        for query in plan["queries"]:
+            yield f'    b{at}{query["name"]}(["{_escaped(query["name"])}"])'
+            yield f"    {' & '.join(f'b{at}n{node}' for node in query['nodes'])} --> b{at}{query['name']}"
+        if shared:
+            yield f"    class {','.join(shared)} shared"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")

@@ -10,8 +10,9 @@ from motet.engine import Program
 from motet.errors import MotetError
 from motet.explain.actual import Analysis, actual_lines
 from motet.explain.describe import describe
-from motet.explain.detect import detect_lines
+from motet.explain.detect import describe_detect, detect_lines, detect_mermaid
 from motet.explain.gloria import gloria_mermaid
+from motet.explain.motto import motto_mermaid
 from motet.explain.reads import reads_lines
 from motet.explain.sharing import sharing_lines, sharon_mermaid
 from motet.explain.words import count, number
@@ -21,7 +22,12 @@ from motet.optimizer.aggregate.gloria.report import GloriaReport
 from motet.optimizer.aggregate.report import SharonReport
 
 # What the plans of a branch share.
-PLANS = {"all": "all that is equal computed once", "prefix": "equal prefixes once", "none": "every query alone"}
+PLANS = {
+    "all": "all that is equal computed once",
+    "prefix": "equal prefixes once",
+    "windows": "only queries of one window together",
+    "none": "every query alone",
+}
 
 
 def plan_json(program: Program, counts: Mapping[str, int] | None = None, analysis: Analysis | None = None) -> str:
@@ -34,15 +40,24 @@ def plan_text(program: Program, counts: Mapping[str, int] | None = None, analysi
     return "\n".join(plan_lines(describe(program, counts, analysis)))
 
 
-def plan_mermaid(program: Program) -> str:
-    """The graph that the optimizer searched, or the template with its plan, for Mermaid to draw."""
+def plan_mermaid(program: Program, counts: Mapping[str, int] | None = None) -> str:
+    """The graph that the optimizer searched, or the template with its plan, or else that of joins, for Mermaid."""
     names = [query.name for query in program.workload.queries]
     match program.report:
         case SharonReport() as report:
             return sharon_mermaid(report, names)
         case GloriaReport() as report:
             return gloria_mermaid(report, names)
-    raise MotetError("only a plan of --optimizer sharon or gloria, or a variant of them, has a graph to draw")
+    plans = [describe_detect(branch, program, counts).get("motto") for branch in program.detect]
+    if any(plans):
+        return motto_mermaid([plan for plan in plans if plan is not None])
+    if program.detect:
+        classes = "    classDef shared fill:#2f6f4f,color:#fff"
+        return "\n".join(["flowchart BT", *detect_mermaid(program, counts), classes])
+    raise MotetError(
+        "nothing to draw: there is a graph of --optimizer sharon or gloria, or a variant of them, and of queries whose "
+        "matches are found"
+    )
 
 
 def plan_lines(plan: dict[str, Any]) -> Iterator[str]:

@@ -118,5 +118,5 @@ def unified_schema(factory: ds.FileSystemDatasetFactory, origin: str) -> pa.Sche
         raise DataError(f"the files in {origin} disagree: {first_line(error)}") from error
     twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
     if twice:
-        raise DataError(f"{origin} has more than one column {twice[0]!r}")
+        raise DataError(f"{origin} has more than one column {twice[0]!r}: rename all but one")
     return schema.remove_metadata()

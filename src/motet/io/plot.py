@@ -1,4 +1,4 @@
-"""Charts of results, by altair: values over time, values by group, matches as bars from their start to their end."""
+"""Charts of results, by altair: values over time or by group, matches by when they began and how long they took."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from motet.model.query import Query
 MOST_GROUPS = 10
 MOST_POINTS = 5000  # what altair takes
 MOST_CHARTS = 12
-MOST_BARS = 200  # matches that are drawn from start to end rather than by their start alone
+MOST_DOTS = 200  # points of a line that are marked
 WIDTH = 560
 
 
@@ -89,7 +89,8 @@ def _line(rows: QueryRows, table: pa.Table, value: str, left_out: str) -> Any:
 
     kind = _kind(table.schema.field("time").type)
     # A continuous value holds until the next; a window's is one point.
-    step: dict[str, Any] = {"interpolate": "step-after"} if rows.times == ("time",) else {"point": True}
+    holds = rows.times == ("time",)
+    step: dict[str, Any] = {"interpolate": "step-after"} if holds else {"point": len(table) <= MOST_DOTS}
     encoding: dict[str, Any] = {
         "x": alt.X("time", type=kind, title=rows.times[0].replace("_", " ")),
         "y": alt.Y("value", type="quantitative", title=value),
@@ -117,24 +118,24 @@ def _bars(query: Query, table: pa.Table, value: str, left_out: str) -> Any:
 
 
 def _matches(rows: QueryRows, found: pa.Table) -> Any:
-    """Each match from its first event to its last, earliest on top."""
+    """Each match by when it began and how long it took."""
     import altair as alt
 
     left_out = f", the first {MOST_POINTS:,} of {len(found):,} matches" if len(found) > MOST_POINTS else ""
     found = found.slice(0, MOST_POINTS)
-    numbers = pa.array(range(1, len(found) + 1), pa.int64())
-    table = pa.table({"match": numbers, "start": found["start"], "end": found["end"]})
+    took = pc.subtract(found["end"], found["start"])
+    unit = ""
+    if pa.types.is_duration(took.type):
+        took = pc.divide(pc.cast(pc.cast(took, pa.duration("us")), pa.int64()), 1e6)
+        unit = " (s)"
+    table = pa.table({"start": found["start"], "end": found["end"], "took": took})
     kind = _kind(table.schema.field("start").type)
     made = alt.Chart(_points(table), title=_title(rows.query, left_out), width=WIDTH)
-    encoding: dict[str, Any] = {
-        "x": alt.X("start", type=kind, title="time"),
-        "tooltip": [alt.Tooltip(name, type=kind) for name in ("start", "end")],
-    }
-    if len(found) > MOST_BARS:
-        y = alt.Y("match", type="quantitative", title="match", scale=alt.Scale(reverse=True))
-        return made.mark_tick(thickness=2).encode(y=y, **encoding)
-    y = alt.Y("match", type="ordinal", title="match")
-    return made.mark_bar(height=4, minBandSize=2).encode(y=y, x2="end", **encoding)
+    return made.mark_circle(size=40, opacity=0.6).encode(
+        x=alt.X("start", type=kind, title="start"),
+        y=alt.Y("took", type="quantitative", title=f"from first to last event{unit}"),
+        tooltip=[alt.Tooltip(name, type=kind) for name in ("start", "end")],
+    )
 
 
 def _kind(type: pa.DataType) -> Literal["temporal", "quantitative"]:

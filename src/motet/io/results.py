@@ -52,7 +52,7 @@ def target_file(output: Path, format: Format) -> Path:
     if output.is_dir():
         return output / f"results.{'txt' if format is Format.TABLE else format}"
     if not output.parent.is_dir():
-        raise DataError(f"no folder {output.parent} to write {output.name} in")
+        raise DataError(f"no folder {output.parent} to write {output.name} in: make it first")
     return output
 
 

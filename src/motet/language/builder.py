@@ -454,7 +454,10 @@ class QueryBuilder:
     def build(self) -> Query:
         """The query, validated: QueryError says all that is wrong with it."""
         if self._pattern is None:
-            raise QueryError([Diagnostic("this query has no pattern", query=self.name)], origin="<python>")
+            raise QueryError(
+                [Diagnostic("this query has no pattern", query=self.name, hint="as in .pattern(seq('A', 'B'))")],
+                origin="<python>",
+            )
         query = Query(
             self.name,
             self._pattern,

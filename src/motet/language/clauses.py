@@ -69,9 +69,13 @@ def _joins_entries(tree: Tree[Token]) -> bool:
     return isinstance(inner, Tree) and inner.data in ("conjunction", "equivalence", "parenthesis")
 
 
-def read_names(tree: Tree[Token]) -> tuple[str, ...]:
-    """The attributes of GROUP BY or of `[...]`, each once."""
-    return tuple(dict.fromkeys(_plain_name(path) for path in tree.children if isinstance(path, Tree)))
+def read_names(tree: Tree[Token]) -> dict[str, Span]:
+    """The attributes of GROUP BY or of `[...]`, each once, with where they are written first."""
+    places: dict[str, Span] = {}
+    for path in tree.children:
+        if isinstance(path, Tree):
+            places.setdefault(_plain_name(path), span_of(path))
+    return places
 
 
 def _plain_name(path: Tree[Token]) -> str:
@@ -92,7 +96,9 @@ def make_window(within: Length, slide: Length | None) -> Window:
     if slide.measure == EVENTS:
         raise Wrong("SLIDE cannot be counted in EVENTS", slide.span, "as in SLIDE 1 min")
     if slide.measure != within.measure:
-        raise Wrong("WITHIN and SLIDE must both have a unit or both have none", slide.span)
+        raise Wrong(
+            "WITHIN and SLIDE must both have a unit or both have none", slide.span, "as in WITHIN 10 min SLIDE 1 min"
+        )
     return TimeWindow(within.amount, slide.amount, within.measure == TICKS, span=within.span)
 
 

@@ -73,7 +73,7 @@ def _amount(token: Token) -> Decimal:
     except InvalidOperation:
         raise Wrong(f"'{token}' is no number", span_of(token), "as in INTERVAL '10' MINUTE") from None
     if not amount.is_finite() or abs(amount) > _LONGEST:
-        raise Wrong(f"'{token}' is too long for a window", span_of(token))
+        raise Wrong(f"'{token}' is too long for a window", span_of(token), "leave out WITHIN for all of the input")
     return amount
 
 

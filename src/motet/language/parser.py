@@ -152,6 +152,7 @@ class _Frame:
     group_by: tuple[str, ...] = ()
     window: Window | None = None
     policy: Policy = Policy.SKIP_TILL_ANY
+    places: tuple[tuple[str, Span], ...] = ()
     broken: frozenset[str] = frozenset()
 
 
@@ -205,7 +206,7 @@ class _Reading:
         readable = pattern is not None and frame.broken <= _SPARED
         known = self.lost if readable else self.lost | {query.name for query in self.queries}
         if name in known:
-            self.found.append(Diagnostic(f"there is already a query called '{name}'", span))
+            self.found.append(Diagnostic(f"there is already a query called '{name}'", span, hint="choose another name"))
         if pattern is not None and readable:
             self.queries.append(with_variables(_query(name, pattern, frame, span)))
         else:
@@ -224,7 +225,8 @@ class _Reading:
         clause = statement.clause("PATTERN")
         if clause is None:
             if statement.kind == "QUERY":
-                self._report("this query has no PATTERN", span_of(statement.name or statement.opening))
+                place = span_of(statement.name or statement.opening)
+                self._report("this query has no PATTERN", place, "as in PATTERN SEQ(A, B)")
             return None
         tree = self._tree("pattern", clause)
         return None if tree is None else self._attempt(clause, read_pattern, tree)
@@ -234,31 +236,34 @@ class _Reading:
         clauses = {clause.kind: clause for clause in statement.clauses}
         group_by = self._names(clauses.get("GROUP_BY"))
         conditions, equivalence = self._where(clauses.get("WHERE"))
-        returns = self._returns(clauses.get("RETURN") or clauses.get("AGG"), group_by)
+        returns = self._returns(clauses.get("RETURN") or clauses.get("AGG"), tuple(group_by))
         window = self._window(clauses.get("WITHIN"), clauses.get("SLIDE"))
         policy = self._policy(clauses.get("POLICY"), clauses.get("SKIP_TILL"))
         broken = frozenset(self.broken)
-        return _Frame(name, returns, conditions, equivalence, group_by, window, policy, broken)
+        places = tuple({**equivalence, **group_by}.items())
+        return _Frame(name, returns, conditions, tuple(equivalence), tuple(group_by), window, policy, places, broken)
 
-    def _names(self, clause: Clause | None) -> tuple[str, ...]:
+    def _names(self, clause: Clause | None) -> dict[str, Span]:
         tree = self._tree("names", clause)
         if tree is None or clause is None:
-            return ()
-        return self._attempt(clause, read_names, tree) or ()
+            return {}
+        return self._attempt(clause, read_names, tree) or {}
 
-    def _where(self, clause: Clause | None) -> tuple[tuple[Expression, ...], tuple[str, ...]]:
+    def _where(self, clause: Clause | None) -> tuple[tuple[Expression, ...], dict[str, Span]]:
+        """The conditions of WHERE, and the attributes of its `[attr]` with their places."""
         conditions: list[Expression] = []
-        equivalence: dict[str, None] = {}
+        equivalence: dict[str, Span] = {}
         tree = self._tree("where", clause)
         if tree is None or clause is None:
-            return (), ()
+            return (), {}
         for entry in where_entries(tree):
             if entry.data == "equivalence":
-                equivalence |= dict.fromkeys(self._attempt(clause, read_names, entry) or ())
+                for name, place in (self._attempt(clause, read_names, entry) or {}).items():
+                    equivalence.setdefault(name, place)
             else:
                 condition = self._attempt(clause, read_expression, entry)
                 conditions += () if condition is None else conjuncts(condition)
-        return tuple(conditions), tuple(equivalence)
+        return tuple(conditions), equivalence
 
     def _returns(self, clause: Clause | None, group_by: tuple[str, ...]) -> tuple[ReturnItem, ...]:
         tree = self._tree("returns", clause)
@@ -284,11 +289,12 @@ class _Reading:
     def _policy(self, clause: Clause | None, unfinished: Clause | None) -> Policy:
         if unfinished is not None:
             place = unfinished.body[0] if unfinished.body else unfinished.opening
-            self._report("SKIP TILL must be followed by ANY or NEXT", span_of(place))
+            self._report("SKIP TILL must be followed by ANY or NEXT", span_of(place), "as in SKIP TILL NEXT")
         if clause is None:
             return Policy.SKIP_TILL_ANY
         if clause.body:
-            self._report(f"unexpected '{clause.body[0]}' after {clause.opening}", span_of(clause.body[0]))
+            hint = "nothing follows a policy but another clause"
+            self._report(f"unexpected '{clause.body[0]}' after {clause.opening}", span_of(clause.body[0]), hint)
         return read_policy(clause.opening)
 
     def _tree(self, start: str, clause: Clause | None) -> Tree[Token] | None:
@@ -305,7 +311,9 @@ class _Reading:
         except Wrong as wrong:
             diagnostic = wrong.diagnostic
         except RecursionError:
-            diagnostic = Diagnostic(f"{clause.title} is nested too deeply", span_of(clause.opening))
+            diagnostic = Diagnostic(
+                f"{clause.title} is nested too deeply", span_of(clause.opening), hint="write it with fewer brackets"
+            )
         self.broken.add(clause.kind)
         self.found.append(replace(diagnostic, query=self.name))
         return None
@@ -325,6 +333,7 @@ def _query(name: str, pattern: Pattern, frame: _Frame, span: Span) -> Query:
         frame.window,
         frame.policy,
         span=span,
+        places=frame.places,
     )
 
 

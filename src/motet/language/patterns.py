@@ -127,7 +127,7 @@ def _only_event(parts: Sequence[Pattern], operator: str, span: Span) -> Event:
 
 def _whole(token: Token) -> int:
     if not token.isdecimal():
-        raise Wrong(f"a repetition takes whole numbers, not '{token}'", span_of(token))
+        raise Wrong(f"a repetition takes whole numbers, not '{token}'", span_of(token), "as in A{2,5}")
     return int(token)
 
 

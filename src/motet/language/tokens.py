@@ -261,7 +261,7 @@ def _group(place: _Place, problems: list[Diagnostic]) -> tuple[str, int] | None:
         problems.append(Diagnostic(f"unknown word '{place.token}'", span, hint="did you mean 'GROUP BY'?"))
         return "GROUP_BY", 2
     if place.word == "group" and place.type_after() in _NAMES and place.type_before not in _EXPECTING:
-        problems.append(Diagnostic("GROUP must be followed by BY", span_of(place.token)))
+        problems.append(Diagnostic("GROUP must be followed by BY", span_of(place.token), hint="as in GROUP BY user"))
         return "GROUP_BY", 1
     return None
 

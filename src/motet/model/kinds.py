@@ -192,7 +192,9 @@ def _pair_misfits(
     if None in kinds or "other" in kinds or kinds[0] == kinds[1] or set(kinds) <= NUMERIC:
         return
     first, second = (_PHRASES[kind] for kind in kinds if kind is not None)
-    hint = "write TIMESTAMP '...'" if set(kinds) == {"time", "text"} else None
+    hint = "a text stands in single quotes, a number does not"
+    if "time" in kinds:
+        hint = "write TIMESTAMP '...'"
     yield Misfit(place, f"{first} {verb} {second}", hint)
 
 

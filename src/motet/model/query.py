@@ -89,7 +89,9 @@ ReturnItem = Aggregate | AllVariables | Variable | Computed | GroupKey
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One pattern query. `conditions` is a conjunction; `equivalence` holds the attributes of `[attr]`."""
+    """One pattern query. `conditions` is a conjunction; `equivalence` holds the attributes of `[attr]`, and `places`
+    where they and those of GROUP BY are written.
+    """
 
     name: str
     pattern: Pattern
@@ -100,6 +102,11 @@ class Query:
     window: Window | None = None
     policy: Policy = Policy.SKIP_TILL_ANY
     span: Span | None = span_field()
+    places: tuple[tuple[str, Span], ...] = field(default=(), compare=False, repr=False, kw_only=True)
+
+    def place_of(self, attribute: str) -> Span | None:
+        """Where an attribute of GROUP BY or `[attr]` is written; failing that, the query."""
+        return dict(self.places).get(attribute, self.span)
 
     @property
     def aggregates(self) -> tuple[Aggregate, ...]:

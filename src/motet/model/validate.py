@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from motet.errors import Diagnostic, did_you_mean
 from motet.model.expression import At, Attribute, Expression, KleeneAggregate, variables, walk
@@ -96,7 +96,8 @@ def _duplicates(workload: Workload) -> Iterator[Diagnostic]:
         seen: set[str] = set()
         for node in nodes:
             if node.name in seen:
-                yield Diagnostic(f"there is already {_a(kind)} called '{node.name}'", node.span)
+                message = f"there is already {_a(kind)} called '{node.name}'"
+                yield Diagnostic(message, node.span, hint="choose another name")
             seen.add(node.name)
 
 
@@ -117,7 +118,7 @@ def _definition(definition: EventDefinition, data: Data) -> Iterator[Diagnostic]
     for node in walk(condition):
         if isinstance(node, KleeneAggregate) or (isinstance(node, Attribute) and (node.variable or node.at != At.EACH)):
             message = "a definition looks at one row: it has columns, but no variables and no aggregates"
-            yield Diagnostic(message, node.span)
+            yield Diagnostic(message, node.span, hint="as in EVENT big AS type = 'trade' AND qty > 1000")
     yield from _unknown_columns(condition, None, data)
     yield from _kinds(condition, None, data)
 
@@ -127,7 +128,7 @@ def _empty_names(query: Query) -> Iterator[Diagnostic]:
     variables_given = [event.variable for event in written(query.pattern) if event.variable is not None]
     types = [event.type for event in written(query.pattern)]
     if not all((query.name, *types, *variables_given, *query.partition)):
-        yield Diagnostic("a name cannot be empty", query.span, query.name)
+        yield Diagnostic("a name cannot be empty", query.span, query.name, "give it letters")
 
 
 # Patterns
@@ -142,12 +143,13 @@ def _parts(query: Query) -> Iterator[Diagnostic]:
     for part in _subpatterns(query.pattern):
         match part:
             case Seq(parts) | And(parts) | Or(parts) if not parts:
-                yield Diagnostic("an operator needs at least one part", part.span, query.name)
+                yield Diagnostic("an operator needs at least one part", part.span, query.name, "as in SEQ(A, B)")
             case Seq(parts) | And(parts) if not events(part):
                 hint = "write it without brackets, as a part of the SEQ around it"
                 yield Diagnostic("this group binds no event", part.span, query.name, hint)
             case Repeat(_, low, high) if low < 0 or (high is not None and high < 1):
-                yield Diagnostic("a repetition needs room for at least one event", part.span, query.name)
+                message = "a repetition needs room for at least one event"
+                yield Diagnostic(message, part.span, query.name, "as in A{1,3}")
             case Repeat(_, low, high) if high is not None and low > high:
                 hint = f"did you mean {{{high},{low}}}?"
                 yield Diagnostic(f"at least {low} cannot be more than at most {high}", part.span, query.name, hint)
@@ -174,10 +176,11 @@ def _misplaced(pattern: Pattern, above: tuple[Pattern, ...], query: Query) -> It
             hint = "to forbid an event whatever the order, write NEG(E)" if isinstance(parent, And) else None
             yield Diagnostic(message, pattern.span, query.name, hint)
         case Neg() if parent is not None and not isinstance(parent, Seq | And):
-            yield Diagnostic("NEG can only stand as a part of a SEQ or an AND", pattern.span, query.name)
+            message = "NEG can only stand as a part of a SEQ or an AND"
+            yield Diagnostic(message, pattern.span, query.name, "as in SEQ(A, B, NEG(N))")
         case Neg() if any(isinstance(ancestor, Or | Repeat) for ancestor in above):
             message = "NEG cannot stand under an OR or a repetition: it holds for the whole match"
-            yield Diagnostic(message, pattern.span, query.name)
+            yield Diagnostic(message, pattern.span, query.name, "write it once, as in SEQ(OR(A, B)+, NEG(N))")
     if not isinstance(pattern, Not | Neg):
         for part in children(pattern):
             yield from _misplaced(part, (*above, pattern), query)
@@ -198,7 +201,8 @@ def _variable_names(query: Query) -> Iterator[Diagnostic]:
         if variable is None:
             continue
         if variable in seen:
-            yield Diagnostic(f"there are two events called '{variable}'", event.span, query.name)
+            message = f"there are two events called '{variable}'"
+            yield Diagnostic(message, event.span, query.name, "give each a variable of its own")
         elif any(other.type == variable for other in all_events if other is not event):
             message = f"'{variable}' is a variable here and also the type of another event"
             yield Diagnostic(message, event.span, query.name, "choose another variable")
@@ -270,7 +274,8 @@ def _ambiguous(name: str, query: Query, span: Span | None) -> Iterator[Diagnosti
 
 
 def _under_not(function: str, name: str, query: Query, span: Span | None) -> Diagnostic:
-    return Diagnostic(f"{function} of '{name}' means nothing: no match binds an event under NOT", span, query.name)
+    message = f"{function} of '{name}' means nothing: no match binds an event under NOT"
+    return Diagnostic(message, span, query.name, f"write {name}.attribute for each such event")
 
 
 def _unknown_columns(expression: Expression, query: Query | None, data: Data) -> Iterator[Diagnostic]:
@@ -294,7 +299,7 @@ def _kinds(expression: Expression, query: Query | None, data: Data) -> Iterator[
 def _partition(query: Query, data: Data) -> Iterator[Diagnostic]:
     """The attributes of GROUP BY and [attribute] must be columns."""
     for name in query.partition:
-        yield from _unknown_column(name, query.span, query, data)
+        yield from _unknown_column(name, query.place_of(name), query, data)
 
 
 # Results
@@ -316,11 +321,13 @@ def _returns(query: Query, data: Data) -> Iterator[Diagnostic]:
                 hint = did_you_mean(name, query.group_by)
                 yield Diagnostic(f"'{name}' is not in GROUP BY", item.span, query.name, hint)
     if asks_matches is not None and query.aggregates:
+        aggregate = query.aggregates[0]
+        plain = replace(aggregate, alias=None).label
         yield Diagnostic(
             "RETURN asks for matches and for aggregates over all of them",
-            asks_matches.span,
+            aggregate.span or asks_matches.span,
             query.name,
-            "return one or the other; in brackets, as in (AVG(b.price)) AS mean, an aggregate is over each match",
+            f"return one or the other; in brackets, ({plain}) AS {aggregate.alias or 'value'}, it is over each match",
         )
 
 
@@ -356,7 +363,8 @@ def _aggregate(item: Aggregate, query: Query, data: Data) -> Iterator[Diagnostic
         yield from _unknown_column(item.name, item.span, query, data)
     message = aggregate_misfit(item, data.columns)
     if message is not None:
-        yield Diagnostic(message, item.span, query.name)
+        hint = "COUNT takes any column, MIN and MAX take texts, times and numbers"
+        yield Diagnostic(message, item.span, query.name, hint)
 
 
 def _returned_variable(item: Variable, query: Query) -> Iterator[Diagnostic]:
@@ -368,7 +376,8 @@ def _returned_variable(item: Variable, query: Query) -> Iterator[Diagnostic]:
         message = f"'{item.name}' is neither an event of the pattern nor in GROUP BY"
         yield Diagnostic(message, item.span, query.name, did_you_mean(item.name, known))
     elif meant[0].name in _forbidden(query):
-        yield Diagnostic(f"no match binds '{item.name}': it is under NOT", item.span, query.name)
+        hint = "return an event that a match binds"
+        yield Diagnostic(f"no match binds '{item.name}': it is under NOT", item.span, query.name, hint)
 
 
 def _computed(expression: Expression, query: Query, data: Data) -> Iterator[Diagnostic]:
@@ -378,9 +387,11 @@ def _computed(expression: Expression, query: Query, data: Data) -> Iterator[Diag
             continue
         name = node.variable
         if node.at == At.NEXT:
-            yield Diagnostic("NEXT can only be used in WHERE", node.span, query.name)
+            hint = f"return FIRST({name}).{node.name} or LAST({name}).{node.name}"
+            yield Diagnostic("NEXT can only be used in WHERE", node.span, query.name, hint)
         elif name in _forbidden(query):
-            yield Diagnostic(f"no match binds '{name}': it is under NOT", node.span, query.name)
+            hint = "return an event that a match binds"
+            yield Diagnostic(f"no match binds '{name}': it is under NOT", node.span, query.name, hint)
         elif node.at == At.EACH and name in repeated(query.pattern):
             hint = f"as in FIRST({name}).{node.name}, LAST({name}).{node.name} or (AVG({name}.{node.name}))"
             message = f"a match may bind several events to '{name}': say which one"
@@ -408,7 +419,7 @@ def _labels(workload: Workload, data: Data) -> Iterator[Diagnostic]:
         for name in query.group_by:
             if name in own:
                 message = f"results have a column '{name}' of their own, so GROUP BY cannot add one"
-                yield Diagnostic(message, query.span, query.name)
+                yield Diagnostic(message, query.place_of(name), query.name, "rename this column of the data")
         columns = list(_columns(query, data))
         counts = Counter(column.label for column in columns)
         for column in columns:
@@ -422,7 +433,8 @@ def _labels(workload: Workload, data: Data) -> Iterator[Diagnostic]:
                 message = f"'{column.label}' is also a GROUP BY attribute, and results have one column of a name"
                 yield Diagnostic(message, column.span, query.name, "choose another name with AS, or another variable")
             first = meanings.setdefault(column.label, column)
-            if None not in (first.meaning, column.meaning) and first.meaning != column.meaning:
+            known = first.query is not query and None not in (first.meaning, column.meaning)
+            if known and first.meaning != column.meaning:
                 message = f"'{column.label}' is {column.meaning} here and {first.meaning} in query {first.query.name}"
                 yield Diagnostic(message, column.span, query.name, "results have one column of a name: use AS")
 
@@ -474,9 +486,10 @@ def _window(query: Query, data: Data) -> Iterator[Diagnostic]:
 
 def _length(amount: int, clause: str, span: Span | None, query: Query) -> Iterator[Diagnostic]:
     if amount <= 0:
-        yield Diagnostic(f"{clause} must be more than zero", span, query.name)
+        yield Diagnostic(f"{clause} must be more than zero", span, query.name, f"as in {clause} 10 min")
     elif amount > _LONGEST:
-        yield Diagnostic(f"{clause} is too long", span, query.name)
+        hint = "leave out WITHIN for all of the input"
+        yield Diagnostic(f"{clause} is too long", span, query.name, hint)
 
 
 def _count_window(query: Query) -> Iterator[Diagnostic]:
@@ -507,7 +520,8 @@ def _data_columns(data: Data) -> Iterator[Diagnostic]:
             yield Diagnostic(f"the data has no column '{name}' for the {role} of events", hint=hint)
         elif kind not in kinds:
             wanted = "timestamps or whole numbers" if role == "time" else "texts"
-            yield Diagnostic(f"the {role} of events must be {wanted}: column '{name}' is {_a(kind)} column")
+            message = f"the {role} of events must be {wanted}: column '{name}' is {_a(kind)} column"
+            yield Diagnostic(message, hint=f"name another column with --{role} or {role}=")
 
 
 def _unknown_types(workload: Workload, data: Data) -> Iterator[Diagnostic]:

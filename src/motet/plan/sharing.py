@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,9 +13,23 @@ from motet.template.symbols import Symbol
 Colours = Callable[[int, int], Hashable]
 
 
+# Says, for the number of a query, with which others it may run on one machine: those for which this is equal.
+Groups = Callable[[int], Hashable]
+
+
 def share_all(query: int, position: int) -> Hashable:
     """Colours that let everything be shared."""
     return None
+
+
+def all_together(query: int) -> Hashable:
+    """One group of all queries."""
+    return None
+
+
+def each_alone(query: int) -> Hashable:
+    """A group for each query."""
+    return query
 
 
 class Sharing(Protocol):
@@ -23,6 +37,9 @@ class Sharing(Protocol):
 
     def colours(self) -> Colours:
         """With what the steps of each position may be shared."""
+
+    def groups(self) -> Groups:
+        """With which others each query may run on one machine, where only beginnings of patterns are shared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +72,10 @@ class SharingPlan:
             return within.get((query, position), ("its own", query, position))
 
         return colour
+
+    def groups(self) -> Groups:
+        """Queries are together that share a segment, directly or by way of others."""
+        return connected([query for query, _ in segment.places] for segment in self.segments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,3 +117,37 @@ class TransitionPlan:
             return "its own", query, position
 
         return colour
+
+    def groups(self) -> Groups:
+        """Queries are together that share a transition, directly or by way of others."""
+        return connected([query for query, _, _ in transition.places] for transition in self.transitions)
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """A plan that only says which queries run on one machine; all that is equal within a group is shared."""
+
+    labels: tuple[tuple[int, Hashable], ...]  # by number of a query
+
+    def colours(self) -> Colours:
+        group = self.groups()
+        return lambda query, position: group(query)
+
+    def groups(self) -> Groups:
+        labels = dict(self.labels)
+        return lambda query: labels.get(query, ("its own", query))
+
+
+def connected(sets: Iterable[Sequence[int]]) -> Groups:
+    """Groups of the queries that these sets connect; any other query is alone."""
+    leader: dict[int, int] = {}
+
+    def first(query: int) -> int:
+        while leader.setdefault(query, query) != query:
+            query = leader[query]
+        return query
+
+    for queries in sets:
+        for query in queries:
+            leader[first(query)] = first(queries[0])
+    return first

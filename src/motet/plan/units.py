@@ -7,10 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+import numpy as np
+
 from motet.plan.compiled import CompiledQuery
 from motet.plan.machine import Merged, merge_queries
 from motet.plan.pairs import Pairs, can_run_by_pairs, merge_pairs
-from motet.plan.sharing import Colours, share_all
+from motet.plan.sharing import Colours, Groups, all_together, share_all
+from motet.template.symbols import Symbol
 
 
 class Strategy(StrEnum):
@@ -103,21 +106,45 @@ def stacks_cost(compiled: CompiledQuery) -> float:
 
 def pairs_cost(merged: Merged, pairs: Pairs) -> float:
     """What all transitions of a unit cost with pairs."""
-    weight = 1 + 3 * sum(merged.queries[0].channels.shape)
-    return PAIR_OVERHEAD * len(merged.edges) + PAIR_COST * int(pairs.steps.shape[1]) * weight
+    return PAIR_OVERHEAD * len(merged.edges) + PAIR_COST * int(pairs.steps.shape[1]) * _pair_weight(merged)
 
 
-def estimated_cost(units: Sequence[Unit]) -> float:
-    """What one event of every symbol costs, all taken together: plans of the same queries can be compared by it."""
-    return sum(map(_unit_cost, units))
+def _pair_weight(merged: Merged) -> int:
+    return 1 + 3 * sum(merged.queries[0].channels.shape)
 
 
-def _unit_cost(unit: Unit) -> float:
-    steps, first = len(unit.merged.edges), unit.queries[0]
-    reading = READ_COST * len(unit.merged.symbols)
+# Events of a symbol, by any measure of time.
+Frequency = Callable[[Symbol], float]
+
+
+def one_each(symbol: Symbol) -> float:
+    """One event of every symbol: what to assume where nothing is known."""
+    return 1.0
+
+
+def estimated_cost(units: Sequence[Unit], frequency: Frequency = one_each) -> float:
+    """What so many events of every symbol cost, all taken together: plans of the same queries can be compared by it. An
+    event's share is about a nanosecond for each 1.
+    """
+    return sum(_unit_cost(unit, frequency) for unit in units)
+
+
+def least_cost_alone(queries: Sequence[CompiledQuery], frequency: Frequency = one_each) -> float:
+    """What plans in which every query runs alone cost at least: each picks out its events by itself."""
+    return READ_COST * sum(frequency(symbol) for compiled in queries for symbol in set(compiled.symbols))
+
+
+def _unit_cost(unit: Unit, frequency: Frequency) -> float:
+    first = unit.queries[0]
+    reading = READ_COST * sum(map(frequency, unit.merged.symbols))
+    steps = sum(frequency(edge.symbol) for edge in unit.merged.edges)
     match unit.strategy:
         case Strategy.PAIRS if unit.pairs is not None:
-            return reading + pairs_cost(unit.merged, unit.pairs)
+            numbers = np.bincount(unit.pairs.steps[0], minlength=len(unit.pairs.symbols))
+            taken: float = sum(
+                count * frequency(symbol) for symbol, count in zip(unit.pairs.symbols, numbers.tolist(), strict=True)
+            )
+            return reading + PAIR_OVERHEAD * steps + PAIR_COST * taken * _pair_weight(unit.merged)
         case Strategy.STACKS | Strategy.STARTS | Strategy.TRENDS:
             return reading + steps * stacks_cost(first)
     return reading + steps * slots_cost(first, unit.slots)
@@ -139,20 +166,20 @@ class Merger:
 def plan_units(
     queries: Sequence[CompiledQuery],
     forced: str = "auto",
-    share: bool = True,
+    groups: Groups = all_together,
     colours: Colours = share_all,
     merge: Callable[[Sequence[CompiledQuery]], Merged] = merge_queries,
 ) -> tuple[Unit, ...]:
-    """Group the queries of one partitioning into units: those that can share totals run on one machine, unless told
-    not to. `colours` limits what is shared by pairs.
+    """Group the queries of one partitioning into units: those that can share totals run on one machine, as far as
+    `groups` lets them. `colours` limits what is shared by pairs.
     """
-    groups: dict[tuple[object, ...], list[CompiledQuery]] = {}
+    members_of: dict[tuple[object, ...], list[CompiledQuery]] = {}
     slots: dict[tuple[object, ...], int] = {}
     by_pairs: dict[tuple[object, ...], list[CompiledQuery]] = {}
     units: list[Unit] = []
     for compiled in queries:
         if forced in ("auto", "pairs") and can_run_by_pairs(compiled):
-            alike = (*strategy_of(compiled, "panes")[:2], compiled.channels.shape, share or compiled.number)
+            alike = (*strategy_of(compiled, "panes")[:2], compiled.channels.shape, groups(compiled.number))
             by_pairs.setdefault(alike, []).append(compiled)
     for members in by_pairs.values():
         unit = _pairs_unit(members, colours, forced == "pairs", merge)
@@ -163,15 +190,15 @@ def plan_units(
         if compiled.number in planned:
             continue
         strategy, width, open_ = strategy_of(compiled, forced)
-        key: tuple[object, ...] = (strategy, width, compiled.channels.shape)
-        if share and strategy is Strategy.STARTS:
+        key: tuple[object, ...] = (strategy, width, compiled.channels.shape, groups(compiled.number))
+        if strategy is Strategy.STARTS:
             key = (*key, compiled.span)
-        elif not share or strategy in (Strategy.STACKS, Strategy.TRENDS):
+        elif strategy in (Strategy.STACKS, Strategy.TRENDS):
             key = (*key, compiled.number)
-        groups.setdefault(key, []).append(compiled)
+        members_of.setdefault(key, []).append(compiled)
         slots[key] = max(slots.get(key, 0), open_)
     units += [
-        Unit(Strategy(str(key[0])), int(str(key[1])), merge(members), slots[key]) for key, members in groups.items()
+        Unit(Strategy(str(key[0])), int(str(key[1])), merge(members), slots[key]) for key, members in members_of.items()
     ]
     return tuple(sorted(units, key=lambda unit: unit.queries[0].number))
 

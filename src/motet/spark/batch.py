@@ -16,7 +16,8 @@ from motet.engine import Branch, EventSchema, Options, Program, compile_workload
 from motet.engine.detect.program import DetectBranch
 from motet.errors import DataError, RunError
 from motet.model.query import Workload
-from motet.spark.skew import Layout, arrange, by_key, find_layout
+from motet.spark.glance import glance
+from motet.spark.skew import Layout, arrange, by_key, even_layout, find_layout
 from motet.spark.tables import arrow_schema, as_events, column, microseconds, present, spark_schema
 from motet.spark.tasks import (
     TRUNCATED,
@@ -66,7 +67,7 @@ def run(
     shuffle partitions, or fewer for few rows. Workers must be able to import motet.
     """
     if df.isStreaming:
-        raise DataError("the DataFrame is a stream: this runs batches only")
+        raise DataError("the DataFrame is a stream: give it to motet.run, or one that spark.read makes")
     events = as_events(df, time, type)
     schema = EventSchema(arrow_schema(events), time, type, time_unit)
     program = compile_workload(workload, schema, options or Options())
@@ -154,8 +155,7 @@ def _arranged(
     time = microseconds(events, schema.time, schema.time_unit)
     layout = Layout(partitions)
     if cut_hot_keys and branch.halo is not None:
-        sample = _relevant(events.sample(fraction=SAMPLED, seed=1), branch, schema)
-        layout = find_layout(sample, SAMPLED, branch.partition, time, branch.halo, partitions)
+        layout = _layout(events, branch, schema, time, branch.halo, partitions)
     # An observation ends with the first action that meets it, so the search for hot keys must not.
     read = events if observation is None else _count_set_aside(events, observation, schema)
     types = _listed_types(branch, schema)
@@ -163,6 +163,23 @@ def _arranged(
     arranged = _by_place(arrange(relevant, branch.partition, time, layout))
     columns = pa.schema([schema.columns.field(name) for name in branch.columns])
     return arranged, Received(columns, schema.type, types, layout.bounds)
+
+
+def _layout(
+    events: DataFrame,
+    branch: Branch | DetectBranch,
+    schema: EventSchema,
+    time: Column,
+    halo: int,
+    partitions: int | None,
+) -> Layout:
+    """Where rows go: by a look into their files where that shows that no key is hot, else by a sample of them."""
+    seen = glance(events, branch.partition, schema.type, branch.types, schema.columns)
+    even = even_layout(seen.rows, seen.largest, events.sparkSession, partitions) if seen else None
+    if even is not None:
+        return even
+    sample = _relevant(events.sample(fraction=SAMPLED, seed=1), branch, schema)
+    return find_layout(sample, SAMPLED, branch.partition, time, halo, partitions)
 
 
 def _relevant(events: DataFrame, branch: Branch | DetectBranch, schema: EventSchema) -> DataFrame:

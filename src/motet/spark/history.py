@@ -44,7 +44,10 @@ class History:
         last = _last_record(session, checkpoint)
         buckets = buckets_for(session, asked) if last is None else Buckets(last.buckets, last.even)
         if asked not in (None, buckets.number):
-            raise RunError(f"the checkpoint was made with {buckets.number} buckets, which cannot change to {asked}")
+            raise RunError(
+                f"the checkpoint was made with {buckets.number} buckets, which cannot change to {asked}: "
+                f"start with --buckets {buckets.number}, or with a new checkpoint"
+            )
         reached = _reached(session, checkpoint)
         joins = None if reached is None else reached + _delay(session, watermark) + 1000
         known = {} if last is None else last.queries

@@ -12,10 +12,14 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 
 from motet.engine import Options, Program
+from motet.engine.live import Adapting
+from motet.engine.live.replan import grouping, labels_of
 from motet.errors import DataError, MotetError, QueryError
 from motet.io.results import json_lines
 from motet.language import read
 from motet.model.query import Workload
+from motet.plan.sharing import Sharing
+from motet.spark.adapt import Adapter
 from motet.spark.stream import program_of, run
 from motet.spark.tables import column
 from motet.spark.watch import Watcher
@@ -62,6 +66,7 @@ class Job:
     buckets: int | None = None
     trigger: str | None = None  # an interval; None: as fast as it can
     once: bool = False  # stop when all that is there now is read
+    adapting: Adapting = field(default_factory=Adapting)
 
 
 class Service:
@@ -84,6 +89,8 @@ class Service:
         self.workload = read(file)
         self.watcher = Watcher(self._names(), say, run_id="")
         session.streams.addListener(self.watcher)
+        self.sharing: Sharing | None = None
+        self.adapter = Adapter(job.adapting, self._program())
         self.query = self._start()
 
     def run(self, *, watch: bool, every: float, show: Callable[[str], None]) -> None:
@@ -93,6 +100,7 @@ class Service:
                 show(self.watcher.status())
                 if watch:
                     self.reload()
+                self.adapt()
             show(self.watcher.status())
         finally:
             self.stop()
@@ -115,11 +123,28 @@ class Service:
         except MotetError as error:
             return self._refuse(error)
         self.query.stop()
-        self.workload = workload
+        self.workload, self.sharing = workload, None
+        self.adapter.go_on(self._program())
         self.query = self._start()
         old, new = ({query.name for query in w.queries} for w in (before, workload))
         self.say(f"queries changed: {len(new - old)} added, {len(old - new)} removed, {len(new)} in all")
         return True
+
+    def adapt(self) -> bool:
+        """Go on by another plan where the rates of the stream have drifted and that pays."""
+        found = self.adapter.look(self.watcher.gauges)
+        if found is None:
+            return False
+        change, program = found
+        self.say(str(change))
+        if change.migrated:
+            self.query.stop()
+            self.sharing = grouping(program.workload, labels_of(program))
+            self.adapter.go_on(program)
+            self.watcher.gauges.plan_changes += 1
+            self.watcher.note_change(str(change))
+            self.query = self._start()
+        return change.migrated
 
     def _refuse(self, error: Exception) -> bool:
         if str(error) != self.refused:
@@ -169,6 +194,20 @@ class Service:
             buckets=job.buckets,
             keep_late=job.sink.late is not None,
             checkpoint=job.checkpoint if checkpoint else None,
+            sharing=self.sharing,
+        )
+
+    def _program(self) -> Program:
+        """What the workload comes to, before or beside its run."""
+        job, source = self.job, open_source(self.session, self.job.source)
+        return program_of(
+            source,
+            self.workload,
+            time=job.time,
+            type=job.type,
+            time_unit=job.time_unit,
+            options=job.options,
+            mode=job.mode,
         )
 
 

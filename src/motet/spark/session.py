@@ -84,6 +84,8 @@ def prepare_environment() -> None:
     paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([*paths, package_root]))
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    if os.environ.get("MOTET_DEBUG"):
+        os.environ.setdefault("MOTET_TASK_LOG", "error")  # read by log4j2.properties
     warnings.filterwarnings("ignore", category=FutureWarning, module=r"pyspark(\..*)?")
     warnings.filterwarnings("ignore", category=UserWarning, module=r"pyspark(\..*)?")
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from motet.spark.tables import column
@@ -72,16 +72,27 @@ class Layout:
     bounds: dict[int, Bounds] = field(default_factory=dict)
 
 
+def even_layout(rows: float, largest: float, session: SparkSession, partitions: int | None) -> Layout | None:
+    """A layout by key for so many rows, of which one key seems to hold at most a share; None where that is hot, or so
+    near to it that one had better look closer.
+    """
+    limit = partitions or _shuffle_partitions(session)
+    if limit <= HOT:
+        return Layout(partitions)
+    tasks = _tasks(rows, limit, partitions)
+    return Layout(tasks) if largest * tasks < HOT / 2 else None
+
+
 def find_layout(
     sample: DataFrame, fraction: float, keys: tuple[str, ...], time: Column, halo: int, partitions: int | None
 ) -> Layout:
     """Tell from a fraction of the rows which keys hold too many for one task, and cut those."""
-    limit = partitions or int(sample.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+    limit = partitions or _shuffle_partitions(sample.sparkSession)
     if limit <= HOT:
         return Layout(partitions)
     found = _collected(sample, keys, time)
     rows = found.num_rows / fraction
-    tasks = partitions or max(1, min(limit, int(rows / ROWS_PER_TASK)))
+    tasks = _tasks(rows, limit, partitions)
     share = rows / tasks
     names, big = _big_keys(found, fraction, share / 2)
     if not any(key.rows > HOT * share for key in big):
@@ -90,6 +101,14 @@ def find_layout(
     slices = _assign(pieces, max(0, rows - sum(key.rows for key in big)) / tasks, tasks)
     bounds = {number: piece.bounds for number, piece in enumerate(slices) if piece.bounds != (None, None)}
     return Layout(tasks, _slice_table(slices, bounds, names, halo), bounds)
+
+
+def _tasks(rows: float, limit: int, partitions: int | None) -> int:
+    return partitions or max(1, min(limit, int(rows / ROWS_PER_TASK)))
+
+
+def _shuffle_partitions(session: SparkSession) -> int:
+    return int(session.conf.get("spark.sql.shuffle.partitions") or 1)
 
 
 def arrange(events: DataFrame, keys: tuple[str, ...], time: Column, layout: Layout) -> DataFrame:

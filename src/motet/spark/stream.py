@@ -13,10 +13,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
-from motet.engine import SEARCHING, EventSchema, Options, Program, compile_workload, finish, merge
+from motet.engine import EventSchema, Options, Program, compile_workload, finish, merge
 from motet.engine.detect.run import finished
 from motet.errors import DataError
 from motet.model.query import Workload
+from motet.plan.sharing import Sharing
 from motet.spark.batch import count_of_overflows, names_in
 from motet.spark.buckets import Buckets, buckets_for
 from motet.spark.history import History
@@ -31,6 +32,8 @@ MODES = ("append", "update")
 METRICS = "motet"
 ROWS_METRICS = "motet_rows"
 RESULT_METRICS = "motet_results"
+ROWS_OF = "rows of "  # and a type
+MOST_TYPES = 200
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -48,6 +51,7 @@ def run(
     buckets: int | None = None,
     keep_late: bool = False,
     checkpoint: str | None = None,
+    sharing: Sharing | None = None,
 ) -> DataFrame:
     """Run a workload over a streaming DataFrame, classic or Connect: a streaming DataFrame of results.
 
@@ -56,15 +60,18 @@ def run(
     how many parts the state is cut, by default as many as there are state partitions (`spark.sql.shuffle.partitions`);
     both are fixed by the first start of a checkpoint. With `keep_late` the results have a column
     `late` more: a row that came too late is there as JSON, and all else is null. `checkpoint` is where the query will
-    keep its checkpoint: needed for queries to be added to a checkpoint that already exists.
+    keep its checkpoint: needed for queries to be added to a checkpoint that already exists. `sharing` is the plan to
+    run by, in place of the one that the options ask for.
     """
     if not df.isStreaming:
-        raise DataError("the DataFrame is not a stream")
+        raise DataError("the DataFrame is not a stream: make it with spark.readStream, or give it to motet.run")
     if watermark is None:
         raise DataError("a stream needs a watermark: how long rows may be late, such as watermark='10 minutes'")
     if mode not in MODES:
         raise DataError(f"mode is {mode!r}: use one of {', '.join(MODES)}")
-    program = program_of(df, workload, time=time, type=type, time_unit=time_unit, options=options, mode=mode)
+    program = program_of(
+        df, workload, time=time, type=type, time_unit=time_unit, options=options, mode=mode, sharing=sharing
+    )
     _use_rocksdb(df)
     session = df.sparkSession
     births: dict[int, int] = {}
@@ -95,13 +102,12 @@ def program_of(
     time_unit: str = "s",
     options: Options | None = None,
     mode: str = "append",
+    sharing: Sharing | None = None,
 ) -> Program:
     """A workload compiled for a streaming DataFrame."""
     schema = EventSchema(arrow_schema(as_events(df, time, type)), time, type, time_unit)
-    asked = options or Options()
-    # Whatever optimizers find, a stream shares equal prefixes: the totals of other plans cannot be carried on.
-    optimizer = "auto" if asked.optimizer in SEARCHING else asked.optimizer
-    return compile_workload(workload, schema, replace(asked, windows="auto", optimizer=optimizer, live=mode))
+    asked = replace(options or Options(), windows="auto", live=mode)
+    return compile_workload(workload, schema, asked, sharing=sharing)
 
 
 def packed_rows(
@@ -159,8 +165,15 @@ def _stamped(events: DataFrame, program: Program, columns: Sequence[str], waterm
     kind = sf.col(f"c{list(columns).index(schema.type)}")
     rows = events.select(*named, *spread, moment).withWatermark("at", watermark)
     missing = sf.col("at").isNull() | kind.isNull()
-    counted = rows.observe(ROWS_METRICS, sf.count_if(missing).alias("set_aside"), sf.max("at").alias("newest"))
+    types = [sf.count_if(kind == sf.lit(name)).alias(f"{ROWS_OF}{name}") for name in _types(program)]
+    counted = rows.observe(ROWS_METRICS, sf.count_if(missing).alias("set_aside"), sf.max("at").alias("newest"), *types)
     return counted.filter(~missing).drop("at")
+
+
+def _types(program: Program) -> list[str]:
+    """The types whose rows are counted; none where there are too many for that."""
+    named = {symbol.type for branch in program.branches for symbol in branch.symbols} - program.definitions.keys()
+    return sorted(named) if len(named) <= MOST_TYPES else []
 
 
 def _micros(events: DataFrame, schema: EventSchema) -> Column:

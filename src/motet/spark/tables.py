@@ -30,7 +30,7 @@ def as_events(df: DataFrame, *needed: str) -> DataFrame:
             raise DataError(f"the events have no column {name!r}" + (f"; {hint}" if hint else ""))
     twice = next((name for name, count in Counter(df.columns).items() if count > 1), None)
     if twice is not None:
-        raise DataError(f"the events have more than one column {twice!r}")
+        raise DataError(f"the events have more than one column {twice!r}: rename all but one")
     decimals = [field.name for field in df.schema if isinstance(field.dataType, st.DecimalType)]
     return df.withColumns({name: column(name).cast("double") for name in decimals}) if decimals else df
 

@@ -79,10 +79,10 @@ def detect_task(program: Program, index: int, received: Received) -> Task:
 
     def run(batches: Batches) -> Batches:
         cut_short: set[str] = set()
+        detecting = DetectRun(program, branch, cut_short)
         for events, bounds in received.slices(batches):
             if events.num_rows:
-                detect = DetectRun(program, branch, cut_short)
-                pieces = detect.pieces(events, *bounds)
+                pieces = detecting.pieces(events, *bounds)
                 for piece in pieces if branch.needs_combine else finished(pieces, program, *bounds):
                     yield from _batches(_fitted(piece, target), target)
         if cut_short:

@@ -22,7 +22,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 from motet.explain.words import count
-from motet.spark.stream import METRICS, RESULT_METRICS, ROWS_METRICS
+from motet.spark.stream import METRICS, RESULT_METRICS, ROWS_METRICS, ROWS_OF
 
 STALLED_AFTER = 60.0
 MOST_SAMPLES = 600  # micro-batches that are remembered one by one
@@ -46,6 +46,8 @@ class Gauges:
     watermark: datetime | None = None
     newest: datetime | None = None
     results: dict[str, int] = field(default_factory=dict)
+    types: dict[str, int] = field(default_factory=dict)  # rows by type
+    plan_changes: int = 0
     truncated: dict[str, int] = field(default_factory=dict)  # micro-batches in which a limit cut matches off, by query
 
     @property
@@ -145,6 +147,10 @@ class Watcher(StreamingQueryListener):
             gauges.set_aside += (inside.get("set_aside") or 0) + (outside.get("set_aside") or 0)
             gauges.waiting += inside.get("waiting") or 0
             gauges.state_bytes += inside.get("state_bytes") or 0
+            for name, rows in outside.items():
+                if name.startswith(ROWS_OF):
+                    kind = name.removeprefix(ROWS_OF)
+                    gauges.types[kind] = gauges.types.get(kind, 0) + (rows or 0)
             self._note_truncated([name for name in (inside.get("truncated") or "").split(",") if name])
             results = observed.get(RESULT_METRICS, {})
             gauges.overflows += results.get("overflows") or 0
@@ -204,6 +210,7 @@ class Watcher(StreamingQueryListener):
                 f"{gauges.late:,} late, {gauges.set_aside:,} set aside, "
                 f"state {gauges.state_bytes / 1e6:,.1f} MB, watermark {lag}; {total:,} results"
                 + (f" ({shown})" if shown else "")
+                + (f"; plan changed {gauges.plan_changes} times" if gauges.plan_changes else "")
             )
 
     def told(self, since: int = 0) -> dict[str, Any]:
@@ -231,6 +238,7 @@ class Watcher(StreamingQueryListener):
             gauges = self.gauges
             counters = {"batches": gauges.batches, "rows": gauges.rows, "late_rows": gauges.late}
             counters |= {"set_aside_rows": gauges.set_aside, "overflowed_counts": gauges.overflows}
+            counters["plan_changes"] = gauges.plan_changes
             values: dict[str, float] = {
                 "rows_per_second": gauges.rows_per_second,
                 "batch_seconds": gauges.batch_ms / 1000,

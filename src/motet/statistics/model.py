@@ -91,7 +91,7 @@ class Statistics:
                 known["given"] = {str(name): _rate(rate) for name, rate in found.get("rates", {}).items()}
             return cls(**{**known, "keys": tuple(known.get("keys", ()))})
         except (ValueError, TypeError, AttributeError) as error:
-            raise DataError(f"these are no statistics: {error}") from error
+            raise DataError(f"these are no statistics such as `motet profile --format json` writes: {error}") from error
 
 
 def _rate(value: Any) -> float:

@@ -64,7 +64,8 @@ def from_clickhouse(source: Source, time: str, type: str, name: str) -> Translat
     calls = list(tree.find_all(exp.ParameterizedAgg))
     known = [call for call in calls if _function(call) in ("windowfunnel", "sequencematch", "sequencecount")]
     if len(known) != 1:
-        raise source.refusal("there must be one windowFunnel or sequenceMatch here", 0)
+        hint = "as in SELECT user, windowFunnel(3600)(time, type = 'view', type = 'buy') FROM t GROUP BY user"
+        raise source.refusal("there must be one windowFunnel or sequenceMatch here", 0, hint=hint)
     call = known[0]
     for part in ("where", "having", "joins", "limit", "distinct"):
         if tree.args.get(part):
@@ -148,7 +149,10 @@ def _sequence_query(
         elif found["number"]:
             number = int(found["number"])
             if not 1 <= number <= len(steps):
-                raise source.refusal(f"there is no condition {number}", offset + found.start(), offset + found.end())
+                hint = f"there are {len(steps)}"
+                raise source.refusal(
+                    f"there is no condition {number}", offset + found.start(), offset + found.end(), hint
+                )
             if parts and not loose:
                 parts.append(Not(Event("any_step", f"gap{len(parts)}")))
                 uses_gap = True
@@ -163,7 +167,7 @@ def _sequence_query(
         raise source.refusal("this pattern is not understood", offset + at, offset + len(text), hint)
     if window is not None and len([part for part in parts if isinstance(part, Event)]) != 2:
         message = "a time between two of several events has no equal: WITHIN spans all of a match"
-        raise source.refusal(message, offset, offset + len(text))
+        raise source.refusal(message, offset, offset + len(text), "bound the whole chain by WITHIN instead")
     query = Query(name, _sequence(parts), (Aggregate("COUNT"),), tuple(conditions), (), tuple(key), window)
     return query, [_any_step(steps, call, source, type)] if uses_gap else []
 

@@ -112,7 +112,7 @@ def _chain(source: Source) -> Iterator[_Call]:
     text = source.text
     begin = _BEGIN.search(text)
     if begin is None:
-        raise source.refusal("there is no Pattern.begin(...) here", 0)
+        raise source.refusal("there is no Pattern.begin(...) here", 0, hint='as in Pattern.begin("a").next("b")')
     start, opened, name = begin.start(), begin.end(), "begin"
     while True:
         close = _closing(source, opened)
@@ -136,14 +136,14 @@ def _closing(source: Source, start: int) -> int:
             depth += {"(": 1, ")": -1}.get(mark, 0)
         if depth == 0:
             return at
-    raise source.refusal("this bracket is never closed", start - 1)
+    raise source.refusal("this bracket is never closed", start - 1, hint="add a )")
 
 
 def _stage(source: Source, call: _Call) -> _Stage:
     found = _TEXT.match(source.text, call.open, call.close)
     if found is None:
         message = f"{call.name} of a group of patterns is not translated: each step is named by a text"
-        raise source.refusal(message, call.open, call.close)
+        raise source.refusal(message, call.open, call.close, "write its steps one after another")
     rest = source.text[found.end() : call.close]
     if "AfterMatchSkipStrategy" in rest and not re.search(r"no_?[sS]kip\s*\(", rest):
         message = "an AfterMatchSkipStrategy drops matches that motet gives"
@@ -181,14 +181,19 @@ def _add(source: Source, stage: _Stage, call: _Call) -> None:
             raise source.refusal(message, call.start, call.close + 1, "a NOT between two parts of a SEQ may do")
         case _:
             shown = source.text[call.start : call.open - 1]
-            raise source.refusal(f"{shown}({arguments.strip()}) is not translated", call.start, call.close + 1)
+            raise source.refusal(
+                f"{shown}({arguments.strip()}) is not translated",
+                call.start,
+                call.close + 1,
+                "leave it out, and write what it asks in WHERE",
+            )
     stage.words[call.name] = call
 
 
 def _numbers(source: Source, call: _Call, most: int) -> list[int]:
     numbers = [int(text) for text in re.findall(r"\d+", source.text[call.open : call.close])]
     if not 1 <= len(numbers) <= most:
-        raise source.refusal(f"{call.name} takes whole numbers", call.open, call.close)
+        raise source.refusal(f"{call.name} takes whole numbers", call.open, call.close, "as in times(2, 4)")
     return numbers
 
 

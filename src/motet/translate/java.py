@@ -101,7 +101,7 @@ class _Condition:
 
     def refusal(self) -> Exception:
         if self.at >= len(self.tokens):
-            return self.source.refusal("this condition ends too early", self.end - 1)
+            return self.source.refusal("this condition ends too early", self.end - 1, hint="as in e -> e.price > 10")
         token = self.tokens[self.at]
         hint = f"columns of the event ({self.event}.price, {self.event}.getPrice()), constants and comparisons are"
         return self.source.refusal(f"'{token.text}' in a condition is not understood", token.start, token.end, hint)

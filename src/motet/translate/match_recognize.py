@@ -52,7 +52,9 @@ def from_match_recognize(source: Source, time: str, type: str, name: str) -> Tra
     tree = parse_sql(source, text, "snowflake")
     clause = tree.find(exp.MatchRecognize)
     if clause is None or opening is None:
-        raise source.refusal("there is no MATCH_RECOGNIZE with a PATTERN here", 0)
+        raise source.refusal(
+            "there is no MATCH_RECOGNIZE with a PATTERN here", 0, hint="as in SELECT * FROM t MATCH_RECOGNIZE (...)"
+        )
     _refuse_around(tree, source)
     rows = parse_rows(source, opening.end(), _closing(source, opening.end()))
     return _Reading(source, clause, rows, type).translation(time, name, window)
@@ -73,7 +75,7 @@ def _closing(source: Source, start: int) -> int:
         depth += {"(": 1, ")": -1}.get(source.text[at], 0)
         if depth == 0:
             return at
-    raise source.refusal("the bracket of PATTERN is never closed", start - 1)
+    raise source.refusal("the bracket of PATTERN is never closed", start - 1, hint="add a )")
 
 
 def _refuse_around(tree: Any, source: Source) -> None:
@@ -169,7 +171,8 @@ class _Reading:
     def check_ambiguity(self, defines: dict[str, _Define]) -> None:
         """Whether motet's matches are those that the standard keeps."""
         if self.shape.nullable:
-            raise self.refusal_at("PATTERN", "this PATTERN may match no row at all; a match of motet binds an event")
+            message = "this PATTERN may match no row at all; a match of motet binds an event"
+            raise self.refusal_at("PATTERN", message, "let one of its variables be there always")
         constants = [define.type for define in defines.values()]
         told_apart = None not in constants and len(set(constants)) == len(constants)
         if not is_fixed(self.rows):

@@ -40,7 +40,7 @@ class _Parser:
     def parse(self) -> Pattern:
         pattern = self.alternatives()
         if self.at < len(self.tokens):
-            raise self.refusal(f"unexpected '{self.tokens[self.at].text}' in PATTERN")
+            raise self.refusal(f"unexpected '{self.tokens[self.at].text}' in PATTERN", "as in PATTERN (A B+ C)")
         return pattern
 
     def peek(self) -> str:
@@ -62,7 +62,7 @@ class _Parser:
         while self.at < len(self.tokens) and self.peek() not in ("|", ")"):
             parts.append(self.repeated())
         if not parts:
-            raise self.refusal("PATTERN needs a variable here")
+            raise self.refusal("PATTERN needs a variable here", "as in PATTERN (A B+ C)")
         return parts[0] if len(parts) == 1 else Seq(tuple(parts))
 
     def repeated(self) -> Pattern:
@@ -92,7 +92,7 @@ class _Parser:
         found = re.fullmatch(r"(\d*)(,?)(\d*)", "".join(inside))
         if found is None or not (found[1] or found[3]):
             self.at -= 1
-            raise self.refusal("a quantifier is written {n}, {n,}, {,m} or {n,m}")
+            raise self.refusal("this quantifier is not understood", "write {n}, {n,}, {,m} or {n,m}")
         low = int(found[1] or 0)
         return low, int(found[3]) if found[3] else None if found[2] else low
 
@@ -107,14 +107,18 @@ class _Parser:
             self.at += 1
             inner = self.alternatives()
             if self.peek() != ")":
-                raise self.refusal("this bracket is never closed")
+                raise self.refusal("this bracket is never closed", "add a )")
             self.at += 1
             return inner
         if token.text == "{-":
-            raise self.refusal("{- ... -} leaves rows out of ALL ROWS PER MATCH, which motet does not give")
+            raise self.refusal(
+                "{- ... -} leaves rows out of ALL ROWS PER MATCH, which motet does not give", "take it off"
+            )
         if token.text in ("^", "$"):
-            raise self.refusal(f"the anchor {token.text} has no equal: a match may lie anywhere in its partition")
-        raise self.refusal(f"unexpected '{token.text}' in PATTERN")
+            raise self.refusal(
+                f"the anchor {token.text} has no equal: a match may lie anywhere in its partition", "take it off"
+            )
+        raise self.refusal(f"unexpected '{token.text}' in PATTERN", "as in PATTERN (A B+ C)")
 
 
 @dataclass

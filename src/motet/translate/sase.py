@@ -28,7 +28,7 @@ def from_sase(source: Source, name: str) -> Translation:
     """The query of a text such as PATTERN SEQ(A a, B+ b[]) WHERE skip_till_next_match(a, b[]) { [id] } WITHIN 1 h."""
     clauses = _clauses(source)
     if "PATTERN" not in clauses:
-        raise source.refusal("there is no PATTERN (or EVENT) clause here", 0)
+        raise source.refusal("there is no PATTERN (or EVENT) clause here", 0, hint="as in PATTERN SEQ(A a, B b)")
     policy = ""
     text = f"QUERY {name}\n"
     if "RETURN" in clauses:

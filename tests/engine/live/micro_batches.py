@@ -10,7 +10,8 @@ from tests.detect.test_against_oracle import is_valid
 
 from motet.errors import Diagnostic
 from motet.kernels.tables import LONG_AGO
-from motet.model.query import Workload
+from motet.model.query import Aggregate, Workload
+from motet.model.window import TimeWindow
 from motet.plan.compiled import compile_query
 from motet.plan.detect.query import compile_detect
 
@@ -29,6 +30,27 @@ def endless(workload: Workload) -> Workload:
         and not all(isinstance(compiles(number, workload, SECOND), Diagnostic) for compiles in engines)
     ]
     return replace(workload, queries=tuple(kept))
+
+
+@st.composite
+def kindred(draw: st.DrawFn, workload: Workload) -> Workload:
+    """The same patterns with few kinds of windows, groups and values: queries that can run on one machine."""
+    grid = [TimeWindow(size * SECOND, 2 * SECOND) for size in (4, 6, 10)]
+    chosen = draw(st.sampled_from([grid, grid, [TimeWindow(4 * SECOND)]]))
+    group = draw(st.sampled_from([("k",), ()]))
+    return replace(
+        workload,
+        queries=tuple(
+            replace(
+                query,
+                window=draw(st.sampled_from(chosen)),
+                group_by=group,
+                equivalence=(),
+                returns=query.aggregates if draw(st.sampled_from([False, False, True])) else (Aggregate("COUNT"),),
+            )
+            for query in workload.queries
+        ),
+    )
 
 
 @st.composite

@@ -133,20 +133,25 @@ def tests_table(rows: Sequence[Sequence[int]], code: Code) -> Tests:
 
 def conditions_table(numbered: Mapping[int, Expression], slots: Slots, code: Code) -> Conditions:
     """Some expressions of the code, by number, as conditions: which events each must hold for."""
-    singles: list[list[int]] = [[] for _ in range(len(code.begin) - 1)]
-    pairs: list[list[int]] = [[] for _ in singles]
+    singles: dict[int, list[int]] = {}
+    pairs: dict[int, list[int]] = {}
     for number, expression in numbered.items():
         read = attributes(expression)
         paired = {a.variable for a in read if a.at is At.NEXT}
         single = {a.variable for a in read if a.at is At.EACH} - paired
         singles[number] = sorted({slots[name] for name in single})
         pairs[number] = sorted({slots[name] for name in paired})
-    return Conditions(code, *_ragged(singles), *_ragged(pairs))
+    size = len(code.begin) - 1
+    return Conditions(code, *_ragged(singles, size), *_ragged(pairs, size))
 
 
-def _ragged(lists: Sequence[Sequence[int]]) -> tuple[Any, Any]:
-    begin = np.cumsum([0, *map(len, lists)]).astype(np.int64)
-    return begin, np.array([value for each in lists for value in each] or [0], np.int32)
+def _ragged(lists: Mapping[int, Sequence[int]], size: int) -> tuple[Any, Any]:
+    """So many lists in one, of which most are empty: where each begins, and what is in them."""
+    begin = np.zeros(size + 1, np.int64)
+    for number, each in lists.items():
+        begin[number + 1] = len(each)
+    values = [value for number in sorted(lists) for value in lists[number]]
+    return np.cumsum(begin), np.array(values or [0], np.int32)
 
 
 def _one_event(expression: Expression) -> bool:

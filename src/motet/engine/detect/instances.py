@@ -390,7 +390,10 @@ class Runner:
 
     def _check(self) -> None:
         if self.stack.status[0] == OVERFLOW:
-            raise DataError("a whole number in a condition does not fit in 64 bits")
+            raise DataError(
+                "a whole number in a condition between two events does not fit in 64 bits "
+                "(multiplied by 1.0 it is computed as a floating number)"
+            )
 
     # Matches
 

@@ -214,7 +214,10 @@ class Judge:
 
     def _check(self, status: int) -> None:
         if status == OVERFLOW:
-            raise DataError(f"query {self.query.query.name}: a whole number does not fit in 64 bits")
+            raise DataError(
+                f"query {self.query.query.name}: a whole number in a condition does not fit in 64 bits "
+                "(multiplied by 1.0 it is computed as a floating number)"
+            )
 
 
 def _longest(found: Matches) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -19,10 +20,16 @@ from motet.template.symbols import Symbol
 PAIRS = 512
 
 
-def rates_of(branch: DetectBranch, encoded: Encoded, optimizer: str) -> Rates:
+def rates_of(branch: DetectBranch, encoded: Encoded) -> Rates:
     """How often each symbol occurs, and how often each condition holds for random pairs of events."""
-    if optimizer == "none":
-        return Rates()
+    selectivity: dict[Measured, float] = {}
+    for query in branch.queries:
+        selectivity |= _selectivities(query, encoded, selectivity)
+    return replace(counted(encoded), selectivity=selectivity)
+
+
+def counted(encoded: Encoded) -> Rates:
+    """How often each symbol occurs."""
     sizes = np.bincount(encoded.klass, minlength=len(encoded.classes))
     counts: dict[Symbol, float] = {}
     for found, size in zip(encoded.classes, sizes, strict=True):
@@ -30,10 +37,7 @@ def rates_of(branch: DetectBranch, encoded: Encoded, optimizer: str) -> Rates:
             counts[symbol] = counts.get(symbol, 0.0) + float(size)
     keys = int((np.diff(encoded.offsets) > 0).sum())
     duration = float(encoded.time.max() - encoded.time.min() + 1) if len(encoded.time) else 1.0
-    selectivity: dict[Measured, float] = {}
-    for query in branch.queries:
-        selectivity |= _selectivities(query, encoded, selectivity)
-    return Rates(counts, duration, max(keys, 1), selectivity)
+    return Rates(counts, duration, max(keys, 1), events=float(len(encoded.time)))
 
 
 def selectivities(program: Program, table: pa.Table) -> dict[Measured, float]:

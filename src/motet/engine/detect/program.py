@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -22,6 +22,7 @@ from motet.model.expression import (
 )
 from motet.model.pattern import Event
 from motet.model.query import Aggregate, AllVariables, Computed, Query, Variable
+from motet.optimizer.detect.choices import ChosenTrees
 from motet.plan.detect.query import DetectQuery
 from motet.template.symbols import Symbol
 from motet.template.written import Written, most_bound
@@ -30,7 +31,7 @@ from motet.template.written import Written, most_bound
 @dataclass(frozen=True)
 class DetectBranch:
     """The detection queries that agree on their partition attributes; `halo` is how long before a result events still
-    matter to it, None where for ever.
+    matter to it, None where for ever. `trees` were planned ahead, where something was known of the events.
     """
 
     partition: tuple[str, ...]
@@ -39,6 +40,7 @@ class DetectBranch:
     types: frozenset[str] | None
     halo: int | None
     ranked: bool
+    trees: ChosenTrees | None = field(default=None, compare=False)
     spread: tuple[str, ...] = ()  # in a stream: rows that agree on these attributes must be kept together
 
     @property

@@ -110,7 +110,10 @@ class MatchRows:
         work = new_work(len(self.query.slots), int(np.diff(found.begin).max(initial=0)) + 2)
         whole, real, null = compute(found, self.slot, self.code, number, self.runner.values, work)
         if work.stack.status[0] == OVERFLOW:
-            raise DataError(f"query {self.query.query.name}: a whole number in RETURN does not fit in 64 bits")
+            raise DataError(
+                f"query {self.query.query.name}: a whole number in RETURN does not fit in 64 bits "
+                "(multiplied by 1.0 it is computed as a floating number)"
+            )
         match self.kinds[number]:
             case "real":
                 return pa.array(real, mask=null)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from motet.engine.detect.judging import (
     taken,
     together,
 )
-from motet.engine.detect.measure import rates_of
+from motet.engine.detect.planning import Planning
 from motet.engine.detect.program import DetectBranch
 from motet.engine.detect.quota import Quota
 from motet.engine.detect.results import MatchRows, event_columns
@@ -36,10 +37,8 @@ from motet.errors import RunError
 from motet.kernels.instances import LONG_AGO
 from motet.kernels.judge import Matches
 from motet.kernels.stack import Code
-from motet.optimizer.detect import planner
 from motet.plan.compiled import Span
-from motet.plan.detect.build import PlannedQuery, plan_queries
-from motet.plan.detect.cost import Rates
+from motet.plan.detect.build import PlannedQuery
 from motet.plan.detect.nodes import LeafNode, Node, in_order, inputs
 from motet.plan.detect.query import DetectQuery
 
@@ -53,18 +52,23 @@ CONDENSE_ROWS = 1 << 17
 @dataclass
 class DetectRun:
     """What a run gives, piece by piece: rows of matches, or contributions to aggregates; and which queries were cut
-    short by a limit.
+    short by a limit. It may run over batch after batch: they are planned for once, or by a `planning` that goes on from
+    run to run and looks out for changes.
 
-    In a stream, `births` tells since when a query has seen it: only windows that began later are reported. `plans` is
-    where plans are kept for the next run: see `Program.join_plans`.
+    In a stream, `births` tells since when a query has seen it: only windows that began later are reported.
     """
 
     program: Program
     branch: DetectBranch
     truncated: set[str] = field(default_factory=set)
     births: Mapping[int, int] = field(default_factory=dict)
-    plans: dict[str, tuple[int, list[PlannedQuery]]] | None = None
+    planning: Planning | None = None
     observed: Observed | None = None
+
+    @cached_property
+    def plans(self) -> Planning:
+        """Where the plan of each batch comes from."""
+        return self.planning or Planning(self.branch, self.program.options)
 
     def pieces(self, events: pa.Table, emit_from: int | None = None, emit_to: int | None = None) -> Iterator[pa.Table]:
         """Tables of the result's columns, or of contributions (they have a `#query` column).
@@ -76,11 +80,11 @@ class DetectRun:
         encoded = encode(events, program.schema, branch.partition, branch.symbols, program.definitions, branch.ranked)
         if not len(encoded.time):
             return
-        planned, rates = self._planned(encoded)
+        planned = self.plans.for_events(encoded)
         session = _Session(self, encoded, planned, events, bounds)
         if self.observed is not None:
-            self.observed.see(encoded, emit_from)
-            self.observed.planned, self.observed.rates = planned, rates
+            self.observed.see(encoded, emit_from, emit_to)
+            self.observed.planned, self.observed.chosen = planned, self.plans.chosen
         last_reader = {node: at for at, each in enumerate(planned) for node in nodes_of(each)}
         for at, each in enumerate(planned):
             yield from session.run(each)
@@ -89,20 +93,6 @@ class DetectRun:
                     session.runner.release(node)
         if self.observed is not None:
             self.observed.made.update(session.runner.made)
-
-    def _planned(self, encoded: Encoded) -> tuple[list[PlannedQuery], Rates | None]:
-        """The plan of each query and what it was costed with: a kept one, unless there are many more events now than
-        those it was made by.
-        """
-        known, kept = (self.plans or {}).get(self.branch.name, (0, []))
-        if kept and len(encoded.time) < REPLAN * known:
-            return kept, None
-        options = self.program.options
-        rates = rates_of(self.branch, encoded, options.optimizer)
-        planned = plan_queries(self.branch.queries, planner(options.optimizer, rates, options.budget))
-        if self.plans is not None:
-            self.plans[self.branch.name] = len(encoded.time), planned
-        return planned, rates
 
 
 def finished(

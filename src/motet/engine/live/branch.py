@@ -4,6 +4,7 @@ state in between.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -22,6 +23,7 @@ from motet.engine.program import Branch, Program
 from motet.engine.run import encode_branch, unit_partials
 from motet.kernels.tables import FOREVER, LONG_AGO
 from motet.plan.compiled import CompiledQuery
+from motet.template.symbols import Symbol
 
 
 class LiveBranch(Live):
@@ -34,6 +36,8 @@ class LiveBranch(Live):
         self.slots = [LiveSlots(program, unit) for unit in branch.units if keeps_totals(program, unit)]
         self.rerun = [unit for unit in branch.units if not keeps_totals(program, unit)]
         self.rerun_queries = [compiled for unit in self.rerun for compiled in unit.queries]
+        self.passed: Counter[Symbol] = Counter()  # events by symbol that the watermark passed at last
+        self.oldest = int(FOREVER)  # the least time of any such event so far
         self.values = {c.number: program.partial_schema.empty_table() for c in branch.queries if c.swept}
 
     def _advance(self, rows: pa.Table, times: Times, watermark: int) -> Fed:
@@ -52,12 +56,23 @@ class LiveBranch(Live):
     def _run(self, rows: pa.Table, times: Times, watermark: int) -> pa.Table:
         """Partial results that become final as the watermark moves."""
         new = (times >= self.watermark) & (times < watermark)
+        self.passed = Counter()
         tables = self._run_again(rows, times, new, watermark) if self.rerun else []
         if self.slots:
             encoded = self._evaluate(rows.filter(pa.array(new)))
+            self._count(encoded)
             numbers = self.keys.numbers(encoded.keys, len(encoded.offsets) - 1)
             tables += [table for slots in self.slots for table in slots.advance(encoded, numbers, self.keys, watermark)]
         return pa.concat_tables(tables) if tables else self.program.partial_schema.empty_table()
+
+    def _count(self, encoded: Encoded) -> None:
+        """Note how many events of each symbol the watermark passes now."""
+        fresh = encoded.time >= self.watermark
+        self.oldest = min(self.oldest, int(encoded.time[fresh].min(initial=FOREVER)))
+        numbers = np.bincount(encoded.klass[fresh], minlength=len(encoded.classes))
+        self.passed = Counter()
+        for symbols, number in zip(encoded.classes, numbers.tolist(), strict=True):
+            self.passed.update(dict.fromkeys(symbols, number))
 
     def _run_again(self, rows: pa.Table, times: Times, new: Flags, watermark: int) -> list[pa.Table]:
         """Run the live windows of the keys that may have something to report."""
@@ -66,6 +81,7 @@ class LiveBranch(Live):
         active = np.zeros(keys, np.bool_)
         active[codes[new | due]] = True
         encoded = self._evaluate(rows.filter(pa.array((times < watermark) & active[codes])))
+        self._count(encoded)
         return [
             table
             for unit in self.rerun

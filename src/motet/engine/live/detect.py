@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from motet.engine.detect import aggregate
+from motet.engine.detect.planning import Drift, Planning
 from motet.engine.detect.program import DetectBranch
 from motet.engine.detect.run import DetectRun, due_between, finished
 from motet.engine.encode import key_codes
@@ -27,6 +28,12 @@ class LiveDetect(Live):
     branch: DetectBranch
 
     @property
+    def planning(self) -> Planning:
+        """How the branch is planned, here and in other parts of the state in this process."""
+        made: dict[str, Planning] = self.program.plannings
+        return made.setdefault(self.branch.name, Planning(self.branch, self.program.options, Drift()))
+
+    @property
     def reports(self) -> set[Report]:
         return {report for query in self.branch.queries for report in reports_of(query.span, closes=query.closes)}
 
@@ -41,7 +48,7 @@ class LiveDetect(Live):
         if not concerned.any():
             return self._nothing()
         program, scattered = self.program, self.branch.scattered
-        run = DetectRun(program, self.branch, births=self.births, plans=program.join_plans)
+        run = DetectRun(program, self.branch, births=self.births, planning=self.planning)
         results: list[pa.Table] = []
         added: list[pa.Table] = []
         for piece in run.pieces(rows.filter(pa.array(concerned)), self.watermark, watermark):

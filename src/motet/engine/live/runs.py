@@ -83,3 +83,8 @@ def runs_of(ids: Ints, offsets: Ints, words: Ints, wake: Ints) -> Runs:
     """What a kernel wrote, without the keys of which nothing is kept."""
     kept = np.diff(offsets) > 0
     return Runs(ids[kept], np.concatenate((offsets[:-1][kept], offsets[-1:])).astype(np.int64), words, wake[kept])
+
+
+def writable(array: Ints) -> Ints:
+    """Words as kernels take them, whatever they were read from."""
+    return np.require(array, np.int64, ["C", "W"])

@@ -69,7 +69,10 @@ class Saved:
         at = len(MAGIC)
         version = int.from_bytes(view[at : at + 2], "little")
         if version > VERSION:
-            raise RunError(f"the state was written by a newer motet (format {version}, this one reads up to {VERSION})")
+            raise RunError(
+                f"the state was written by a newer motet (format {version}, this one reads up to {VERSION}): "
+                "install that one, or begin with a new checkpoint"
+            )
         size = int.from_bytes(view[at + 2 : at + 6], "little")
         at += 6
         header = json.loads(bytes(view[at : at + size]))

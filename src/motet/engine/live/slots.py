@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from motet.engine.encode import Encoded, only_keys, unit_events
 from motet.engine.live.keys import Keys
-from motet.engine.live.runs import Runs, runs_of
+from motet.engine.live.reunion import SavedUnit, restored
+from motet.engine.live.runs import Runs, runs_of, writable
 from motet.engine.partials import partials_of
 from motet.engine.program import Program
 from motet.engine.run import SLOT_MODES
-from motet.kernels.resume import extend_runs, renumber_runs, run_slots_on
+from motet.kernels.resume import extend_runs, run_slots_on
 from motet.kernels.tables import FOREVER, Events, Machine, Queries
 from motet.kernels.totals import layouts_of
 from motet.plan.machine import machine_for, queries_table
@@ -117,7 +118,7 @@ class LiveSlots:
             if len(runs.ids):
                 labels, whole, real, *_ = run_slots_on(
                     _without_events(events, len(runs.ids)), machine, queries, len(self.unit.merged.negs), layout,
-                    self.mode, self.unit.width, int(FOREVER), *map(_writable, (runs.offsets, runs.words)),
+                    self.mode, self.unit.width, int(FOREVER), *map(writable, (runs.offsets, runs.words)),
                 )  # fmt: skip
                 named = replace(encoded, keys=keys.take(runs.ids))
                 tables.append(partials_of(self.program, labels, whole, real, layout, self.unit.queries, named))
@@ -152,35 +153,9 @@ class LiveSlots:
             "negs": [repr(symbol) for symbol in merged.negs],
         }
 
-    def restore(self, description: Mapping[str, Any], runs: Callable[[int], Runs]) -> bool:
-        """Go on from what was saved of a unit that was run like this one and has a query in common; False where it
-        was not.
-        """
-        own = self.description
-        if any(own[name] != description[name] for name in ("strategy", "width", "shape")):
-            return False
-        if not set(own["queries"]) & set(description["queries"]):
-            return False
-        self.held = [runs(level) for level in range(len(self.layouts))]
-        if own != description:
-            self._translate(own, description)
-        return True
-
-    def _translate(self, own: Mapping[str, Any], old: Mapping[str, Any]) -> None:
-        """Nodes, queries and NEGs by their numbers in this unit; what only queries that are gone had is dropped."""
-        queries = [own["queries"].index(name) if name in own["queries"] else -1 for name in old["queries"]]
-        negs = [own["negs"].index(name) if name in own["negs"] else -1 for name in old["negs"]]
-        size = 1 + max(node for nodes in old["nodes"] for node in nodes)
-        nodes = np.full(size, -1, np.int32)
-        for place, query in enumerate(queries):
-            if query >= 0:
-                nodes[old["nodes"][place]] = own["nodes"][query]
-        tables = (nodes, np.array(queries, np.int32), np.array([*negs, -1], np.int32))
-        starts = self.unit.strategy is Strategy.STARTS
-        for level, layout in enumerate(self.layouts):
-            runs = self.held[level]
-            offsets, saved = _writable(runs.offsets), _writable(runs.words)
-            self.held[level] = Runs(runs.ids, *renumber_runs(offsets, saved, layout, starts, *tables), runs.wake)
+    def restore(self, units: Sequence[SavedUnit], births: Mapping[str, int | None]) -> None:
+        """Go on from what was saved of the units that had the queries of this one, whichever ran together then."""
+        self.held = restored(self.description, units, births, self.layouts, self.mode, self.unit.merged.starts)
 
     @property
     def wake(self) -> int:
@@ -190,10 +165,6 @@ class LiveSlots:
     def keys(self) -> Ints:
         """The keys of which anything is kept."""
         return np.concatenate([runs.ids for runs in self.held])
-
-
-def _writable(array: Ints) -> Ints:
-    return np.require(array, np.int64, ["C", "W"])
 
 
 def _without_events(events: Events, keys: int) -> Events:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from motet.engine.live.base import Live
 from motet.engine.live.fit import fit_rows, fit_values, plain_values
+from motet.engine.live.reunion import SavedUnit
 from motet.engine.live.rows import still_needed, times_of
 from motet.engine.live.runs import RUN_PARTS, Runs
 from motet.engine.live.saved import Saved, table_bytes
@@ -61,10 +62,9 @@ def restore(live: Live, saved: Saved) -> None:
             live.values[number] = fit_values(live.program, live.program.queries[number], saved.table(section))
     live.rows = fit_rows(rows, live.rows.schema)
     live.keys.restore(saved.table("keys"))
+    units = [SavedUnit(each, partial(_runs, saved, f"unit {place}")) for place, each in enumerate(header["units"])]
     for slots in live.slots:
-        for place, description in enumerate(header["units"]):
-            if slots.restore(description, partial(_runs, saved, f"unit {place}")):
-                break
+        slots.restore(units, header["queries"])
     live.rewritten = header != _header(live)
 
 

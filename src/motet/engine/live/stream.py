@@ -71,3 +71,9 @@ class Stream:
                 restore(live, saved[live.branch.name])
             elif begins is not None:
                 live.births = {compiled.number: begins for compiled in live.branch.queries}
+
+    def going_on(self, program: Program) -> Stream:
+        """The stream from here on with another plan or other queries; those that are new begin here."""
+        stream = Stream(program)
+        stream.restore(self.save())
+        return stream

@@ -16,12 +16,13 @@ def document(name: str, data: dict[str, Any], policy: str = POLICY) -> str:
     """The page of a name, with its data inside."""
     parts = {
         "policy": html.escape(policy),
-        "title": html.escape(str(data["title"])),
+        "title": html.escape(f"{name.capitalize()}: {data['title']}"),
+        "body": asset(f"{name}.html"),
         "style": asset("base.css") + asset(f"{name}.css"),
         "script": asset("base.js") + asset(f"{name}.js"),
         "data": embedded(data),
     }
-    page = asset(f"{name}.html")
+    page = asset("frame.html")
     for mark, text in parts.items():
         page = page.replace(f"<!--{mark}-->", text, 1)
     return page

@@ -15,6 +15,7 @@ LONGEST = 30  # letters that are shown
 MARGIN = 24.0
 LANE_HEAD = 26.0
 LANE_GAP = 22.0
+WEAK_DEPTH = 60.0  # how far below its ends a weak arc that leads back may go
 APART = 16.0  # between arcs that join the same vertices
 MOST_WHOLE = 90  # vertices up to which a graph is shown whole at first
 MOST_SUMMARY = 150
@@ -55,7 +56,8 @@ def placed(graph: Graph) -> dict[str, Any]:
         edges += [_edge(arc, number, path) for arc, path in zip(inside, paths, strict=True)]
         top += height + LANE_GAP
         widest = max(widest, width)
-    return _whole(nodes, edges, heads, widest + 2 * MARGIN, top - LANE_GAP + 2 * MARGIN)
+    below = WEAK_DEPTH if any(arc.weak for arc in graph.arcs) else 0.0
+    return _whole(nodes, edges, heads, widest + 2 * MARGIN, top - LANE_GAP + 2 * MARGIN + below)
 
 
 def columns(graph: Graph, key: str, title: str, words: str) -> dict[str, Any]:
@@ -186,7 +188,7 @@ def _straight(source: dict[str, Any], target: dict[str, Any]) -> dict[str, Any]:
         return _loop(x0, y0 - source["h"] / 2, 0)
     if x1 > x0 + 1:
         return _curve([(x0 + source["w"] / 2, y0), (x1 - target["w"] / 2, y1)])
-    low = max(y0, y1) + 30 + abs(x1 - x0) / 12
+    low = max(y0, y1) + 30 + min(abs(x1 - x0) / 12, WEAK_DEPTH)
     return _made(
         (x0, y0 + source["h"] / 2), [[(x0, low), (x1, low), (x1, y1 + target["h"] / 2)]], ((x0 + x1) / 2, low - 6)
     )

@@ -8,6 +8,8 @@ from typing import Any
 from motet.explain.page.graph import Arc, Graph, Vertex
 from motet.explain.words import number
 
+COUNTED = {"estimate": "instances, estimated", "actual": "instances, found", "cost_us": "cost, estimated in µs"}
+
 
 def join_graph(branch: Mapping[str, Any], numbers: Mapping[str, int]) -> Graph:
     """The graph of what `describe_detect` says, whatever optimizer it came from; `numbers` are those of queries."""
@@ -30,11 +32,7 @@ def _vertex(node: Mapping[str, Any], queries: tuple[int, ...], ends: list[str]) 
     for name, words in (("order", "in order"), ("tests", "tests"), ("absent", "absent")):
         if node.get(name):
             facts.append((words, "; ".join(map(str, node[name]))))
-    facts += [
-        (words, number(node[name]))
-        for name, words in (("estimate", "instances, estimated"), ("actual", "instances, found"), ("cost", "cost"))
-        if node.get(name) is not None
-    ]
+    facts += [(words, number(_rounded(node[name]))) for name, words in COUNTED.items() if node.get(name) is not None]
     if ends:
         facts.append(("read by", ", ".join(ends)))
     kind = "end" if ends and node["kind"] != "leaf" else node["kind"]
@@ -42,3 +40,8 @@ def _vertex(node: Mapping[str, Any], queries: tuple[int, ...], ends: list[str]) 
     shown = [] if node.get("actual") is None else [f"{node['actual']:,} found"]
     shown += [] if node["kind"] == "leaf" else [node["finds"]]
     return Vertex(str(node["node"]), label, kind, queries, " · ".join(shown), tuple(facts))
+
+
+def _rounded(value: float) -> float:
+    """Without parts of what there are many of."""
+    return round(value) if value >= 100 else value

@@ -61,7 +61,8 @@ def layered(sizes: Sequence[Size], arcs: Sequence[tuple[int, int]]) -> Placed:
     for at, chain in chains.items():
         first, last = chain[0], chain[-1]
         (x0, y0), (x1, y1) = centre[first], centre[last]
-        inner = [centre[v] for v in chain[1:-1]]
+        # Through a layer an arc goes level, so that it stays between the vertices there.
+        inner = [(lefts[layer[v]] + across, centre[v][1]) for v in chain[1:-1] for across in (0.0, widths[layer[v]])]
         routes[at] = [(x0 + sizes[first][0] / 2, y0), *inner, (x1 - sizes[last][0] / 2, y1)]
     height = max(centre[v][1] + heights[v] / 2 for v in centre)
     return Placed([centre[v] for v in range(len(sizes))], routes, lefts[-1] + widths[-1], height)

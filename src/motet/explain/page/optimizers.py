@@ -10,6 +10,7 @@ from motet.explain.words import count, number
 
 TONES = 8  # colours that Q-sets take in turn; their labels tell them apart
 MOST_CANDIDATES = 120
+MOST_CONFLICTS = 60  # beyond, they are drawn only with a candidate that is chosen
 
 # What became of a candidate, and the column it is drawn in.
 COLUMNS = {
@@ -109,6 +110,7 @@ def candidate_graph(sharing: Mapping[str, Any], numbers: Mapping[str, int]) -> t
             "conflict",
             tuple(sorted(numbers[name] for name in each["queries"])),
             facts=(("conflict in", ", ".join(each["queries"])),),
+            weak=len(conflicts) > MOST_CONFLICTS,
         )
         for each in conflicts
     )

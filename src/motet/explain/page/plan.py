@@ -6,26 +6,38 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from motet.engine import Program
-from motet.explain.actual import Analysis
+from motet.explain.actual import Analysis, expected_events
 from motet.explain.describe import describe
 from motet.explain.page.document import document
 from motet.explain.page.drawing import columns, drawing
+from motet.explain.page.graph import Facts
 from motet.explain.page.joins import join_graph
 from motet.explain.page.optimizers import candidate_graph, gloria_graph, q_sets
-from motet.explain.page.template import template_graph
+from motet.explain.page.template import EventFacts, template_graph
 from motet.explain.text import PLANS, plan_lines, unit_words
 from motet.explain.words import count, number, words_above
 from motet.language.printer import to_text
+from motet.statistics.symbols import symbol_text
+from motet.template.symbols import Symbol
+
+# What plain plans of joins do.
+JOIN_PLANS = {
+    "none": "joined as written, nothing shared",
+    "share": "joined as written, equal joins once",
+    "reorder": "each query by its own cost, equal joins once",
+}
 
 
 def plan_html(
     program: Program, counts: Mapping[str, int] | None = None, title: str = "", analysis: Analysis | None = None
 ) -> str:
     """The plan as a page that needs nothing but itself, with what a run of it found."""
-    return document("plan", page_data(program, describe(program, counts, analysis), title))
+    return document("plan", page_data(program, describe(program, counts, analysis), counts, title))
 
 
-def page_data(program: Program, plan: dict[str, Any], title: str = "") -> dict[str, Any]:
+def page_data(
+    program: Program, plan: dict[str, Any], counts: Mapping[str, int] | None = None, title: str = ""
+) -> dict[str, Any]:
     """All that the page shows."""
     workload = program.workload
     numbers = {query.name: at for at, query in enumerate(workload.queries)}
@@ -34,7 +46,7 @@ def page_data(program: Program, plan: dict[str, Any], title: str = "") -> dict[s
         "optimizer": program.options.optimizer,
         "queries": _queries(program, plan),
         "tiles": list(_tiles(plan)),
-        "graphs": list(_graphs(program, plan, numbers)),
+        "graphs": list(_graphs(program, plan, numbers, event_facts(program, counts))),
         "costs": list(_costs(plan)),
         "sets": _sets(plan, numbers),
         "tables": [*_found(plan), _reads(plan)],
@@ -93,11 +105,27 @@ def _tiles(plan: dict[str, Any]) -> Iterator[dict[str, str]]:
         yield {"name": "results", "value": f"{sum(actual['results'].values()):,}"}
 
 
-def _graphs(program: Program, plan: dict[str, Any], numbers: dict[str, int]) -> Iterator[dict[str, Any]]:
+def event_facts(program: Program, counts: Mapping[str, int] | None) -> EventFacts:
+    """How many events of a symbol there are, and how often they come, where that is known."""
+    known = program.options.statistics
+
+    def facts(symbol: Symbol) -> Facts:
+        name = symbol_text(symbol)
+        expected = expected_events(symbol, counts, known)
+        found: Facts = () if expected is None else ((f"events of {name}", number(round(expected))),)
+        rate = None if known is None else known.rates.get(name, known.rates.get(symbol.type))
+        return found if rate is None else (*found, (f"rate of {name}", f"{number(rate)} per second"))
+
+    return facts
+
+
+def _graphs(
+    program: Program, plan: dict[str, Any], numbers: dict[str, int], events: EventFacts
+) -> Iterator[dict[str, Any]]:
     for at, branch in enumerate(program.branches, 1):
         told = plan["branches"][at - 1]
         words = f"{count(len(branch.queries), 'query')} over {_agree(told)}; {count(len(branch.units), 'unit')}"
-        graph = template_graph(branch, at, program)
+        graph = template_graph(branch, at, program, events)
         made = drawing(f"branch-{at}", f"Branch {at}: template", words, "template", graph)
         yield made | {"units": [f"unit {at}.{n}: {unit_words(unit)}" for n, unit in enumerate(told["units"], 1)]}
     for at, told in enumerate(plan["detect"], len(plan["branches"]) + 1):
@@ -134,8 +162,9 @@ def _costs(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield {"title": f"Branch {at}", "words": "estimated cost of one event of every symbol", "bars": bars}
     for at, branch in enumerate(plan["detect"], len(plan["branches"]) + 1):
         if branch.get("estimates"):
-            bars = [_bar(name, cost, name == branch["plan"]) for name, cost in branch["estimates"].items()]
-            yield {"title": f"Branch {at}", "words": "estimated instances of all joins and loops", "bars": bars}
+            plans = branch["estimates"].items()
+            bars = [_bar(JOIN_PLANS.get(name, name), cost, name == branch["plan"]) for name, cost in plans]
+            yield {"title": f"Branch {at}", "words": "estimated microseconds of all joins and loops", "bars": bars}
     sharing = plan["sharing"]
     if sharing is None:
         return

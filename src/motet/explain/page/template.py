@@ -6,15 +6,15 @@ pairs), steps are one where their events, and what the plan lets them share, are
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from motet.engine import SEARCHING, Branch, Program
 from motet.explain.page.graph import Arc, Facts, Graph, Vertex
-from motet.explain.words import count
+from motet.explain.words import count, number
 from motet.plan.compiled import CompiledQuery
 from motet.plan.sharing import Colours, share_all
-from motet.plan.units import Unit
+from motet.plan.units import Strategy, Unit, pairs_cost, slots_cost, stacks_cost
 from motet.statistics.symbols import symbol_text
 from motet.template.symbols import Symbol
 
@@ -60,20 +60,24 @@ class _Lane:
             self.states[place[fold[node]]].ends[number] = compiled.query.name
 
 
-def template_graph(branch: Branch, at: int, program: Program) -> Graph:
+# What is known of the events of a symbol.
+EventFacts = Callable[[Symbol], Facts]
+
+
+def template_graph(branch: Branch, at: int, program: Program, events: EventFacts) -> Graph:
     """The graph of a branch, a lane for each unit."""
     searched = branch.chosen in (*SEARCHING, "given") and program.sharing is not None
     colours = program.sharing.colours() if searched and program.sharing is not None else share_all
     vertices: list[Vertex] = []
     arcs: list[Arc] = []
     lanes = []
-    for number, unit in enumerate(branch.units, 1):
-        name = f"{at}.{number}"
+    for unit_at, unit in enumerate(branch.units, 1):
+        name = f"{at}.{unit_at}"
         lanes.append((name, f"unit {name} · {unit.strategy} · {count(len(unit.queries), 'query')}"))
         lane = _lane(unit, colours)
         numbers = {key: f"{name}/{place}" for place, key in enumerate(lane.states)}
-        vertices += _vertices(lane, numbers, name)
-        arcs += _arcs(lane, numbers)
+        vertices += _vertices(lane, numbers, name, events)
+        arcs += _arcs(lane, numbers, step_cost(unit))
     return Graph(tuple(vertices), tuple(arcs), tuple(lanes))
 
 
@@ -107,10 +111,20 @@ def _places(compiled: CompiledQuery, colours: Colours) -> list[Hashable]:
     return [places[settled] for settled in fold]
 
 
-def _vertices(lane: _Lane, numbers: dict[Hashable, str], name: str) -> Iterator[Vertex]:
+def step_cost(unit: Unit) -> float:
+    """What one step of a unit costs when an event takes it, in the terms of the plan's estimates."""
+    first = unit.queries[0]
+    if unit.pairs is not None:
+        return pairs_cost(unit.merged, unit.pairs) / max(len(unit.merged.edges), 1)
+    if unit.strategy in (Strategy.STACKS, Strategy.STARTS, Strategy.TRENDS):
+        return stacks_cost(first)
+    return slots_cost(first, unit.slots)
+
+
+def _vertices(lane: _Lane, numbers: dict[Hashable, str], name: str, events: EventFacts) -> Iterator[Vertex]:
     for key, state in lane.states.items():
         label = START if key == START else " or ".join(map(symbol_text, state.symbols)) or "nothing yet"
-        facts: list[tuple[str, str]] = []
+        facts = [fact for symbol in state.symbols for fact in events(symbol)]
         if state.ends:
             facts.append(("matches end here", ", ".join(state.ends.values())))
         if state.lost:
@@ -126,9 +140,9 @@ def _who(names: Iterable[str]) -> str:
     return every[0] if len(every) == 1 else count(len(every), "query")
 
 
-def _arcs(lane: _Lane, numbers: dict[Hashable, str]) -> Iterator[Arc]:
+def _arcs(lane: _Lane, numbers: dict[Hashable, str], cost: float) -> Iterator[Arc]:
     for (source, target, symbol), queries in lane.steps.items():
-        facts: Facts = (("an event of", symbol_text(symbol)),)
+        facts: Facts = (("an event of", symbol_text(symbol)), ("cost of the step, estimated", number(cost)))
         mark = symbol_text(symbol) if len(lane.states[target].symbols) > 1 else ""
         kind = "loop" if source == target else "step"
         yield Arc(numbers[source], numbers[target], kind, tuple(sorted(queries)), mark, facts=facts)

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from motet.engine.encode import microseconds
 from motet.engine.schema import EventSchema
-from motet.errors import DataError, MotetError, did_you_mean
+from motet.errors import DataError, Diagnostic, QueryError, did_you_mean
 from motet.explain.why.climb import Stretch, explain
 from motet.explain.why.ladder import ladder
 from motet.explain.why.report import Explanation
@@ -46,10 +46,13 @@ def _asked(workload: Workload, name: str | None) -> Query:
     names = [query.name for query in workload.queries]
     if name is None:
         if len(names) > 1:
-            raise MotetError(f"there are {len(names)} queries: say which one (--query), of {', '.join(names)}")
+            message = f"there are {len(names)} queries: say which one to explain"
+            found = Diagnostic(message, hint=f"--query or query= takes one of {', '.join(names)}")
+            raise QueryError([found], workload.text, workload.origin)
         return workload.queries[0]
     if name not in names:
-        raise MotetError(f"there is no query {name!r}; {did_you_mean(name, names)}")
+        found = Diagnostic(f"there is no query {name!r}", hint=did_you_mean(name, names))
+        raise QueryError([found], workload.text, workload.origin)
     return workload[name]
 
 
@@ -58,7 +61,7 @@ def _key_value(name: str, value: Any, query: Query, schema: EventSchema) -> pa.S
     if name not in query.partition:
         keys = ", ".join(query.partition)
         known = f"its keys are {keys}" if keys else "it has neither GROUP BY nor [attribute]"
-        raise MotetError(f"query {query.name} does not tell events apart by {name!r}: {known}")
+        raise DataError(f"query {query.name} does not tell events apart by {name!r}: {known}")
     kind = schema.columns.field(name).type
     try:
         return pa.scalar(value).cast(kind.value_type if pa.types.is_dictionary(kind) else kind)

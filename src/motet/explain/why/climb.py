@@ -270,10 +270,9 @@ class _Climb:
         for _ in range(WIDER):
             window = replace(window, size=window.size * 2)
             tables = self.tables(replace(rung, query=replace(rung.query, window=window)), (AllVariables(),))[1]
-            spans = [pc.min(pc.subtract(table.column("end"), table.column("start"))) for table in tables if len(table)]
+            spans = [pc.subtract(table.column("end"), table.column("start")) for table in tables if len(table)]
             if spans:
-                shortest = min(span.as_py() for span in spans)
-                return f"the quickest takes {_span_text(shortest)}"
+                return f"the quickest takes {_span_text(min(min(span.to_pylist()) for span in spans))}"
         return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from motet.plan.compiled import CompiledQuery
+from motet.plan.units import Frequency
 from motet.statistics.model import Statistics
 from motet.statistics.symbols import symbol_text
 
@@ -25,3 +26,9 @@ def window_rates(queries: Iterable[CompiledQuery], statistics: Statistics) -> Ra
         )
         for compiled in queries
     }
+
+
+def frequency_of(statistics: Statistics) -> Frequency:
+    """Events of a symbol per second; of its type where nothing is known of its conditions."""
+    rates = statistics.rates
+    return lambda symbol: rates.get(symbol_text(symbol), rates.get(symbol.type, 0.0))

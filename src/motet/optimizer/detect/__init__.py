@@ -12,6 +12,8 @@ from motet.optimizer.detect.planners import Cheapest, Motto, Multitree
 from motet.plan.detect.build import Apart, ChooseTree, Parts, PlanTree, PlanTrees, pattern_order
 from motet.plan.detect.cost import Rates
 
+BLIND = ("none", "share")  # what goes by no rates
+COMPARED = ("reorder", "share", "multitree", "motto")  # what `auto` compares; of equals the first is taken
 # Name -> how to plan trees, given rates.
 PLANNERS: dict[str, Callable[[Rates], PlanTrees]] = {
     "none": lambda rates: unshared(pattern_order),
@@ -24,7 +26,6 @@ PLANNERS: dict[str, Callable[[Rates], PlanTrees]] = {
     "multitree-prefix": lambda rates: Multitree("multitree-prefix", rates, Search(ordered=True)),
     "auto": lambda rates: Cheapest(rates, {name: PLANNERS[name] for name in COMPARED}),
 }
-COMPARED: tuple[str, ...] = ("multitree", "reorder", "share")  # what `auto` compares; of equals the first is taken
 
 
 def each_apart(choose: ChooseTree) -> PlanTrees:
@@ -55,3 +56,8 @@ def planner(optimizer: str, rates: Rates, seconds: float = 10.0) -> PlanTrees:
 def plan_trees(wanted: Sequence[Parts], optimizer: str, rates: Rates, seconds: float) -> ChosenTrees:
     """The trees that an optimizer chooses in so many seconds, with what it compared."""
     return chosen_trees(wanted, planner(optimizer, rates, seconds)(wanted), optimizer, rates)
+
+
+def alternatives(wanted: Sequence[Parts], rates: Rates) -> dict[str, float]:
+    """What plans that need no search would cost."""
+    return {name: plan_trees(wanted, name, rates, 0.0).considered[name] for name in ("none", "share", "reorder")}

@@ -8,11 +8,14 @@ from dataclasses import dataclass, replace
 from motet.optimizer.detect.choices import ChosenTrees, Searching, chosen_trees
 from motet.optimizer.detect.motto.motto import MottoOptions, MottoPlan, optimize
 from motet.optimizer.detect.multitree.search import Search, search
-from motet.plan.detect.build import ChooseTree, Parts, PlanTrees
+from motet.plan.detect.build import Parts, PlanTrees
 from motet.plan.detect.cost import Rates
+from motet.plan.detect.work import cost_of
 
-# Seconds that a comparison of planners gives each that searches, at most.
+# Seconds that a comparison of planners gives each that searches: at most so many, and no more than a run by the best
+# plan without search may take.
 GLANCE = 1.0
+LEAST = 0.01  # less time is not worth a search
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,7 @@ class Multitree:
 
     def __call__(self, wanted: Sequence[Parts]) -> ChosenTrees:
         found = search(wanted, self.rates, self.how)
-        return ChosenTrees(found.trees, self.name, {self.name: found.cost, "each pattern by itself": found.alone})
+        return ChosenTrees(found.trees, self.name, {self.name: cost_of(found.trees, self.rates)}, self.rates)
 
     def within(self, seconds: float) -> Multitree:
         return replace(self, how=replace(self.how, seconds=seconds))
@@ -47,21 +50,27 @@ class Motto:
 
 @dataclass(frozen=True)
 class Cheapest:
-    """The cheapest plan of some planners, those that search with little time."""
+    """The cheapest plan of some planners, those that search with no more time than that may save."""
 
     rates: Rates
     planners: Mapping[str, Callable[[Rates], PlanTrees]]
     seconds: float = GLANCE
 
     def __call__(self, wanted: Sequence[Parts]) -> ChosenTrees:
-        found = []
-        for name, plan in self.planners.items():
-            made = plan(self.rates)
-            made = made.within(self.seconds) if isinstance(made, Searching) else made
-            choose: ChooseTree = made(wanted)
-            found.append(chosen_trees(wanted, choose, name, self.rates))
-        considered = {each.method: each.considered[each.method] for each in found}
-        return replace(min(found, key=lambda each: each.considered[each.method]), considered=considered)
+        made = {name: plan(self.rates) for name, plan in self.planners.items()}
+        found = [self._chosen(wanted, name, plan) for name, plan in made.items() if not isinstance(plan, Searching)]
+        seconds = min(self.seconds, min(map(_cost, found), default=float("inf")) * 1e-9)
+        if seconds >= LEAST:
+            searching = {name: plan for name, plan in made.items() if isinstance(plan, Searching)}
+            found += [self._chosen(wanted, name, plan.within(seconds)) for name, plan in searching.items()]
+        return replace(min(found, key=_cost), considered={each.method: _cost(each) for each in found})
+
+    def _chosen(self, wanted: Sequence[Parts], name: str, plan: PlanTrees) -> ChosenTrees:
+        return chosen_trees(wanted, plan(wanted), name, self.rates)
 
     def within(self, seconds: float) -> Cheapest:
         return replace(self, seconds=min(seconds, GLANCE))
+
+
+def _cost(chosen: ChosenTrees) -> float:
+    return chosen.considered[chosen.method]

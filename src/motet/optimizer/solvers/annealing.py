@@ -13,12 +13,14 @@ from motet.optimizer.solvers.local_search import Found, Landscape, Limits, Move,
 class Cooling:
     """The threshold begins with a difference among `sampled` neighbours that cost more: that which `quantile` of them
     do not exceed (1: the largest). It is multiplied by `factor` after every step, down to `frozen` of its beginning.
+    When `stale` steps have led no further down, the walk is warmed up again.
     """
 
     factor: float = 0.99
     sampled: int = 100
     quantile: float = 0.5
     frozen: float = 1e-6
+    stale: int = 1000
 
 
 def anneal(
@@ -40,13 +42,18 @@ def anneal(
         return watch.best
     differences = sorted(each for each in worse_by if each > 0) or [0.0]
     hottest = differences[min(int(cooling.quantile * len(differences)), len(differences) - 1)]
-    threshold = hottest
+    threshold, lowest, since = hottest, landscape.cost, 0
     while watch.step():
         move = landscape.propose(dice)
+        since += 1
         if move is not None:
             worse = landscape.cost_after(move) - landscape.cost
             if worse <= 0 or (threshold > 0 and dice.random() < math.exp(-worse / threshold)):
                 landscape.make(move)
                 watch.see(landscape)
+        if landscape.cost < lowest:
+            lowest, since = landscape.cost, 0
         threshold = max(threshold * cooling.factor, cooling.frozen * hottest)
+        if since > cooling.stale and threshold <= cooling.frozen * hottest:
+            threshold, lowest, since = hottest, landscape.cost, 0
     return watch.best

@@ -104,9 +104,9 @@ class PlannedQuery:
     readings: tuple[PlannedReading, ...]
 
 
-def plan_queries(queries: Sequence[DetectQuery], plan_trees: PlanTrees) -> list[PlannedQuery]:
-    """The nodes of some queries, by trees that are planned for all of them at once."""
-    builder = Builder(plan_trees(trees_wanted(queries)))
+def plan_queries(queries: Sequence[DetectQuery], choose: ChooseTree) -> list[PlannedQuery]:
+    """The nodes of some queries, equal ones once."""
+    builder = Builder(choose)
     return [builder.plan(query) for query in queries]
 
 
@@ -146,6 +146,10 @@ class Builder:
         """The nodes for one query."""
         return PlannedQuery(query, tuple(self._reading(reading, query) for reading in query.readings))
 
+    def build(self, parts: Parts) -> Node:
+        """The node that finds some parts."""
+        return self._built(self.choose(parts), parts)[0]
+
     def _once(self, node: N) -> N:
         found = self.nodes.setdefault(node, node)
         assert isinstance(found, type(node))
@@ -178,7 +182,7 @@ class Builder:
         built = [self._item(item, query, edge_tests.get(item, {})) for item in items]
         columns = [positions for _, positions in built]
         number = {item: at for at, item in enumerate(items)}
-        within, rows = (0, query.span.within) if query.span.ranked else (query.span.within, 0)
+        within, rows = (0, query.span.within - 1) if query.span.ranked else (query.span.within, 0)
         order = frozenset((number[a], number[b]) for a, b in reading.order)
         gaps = set()
         for guard in reading.guards:

@@ -8,9 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from motet.model.expression import Expression
 from motet.template.symbols import Symbol
+
+C = TypeVar("C")
+
+
+def hashed_once(kind: type[C]) -> type[C]:
+    """Keep the hash of a node with it: nodes are looked up all the time, and it goes through all they consist of."""
+    of_content = kind.__hash__
+
+    def hash_of(self: C) -> int:
+        known: int | None = self.__dict__.get("#hash")
+        if known is None:
+            known = self.__dict__["#hash"] = of_content(self)
+        return known
+
+    def state(self: C) -> dict[str, Any]:
+        # Another process hashes texts differently.
+        return {name: value for name, value in self.__dict__.items() if name != "#hash"}
+
+    setattr(kind, "__hash__", hash_of)  # noqa: B010
+    setattr(kind, "__getstate__", state)  # noqa: B010
+    return kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +55,8 @@ class Edge:
     tests: frozenset[Expression]
 
 
-@dataclass(frozen=True, slots=True)
+@hashed_once
+@dataclass(frozen=True)
 class LoopNode:
     """Paths over items, by the edges between them."""
 
@@ -44,7 +67,8 @@ class LoopNode:
     places: tuple[int, ...] = field(compare=False)  # where the positions of each item begin
 
 
-@dataclass(frozen=True, slots=True)
+@hashed_once
+@dataclass(frozen=True)
 class UnionNode:
     """Any of some nodes, each with the places its items' positions have in the union."""
 
@@ -60,7 +84,8 @@ class Gap:
     before: frozenset[int]
 
 
-@dataclass(frozen=True, slots=True)
+@hashed_once
+@dataclass(frozen=True)
 class JoinNode:
     """Two nodes joined. `order` are pairs of items of which the first ends before the second begins; other pairs share
     no event. `tests` and `gaps` are all that hold for its instances, those that its inputs saw to included. What finds

@@ -43,8 +43,8 @@ function spark(values, tall = 60, wide = 300) {
 }
 
 const cards = CHARTS.map((chart) => {
-  const card = { box: make("section", { class: "panel chart" }), now: make("p", { class: "now" }), draw: make("div"), range: make("p", { class: "range" }) };
-  card.box.append(make("h2", {}, chart.name), card.now, card.draw, card.range);
+  const card = { box: make("section", { class: "panel chart" }), now: make("p", { class: "now" }), draw: make("div"), range: make("p", { class: "range" }), flag: make("span", { class: "flag", hidden: true }, " · needs a look") };
+  card.box.append(make("h2", {}, chart.name, card.flag), card.now, card.draw, card.range);
   part("charts").append(card.box);
   card.draw.addEventListener("pointermove", (event) => {
     const room = card.draw.getBoundingClientRect();
@@ -62,7 +62,9 @@ function showChart(card, chart) {
   card.draw.replaceChildren(spark(values));
   const [number, unit] = last === null ? ["–", ""] : chart.write(last);
   card.now.replaceChildren(number, " ", make("small", {}, unit));
-  card.box.classList.toggle("warned", Boolean(chart.warn && last !== null && chart.warn(last)));
+  const warned = Boolean(chart.warn && last !== null && chart.warn(last));
+  card.box.classList.toggle("warned", warned);
+  card.flag.hidden = !warned;
   const most = known.length ? chart.write(Math.max(...known)).join(" ") : "–";
   card.range.replaceChildren(make("span", {}, live.samples.length ? `since ${clock(live.samples[0].at)}` : "nothing yet"), make("span", {}, `highest ${most}`));
 }

@@ -41,7 +41,7 @@ function showList() {
       const results = query.results === undefined ? query.way : `${query.results.toLocaleString("en")} results`;
       const button = make("button", { type: "button", tabindex: -1, "aria-pressed": "false", title: query.name,
         onclick: () => chooseQuery(state.query === at ? null : at) },
-        make("span", { class: "name" }, query.name), make("span", { class: "way" }, results));
+        make("span", { class: "name" }, query.name), make("span", { class: "mark", hidden: true }, "shares"), make("span", { class: "way" }, results));
       rows[at] = { button, item: make("li", {}, button), words: `${query.name}\n${query.text}\n${query.words}`.toLowerCase() };
       return rows[at].item;
     });
@@ -98,7 +98,7 @@ function showGraph() {
       onclick: () => { state.view[state.graph] = name; state.node = null; showGraph(); light(); showDetails(); } },
     name === "summary" ? "Summary" : `All ${here.size.toLocaleString("en")} nodes`))));
   const weak = view().edges.filter((edge) => edge.weak).length;
-  part("legend").textContent = (LEGENDS[here.kind] || "") + (weak ? ` ${plural(weak, "arrow")} of fewest queries ${weak > 1 ? "are" : "is"} drawn only with a query or node that is chosen.` : "");
+  part("legend").textContent = (LEGENDS[here.kind] || "") + (weak ? ` ${plural(weak, here.kind === "candidates" ? "conflict" : "arrow")} ${here.kind === "candidates" ? "" : "of fewest queries "}${weak > 1 ? "are" : "is"} drawn only with a query or node that is chosen.` : "");
   drawn = draw(view(), here);
   part("graph").replaceChildren(drawn.svg);
   if (!state.scale[`${state.graph}/${viewName()}`]) fit();
@@ -117,15 +117,13 @@ function draw(shown, here) {
     make("defs", {}, make("marker", { id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, markerUnits: "userSpaceOnUse", orient: "auto" },
       make("path", { d: "M0,0.6 L7.4,4 L0,7.4 z", class: "arrow" }))));
   for (const lane of shown.lanes) svg.append(make("text", { class: "lane", x: lane.x || 12, y: lane.y + 12 }, lane.words));
-  const many = shown.edges.length > 80;
   const edges = shown.edges.map((edge) => {
     const names = ["edge", "moves", edge.kind];
     if (edge.queries.length > 1) names.push("shared");
     if (edge.tone !== undefined) names.push(`tone-${edge.tone}`);
-    if (many) names.push("many");
     if (edge.weak) names.push("weak");
     const arrow = edge.kind === "conflict" ? {} : { "marker-end": "url(#arrow)" };
-    const group = make("g", { class: names.join(" ") }, make("path", { d: edge.path, class: "moves", ...arrow }), make("path", { d: edge.path, class: "reach" }),
+    const group = make("g", { class: names.join(" ") }, make("path", { d: edge.path, class: "line moves", ...arrow }), make("path", { d: edge.path, class: "reach" }),
       edge.mark ? make("text", { x: edge.at[0], y: edge.at[1] - 4 }, short(edge.mark, 24)) : null);
     const ends = `${shown.nodes[edge.source].label} ${edge.kind === "conflict" ? "against" : "to"} ${shown.nodes[edge.target].label}`;
     withTip(group, () => [ends, ...facts(edge), whoShares(edge.queries)]);
@@ -294,6 +292,7 @@ function light() {
   rows.forEach((row, at) => {
     row.button.setAttribute("aria-pressed", String(at === query));
     row.button.classList.toggle("shares", shared.has(at));
+    row.button.querySelector(".mark").hidden = !shared.has(at);
     row.button.classList.toggle("other", shared.size > 0 && !shared.has(at));
   });
   if (query !== null) rows[query].button.scrollIntoView({ block: "nearest" });
@@ -332,7 +331,7 @@ function queryDetails(at) {
   const home = data.graphs.find((each) => each.key === query.graph);
   const name = home.views.all ? "all" : "summary";
   const road = home.views[name].nodes.map((node, n) => [node, n]).filter(([node]) => node.queries.includes(at) && node.kind !== "start");
-  road.sort(([one], [other]) => one.x - other.x || one.y - other.y);
+  inOrder(road, home.views[name].edges, at);
   const company = new Map();
   for (const [node] of road) if (node.kind !== "leaf") for (const other of node.queries) if (other !== at) company.set(other, (company.get(other) || 0) + 1);
   const most = [...company].sort((one, other) => other[1] - one[1]).slice(0, 10);
@@ -349,6 +348,18 @@ function queryDetails(at) {
       }, node.queries.length > 1)))),
     make("section", {}, make("h3", {}, most.length ? "Shares most with" : "Shares nothing here"), make("ul", { class: "chips" }, ...most.map(([other, times]) => queryChip(other, plural(times, "node"))))),
   ].filter(Boolean);
+}
+
+// Sorts the nodes of a query as its steps follow each other; what a circle leaves open, from left to right.
+function inOrder(road, edges, query) {
+  const steps = edges.filter((edge) => edge.queries.includes(query) && edge.source !== edge.target && edge.kind === "step");
+  const depth = new Map(road.map(([, n]) => [n, 0]));
+  for (let round = 0; round < road.length; round += 1) {
+    for (const { source, target } of steps) {
+      if (depth.has(source) && depth.has(target) && depth.get(target) <= depth.get(source) && depth.get(source) < road.length) depth.set(target, depth.get(source) + 1);
+    }
+  }
+  road.sort(([one, a], [other, b]) => depth.get(a) - depth.get(b) || one.x - other.x || one.y - other.y);
 }
 
 function nodeDetails(node) {

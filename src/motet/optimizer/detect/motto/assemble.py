@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from motet.optimizer.detect.motto.costs import SOURCE
 from motet.optimizer.detect.motto.graph import PlanGraph, canonical
+from motet.optimizer.detect.motto.windows import at_any_time
 from motet.plan.detect.build import Apart, Parts, PlanTree, Sifted, Walked, part_of, renumbered
 
 
@@ -54,8 +55,8 @@ def _groups(graph: PlanGraph, sources: Mapping[int, int]) -> dict[int, int]:
         query, source = graph.nodes[node], graph.nodes[sources[node]]
         if not isinstance(query, Parts):
             continue
-        what = replace(query, within=0)
-        if isinstance(source, Parts) and replace(source, within=0) == what:
+        what = at_any_time(query)
+        if isinstance(source, Parts) and at_any_time(source) == what:
             family[node] = family[sources[node]]
         else:
             own = families.setdefault(what, [])

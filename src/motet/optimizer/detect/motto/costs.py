@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from motet.optimizer.detect.local import MOST_FOR_ORDERS, Atom, cheapest_over
+from motet.optimizer.detect.motto.windows import window_of
 from motet.plan.detect.build import JoinTree, Parts, PlanTree, Walked, in_numbers, items_of, left_is_inner
 from motet.plan.detect.cost import PRICES, Prices, Rates, Sizes
 from motet.plan.detect.nodes import LeafNode
@@ -53,7 +54,8 @@ class Costs:
         prices = self.prices
         outer = right if left_is_inner(tuple(left), tuple(right), sizes.parts) else left
         return (
-            prices.row * sizes.of(outer)
+            prices.node
+            + prices.row * sizes.of(outer)
             + prices.pair * sizes.looked_at(left, right)
             + prices.instance * sizes.of(left | right)
         )
@@ -74,7 +76,7 @@ class Costs:
         in_vain = query.tests or query.gaps
         steps = sum(sizes.of(frozenset(range(begin, count))) if in_vain else sizes.of(every) for begin in range(count))
         events = self.scan(query, every) / self.prices.event
-        return self.prices.walked * events + self.prices.step * steps + self.prices.instance * sizes.of(every)
+        return self.prices.node + self.prices.walked * events + self.prices.step * steps
 
     def from_source(self, source: Parts, query: Parts, places: tuple[int, ...]) -> Way:
         """Computing a query from what another finds: filtered where that asks for less or has a larger window, then
@@ -85,8 +87,8 @@ class Costs:
         sifted = asks_less(source, query, places)
         cost = 0.0
         if sifted or len(inside) == len(query.items):
-            cost += prices.sifted * found + prices.instance * sizes.of(inside)
-        elif source.within != query.within:
+            cost += prices.node + prices.sifted * found + prices.instance * sizes.of(inside)
+        elif window_of(source) != window_of(query):
             cost += prices.sifted * found
         rest = [item for item in range(len(query.items)) if item not in inside]
         atoms = [Atom(inside, 0.0, SOURCE), *(Atom(frozenset({item}), 0.0, item) for item in rest)]

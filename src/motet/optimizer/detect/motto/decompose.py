@@ -20,6 +20,7 @@ from motet.optimizer.detect.motto.operations import (
     of_parts,
 )
 from motet.optimizer.detect.motto.sequences import Common, common_strings
+from motet.optimizer.detect.motto.windows import at_any_time
 from motet.plan.detect.build import Parts, in_numbers, part_of
 
 # There may be very many sub-queries of sub-queries.
@@ -57,7 +58,7 @@ class Divided:
 
 def without_window(query: Parts) -> Parts:
     """What a query asks of its items alone, in numbers that are the same for all that ask it."""
-    return replace(part_of(query, range(len(query.items)))[0], within=0)
+    return at_any_time(part_of(query, range(len(query.items)))[0])
 
 
 def common_parts(left: Divided, right: Divided, transform: bool = True) -> Iterator[Parts]:
@@ -86,7 +87,7 @@ def both(left: Parts, ours: Sequence[int], right: Parts, theirs: Sequence[int]) 
     """What two queries both ask of some of their items, which are the same one by one."""
     one, other = in_numbers(left, ours), in_numbers(right, theirs)
     common = replace(
-        one, order=one.order & other.order, tests=one.tests & other.tests, gaps=one.gaps & other.gaps, within=0
+        at_any_time(one), order=one.order & other.order, tests=one.tests & other.tests, gaps=one.gaps & other.gaps
     )
     return part_of(common, range(len(ours)))[0]
 

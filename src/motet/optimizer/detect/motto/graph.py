@@ -15,7 +15,14 @@ from enum import StrEnum
 from motet.optimizer.detect.motto.costs import Costs, Way
 from motet.optimizer.detect.motto.decompose import interesting, without_window
 from motet.optimizer.detect.motto.embed import embeddings
-from motet.optimizer.detect.motto.windows import covers, worth_finding_for
+from motet.optimizer.detect.motto.windows import (
+    Window,
+    at_any_time,
+    covers,
+    in_window,
+    window_of,
+    worth_finding_for,
+)
 from motet.optimizer.solvers.steiner import Arc, Network
 from motet.plan.detect.build import Parts
 from motet.plan.detect.nodes import ItemNode, LeafNode
@@ -68,20 +75,20 @@ class PlanGraph:
             return (Technique.SCRATCH if one is None else Technique.SCAN,)
         way = self.ways[source, target]
         found = []
-        if replace(one, within=0) != replace(other, within=0):
+        if at_any_time(one) != at_any_time(other):
             found.append(Technique.MERGE if source in self.terminals else Technique.DECOMPOSE)
         if way.sifted:
             ordered = {(way.places[a], way.places[b]) for a, b in one.order}
             asked = {pair for pair in other.order if set(pair) <= set(way.places)}
             found.append(Technique.TRANSFORM if ordered != asked else Technique.LOOSEN)
-        if one.within != other.within:
+        if window_of(one) != window_of(other):
             found.append(Technique.WINDOW)
         return tuple(found)
 
 
 def canonical(query: Parts) -> Parts:
     """A query in numbers that are the same for all that ask the same, with its window."""
-    return replace(without_window(query), within=query.within)
+    return in_window(without_window(query), window_of(query))
 
 
 def plan_graph(queries: Sequence[Parts], costs: Costs) -> PlanGraph:
@@ -95,14 +102,14 @@ def plan_graph(queries: Sequence[Parts], costs: Costs) -> PlanGraph:
         for other, own in asked.items():
             if kinds.may_hold(other, what) and embeddings(what, other):
                 windows |= own
-        found |= dict.fromkeys(replace(what, within=within) for within in worth_finding_for(windows))
+        found |= dict.fromkeys(in_window(what, window) for window in worth_finding_for(windows))
     return graph_of(terminals, list(found), costs, lambda source, target: True, scans=True)
 
 
 def merge_graph(queries: Sequence[Parts], costs: Costs) -> PlanGraph:
     """What merging alone can share: whole queries with the same operator and window."""
     terminals = list(dict.fromkeys(map(canonical, queries)))
-    return graph_of(terminals, terminals, costs, lambda source, target: source.within == target.within, loose=False)
+    return graph_of(terminals, terminals, costs, _same_window, loose=False)
 
 
 def graph_of(
@@ -134,7 +141,7 @@ def graph_of(
                 if other.items.issuperset(query.items):
                     every = range(len(query.items))
                     ways[source, target] = replace(scratch, cost=scratch.cost - costs.scan(query, every))
-            elif kinds.may_hold(query, other) and covers(other.within, query.within) and allowed(other, query):
+            elif kinds.may_hold(query, other) and covers(window_of(other), window_of(query)) and allowed(other, query):
                 found = [costs.from_source(other, query, places) for places in embeddings(other, query)]
                 way = min((way for way in found if loose or not way.sifted), key=lambda each: each.cost, default=None)
                 if way is not None and (way.cost < scratch.cost or not frugal):
@@ -143,18 +150,22 @@ def graph_of(
     return _pruned(graph) if frugal else graph
 
 
-def _windows(terminals: Sequence[Parts]) -> dict[Parts, set[int]]:
+def _same_window(one: Parts, other: Parts) -> bool:
+    return window_of(one) == window_of(other)
+
+
+def _windows(terminals: Sequence[Parts]) -> dict[Parts, set[Window]]:
     """What queries ask for, with the windows that they ask it for."""
-    found: dict[Parts, set[int]] = {}
+    found: dict[Parts, set[Window]] = {}
     for query in terminals:
-        found.setdefault(replace(query, within=0), set()).add(query.within)
+        found.setdefault(at_any_time(query), set()).add(window_of(query))
     return found
 
 
-def _size(query: Parts) -> tuple[int, int, bool, int]:
+def _size(query: Parts) -> tuple[int, int, tuple[bool, int, int]]:
     """Sources come first: fewer items, fewer things asked for, a larger window."""
     asks = len(query.order) + len(query.tests) + len(query.gaps)
-    return len(query.items), asks, query.within != 0, -query.within
+    return len(query.items), asks, window_of(query).by_size
 
 
 def _disjunctions(terminals: Sequence[Parts]) -> list[Disjunction]:

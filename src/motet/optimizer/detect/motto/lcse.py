@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from motet.optimizer.detect.motto.costs import Costs
 from motet.optimizer.detect.motto.decompose import Divided, both, compare, items_at
 from motet.optimizer.detect.motto.embed import embeddings
 from motet.optimizer.detect.motto.graph import GROUND, PlanGraph, canonical, graph_of
+from motet.optimizer.detect.motto.windows import in_window, window_of
 from motet.plan.detect.build import Parts
 
 
@@ -18,7 +18,7 @@ def longest_first(queries: Sequence[Parts], costs: Costs) -> tuple[PlanGraph, di
     open_ = dict.fromkeys(terminals)
     source: dict[Parts, Parts] = {}
     for common in sorted(_substrings(terminals), key=lambda each: (-len(each.items), repr(each))):
-        held = [query for query in open_ if query.within == common.within and _holds(query, common, costs)]
+        held = [query for query in open_ if window_of(query) == window_of(common) and _holds(query, common, costs)]
         if len(held) + (common in open_) > 1:
             for query in held:
                 source[query] = common
@@ -43,7 +43,7 @@ def _substrings(terminals: Sequence[Parts]) -> list[Parts]:
     divided = [Divided(query) for query in terminals]
     for at, right in enumerate(divided):
         for left in divided[:at]:
-            if left.query.within != right.query.within or left.kinds.isdisjoint(right.kinds):
+            if window_of(left.query) != window_of(right.query) or left.kinds.isdisjoint(right.kinds):
                 continue
             for one in left.operations:
                 for other in right.operations:
@@ -52,5 +52,5 @@ def _substrings(terminals: Sequence[Parts]) -> list[Parts]:
                             query = both(
                                 left.query, items_at(ours, common.left), right.query, items_at(theirs, common.right)
                             )
-                            found[replace(query, within=left.query.within)] = None
+                            found[in_window(query, window_of(left.query))] = None
     return list(found)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from motet.optimizer.detect.motto.assemble import Assembler
 from motet.optimizer.detect.motto.costs import Costs
-from motet.optimizer.detect.motto.graph import GROUND, PlanGraph, merge_graph, plan_graph
+from motet.optimizer.detect.motto.graph import PlanGraph, canonical, merge_graph, plan_graph
 from motet.optimizer.detect.motto.lcse import longest_first
 from motet.optimizer.solvers.steiner import solve
 from motet.plan.detect.build import Parts, PlanTree
@@ -29,16 +29,16 @@ class MottoOptions:
 @dataclass(frozen=True)
 class MottoPlan:
     """Where each query and each sub-query that is computed is computed from, by numbers in the graph; what that costs
-    in nanoseconds, what nothing can cost less than, and what `others` would.
+    in nanoseconds, and what nothing can cost less than.
     """
 
+    variant: str
     graph: PlanGraph
     sources: Mapping[int, int]
     cost: float
     bound: float
     proved: bool
     seconds: float
-    others: Mapping[str, float]
     assembler: Assembler
 
     def __call__(self, parts: Parts) -> PlanTree:
@@ -61,9 +61,18 @@ def optimize(queries: Sequence[Parts], rates: Rates, options: MottoOptions = Mot
             proved = False
         case _:
             graph, sources, cost, bound, proved = _searched(plan_graph(queries, costs), options)
-    alone = sum(graph.ways[GROUND, node].cost for node in graph.terminals)
     seconds = time.monotonic() - began
-    return MottoPlan(graph, sources, cost, bound, proved, seconds, {"none": alone}, Assembler(graph, sources))
+    return MottoPlan(options.variant, graph, sources, cost, bound, proved, seconds, Assembler(graph, sources))
+
+
+def alternatives(queries: Sequence[Parts], rates: Rates, options: MottoOptions) -> dict[str, float]:
+    """What other plans would cost: each query alone, and what the other variants find."""
+    costs = Costs(rates)
+    found = {"none": sum(costs.from_events(query).cost for query in dict.fromkeys(map(canonical, queries)))}
+    for variant in VARIANTS:
+        if variant != options.variant:
+            found[variant] = optimize(queries, rates, replace(options, variant=variant)).cost
+    return found
 
 
 def _searched(graph: PlanGraph, options: MottoOptions) -> tuple[PlanGraph, dict[int, int], float, float, bool]:

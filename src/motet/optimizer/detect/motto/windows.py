@@ -8,19 +8,57 @@ original is then one of those it answers.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
+from typing import NamedTuple
+
+from motet.plan.detect.build import Parts
 
 # Of many windows, so many are considered for one sub-query, the largest among them.
 MOST_WINDOWS = 5
 
 
-def covers(source: int, beneficiary: int) -> bool:
-    """Whether what is found within one window is all that another needs; 0 is a window without end."""
-    return source == 0 or (beneficiary != 0 and source >= beneficiary)
+class Window(NamedTuple):
+    """How far apart events may be in microseconds, or in events; without end where both are 0."""
+
+    within: int
+    rows: int
+
+    @property
+    def by_size(self) -> tuple[bool, int, int]:
+        """Larger ones come first."""
+        return self != ENDLESS, -self.within, -self.rows
 
 
-def worth_finding_for(windows: Iterable[int]) -> list[int]:
+ENDLESS = Window(0, 0)
+
+
+def window_of(query: Parts) -> Window:
+    """The window of a query."""
+    return Window(query.within, query.rows)
+
+
+def in_window(query: Parts, window: Window) -> Parts:
+    """What a query asks, in another window."""
+    return replace(query, within=window.within, rows=window.rows)
+
+
+def at_any_time(query: Parts) -> Parts:
+    """What a query asks, whatever its window."""
+    return in_window(query, ENDLESS)
+
+
+def covers(source: Window, beneficiary: Window) -> bool:
+    """Whether what is found within one window is all that another needs."""
+    if source in (ENDLESS, beneficiary):
+        return True
+    if source.rows or beneficiary.rows:
+        return source.rows >= beneficiary.rows > 0
+    return source.within >= beneficiary.within > 0
+
+
+def worth_finding_for(windows: Iterable[Window]) -> list[Window]:
     """The windows for which a sub-query of queries with some windows may be found, the largest first."""
-    ordered = sorted(set(windows), key=lambda within: (within != 0, -within))
+    ordered = sorted(set(windows), key=lambda window: window.by_size)
     if len(ordered) <= MOST_WINDOWS:
         return ordered
     last = len(ordered) - 1

@@ -17,6 +17,8 @@ from motet.optimizer.solvers.tabu import tabu_search
 from motet.plan.detect.build import JoinTree, Parts
 from motet.plan.detect.cost import Rates
 
+METHODS = ("annealing", "tabu")
+
 
 @dataclass(frozen=True)
 class Search:

@@ -1,0 +1,73 @@
+"""How every way is run: `python WAY.py NAME ANSWER FOLDER...`, in the environment of its peer.
+
+A FOLDER has `question.json` and `events.parquet` (and the same as `events.csv`): time in microseconds, type, key. A way
+answers with a row (query, key, window, count) for each query, key and window, by its number, that has a match.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+Row = tuple[int, int, int, int]
+Answer = Callable[[], Iterable[Row]]
+
+
+@dataclass(frozen=True)
+class Question:
+    """Sequences of types per key; windows begin at every multiple of the slide, which divides their length."""
+
+    patterns: list[list[str]]
+    within: int
+    slide: int
+    folder: Path
+    repeats: int
+    limit: float
+    keep_rows: bool
+
+    @property
+    def panes(self) -> int:
+        return self.within // self.slide
+
+    @property
+    def parquet(self) -> str:
+        return str(self.folder / "events.parquet")
+
+    @property
+    def csv(self) -> str:
+        return str(self.folder / "events.csv")
+
+
+def main(ways: dict[str, Callable[[Question], Answer]]) -> None:
+    """Start, answer one folder after another, each as often as asked for and as time allows, and write what was found
+    and how long it took; a file after each answer, so that who waits knows how far it is."""
+    name, answer = sys.argv[1], Path(sys.argv[2])
+    for place, folder in enumerate(map(Path, sys.argv[3:])):
+        question = Question(**json.loads((folder / "question.json").read_text()), folder=folder)
+        began = time.perf_counter()
+        run = ways[name](question)
+        startup = time.perf_counter() - began
+        found = {"startup": startup, **answered(question, run)}
+        partial = answer.with_suffix(".partial")
+        partial.write_text(json.dumps(found))
+        partial.rename(answer.with_suffix(f".{place}"))
+
+
+def answered(question: Question, run: Answer) -> dict[str, object]:
+    """The rows, and the seconds of each time."""
+    seconds: list[float] = []
+    rows: list[Row] = []
+    while len(seconds) < question.repeats and sum(seconds) < question.limit:
+        began = time.perf_counter()
+        rows = [(int(q), int(key), int(window), int(count)) for q, key, window, count in run()]
+        seconds.append(time.perf_counter() - began)
+    return {
+        "seconds": seconds,
+        "rows": len(rows),
+        "total": sum(row[3] for row in rows),
+        "answer": sorted(rows) if question.keep_rows else [],
+    }

@@ -1,0 +1,1 @@
+"""Experiments: what the papers measured and what we promise, each by one command (`motet bench`)."""

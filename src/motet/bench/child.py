@@ -1,0 +1,22 @@
+"""The process of one experiment: `python -m motet.bench.child NAME SIZE REPEATS ANSWER`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import cast
+
+from motet.bench.registry import Setting, Size
+from motet.bench.run import in_child
+
+
+def main() -> None:
+    """Run, and write the answer where the parent looks for it."""
+    name, size, repeats, answer = sys.argv[1:]
+    found = in_child(name, Setting(cast(Size, size), int(repeats)))
+    Path(answer).write_text(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,271 @@
+"""Many patterns over stock-like events (the multi-pattern paper's figures 10 to 13): no sharing and no reordering, each
+remedy alone, multi-pattern trees, and what happens when rates change. CPU seconds on one core.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from motet import api
+from motet.bench.engine import against, matches, programs, timed
+from motet.bench.measure import Measured, in_turn
+from motet.bench.registry import Axes, Experiment, Row, Setting, Stated
+from motet.bench.run import middle
+from motet.engine import Options, Program
+from motet.engine.detect.planning import Drift, Planning
+from motet.engine.detect.run import DetectRun
+from motet.language import parse
+from motet.model.query import Workload
+from motet.optimizer.detect.multitree.search import METHODS, Search, search
+from motet.plan.detect.build import trees_wanted
+
+PAPER = "multi-pattern trees"
+# All are measured against the first.
+PLANS = ("none", "share", "reorder", "multitree-prefix", "multitree")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A workload as in the paper's section 6: how many patterns, of how many events, within how long or how many."""
+
+    patterns: int = 100
+    size: int = 5
+    minutes: int = 15
+    rows: int = 0  # where windows count events: how many
+    types: int = 25
+    seed: int = 1
+
+
+def stocks(events: int, types: int, seed: int = 7) -> pa.Table:
+    """Changes of prices: some stocks trade 23 times as often as others, as do the paper's with 2 to 47 a second."""
+    rng = np.random.default_rng(seed)
+    weights = np.exp(np.linspace(0, np.log(23.5), types))
+    kind = rng.permutation(types)[rng.choice(types, events, p=weights / weights.sum())]
+    return pa.table(
+        {
+            "time": pa.array(np.sort(rng.integers(0, events * 1_000_000, events)), pa.timestamp("us")),
+            "type": pa.array([f"S{at:02}" for at in range(types)]).take(pa.array(kind)),
+            "diff": pa.array(rng.normal(0, 1, events)),
+        }
+    )
+
+
+def workload_of(shape: Shape) -> Workload:
+    """Sequences, with half as many conditions as events, each between two of them, that hold for 0.3 to 24 percent of
+    pairs. One pattern in ten has a NOT, one a repetition, and one is a conjunction, with twice as many conditions: else
+    almost all matches would be its.
+    """
+    rng = np.random.default_rng(shape.seed)
+    # Two stocks are compared in the same way wherever they are.
+    steps = rng.choice([1.0, 2.0, 3.0, 3.8], (shape.types, shape.types), p=[0.1, 0.25, 0.3, 0.35])
+    texts = []
+    for number in range(shape.patterns):
+        chosen = [int(at) for at in rng.choice(shape.types, shape.size, replace=False)]
+        events = [f"S{at:02} v{at}" for at in chosen]
+        compared = list(chosen)
+        kind = rng.random()
+        if 0.1 <= kind < 0.2:
+            looped = int(rng.integers(1, shape.size - 1))
+            events[looped] = f"S{chosen[looped]:02}{{1,2}} v{chosen[looped]}"
+            compared.remove(chosen[looped])
+        elif kind < 0.1:
+            events.insert(int(rng.integers(1, shape.size)), f"NOT S{rng.integers(shape.types):02}")
+        pairs = [(a, b) for a in sorted(compared) for b in sorted(compared) if a < b]
+        count = shape.size if kind > 0.9 else (shape.size + 1) // 2
+        wanted = rng.choice(len(pairs), min(count, len(pairs)), replace=False)
+        conditions = [f"v{a}.diff + {steps[a, b]} < v{b}.diff" for a, b in (pairs[at] for at in wanted)]
+        window = f"{shape.rows} EVENTS" if shape.rows else f"{shape.minutes} min"
+        texts.append(
+            f"QUERY q{number}\nRETURN *\nPATTERN {'AND' if kind > 0.9 else 'SEQ'}({', '.join(events)})\n"
+            f"WHERE {' AND '.join(conditions)}\nWITHIN {window}"
+        )
+    return parse("\n\n".join(texts))
+
+
+# Throughput
+
+
+def throughput(shape: Shape, setting: Setting) -> Row:
+    """Seconds by each plan; plans are made ahead, from statistics."""
+    table, workload = stocks(setting.pick(3_000, 10_000), shape.types), workload_of(shape)
+    known = api.profile(table, workload)
+    plans = {name: Options(optimizer=name, statistics=known, budget=setting.pick(1.0, 5.0)) for name in PLANS}
+    compiled = programs(workload, table, plans)
+    taken = timed(compiled, table, setting.repeats)
+    alone = Measured.of(taken["none"]).rate(len(table) / 1e3)
+    row = against(taken, "share", "reorder", "multitree-prefix", "multitree")
+    return {**row, "k events/s alone": alone, "matches": matches(compiled["none"], table)}
+
+
+def workload_sizes(setting: Setting) -> list[Row]:
+    """How many patterns."""
+    counts = setting.pick((10, 50), (10, 50, 100, 500))
+    return [{"patterns": count, **throughput(Shape(patterns=count), setting)} for count in counts]
+
+
+def pattern_sizes(setting: Setting) -> list[Row]:
+    """How many events in a pattern; windows are smaller for larger ones."""
+    minutes = {3: 20, 4: 15, 5: 10, 6: 5, 8: 3}
+    sizes = setting.pick((3, 5), tuple(minutes))
+    count = setting.pick(20, 40)
+    return [{"size": size, **throughput(Shape(count, size, minutes[size]), setting)} for size in sizes]
+
+
+def windows(setting: Setting, of_events: bool) -> list[Row]:
+    """Windows of so many minutes, or of so many events."""
+    count = setting.pick(20, 40)
+    if of_events:
+        sizes = setting.pick((250, 500), (250, 500, 750))
+        return [{"events": size, **throughput(Shape(count, rows=size), setting)} for size in sizes]
+    sizes = setting.pick((4, 8), (4, 8, 12))
+    return [{"minutes": size, **throughput(Shape(count, minutes=size), setting)} for size in sizes]
+
+
+def search_times(setting: Setting) -> list[Row]:
+    """What the searches find in so many seconds, as a share of the cost of the best trees that share nothing."""
+    shape = Shape(patterns=setting.pick(50, 100))
+    table, workload = stocks(setting.pick(3_000, 10_000), shape.types), workload_of(shape)
+    options = Options(optimizer="reorder", statistics=api.profile(table, workload), budget=0.0)
+    (branch,) = programs(workload, table, {"": options})[""].detect
+    if branch.trees is None:
+        raise AssertionError("a plan of trees has none")
+    wanted, rates = trees_wanted(branch.queries), branch.trees.rates
+    ways = {
+        **{f"{method}, edge": Search(method) for method in METHODS},
+        **{f"{method}, vertex-{most}": Search(method, most=most) for method in METHODS for most in (4, 8)},
+        "annealing, edge, prefix": Search(ordered=True),
+    }
+    rows: list[Row] = []
+    for name, how in ways.items():
+        row: Row = {"search": name}
+        for seconds in setting.pick((0.1, 1.0), (0.1, 0.5, 2.0, 8.0)):
+            found = search(wanted, rates, replace(how, seconds=seconds, patience=None))
+            row[f"% after {seconds:g} s"] = 100 * found.cost / found.alone
+            row["steps"] = found.steps
+        rows.append(row)
+    return rows
+
+
+# Adaptation
+
+
+def reshuffled(table: pa.Table, every: int, moved: int = 5, seed: int = 3) -> pa.Table:
+    """Events whose types change places, `moved` of them after so many events: rates change all at once."""
+    rng = np.random.default_rng(seed)
+    names = np.array(sorted(set(table.column("type").to_pylist())))
+    kind = np.searchsorted(names, table.column("type").to_numpy(zero_copy_only=False).astype(str))
+    place = np.arange(len(names))
+    for start in range(0, len(kind), every):
+        chosen = rng.choice(len(names), moved, replace=False)
+        place[chosen] = place[rng.permutation(chosen)]
+        kind[start : start + every] = place[kind[start : start + every]]
+    return table.set_column(table.column_names.index("type"), "type", pa.array(names[kind]))
+
+
+def adaptation(setting: Setting) -> list[Row]:
+    """The plan for the first events, and one that is made anew as rates change; both against none."""
+    shape = Shape(patterns=setting.pick(20, 40), minutes=8)
+    workload, calm = workload_of(shape), stocks(setting.pick(10_000, 40_000), shape.types)
+    rows: list[Row] = []
+    for stretch in setting.pick((2_500, 5_000), (5_000, 10_000, 20_000)):
+        table = reshuffled(calm, stretch)
+        plans = {name: Options(optimizer=name, budget=0.5) for name in ("none", "multitree")}
+        compiled = programs(workload, table, plans)
+        cases = {
+            "none": partial(in_pieces, compiled["none"], table, None),
+            "static": partial(in_pieces, compiled["multitree"], table, None),
+            "adaptive": partial(in_pieces, compiled["multitree"], table, Drift(seconds=0.2)),
+        }
+        taken = in_turn(cases, setting.repeats, time.process_time)
+        rows.append({"events between changes": stretch, **against(taken, "static", "adaptive")})
+    return rows
+
+
+def in_pieces(program: Program, table: pa.Table, drift: Drift | None) -> int:
+    """A run over one piece of a table after another, as a stream comes; how many results leave."""
+    branch = program.detect[0]
+    run = DetectRun(program, branch, planning=Planning(branch, program.options, drift))
+    return sum(len(found) for start in range(0, len(table), 2_000) for found in run.pieces(table.slice(start, 2_000)))
+
+
+EXPERIMENTS = (
+    Experiment(
+        "multitree-10",
+        PAPER,
+        "10, 12(a)",
+        "joins shared and reordered, by number of patterns",
+        25,
+        workload_sizes,
+        Axes("patterns", PLANS, "CPU s", log_y=True),
+        (
+            Stated(
+                "trees of arbitrary parts over trees of prefixes",
+                "up to 5 times",
+                lambda rows: f"{middle(rows[-1]['multitree-prefix']) / middle(rows[-1]['multitree']):.1f} times",
+            ),
+        ),
+    ),
+    Experiment(
+        "multitree-11a",
+        PAPER,
+        "11(a), 12(b)",
+        "the same by events in a pattern",
+        20,
+        pattern_sizes,
+        Axes("size", PLANS, "CPU s", log_y=True),
+        (
+            Stated(
+                "gain over no sharing and no reordering, long patterns",
+                "up to two orders of magnitude",
+                lambda rows: f"{middle(rows[-1]['multitree gains']):.1f} times at {rows[-1]['size']}",
+            ),
+        ),
+    ),
+    Experiment(
+        "multitree-11b",
+        PAPER,
+        "10, 11(b)",
+        "cost of the plan found, by method and time of the search",
+        25,
+        search_times,
+    ),
+    Experiment(
+        "multitree-11c",
+        PAPER,
+        "11(c), 12(c)",
+        "the same by window in minutes",
+        20,
+        partial(windows, of_events=False),
+        Axes("minutes", PLANS, "CPU s", log_y=True),
+    ),
+    Experiment(
+        "multitree-11d",
+        PAPER,
+        "11(d), 12(d)",
+        "the same by window in events",
+        20,
+        partial(windows, of_events=True),
+        Axes("events", PLANS, "CPU s", log_y=True),
+    ),
+    Experiment(
+        "multitree-13",
+        PAPER,
+        "13",
+        "a plan that is made anew as rates change, against one that is not",
+        25,
+        adaptation,
+        Axes("events between changes", ("none", "static", "adaptive"), "CPU s", log_y=True),
+        (
+            Stated(
+                "gain of the adaptive plan over none",
+                "at least 10 times",
+                lambda rows: f"{min(middle(row['adaptive gains']) for row in rows):.1f} times",
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,220 @@
+"""Sharon's figures 11, 12 and 14 on one core: matches built against online, and shared against not shared, by events in
+a window, queries and pattern length.
+
+Every line is one workload over two windows of a stream. `none` runs every query alone, as A-Seq does; `prefix` shares
+prefixes, `greedy` and `sharon` run Sharon's plans, `auto` is what motet does unless told otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from motet.bench import streams, workloads
+from motet.bench.engine import against, programs, timed, totals
+from motet.bench.measure import Measured, ratio
+from motet.bench.registry import Axes, Experiment, Row, Setting, Stated
+from motet.bench.run import middle
+from motet.engine import Options
+from motet.language import parse
+
+OPTIMIZERS = {"none": "none", "prefix": "prefix", "greedy": "sharon-greedy", "sharon": "sharon", "auto": "auto"}
+WINDOW = 600  # seconds, sliding by 60
+
+
+def plans(setting: Setting, *names: str) -> dict[str, Options]:
+    """How each is compiled; the search has as long as `motet plan` gives it, less for a quick run."""
+    budget = setting.pick(2.0, 10.0)
+    return {name: Options(optimizer=OPTIMIZERS[name], budget=budget) for name in names or OPTIMIZERS}
+
+
+def by_events(setting: Setting, scene: str) -> list[Row]:
+    sizes = setting.pick((100_000, 400_000), (200_000, 400_000, 800_000, 1_200_000))
+    return [line(scene, setting, {"events": events}) for events in sizes]
+
+
+def by_queries(setting: Setting, scene: str, legs: bool = False) -> list[Row]:
+    counts = setting.pick((20, 120), (20, 40, 80, 120))
+    return [line(scene, setting, {"queries": number}, legs) for number in counts]
+
+
+def by_length(setting: Setting, scene: str) -> list[Row]:
+    return [line(scene, setting, {"length": number}) for number in setting.pick((10, 30), (10, 20, 30))]
+
+
+def line(scene: str, setting: Setting, varied: Mapping[str, int], legs: bool = False) -> Row:
+    """Seconds with each plan, how much is gained over no sharing, and how many totals one key keeps."""
+    size = {"events": 200_000, "queries": 20, "length": 10, **varied}
+    table = stream(scene, size["events"])
+    make = getattr(workloads, scene)
+    workload = make(size["queries"], size["length"], within=f"{WINDOW} s", slide="60 s", legs=legs)
+    compiled = programs(workload, table, plans(setting))
+    taken = timed(compiled, table, setting.repeats)
+    return {
+        **{name: value for name, value in size.items() if name in varied},
+        **against(taken, "sharon", "auto"),
+        "M events/s": Measured.of(taken["auto"]).rate(len(table) / 1e6),
+        "totals: none": totals(compiled["none"]),
+        "totals: sharon": totals(compiled["sharon"]),
+        "totals: auto": totals(compiled["auto"]),
+    }
+
+
+def stream(scene: str, events_in_window: int) -> pa.Table:
+    """Two windows of a scene's stream."""
+    rate = -(-events_in_window // WINDOW)
+    events = 2 * events_in_window
+    if scene == "traffic":
+        return streams.traffic(events, low=rate // 2, high=rate + rate // 2)
+    return streams.taxi(events, rate=rate) if scene == "taxi" else streams.ecommerce(events, rate=rate)
+
+
+def two_step(setting: Setting) -> list[Row]:
+    """Matches built and then counted, against counts without matches: sequences of three segments, all cars alike."""
+    rows: list[Row] = []
+    for events in setting.pick((1_000, 2_000, 4_000), (1_000, 2_000, 4_000, 6_000, 7_000)):
+        table = stream("traffic", events)
+        kinds = workloads.TRAFFIC.popular()[0][:5]
+        names = [workloads.TRAFFIC.types[kind] for kind in kinds]
+        steps = [f"SEQ({', '.join(names[at : at + 3])})" for at in range(3)]
+        window = f"WITHIN {WINDOW} s SLIDE {WINDOW} s"
+        online = parse("\n\n".join(f"QUERY q{n}\nRETURN COUNT(*)\nPATTERN {p}\n{window}" for n, p in enumerate(steps)))
+        built = parse("\n\n".join(f"QUERY q{n}\nRETURN *\nPATTERN {p}\n{window}" for n, p in enumerate(steps)))
+        compiled = {
+            "matches built": programs(built, table, {"": Options()})[""],
+            "online": programs(online, table, {"": Options()})[""],
+        }
+        taken = timed(compiled, table, setting.repeats)
+        rows.append(
+            {
+                "events": events,
+                **{name: Measured.of(times) for name, times in taken.items()},
+                "online gains": ratio(taken["matches built"], taken["online"]),
+            }
+        )
+    return rows
+
+
+def plan_quality(setting: Setting) -> list[Row]:
+    """What the greedy plan costs against the optimal one, in time and in totals, on taxi queries."""
+    rows: list[Row] = []
+    for queries in setting.pick((20, 100, 180), (20, 60, 100, 140, 180)):
+        table = stream("taxi", setting.pick(20_000, 200_000))
+        workload = workloads.taxi(queries)
+        compiled = programs(workload, table, plans(setting, "greedy", "sharon", "auto"))
+        taken = timed(compiled, table, setting.repeats)
+        rows.append(
+            {
+                "queries": queries,
+                **{name: Measured.of(times) for name, times in taken.items()},
+                "sharon gains": ratio(taken["greedy"], taken["sharon"]),
+                "totals: greedy": totals(compiled["greedy"]),
+                "totals: sharon": totals(compiled["sharon"]),
+            }
+        )
+    return rows
+
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def first_to_last(column: str) -> Any:
+    """The first and the last value of a column."""
+    return lambda rows: f"{middle(rows[0][column]):.1f} to {middle(rows[-1][column]):.1f}"
+
+
+def both_first_to_last(rows: Rows) -> str:
+    sharon, auto = first_to_last("sharon gains")(rows), first_to_last("auto gains")(rows)
+    return f"{sharon} by Sharon's plan, {auto} by auto"
+
+
+def totals_saved(rows: Rows) -> str:
+    return f"{rows[-1]['totals: none'] / rows[-1]['totals: auto']:.1f} times fewer totals"
+
+
+LINES = ("none", "prefix", "greedy", "sharon", "auto")
+BY_EVENTS = Stated("gain of sharing over A-Seq, fewest to most events in a window", "5 to 7 times", both_first_to_last)
+BY_QUERIES = Stated("gain of sharing over A-Seq, 20 to 120 queries", "5 to 18 times", both_first_to_last)
+BY_LENGTH = Stated("gain of sharing over A-Seq, short to long patterns", "4 to 6 times", both_first_to_last)
+
+EXPERIMENTS = (
+    Experiment(
+        "sharon-11",
+        "Sharon",
+        "11",
+        "matches built against online, by events in a window, traffic",
+        10,
+        two_step,
+        Axes("events", ("matches built", "online"), "CPU s", log_y=True),
+        (
+            Stated(
+                "online against building matches at 7k events in a window",
+                "five orders of magnitude (SPASS); Flink fails above 6k",
+                lambda rows: f"{middle(rows[-1]['online gains']):,.0f} times at {rows[-1]['events']:,} (our own joins)",
+            ),
+        ),
+    ),
+    Experiment(
+        "sharon-12a",
+        "Sharon",
+        "12(a), (e)",
+        "shared against alone, by events in a window, e-commerce",
+        15,
+        partial(by_events, scene="ecommerce"),
+        Axes("events", LINES, "CPU s"),
+        (BY_EVENTS,),
+    ),
+    *(
+        Experiment(
+            f"sharon-12b{suffix}",
+            "Sharon",
+            "12(b), (d), (f)",
+            f"shared against alone, by number of queries, {name}",
+            25,
+            partial(by_queries, scene=scene, legs=legs),
+            Axes("queries", LINES, "CPU s"),
+            (
+                BY_QUERIES,
+                Stated("memory at 120 queries", "up to two orders of magnitude less", totals_saved),
+            ),
+        )
+        for suffix, scene, legs, name in (
+            ("", "ecommerce", False, "e-commerce"),
+            ("-legs", "ecommerce", True, "e-commerce, patterns of shared runs alone"),
+            ("-taxi", "taxi", False, "taxi"),
+            ("-traffic", "traffic", False, "traffic"),
+        )
+    ),
+    Experiment(
+        "sharon-12c",
+        "Sharon",
+        "12(c), (g), (h)",
+        "shared against alone, by pattern length, e-commerce",
+        15,
+        partial(by_length, scene="ecommerce"),
+        Axes("length", LINES, "CPU s"),
+        (BY_LENGTH, Stated("memory at length 30", "20 times less", totals_saved)),
+    ),
+    Experiment(
+        "sharon-14",
+        "Sharon",
+        "14",
+        "the greedy plan against the optimal one, by number of queries, taxi",
+        40,
+        plan_quality,
+        Axes("queries", ("greedy", "sharon", "auto"), "CPU s"),
+        (
+            Stated(
+                "time with the optimal plan against the greedy one, 180 queries",
+                "2 times less, 3 times less memory",
+                lambda rows: (
+                    f"{middle(rows[-1]['sharon gains']):.2f} times less, "
+                    f"{rows[-1]['totals: greedy'] / rows[-1]['totals: sharon']:.2f} times fewer totals"
+                ),
+            ),
+        ),
+    ),
+)

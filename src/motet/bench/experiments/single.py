@@ -1,0 +1,141 @@
+"""What one core does: a continuous sequence by the events in its window, and the strategies for sliding windows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from motet.bench.engine import programs, timed
+from motet.bench.measure import Measured, in_turn, ratio
+from motet.bench.registry import OURS, Experiment, Row, Setting
+from motet.bench.streams import data_centre, ecommerce, item_queries
+from motet.engine import EventSchema, Options, compile_workload
+from motet.engine.encode import encode, unit_events
+from motet.engine.local import run_table
+from motet.engine.run import run_unit
+from motet.language import parse
+
+WINDOWS = (1_000, 1_000_000)  # events
+
+
+def continuous(setting: Setting) -> list[Row]:
+    """One continuous SEQ of three: speed, and how it depends on the events in the window."""
+    events = setting.pick(2_000_000, 4_000_000)
+    pa.set_cpu_count(1)
+    rng = np.random.default_rng(5)
+    codes = pa.array(rng.integers(0, 3, events), pa.int32())
+    table = pa.table(
+        {
+            "time": pa.array(np.arange(events), pa.timestamp("us")),
+            "type": pa.DictionaryArray.from_arrays(codes, pa.array(["A", "B", "C"])),
+        }
+    )
+    cases: dict[str, Callable[[], object]] = {}
+    for window in WINDOWS:
+        cases[f"arrays to results, {window:,} events in the window"] = from_arrays(table, window)
+        cases[f"Arrow table to result table, {window:,}"] = from_table(table, window)
+    taken = in_turn(cases, setting.repeats, time.process_time)
+    first = next(iter(taken.values()))
+    return [
+        {
+            "case": name,
+            "M events/s": Measured.of(times).rate(events / 1e6),
+            "time against the first": ratio(times, first),
+        }
+        for name, times in taken.items()
+    ]
+
+
+def from_arrays(table: pa.Table, window: int) -> Callable[[], object]:
+    """The engine proper: events as arrays in order, results as arrays."""
+    program = compile_workload(parse(f"RETURN COUNT(*) PATTERN A, B, C WITHIN {window} us"), EventSchema(table.schema))
+    branch = program.branches[0]
+    encoded = encode(table, program.schema, branch.partition, branch.symbols, program.definitions, branch.ranked)
+    unit = branch.units[0]
+    events, _ = unit_events(encoded, unit)
+    return partial(run_unit, unit, encoded, events)
+
+
+def from_table(table: pa.Table, window: int) -> Callable[[], object]:
+    """All of a run in process."""
+    program = compile_workload(parse(f"RETURN COUNT(*) PATTERN A, B, C WITHIN {window} us"), EventSchema(table.schema))
+    return partial(run_table, program, table)
+
+
+def strategies(setting: Setting) -> list[Row]:
+    """Sharon's e-commerce stream: 20 item sequences of length 4 to 10, 20 minutes sliding by one."""
+    table = ecommerce(setting.pick(1_000_000, 5_400_000))
+    plans = {
+        "panes, queries alone": Options(optimizer="none"),
+        "panes, equal prefixes once": Options(optimizer="prefix"),
+        "as planned": Options(),
+        "two stacks": Options(windows="stacks"),
+    }
+    taken = timed(programs(item_queries(20, 4, 10), table, plans), table, setting.repeats)
+    return [
+        {
+            "strategy": name,
+            "M events/s": Measured.of(times).rate(len(table) / 1e6),
+            "time against as planned": ratio(times, taken["as planned"]),
+        }
+        for name, times in taken.items()
+    ]
+
+
+DATA_CENTRE = """
+QUERY unacknowledged
+RETURN COUNT(*) PATTERN SEQ(start, delivered, end, NEG(acknowledged)) WHERE [machine] WITHIN 10 s SLIDE 10 s
+
+QUERY round_trips
+RETURN COUNT(*) PATTERN SEQ(start, end, acknowledged) WHERE [machine] WITHIN 10 s SLIDE 10 s
+
+QUERY delivered
+RETURN COUNT(*) PATTERN SEQ(start, delivered, end) WHERE [machine] WITHIN 10 s SLIDE 10 s
+"""
+
+
+def monitoring(setting: Setting) -> list[Row]:
+    """MOTTO's sample queries for a data centre, counted: alone and together."""
+    table = data_centre(setting.pick(500_000, 4_000_000))
+    plans = {"alone": Options(optimizer="none"), "together": Options()}
+    taken = timed(programs(parse(DATA_CENTRE), table, plans), table, setting.repeats)
+    return [
+        {
+            "queries": name,
+            "M events/s": Measured.of(times).rate(len(table) / 1e6),
+            "times faster": ratio(taken["alone"], times),
+        }
+        for name, times in taken.items()
+    ]
+
+
+EXPERIMENTS = (
+    Experiment(
+        "data-centre",
+        OURS,
+        "",
+        "MOTTO's sample queries over a data centre's log, counted, alone and together",
+        5,
+        monitoring,
+    ),
+    Experiment(
+        "continuous",
+        OURS,
+        "",
+        "one continuous SEQ(A, B, C), a value at every completion, by events in the window",
+        15,
+        continuous,
+    ),
+    Experiment(
+        "strategies",
+        OURS,
+        "",
+        "20 item sequences of length 4 to 10 over Sharon's e-commerce stream, by strategy",
+        15,
+        strategies,
+    ),
+)

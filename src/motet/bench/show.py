@@ -1,0 +1,119 @@
+"""Results for people: tables on a terminal and in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from motet.bench.registry import Experiment
+from motet.bench.run import Result
+
+PIPED_WIDTH = 200  # where no terminal says how wide it is
+STEADY = 0.05  # a spread that is not worth showing
+
+
+def text(value: Any) -> str:
+    """A value of a row: three digits that count, and the spread where there is one."""
+    match value:
+        case {"median": median, "low": low, "high": high}:
+            wide = median and (high - low) / median > STEADY
+            return f"{number(median)} ({number(low)}-{number(high)})" if wide else number(median)
+        case float():
+            return number(value)
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case None:
+            return "-"
+        case _:
+            return str(value)
+
+
+def number(value: float) -> str:
+    """Three digits that count, without powers of ten where people can read it."""
+    if value == 0:
+        return "0"
+    size = abs(value)
+    if size >= 1e7:
+        return f"{value / 1e6:,.0f} M" if size < 1e12 else f"{value:.2g}"
+    if size >= 100:
+        return f"{value:,.0f}"
+    if size >= 10:
+        return f"{value:.1f}"
+    return f"{value:.2f}" if size >= 0.1 else f"{value:.2g}"
+
+
+def title_of(result: Result | Experiment) -> str:
+    return f"{result.name}: {result.measures} ({place(result)})"
+
+
+def place(result: Result | Experiment) -> str:
+    """Where an experiment is from."""
+    if not result.figure:
+        return result.paper
+    return f"{result.paper}, {'figure ' if result.figure[0].isdigit() else ''}{result.figure}"
+
+
+def columns_of(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """All columns of rows that need not have the same, in order."""
+    return list(dict.fromkeys(name for row in rows for name in row))
+
+
+def said(stated: dict[str, str]) -> str:
+    """A number beside that of the paper, in words."""
+    paper = f"paper {stated['paper']}; here " if stated["paper"] else ""
+    return f"{stated['what']}: {paper}{stated['ours']}"
+
+
+def show(result: Result) -> None:
+    """Print a result."""
+    table = Table(title=title_of(result), title_justify="left")
+    columns = columns_of(result.rows)
+    for name in columns:
+        is_text = isinstance(next((row[name] for row in result.rows if row.get(name) is not None), 0), str)
+        table.add_column(name, justify="left" if is_text else "right")
+    for row in result.rows:
+        table.add_row(*(text(row.get(name)) for name in columns))
+    console = Console()
+    console = console if console.is_terminal else Console(width=PIPED_WIDTH)
+    console.print(table)
+    for one in result.stated:
+        console.print(f"  {said(one)}", highlight=False)
+    for note in result.notes:
+        console.print(f"  {note}", highlight=False)
+    console.print(
+        f"  {result.size} size, {result.repeats} repeats, {result.seconds:.0f} s in all, "
+        f"{result.peak_mb:,.0f} MiB at the peak\n",
+        highlight=False,
+    )
+
+
+def listing(experiments: Sequence[Experiment]) -> None:
+    """Print which experiments there are."""
+    table = Table(title="motet bench NAME", title_justify="left")
+    for name in ("name", "from", "measures", "quick"):
+        table.add_column(name, justify="right" if name == "quick" else "left", no_wrap=name != "measures")
+    for one in experiments:
+        table.add_row(one.name, place(one), one.measures, f"{one.seconds} s" + (" (only by name)" if one.heavy else ""))
+    console = Console()
+    (console if console.is_terminal else Console(width=PIPED_WIDTH)).print(table)
+
+
+def markdown(result: Result) -> str:
+    """A result for a page."""
+    columns = columns_of(result.rows)
+    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    lines += [
+        "| " + " | ".join(text(row.get(name)).replace("|", "\\|") for name in columns) + " |" for row in result.rows
+    ]
+    lines += ["", *(f"- {said(one)}" for one in result.stated)]
+    lines += ["", *(f"{note}  " for note in result.notes)]
+    lines.append(
+        f"`motet bench {result.name}`, {result.size} size, medians of {result.repeats} (in brackets the least and the "
+        f"most); {result.seconds:.0f} s, {result.peak_mb:,.0f} MiB at the peak; {result.date[:10]}."
+    )
+    return "\n".join(lines)

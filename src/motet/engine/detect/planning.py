@@ -1,0 +1,136 @@
+"""The plan of a branch: from statistics, or for the first events; made anew when events have become different.
+
+What detection keeps between batches are events, so that a plan may take over from another at any time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from motet.engine.detect.measure import counted, rates_of
+from motet.engine.detect.program import DetectBranch
+from motet.engine.encode import Encoded
+from motet.engine.program import Options
+from motet.optimizer.detect import BLIND, plan_trees
+from motet.optimizer.detect.choices import ChosenTrees
+from motet.plan.detect.build import Parts, PlannedQuery, plan_queries, trees_wanted
+from motet.plan.detect.cost import Rates
+from motet.plan.detect.work import cost_of
+from motet.statistics.symbols import symbol_text
+
+# How many pairs the share of a condition is estimated from, and how many standard deviations count as a change of it.
+PAIRS = 512
+DEVIATIONS = 4.0
+
+
+@dataclass(frozen=True)
+class Drift:
+    """When a plan is made anew: a rate or selectivity has changed by a `factor`, a rate over at least so many events.
+
+    Rates are looked at for every batch, selectivities for every so many. The new plan takes over where its estimated
+    cost is less by `gain`; `seconds` are what a search for it may take.
+    """
+
+    factor: float = 2.0
+    events: int = 100
+    batches: int = 16
+    gain: float = 0.1
+    seconds: float = 1.0
+
+
+@dataclass(frozen=True)
+class PlanChange:
+    """What came of a change of rates: the costs of the plan that was and of that which was found, for the new rates."""
+
+    batch: int
+    reason: str
+    before: float
+    after: float
+    taken: bool
+
+
+@dataclass
+class Planning:
+    """The plan of a branch over its life. Without `drift` it stays as it is."""
+
+    branch: DetectBranch
+    options: Options
+    drift: Drift | None = None
+    log: list[PlanChange] = field(default_factory=list)
+    chosen: ChosenTrees | None = None
+    batches: int = 0
+
+    def __post_init__(self) -> None:
+        self._planned: list[PlannedQuery] | None = None
+        self._rates: Rates | None = None
+
+    @cached_property
+    def _wanted(self) -> list[Parts]:
+        return trees_wanted(self.branch.queries)
+
+    def for_events(self, encoded: Encoded) -> list[PlannedQuery]:
+        """The plan for the next events."""
+        self.batches += 1
+        if self._planned is None:
+            self._begin(encoded)
+        elif self.drift is not None and self._wanted and self.options.optimizer not in BLIND:
+            self._watch(encoded, self.drift)
+        assert self._planned is not None
+        return self._planned
+
+    def take(self, chosen: ChosenTrees, rates: Rates | None) -> None:
+        """Go on with other trees, chosen for these rates."""
+        self.chosen, self._rates = chosen, rates
+        self._planned = plan_queries(self.branch.queries, chosen)
+
+    def _begin(self, encoded: Encoded) -> None:
+        given = self.branch.trees
+        if given is not None:
+            self.take(given, given.rates)
+        else:
+            rates = Rates() if self.options.optimizer in BLIND or not self._wanted else rates_of(self.branch, encoded)
+            self.take(plan_trees(self._wanted, self.options.optimizer, rates, self.options.budget), rates)
+
+    def _watch(self, encoded: Encoded, drift: Drift) -> None:
+        known = self._rates or Rates()
+        reason = next(changed_rates(known, counted(encoded), drift), None)
+        if reason is None and self.batches % drift.batches:
+            return
+        rates = rates_of(self.branch, encoded)
+        reason = reason or next(changed_selectivities(known, rates, drift), None)
+        if reason is not None:
+            self.replan(rates, reason, drift)
+
+    def replan(self, rates: Rates, reason: str, drift: Drift) -> None:
+        """Look for a plan for other rates, and go on with it where it is better."""
+        assert self.chosen is not None
+        seconds = min(drift.seconds, self.options.budget)
+        found = plan_trees(self._wanted, self.options.optimizer, rates, seconds)
+        before, after = cost_of(self.chosen.trees, rates), found.considered[found.method]
+        taken = after < before * (1 - drift.gain)
+        self.log.append(PlanChange(self.batches, reason, before, after, taken))
+        if taken:
+            self.take(found, rates)
+        else:
+            self._rates = rates
+
+
+def changed_rates(known: Rates, now: Rates, drift: Drift) -> Iterator[str]:
+    """The symbols that come much more or less often than before."""
+    for symbol in sorted({*known.counts, *now.counts}, key=repr):
+        expected = known.counts.get(symbol, 0.0) * now.duration / known.duration
+        seen = now.counts.get(symbol, 0.0)
+        if max(expected, seen) >= drift.events and not 1 / drift.factor <= seen / max(expected, 1e-9) <= drift.factor:
+            yield f"{symbol_text(symbol)} comes {seen / max(expected, 1.0):.2g} times as often"
+
+
+def changed_selectivities(known: Rates, now: Rates, drift: Drift) -> Iterator[str]:
+    """The tests that hold much more or less often than before, beyond what a sample may miss."""
+    for measured in now.selectivity.keys() & known.selectivity.keys():
+        one, other = known.selectivity[measured], now.selectivity[measured]
+        high, low = max(one, other), min(one, other)
+        if high - low > DEVIATIONS * math.sqrt(high / PAIRS) and high > drift.factor * low:
+            yield f"a condition holds for {other:.2g} of pairs, and held for {one:.2g}"

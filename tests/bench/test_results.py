@@ -1,0 +1,65 @@
+"""Results: through the command line to JSON and a chart, and from there to a page."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.command_line import Motet
+
+from motet.bench.page import filled, read_results
+from motet.bench.run import Result
+from motet.bench.show import markdown, text
+
+
+def test_the_list_shows_names_papers_and_figures(motet: Motet) -> None:
+    outcome = motet("bench", "--list")
+    assert outcome.status == 0
+    assert "sharon-12b" in outcome.stdout
+    assert "Sharon, figure 12(b), (d), (f)" in outcome.stdout
+
+
+def test_an_experiment_runs_to_json_and_a_chart(motet: Motet, tmp_path: Path) -> None:
+    file, chart = tmp_path / "result.json", tmp_path / "chart.svg"
+    outcome = motet("bench", "gloria-12-nested", "--repeat", "1", "--json", file, "--chart", chart)
+    assert outcome.status == 0, outcome.stderr
+    assert "what pruning gains: paper 2 to 13 times; here" in outcome.stdout
+    result = Result.from_json(json.loads(file.read_text()))
+    assert (result.name, result.figure, result.size, result.repeats) == ("gloria-12-nested", "12", "quick", 1)
+    assert [row["length"] for row in result.rows] == [4, 10]
+    assert all(set(row["gloria"]) == {"median", "low", "high"} for row in result.rows)
+    assert result.peak_mb > 50
+    assert chart.read_text().startswith("<svg")
+
+
+def test_a_chart_of_an_unknown_kind_is_refused_before_anything_runs(motet: Motet, tmp_path: Path) -> None:
+    outcome = motet("bench", "sharon-14", "--chart", tmp_path / "chart.bmp")
+    assert outcome.status == 1
+    assert "a chart is .html, .svg, .png, .json" in outcome.stderr
+
+
+def result() -> Result:
+    row = {"queries": 20, "none": {"median": 2.0, "low": 1.9, "high": 2.2}, "way": "a|b", "left": None}
+    stated = [{"what": "gain", "paper": "5 times", "ours": "3 times"}, {"what": "power", "paper": "", "ours": "1.02"}]
+    when = "2026-01-02T00:00:00"
+    return Result("some", "Paper", "3", "speed", "quick", 3, [row], stated, ["A note."], 12.3, 9.8, 200.0, when, {})
+
+
+def test_a_page_takes_results_where_it_has_places_for_them(tmp_path: Path) -> None:
+    (tmp_path / "some.json").write_text(json.dumps(result().as_json()))
+    page = "before\n<!-- bench some -->\nold\n<!-- /bench -->\nbetween\n<!-- bench other -->\nkept\n<!-- /bench -->\n"
+    once = filled(page, read_results(tmp_path))
+    assert "| 20 | 2.00 (1.90-2.20) | a\\|b | - |" in once
+    assert "- gain: paper 5 times; here 3 times\n- power: 1.02" in once
+    assert "old" not in once
+    assert "kept" in once
+    assert filled(once, read_results(tmp_path)) == once, "a page can be filled again"
+
+
+def test_numbers_have_three_digits_that_count() -> None:
+    shown = [text(value) for value in (0.0, 0.01234, 0.5, 12.345, 1234.5, 5e6, 2.5e8, 7, None, "DNF")]
+    assert shown == ["0", "0.012", "0.50", "12.3", "1,234", "5,000,000", "250 M", "7", "-", "DNF"]
+
+
+def test_markdown_names_the_command() -> None:
+    assert "`motet bench some`, quick size, medians of 3" in markdown(result())

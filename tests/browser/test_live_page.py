@@ -1,0 +1,117 @@
+"""The live page of a stream in a browser."""
+
+from __future__ import annotations
+
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from motet.engine import EventSchema, Options, Program, compile_workload
+from motet.errors import DataError
+from motet.language import parse
+
+pytest.importorskip("pyspark")
+By = pytest.importorskip("selenium.webdriver.common.by").By
+
+from motet.spark.serve import Pages, serve  # noqa: E402
+from motet.spark.watch import Watcher  # noqa: E402
+
+QUERY = "QUERY pairs RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 1 min SLIDE 1 min"
+
+
+def progress(minute: int, rows: int, results: int, late: int = 0) -> dict[str, Any]:
+    inside = {"late": late, "set_aside": 0, "waiting": 5, "state_bytes": 2000}
+    return {
+        "numInputRows": rows,
+        "processedRowsPerSecond": rows / 2,
+        "durationMs": {"triggerExecution": 700},
+        "eventTime": {"watermark": f"2024-01-01T00:{minute:02}:00.000Z"},
+        "observedMetrics": {
+            "motet": inside,
+            "motet_results": {"q0": results},
+            "motet_rows": {"set_aside": 0, "newest": f"2024-01-01T00:{minute + 2:02}:00.000Z"},
+        },
+    }
+
+
+def plan() -> Program:
+    columns = pa.schema([("time", pa.timestamp("us")), ("type", pa.string())])
+    return compile_workload(parse(QUERY), EventSchema(columns), Options(live="append"))
+
+
+@pytest.fixture
+def stream() -> Iterator[tuple[Watcher, str]]:
+    watcher = Watcher(("pairs", '<i>"odd"</i>'))
+    watcher.restarted(("pairs", '<i>"odd"</i>'), "")
+    server = serve(Pages(watcher, "clicks", plan), 0, page=True)
+    yield watcher, f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def until(holds: Callable[[], bool], seconds: float = 15.0) -> None:
+    """Wait for something to become true."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "it does not come"
+        time.sleep(0.1)
+
+
+def test_a_stream_is_drawn_as_it_goes(browser: Any, stream: tuple[Watcher, str]) -> None:
+    watcher, address = stream
+    watcher.run_id = None
+    watcher.add(progress(1, 1000, 3))
+    browser.get(address)
+
+    def told(words: str) -> bool:
+        return words in str(browser.find_element(By.TAG_NAME, "body").text)
+
+    until(lambda: told("2 queries running"))
+    assert told("500 /s")
+    assert told("started with 2 queries")
+    assert told('<i>"odd"</i>')
+    assert not told("needs a look")
+    watcher.add(progress(2, 4000, 40, late=2))
+    until(lambda: told("2,000 /s"))
+    assert told("needs a look")  # late rows are told by words too
+    cells = [each.text for each in browser.find_elements(By.CSS_SELECTOR, "#results tbody tr:first-child td")]
+    assert cells[:2] == ["43", "40"]
+    watcher.restarted(("pairs", "more"), "")
+    until(lambda: told("added more; removed"))
+    assert told("(no longer runs)")
+    browser.find_element(By.ID, "search").send_keys("pai")
+    assert len(browser.find_elements(By.CSS_SELECTOR, "#results tbody tr")) == 1
+    browser.find_element(By.ID, "plan").click()
+    until(lambda: browser.title == "Plan: clicks")
+    assert browser.find_elements(By.CSS_SELECTOR, ".node")
+
+
+def answer(address: str, **headers: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(urllib.request.Request(address, headers=headers)) as found:
+            return found.status, found.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def test_what_is_answered(stream: tuple[Watcher, str]) -> None:
+    watcher, address = stream
+    watcher.run_id = None
+    watcher.add(progress(1, 10, 3))
+    watcher.add(progress(2, 20, 0))
+    status, text = answer(f"{address}/status.json?since=1")
+    assert status == 200
+    assert '"number": 2' in text
+    assert '"number": 1,' not in text
+    assert answer(f"{address}/status.json?since=x")[0] == 200
+    assert "motet_rows_total 30" in answer(f"{address}/metrics")[1]
+    assert answer(f"{address}/etc/passwd")[0] == 404
+    assert answer(f"{address}/", Host="rebound.example")[0] == 403
+    port = int(address.rpartition(":")[2])
+    with pytest.raises(DataError, match=f"cannot serve on 127.0.0.1:{port}"):
+        serve(Pages(watcher), port)

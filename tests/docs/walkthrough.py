@@ -1,0 +1,134 @@
+"""Walks through a page of the documentation as its reader would: files are written, commands and code are run.
+
+A block with a title is a file. A `console` block holds commands after `$` and what they print; a `python` block is
+run, all of a page in one session, and a `text` block after it is what it prints.
+
+`python -m tests.docs.walkthrough PAGE...` writes what comes out into the pages.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import shlex
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from unittest import mock
+
+from motet.cli import main
+
+ROOT = Path(__file__).parents[2]
+FENCE = re.compile(r"^```(?P<kind>\w*)(?: title=\"(?P<title>[^\"]+)\")?\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A block of output: where its text stands in the page, what the page says and what came out."""
+
+    start: int
+    end: int
+    expected: str
+    actual: str
+
+
+def walk(page: str) -> Iterator[Shown]:
+    """Go through a page in the working directory."""
+    names: dict[str, object] = {}
+    printed: str | None = None
+    for block in FENCE.finditer(page):
+        kind, title, body = block["kind"], block["title"], block["body"]
+        if title is not None:
+            Path(title).write_text(body)
+        elif kind == "console":
+            yield Shown(block.start("body"), block.end("body"), body, "".join(_commands(body)))
+        elif kind == "python":
+            printed = _printed(body, names)
+            continue
+        elif kind == "text" and printed is not None:
+            yield Shown(block.start("body"), block.end("body"), body, printed)
+        printed = None
+
+
+def _commands(body: str) -> Iterator[str]:
+    """Each command of a block, with what it prints now."""
+    for command in re.findall(r"^\$ (.*)$", body, re.MULTILINE):
+        yield f"$ {command}\n{_trimmed(_output(shlex.split(command)))}"
+
+
+def _output(arguments: list[str]) -> str:
+    """What a command says: its results or, where it fails, its complaint."""
+    out, complaints = io.StringIO(), io.StringIO()
+    out.buffer = _Bytes(out)  # type: ignore[misc]
+    status: object = 0
+    with (
+        mock.patch.object(sys, "argv", arguments),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(complaints),
+    ):
+        try:
+            main()
+        except SystemExit as end:
+            status = end.code
+    return out.getvalue() if not status else complaints.getvalue()
+
+
+class _Bytes:
+    """Takes the bytes of commands that write them."""
+
+    def __init__(self, text: io.StringIO) -> None:
+        self.text = text
+
+    def write(self, content: bytes) -> int:
+        self.text.write(bytes(content).decode())
+        return len(content)
+
+    def flush(self) -> None:
+        pass
+
+
+def _printed(code: str, names: dict[str, object]) -> str:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(code, names)
+    return out.getvalue()
+
+
+def _trimmed(text: str) -> str:
+    lines = [line.rstrip() for line in text.splitlines()]
+    while lines and not lines[-1]:
+        lines.pop()
+    return "".join(f"{line}\n" for line in lines)
+
+
+@contextlib.contextmanager
+def beside_the_sources() -> Iterator[Path]:
+    """A fresh folder to work in, from which a page finds the examples and the bundled data."""
+    before = Path.cwd()
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("src", "examples"):
+            (Path(folder) / name).symlink_to(ROOT / name)
+        os.chdir(folder)
+        try:
+            yield Path(folder)
+        finally:
+            os.chdir(before)
+
+
+def rewritten(page: str) -> str:
+    """The page with what comes out now."""
+    with beside_the_sources():
+        found = list(walk(page))
+    for shown in reversed(found):
+        page = page[: shown.start] + _trimmed(shown.actual) + page[shown.end :]
+    return page
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        file = Path(name)
+        file.write_text(rewritten(file.read_text()))

@@ -1,0 +1,276 @@
+"""Mistakes of all kinds, each with what it takes to make it: the messages that users meet."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import motet
+from motet import datasets
+from motet.engine import EventSchema
+from motet.language.builder import event, next_, query, seq
+from motet.model.pattern import And, Event, Or, Pattern, Repeat, Seq
+from motet.model.query import Aggregate, Query, Workload
+from motet.model.validate import problems
+
+EVENTS = pa.table({"time": [1, 2], "type": ["A", "B"], "x": [1, 2], "k": ["u", "u"], "s": ["p", "q"]})
+
+# Texts that are wrong by themselves.
+TEXTS = {
+    "nothing": "",
+    "no name": "QUERY\nRETURN COUNT(*)\nPATTERN A",
+    "no pattern": "QUERY q\nRETURN COUNT(*)",
+    "empty clause": "QUERY q\nRETURN COUNT(*)\nPATTERN\nWITHIN 5 s",
+    "two of a clause": "QUERY q RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 5 s WITHIN 6 s",
+    "AGG and RETURN": "QUERY q RETURN COUNT(*) AGG COUNT PATTERN A WITHIN 5 s",
+    "AGG of a variable": "QUERY q AGG a PATTERN A a WITHIN 5 s",
+    "definition without AS": "EVENT big type = 'A'\nQUERY q PATTERN big WITHIN 5 s",
+    "definition with variables": "EVENT big AS a.x > 1\nQUERY q PATTERN big WITHIN 5 s",
+    "definition with an aggregate": "EVENT big AS SUM(x) > 1\nQUERY q PATTERN big WITHIN 5 s",
+    "definition not used": "EVENT big AS x > 1\nQUERY q PATTERN A WITHIN 5 s",
+    "header alone": "Query: PATTERN P WITHIN 5 s",
+    "same name twice": "QUERY q PATTERN A WITHIN 5 s\nQUERY q PATTERN B WITHIN 5 s",
+    "broken and the same name": "QUERY q PATTERN SEQ(A, WITHIN 5 s\nQUERY q PATTERN A WITHIN 5 s",
+    "same event twice": "EVENT e AS x > 1\nEVENT e AS x > 2\nQUERY q PATTERN e WITHIN 5 s",
+    "misspelt clause": "QUERY q RETURN COUNT(*) PATERN SEQ(A, B) WITHIN 5 s",
+    "misspelt GROUP BY": "QUERY q RETURN COUNT(*) PATTERN A GRUOP BY k WITHIN 5 s",
+    "GROUP without BY": "QUERY q RETURN COUNT(*) PATTERN A GROUP k WITHIN 5 s",
+    "group of a variable": "QUERY q RETURN COUNT(*) PATTERN A a GROUP BY a.k WITHIN 5 s",
+    "group with AS": "QUERY q RETURN k AS key, COUNT(*) PATTERN A GROUP BY k WITHIN 5 s",
+    "bracket left open": "QUERY q PATTERN SEQ(A, B WITHIN 5 s",
+    "name left open": 'QUERY q PATTERN SEQ("A, B) WITHIN 5 s',
+    "empty name": 'QUERY q PATTERN SEQ("", B) WITHIN 5 s',
+    "strange letter": "QUERY q PATTERN SEQ(A; ~ B) WITHIN 5 s",
+    "ends too early": "QUERY q PATTERN SEQ(A a, B) WHERE a.x > WITHIN 5 s",
+    "wrong word in WHERE": "QUERY q PATTERN SEQ(A a, B b) WHERE a.x > 1 & b.x > 1 WITHIN 5 s",
+    "unknown operator": "QUERY q PATTERN SQE(A, B) WITHIN 5 s",
+    "mixed separators": "QUERY q PATTERN CONJ(A | B) WITHIN 5 s",
+    "variable of a group": "QUERY q PATTERN SEQ(A, B) x WITHIN 5 s",
+    "two variables": "QUERY q PATTERN SEQ(A a b, B) WITHIN 5 s",
+    "repetition of a half": "QUERY q PATTERN A{1.5} WITHIN 5 s",
+    "repetition turned": "QUERY q PATTERN A{5,2} WITHIN 5 s",
+    "repetition of nothing": "QUERY q PATTERN A{0,0} WITHIN 5 s",
+    "NOT of a group": "QUERY q PATTERN SEQ(A, NOT SEQ(B, C), D) WITHIN 5 s",
+    "NOT in AND": "QUERY q PATTERN AND(A, NOT B) WITHIN 5 s",
+    "NOT at the edge in AND": "QUERY q PATTERN AND(SEQ(NOT N, A), B) WITHIN 5 s",
+    "NEG in OR": "QUERY q PATTERN OR(A, NEG(B)) WITHIN 5 s",
+    "NEG repeated": "QUERY q PATTERN SEQ(A, SEQ(B, NEG(C))+) WITHIN 5 s",
+    "NOT alone": "QUERY q PATTERN SEQ(NOT A) WITHIN 5 s",
+    "group of NOT": "QUERY q PATTERN SEQ(A, SEQ(NOT B), C) WITHIN 5 s",
+    "NEG over EVENTS": "QUERY q PATTERN SEQ(A, NEG(B)) WITHIN 5 EVENTS",
+    "open NOT over EVENTS": "QUERY q PATTERN SEQ(A, NOT B) WITHIN 5 EVENTS",
+    "two events of a name": "QUERY q PATTERN SEQ(A x, B x) WITHIN 5 s",
+    "variable and type": "QUERY q PATTERN SEQ(A B, B) WITHIN 5 s",
+    "unknown event": "QUERY q PATTERN SEQ(A a, B) WHERE aa.x > 1 WITHIN 5 s",
+    "which event": "QUERY q PATTERN SEQ(A, A) WHERE A.x > 1 WITHIN 5 s",
+    "bare column": "QUERY q PATTERN SEQ(A a, B) WHERE x > 1 WITHIN 5 s",
+    "about nothing": "QUERY q PATTERN SEQ(A a, B) WHERE 1 < 2 WITHIN 5 s",
+    "no condition": "QUERY q PATTERN SEQ(A a, B) WHERE a.x + 1 WITHIN 5 s",
+    "number and text": "QUERY q PATTERN SEQ(A a, B) WHERE a.x > 'p' + 1 WITHIN 5 s",
+    "chain with !=": "QUERY q PATTERN SEQ(A a, B b) WHERE a.x != b.x = 1 WITHIN 5 s",
+    "NEXT of one": "QUERY q PATTERN SEQ(A a, B) WHERE a.x < NEXT(a).x WITHIN 5 s",
+    "NEXT of two": "QUERY q PATTERN SEQ(A+ a, B+ b) WHERE NEXT(a).x < NEXT(b).x WITHIN 5 s",
+    "NEXT in RETURN": "QUERY q RETURN NEXT(a).x AS y PATTERN A+ a WITHIN 5 s",
+    "aggregate under NOT": "QUERY q PATTERN SEQ(A, NOT B b, C) WHERE COUNT(b) > 1 WITHIN 5 s",
+    "return under NOT": "QUERY q RETURN b PATTERN SEQ(A, NOT B b, C) WITHIN 5 s",
+    "compute under NOT": "QUERY q RETURN b.x AS y PATTERN SEQ(A, NOT B b, C) WITHIN 5 s",
+    "which of many": "QUERY q RETURN a.x AS y PATTERN A+ a WITHIN 5 s",
+    "both kinds of RETURN": "QUERY q RETURN a.x AS y, COUNT(a) AS n PATTERN A+ a WITHIN 5 s",
+    "return of nothing": "QUERY q RETURN k PATTERN A GROUP BY k WITHIN 5 s",
+    "unknown in RETURN": "QUERY q RETURN c PATTERN SEQ(A a, B) WITHIN 5 s",
+    "two results of a name": "QUERY q RETURN COUNT(*) AS n, SUM(A.x) AS n PATTERN A WITHIN 5 s",
+    "a name of results": "QUERY q RETURN COUNT(*) AS time PATTERN A WITHIN 5 s",
+    "a group of that name": "QUERY q RETURN COUNT(*) PATTERN A GROUP BY time WITHIN 5 s",
+    "a result like a group": "QUERY q RETURN COUNT(*) AS k PATTERN A GROUP BY k WITHIN 5 s",
+    "two meanings": "QUERY q RETURN COUNT(*) AS n PATTERN A WITHIN 5 s\nQUERY r RETURN A AS n PATTERN A WITHIN 5 s",
+    "unknown aggregate": "QUERY q RETURN TOTAL(a.x) PATTERN A a WITHIN 5 s",
+    "aggregate of a variable": "QUERY q RETURN SUM(a) PATTERN A a WITHIN 5 s",
+    "SUM of all": "QUERY q RETURN SUM(*) PATTERN A a WITHIN 5 s",
+    "COUNT(*) inside": "QUERY q RETURN COUNT(*) + 1 AS n PATTERN A a WITHIN 5 s",
+    "aggregate of two": "QUERY q PATTERN A+ a WHERE SUM(a.x, a.y) > 1 WITHIN 5 s",
+    "attribute of an aggregate": "QUERY q PATTERN A+ a WHERE AVG(a.x).y > 1 WITHIN 5 s",
+    "FIRST without attribute": "QUERY q PATTERN A+ a WHERE FIRST(a) > 1 WITHIN 5 s",
+    "VAR in WHERE": "QUERY q PATTERN A+ a WHERE VAR(a.x) > 1 WITHIN 5 s",
+    "unknown function": "QUERY q PATTERN A a WHERE LOG(a.x) > 1 WITHIN 5 s",
+    "attribute in brackets with others": "QUERY q PATTERN A a WHERE [k] OR a.x > 1 WITHIN 5 s",
+    "no timestamp": "QUERY q PATTERN A a WHERE a.t > TIMESTAMP 'noon' WITHIN 5 s",
+    "text after text": "QUERY q PATTERN A a WHERE a.s = X'ab' WITHIN 5 s",
+    "unknown unit": "QUERY q PATTERN A WITHIN 10 parsecs",
+    "interval without unit": "QUERY q PATTERN A WITHIN INTERVAL '10'",
+    "interval of a word": "QUERY q PATTERN A WITHIN INTERVAL 'ten' MINUTE",
+    "half an event": "QUERY q PATTERN A WITHIN 1.5 EVENTS",
+    "far too long": "QUERY q PATTERN A WITHIN 1e30 s",
+    "too long": "QUERY q PATTERN A WITHIN 10000000000000 weeks",
+    "no time": "QUERY q PATTERN A WITHIN 0 s",
+    "SLIDE alone": "QUERY q RETURN COUNT(*) PATTERN A SLIDE 5 s",
+    "SLIDE of EVENTS": "QUERY q RETURN COUNT(*) PATTERN A WITHIN 5 s SLIDE 2 EVENTS",
+    "EVENTS with SLIDE": "QUERY q RETURN COUNT(*) PATTERN A WITHIN 5 EVENTS SLIDE 2 s",
+    "one unit only": "QUERY q RETURN COUNT(*) PATTERN A WITHIN 5 s SLIDE 2",
+    "SLIDE too long": "QUERY q RETURN COUNT(*) PATTERN A WITHIN 5 s SLIDE 6 s",
+    "no window": "QUERY q RETURN COUNT(*) PATTERN A",
+    "SKIP TILL nothing": "QUERY q PATTERN A WITHIN 5 s SKIP TILL FRIDAY",
+    "words after a policy": "QUERY q PATTERN A WITHIN 5 s CONTIGUOUS please",
+    "too deep": "QUERY q PATTERN " + "SEQ(" * 200 + "A" + ")" * 200 + " WITHIN 5 s",
+}
+
+# Texts that are right by themselves, but not over EVENTS.
+OVER_DATA = {
+    "unknown column": "QUERY q PATTERN SEQ(A a, B) WHERE a.xx > 1 WITHIN 5",
+    "unknown key": "QUERY q RETURN COUNT(*) PATTERN SEQ(A a, B)\nWHERE [kk]\nWITHIN 5",
+    "unknown group": "QUERY q RETURN COUNT(*) PATTERN SEQ(A a, B)\nGROUP BY kk, k\nWITHIN 5",
+    "unknown type": "QUERY q RETURN COUNT(*) PATTERN SEQ(A, BB) WITHIN 5",
+    "sum of text": "QUERY q RETURN SUM(A.s) PATTERN A WITHIN 5",
+    "text against number": "QUERY q PATTERN SEQ(A a, B) WHERE a.s > 1 WITHIN 5",
+    "a NOT in a repeated AND": ("QUERY q PATTERN SEQ(A, AND(SEQ(B b, NOT N n, C), D)+) WHERE n.x > b.x WITHIN 5"),
+    "overflow in a condition": "QUERY q PATTERN SEQ(A a, B b) WHERE a.x * 9223372036854775807 + a.x > 0 WITHIN 5",
+    "overflow in RETURN": "QUERY q RETURN a.x * 9223372036854775807 + a.x AS y PATTERN SEQ(A a, B b) WITHIN 5",
+    "overflow between two": "QUERY q PATTERN SEQ(A a, B b) WHERE b.x * 9223372036854775807 > a.x WITHIN 5",
+    "overflow over a match": "QUERY q PATTERN SEQ(A+ a, B b) WHERE b.x * 9223372036854775807 > SUM(a.x) WITHIN 5",
+}
+
+
+def from_model(pattern: Pattern) -> str:
+    """What is said of a query that only Python can make."""
+    workload = Workload((Query("q", pattern, (Aggregate("COUNT"),)),))
+    return "\n".join(found.render("", "<text>") for found in problems(workload) if not found.warning)
+
+
+def raised(action: Callable[[], object]) -> str:
+    try:
+        action()
+    except (motet.MotetError, TypeError) as error:
+        return f"{type(error).__name__}: {error}"
+    return "nothing was raised"
+
+
+def in_python() -> dict[str, str]:
+    """Messages of the Python interface."""
+    text = "QUERY q RETURN COUNT(*) PATTERN SEQ(A, B) WHERE [k] WITHIN 5"
+    seconds = pa.table({"time": pa.array([0], pa.timestamp("s")), "type": ["A"]})
+    actions: dict[str, Callable[[], object]] = {
+        "engine": lambda: motet.run(EVENTS, text, engine="warp"),
+        "counts": lambda: motet.run(EVENTS, text, counts="roughly"),
+        "events of a list": lambda: motet.run([1, 2], text),
+        "time column": lambda: motet.run(EVENTS, text, time="tim"),
+        "time unit": lambda: motet.run(EVENTS, text, time_unit="hour"),
+        "time of text": lambda: motet.run(EVENTS.set_column(0, "time", pa.array(["a", "b"])), text),
+        "time out of range": lambda: motet.run(EVENTS.set_column(0, "time", pa.array([2**62, 1])), text),
+        "type of numbers": lambda: motet.run(EVENTS, text, type="x"),
+        "window without unit": lambda: motet.run(seconds, "QUERY q RETURN COUNT(*) PATTERN A WITHIN 5"),
+        "profile column": lambda: motet.profile(EVENTS, keys=["kk"]),
+        "profile time": lambda: motet.profile(EVENTS, time="s"),
+        "profile of queries": lambda: motet.profile(EVENTS, text.replace("[k]", "[kk]")),
+        "data set": lambda: datasets.load("nyc_flight"),
+        "query file": lambda: motet.read("nowhere.motet"),
+        "match limit": lambda: motet.run(
+            pa.table({"time": list(range(40)), "type": ["A"] * 40}),
+            "QUERY q RETURN * PATTERN A+ a WITHIN 100",
+            match_limit=10,
+        ),
+        "schema": lambda: EventSchema(EVENTS.schema, "time", "type", "hour"),
+        "explain a key": lambda: motet.explain_match(text, EVENTS, key={"x": 1}),
+        "explain no key": lambda: motet.explain_match(text.replace("WHERE [k]", ""), EVENTS, key={"x": 1}),
+        "explain a value": lambda: motet.explain_match(text.replace("[k]", "[x]"), EVENTS, key={"x": "u"}),
+        "explain a query": lambda: motet.explain_match(text, EVENTS, query="p"),
+        "explain one of two": lambda: motet.explain_match(f"{text}\n{text.replace('QUERY q', 'QUERY r')}", EVENTS),
+        "explain a time": lambda: motet.explain_match(text, EVENTS, start="noon"),
+        "explain a timestamp": lambda: motet.explain_match(text.replace("5", "5 s"), seconds_with_key(), start="noon"),
+        "translate": lambda: motet.translate("", "esper"),
+        "no pattern": lambda: query("q").build(),
+        "no length": lambda: query("q").pattern(event("A")).within("soon").build(),
+        "truth of a condition": lambda: bool(event("A", "a").x > 1),
+        "next of one": lambda: query("q").pattern(seq(event("A", "a"))).where(next_("a").x > 1).build(),
+    }
+    found = {name: raised(action) for name, action in actions.items()}
+    models: dict[str, Pattern] = {
+        "operator without parts": Seq((Event("A"), Or(()))),
+        "repetition below zero": Repeat(Event("A"), -1, 2),
+        "empty type": And((Event("A"), Event(""))),
+    }
+    return found | {name: from_model(pattern) for name, pattern in models.items()}
+
+
+def seconds_with_key() -> pa.Table:
+    return pa.table({"time": pa.array([0], pa.timestamp("s")), "type": ["A"], "k": ["u"]})
+
+
+RIGHT = "QUERY q RETURN COUNT(*) PATTERN SEQ(A, B) WHERE [k] WITHIN 5\n"
+CSV = "time,type,k,x\n1,A,u,1\n2,B,u,2\n"
+FILES = {
+    "right.motet": RIGHT,
+    "two.motet": RIGHT + RIGHT.replace("QUERY q", "QUERY r"),
+    "right.csv": CSV,
+    "no_time.csv": CSV.replace("time", "tim"),
+    "floats.csv": CSV.replace("\n1,", "\n1.5,"),
+    "words.csv": CSV.replace("\n1,", "\nsoon,"),
+    "twice.csv": "time,type,k,k\n1,A,u,1\n",
+    "cut.csv": CSV + "3,A\n",
+    "events.txt": CSV,
+    "broken.parquet": "no parquet",
+    "statistics.json": "{}",
+    "mixed/a.csv": CSV,
+    "mixed/b.jsonl": "{}",
+    "differ/a.jsonl": '{"time": 1, "type": "A", "k": "u"}',
+    "differ/b.jsonl": '{"time": 1, "type": "A", "k": [1]}',
+    "empty/readme.md": "",
+    "some.sql": "SELECT 1",
+}
+NOT_TEXT = ("latin.motet", b"QUERY q RETURN COUNT(*) PATTERN \xe9 WITHIN 5")
+
+COMMANDS = [
+    "run nowhere.motet --events right.csv",
+    "run latin.motet --events right.csv",
+    "run right.motet --events nowhere.csv",
+    "run right.motet --events no_time.csv",
+    "run right.motet --events floats.csv",
+    "run right.motet --events words.csv",
+    "run right.motet --events twice.csv",
+    "run right.motet --events cut.csv",
+    "run right.motet --events events.txt",
+    "run right.motet --events broken.parquet",
+    "run right.motet --events mixed",
+    "run right.motet --events differ",
+    "run right.motet --events empty",
+    "run right.motet --events right.csv --format parquet",
+    "run right.motet --events right.csv --output nowhere/out.csv",
+    "run right.motet --events right.csv --engine warp",
+    "run right.motet --events right.csv --type typ",
+    "plan right.motet --events right.csv --statistics statistics.json",
+    "plan right.motet --statistics nowhere.json",
+    "plan right.motet --statistics statistics.json",
+    "plan right.motet --format mermaid",
+    "profile --events right.csv --key kk",
+    "explain-match right.motet --events right.csv --key k",
+    "explain-match two.motet --events right.csv",
+    "stream right.motet --option path",
+    "stream right.motet --output results",
+    "translate --from sase nowhere.sase",
+    "translate --from sase latin.motet",
+    "translate --from clickhouse some.sql",
+    "translate --from match-recognize some.sql",
+    "fly",
+]
+
+
+def write_files(folder: Path) -> None:
+    for name, text in FILES.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    (folder / NOT_TEXT[0]).write_bytes(NOT_TEXT[1])
+
+
+def over_data(text: str) -> str:
+    """What a run over EVENTS says."""
+    warnings: list[Any] = []
+    try:
+        workload = motet.parse(text, "file.motet")
+        found = problems(workload, EventSchema(EVENTS.schema).kinds(), {"A", "B"})
+        warnings = [problem.render(workload.text, workload.origin) for problem in found]
+        motet.run(EVENTS, workload)
+    except motet.MotetError as error:
+        return f"{type(error).__name__}: {error}"
+    return os.linesep.join(warnings)

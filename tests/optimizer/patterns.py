@@ -1,0 +1,45 @@
+"""Patterns for tests of plans, from the text of queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from motet.language import parse
+from motet.optimizer.detect.multitree.common import Bits, Pattern, Vocabulary, items_of
+from motet.plan.detect.build import JoinTree, Parts, trees_wanted
+from motet.plan.detect.nodes import LeafNode
+from motet.plan.detect.query import DetectQuery, compile_detect
+
+
+def parts_of(*queries: str) -> list[Parts]:
+    """What trees are built over for queries such as `SEQ(A a, B b) WHERE a.x < b.x WITHIN 5 s`."""
+    workload = parse("\n".join(f"QUERY q{at}\nRETURN * PATTERN {query}" for at, query in enumerate(queries)))
+    compiled = [compile_detect(number, workload, 1_000_000) for number in range(len(queries))]
+    return trees_wanted([query for query in compiled if isinstance(query, DetectQuery)])
+
+
+def patterns_of(*queries: str) -> list[Pattern]:
+    """Patterns with one vocabulary."""
+    vocabulary = Vocabulary()
+    return [Pattern(parts, vocabulary) for parts in parts_of(*queries)]
+
+
+def types(pattern: Pattern, bits: Bits) -> str:
+    """The types of a part, in order: `AC`."""
+    items = [pattern.parts.items[item] for item in items_of(bits)]
+    return "".join(item.symbol.type if isinstance(item, LeafNode) else "+" for item in items)
+
+
+def all_trees(items: tuple[int, ...]) -> Iterator[JoinTree]:
+    """Every tree over some items, sides in one order."""
+    if len(items) == 1:
+        yield items[0]
+        return
+    first, rest = items[0], items[1:]
+    for chosen in range(1 << len(rest)):
+        left = (first, *(item for at, item in enumerate(rest) if chosen >> at & 1))
+        right = tuple(item for at, item in enumerate(rest) if not chosen >> at & 1)
+        if right:
+            for one in all_trees(left):
+                for other in all_trees(right):
+                    yield one, other
