@@ -1,7 +1,5 @@
 """A stream in process: what a micro-batch costs where totals are carried on, and where the events of live windows are
 run again, by how many micro-batches a window holds.
-
-python -m benchmarks.live_windows
 """
 
 from __future__ import annotations
@@ -11,12 +9,15 @@ import time
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.report import arguments, finish, median
+from motet.bench.measure import Measured
+from motet.bench.registry import OURS, Experiment, Row, Setting
+from motet.bench.streams import SECOND
 from motet.engine import EventSchema, Options, compile_workload
 from motet.engine.live import Stream
 from motet.language import parse
 
-SECOND = 1_000_000
+ROWS = KEYS = 10_000
+HELD = (2, 10, 20)  # micro-batches in a window
 LENGTH = 10  # seconds of a micro-batch
 COLUMNS = pa.schema([("time", pa.int64()), ("type", pa.string()), ("k", pa.int64()), ("x", pa.int64())])
 QUERIES = {
@@ -27,40 +28,47 @@ QUERIES = {
 }
 
 
-def main() -> None:
-    """Run and show."""
-    options = arguments(__doc__ or "", repeats=10, rows=10_000, keys=10_000)
+def live_windows(setting: Setting) -> list[Row]:
+    """CPU milliseconds of a micro-batch, by kind of query and length of its window."""
     pa.set_cpu_count(1)
-    rows = []
+    batches = max(setting.repeats, setting.pick(5, 15))
+    rows: list[Row] = []
     for name, query in QUERIES.items():
-        row: dict[str, str | float] = {"query": name}
-        for held in (2, 10, 20):
-            times = micro_batches(query.format(w=held * LENGTH), held + options.repeats, options.rows, options.keys)
-            row[f"{held} micro-batches in a window, ms"] = 1000 * median(times[-options.repeats :])
+        row: Row = {"query": name}
+        for held in HELD:
+            times = micro_batches(query.format(w=held * LENGTH), held + batches)
+            row[f"ms, {held} micro-batches in a window"] = Measured.of(times[-batches:])
         rows.append(row)
-    title = f"CPU time of a micro-batch of {options.rows:,} rows, {options.keys:,} keys, one core"
-    finish(title, rows, options)
+    return rows
 
 
-def micro_batches(query: str, count: int, rows: int, keys: int) -> list[float]:
-    """CPU seconds of each of some micro-batches; every row waits for the next one."""
+def micro_batches(query: str, count: int) -> list[float]:
+    """CPU milliseconds of each of some micro-batches; every row waits for the next one."""
     stream = Stream(compile_workload(parse(query), EventSchema(COLUMNS), Options(live="append")))
     rng = np.random.default_rng(1)
-    seconds = []
+    taken = []
     for number in range(count):
         first = number * LENGTH
         columns = [
-            np.sort(rng.integers(first, first + LENGTH, rows)),
-            rng.choice(list("AB"), rows),
-            rng.integers(0, keys, rows),
-            rng.integers(0, 9, rows),
+            np.sort(rng.integers(first, first + LENGTH, ROWS)),
+            rng.choice(list("AB"), ROWS),
+            rng.integers(0, KEYS, ROWS),
+            rng.integers(0, 9, ROWS),
         ]
         events = pa.table(columns, schema=COLUMNS)
         began = time.process_time()
         stream.feed(events, first * SECOND)
-        seconds.append(time.process_time() - began)
-    return seconds
+        taken.append(1000 * (time.process_time() - began))
+    return taken
 
 
-if __name__ == "__main__":
-    main()
+EXPERIMENTS = (
+    Experiment(
+        "live-windows",
+        OURS,
+        "",
+        f"a stream in process: micro-batches of {ROWS:,} rows and {KEYS:,} keys where live windows are run again",
+        10,
+        live_windows,
+    ),
+)
