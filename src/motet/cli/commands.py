@@ -139,7 +139,9 @@ def plan(
     if events is not None:
         counts = event_counts(source)
         searches = settings.optimizer in (*SEARCHING, *DETECTING) or shown is Drawn.HTML or analyze
-        known = api.profile(source, workload, **columns_of(settings)) if searches else None
+        # How joins are planned depends on rates and conditions, whatever the optimizer.
+        detects = compile_workload(workload, schema_of(source, settings), settings.options()).detect
+        known = api.profile(source, workload, **columns_of(settings)) if searches or detects else None
     options = replace(settings, statistics=known).options()
     program = compile_workload(workload, schema_of(source, settings), options)
     warn_or_raise(problems(workload, types=counts or None), workload)
