@@ -183,7 +183,15 @@ def test_what_would_mean_something_else_is_refused_at_its_place(
     assert text[span.start :].startswith(at)
 
 
-def test_rows_around_the_clause_must_not_change() -> None:
-    text = sql("(A B)", TYPES, NEXT, measures="B.x AS seen").replace("SELECT *", "SELECT seen, COUNT(*)")
-    with pytest.raises(QueryError, match="only the MATCH_RECOGNIZE clause itself"):
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("SELECT *", "SELECT seen, COUNT(*)", "only the MATCH_RECOGNIZE clause itself"),
+        ("FROM events", "FROM (SELECT * FROM events WHERE x > 1)", "one table"),
+        ("SELECT *", "SELECT DISTINCT *", "DISTINCT is not translated"),
+    ],
+)
+def test_rows_around_the_clause_must_not_change(before: str, after: str, message: str) -> None:
+    text = sql("(A B)", TYPES, NEXT, measures="B.x AS seen").replace(before, after)
+    with pytest.raises(QueryError, match=message):
         motet.translate(text, "match-recognize", time="ts")

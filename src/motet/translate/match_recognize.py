@@ -31,11 +31,12 @@ from motet.translate.row_pattern import (
     parse_rows,
     shape_of,
 )
-from motet.translate.sql import conjuncts, expression_of, parse_sql, place
+from motet.translate.sql import conjuncts, expression_of, parse_sql, place, refuse_around
 
 _PATTERN = re.compile(r"\bPATTERN\s*\(", re.IGNORECASE)
 _WITHIN = re.compile(r"\bWITHIN\s+(INTERVAL\s*'[^']*'\s*\w+)", re.IGNORECASE)
 
+_AROUND = frozenset({"expressions", "from_", "match", "order"})
 PAST_LAST = "AFTER MATCH SKIP PAST LAST ROW"
 NEXT_ROW = "AFTER MATCH SKIP TO NEXT ROW"
 
@@ -55,7 +56,7 @@ def from_match_recognize(source: Source, time: str, type: str, name: str) -> Tra
         raise source.refusal(
             "there is no MATCH_RECOGNIZE with a PATTERN here", 0, hint="as in SELECT * FROM t MATCH_RECOGNIZE (...)"
         )
-    _refuse_around(tree, source)
+    _refuse_selection(tree, source)
     for division in clause.find_all(exp.Div):
         message = "a division gives whole numbers in some systems and fractions in others; in motet it gives fractions"
         raise source.refusal(message, *place(division), "multiply instead: a > b / 2 is 2 * a > b")
@@ -81,15 +82,11 @@ def _closing(source: Source, start: int) -> int:
     raise source.refusal("the bracket of PATTERN is never closed", start - 1, hint="add a )")
 
 
-def _refuse_around(tree: Any, source: Source) -> None:
-    """What stands around the clause must not change its rows."""
-    plain = isinstance(tree, exp.Select) and all(isinstance(item, exp.Star) for item in tree.expressions)
-    extra = [key for key in ("where", "group", "having", "joins", "limit", "distinct", "qualify") if tree.args.get(key)]
-    if not plain or extra:
-        node = tree.args[extra[0]] if extra else tree
-        node = node[0] if isinstance(node, list) else node
-        hint = "translate SELECT * FROM t MATCH_RECOGNIZE (...) and filter events or results outside"
-        raise source.refusal("only the MATCH_RECOGNIZE clause itself is translated", *place(node), hint)
+def _refuse_selection(tree: Any, source: Source) -> None:
+    if not isinstance(tree, exp.Select) or not all(isinstance(item, exp.Star) for item in tree.expressions):
+        hint = "translate SELECT * FROM t MATCH_RECOGNIZE (...) and choose columns of the results after"
+        raise source.refusal("only the MATCH_RECOGNIZE clause itself is translated", *place(tree), hint)
+    refuse_around(tree, source, _AROUND)
 
 
 @dataclass(frozen=True, slots=True)

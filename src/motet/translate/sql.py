@@ -60,6 +60,20 @@ def place(node: Any) -> tuple[int, int]:
     return (min(start for start, _ in spots), max(end for _, end in spots)) if spots else (0, 1)
 
 
+def refuse_around(tree: Any, source: Source, known: frozenset[str]) -> None:
+    """What stands around the part that is translated must leave its rows as they are: all of one table."""
+    for name, part in tree.args.items():
+        if name not in known and part:
+            node = part[0] if isinstance(part, list) else part
+            at = place(node) if isinstance(node, exp.Expression) else (0, 1)
+            message = f"{name.rstrip('_').upper()} is not translated"
+            raise source.refusal(message, *at, "filter the events before, or the results after")
+    table = tree.args.get("from_")
+    if table is None or not isinstance(table.this, exp.Table):
+        at = place(table) if table is not None else (0, 1)
+        raise source.refusal("only FROM with one table is translated", *at, "make the events a table first")
+
+
 def conjuncts(node: Any) -> Iterator[Any]:
     """The parts of a conjunction."""
     while isinstance(node, exp.Paren):
