@@ -150,6 +150,7 @@ def test_flink_options_are_taken_and_left(drawn: list[tuple[str, int, int]]) -> 
         ('Pattern.begin("a", AfterMatchSkipStrategy.skipPastLastEvent())', "drops matches", 1, 18),
         ('Pattern.begin("a").where(e -> e.compute(3) > 1)', "'3' in a condition", 1, 41),
         ('Pattern.begin("a").where((e, ctx) -> true)', "looks at earlier events", 1, 28),
+        ('Pattern.begin("a").where(e -> e[)', "ends too early", 1, 32),
         ('Pattern.begin("a").subtype(B.class)', "subtype", 1, 20),
         ('Pattern.begin("a").within(width)', "length of time", 1, 27),
         ('Pattern.begin("a"', "never closed", 1, 14),
@@ -278,6 +279,8 @@ def test_sequence_match_finds_the_chains_that_clickhouse_finds(pattern: str, dra
         ("SELECT sequenceMatch('(?1)?(?2)')(t, x = 1, x = 2) FROM e", "not understood"),
         ("SELECT sequenceMatch('(?1)(?t>3)(?2)')(t, x = 1, x = 2) FROM e", "has no equal"),
         ("SELECT FROM WHERE", "cannot be read"),
+        ("SELECT windowFunnel(5)(t) FROM e", "then conditions"),
+        ("SELECT windowFunnel(5)(toDateTime(t), x = 1) FROM e", "the column of the time"),
     ],
 )
 def test_clickhouse_without_an_equal_is_refused(text: str, message: str) -> None:

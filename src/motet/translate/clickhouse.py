@@ -69,7 +69,11 @@ def from_clickhouse(source: Source, time: str, type: str, name: str) -> Translat
         raise source.refusal("there must be one windowFunnel or sequenceMatch here", 0, hint=hint)
     call = known[0]
     refuse_around(tree, source, _AROUND)
-    clock = call.args["params"][0].name
+    first, *conditions = call.args["params"]
+    if not isinstance(first, exp.Column) or not conditions:
+        message = f"{call.this} takes the column of the time, then conditions"
+        raise source.refusal(message, *place(call), "as in windowFunnel(3600)(time, type = 'view', type = 'buy')")
+    clock = first.name
     steps, definitions = _steps(source, call, type)
     key = _key(source, tree)
     shared = () if clock == time else (f"the time of events is {clock}: run with --time {clock}",)

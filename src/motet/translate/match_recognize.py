@@ -8,7 +8,7 @@ where a row can begin only one match and the rows that are skipped could not hav
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,8 +16,9 @@ from sqlglot import exp
 
 from motet.language.parser import parse
 from motet.model.expression import Arithmetic, At, Attribute, Expression, KleeneAggregate
+from motet.model.names import renamed
 from motet.model.pattern import Event, Or, Pattern, Repeat, Seq, events
-from motet.model.query import AllVariables, Computed, Policy, Query, ReturnItem, Workload
+from motet.model.query import AllVariables, Computed, Policy, Query, Workload
 from motet.model.validate import problems
 from motet.model.window import Window
 from motet.translate.kinds import definition, named_type
@@ -137,11 +138,17 @@ class _Reading:
                 types[alias] = f"{alias}_row"
                 definitions.append(definition(types[alias], define.local, self.type))
             conditions += define.between
+        # A variable of ours must not be the type of another event.
+        called = {
+            alias: f"{alias}_" if any(kind == alias for other, kind in types.items() if other != alias) else alias
+            for alias in types
+        }
         query = Query(
             name,
-            _typed(self.rows, types),
-            tuple(self.measures()) or (AllVariables(),),
-            tuple(conditions),
+            _typed(self.rows, types, called),
+            tuple(replace(each, expression=renamed(each.expression, called)) for each in self.measures())
+            or (AllVariables(),),
+            tuple(renamed(condition, called) for condition in conditions),
             (),
             tuple(column.name for column in self.clause.args.get("partition_by") or ()),
             window,
@@ -304,7 +311,7 @@ class _Reading:
 
     # MEASURES
 
-    def measures(self) -> Iterator[ReturnItem]:
+    def measures(self) -> Iterator[Computed]:
         for measure in self.clause.args.get("measures") or ():
             frame = measure.args.get("window_frame")
             alias = measure.this
@@ -343,18 +350,20 @@ class _Reading:
 
 def _lowered(pattern: Pattern) -> Pattern:
     """SQL's names are the same in any case."""
-    return _typed(pattern, None)
+    return _changed(pattern, lambda name: Event(name.lower()))
 
 
-def _typed(pattern: Pattern, types: dict[str, str] | None) -> Pattern:
-    """The pattern with a type for each variable; with none, only in lower case."""
+def _typed(pattern: Pattern, types: dict[str, str], called: dict[str, str]) -> Pattern:
+    """The pattern with a type for each variable."""
+    return _changed(pattern, lambda name: Event(types[name], called[name]))
+
+
+def _changed(pattern: Pattern, event: Callable[[str], Event]) -> Pattern:
     match pattern:
         case Event(name):
-            return Event(name.lower()) if types is None else Event(types[name], name)
-        case Seq(parts):
-            return Seq(tuple(_typed(part, types) for part in parts))
-        case Or(parts):
-            return Or(tuple(_typed(part, types) for part in parts))
-        case Repeat(part, low, high):
-            return Repeat(_typed(part, types), low, high)
+            return event(name)
+        case Seq(parts) | Or(parts):
+            return replace(pattern, parts=tuple(_changed(part, event) for part in parts))
+        case Repeat(part):
+            return replace(pattern, part=_changed(part, event))
     return pattern

@@ -38,7 +38,7 @@ def parse_sql(source: Source, text: str, dialect: str) -> Any:
         words = str(found.get("description") or error).rstrip(".")
         start = _offset(source.text, found.get("line"), found.get("col"), len(str(found.get("highlight") or "")))
         raise source.refusal(f"this SQL cannot be read: {words}", start) from None
-    except TokenError as error:
+    except (TokenError, ValueError) as error:
         raise source.refusal(f"this SQL cannot be read: {str(error).splitlines()[0]}", 0) from None
 
 
@@ -135,7 +135,12 @@ def expression_of(node: Any, resolve: Resolve, source: Source) -> Expression:
             operand = below(node.this)
             return Logical("AND", (Comparison(">=", operand, below(low)), Comparison("<=", operand, below(high))))
         case exp.Cast(this=exp.Literal(this=text)) if node.to.is_type("timestamp", "timestamptz", "datetime"):
-            return Literal(dt.datetime.fromisoformat(text))
+            try:
+                return Literal(dt.datetime.fromisoformat(text))
+            except ValueError:
+                raise source.refusal(
+                    f"'{text}' is no timestamp", *place(node), "as in TIMESTAMP '2024-01-31'"
+                ) from None
     raise source.refusal(f"'{node.sql()}' has no equal in motet's conditions", *place(node))
 
 
