@@ -341,6 +341,7 @@ def unit_events(encoded: Encoded, unit: Unit) -> tuple[Events, Ints | None]:
         klass=picked(klass),
         whole=table([encoded.wholes(c, kind) for c, kind in merged.whole], np.int64),
         real=table([value_column(encoded.column(c), kind) for c, kind in merged.real], np.float64),
+        many=np.zeros(0, np.int64),
     )
     return events, at
 
@@ -350,7 +351,7 @@ def only_keys(events: Events, keys: NDArray[np.bool_]) -> tuple[Events, NDArray[
     counts = np.diff(events.offsets)
     kept = np.repeat(keys, counts)
     offsets = np.concatenate(([0], np.cumsum(np.where(keys, counts, 0)))).astype(np.int64)
-    columns: list[Any] = [_own(column[..., kept], column.dtype) for column in events[1:]]
+    columns: list[Any] = [_own(c[..., kept] if c.shape[-1] else c, c.dtype) for c in events[1:]]
     return Events(offsets, *columns), kept
 
 

@@ -13,6 +13,7 @@ from motet.engine.encode import Encoded, encode, only_keys, unit_events
 from motet.engine.observed import Observed
 from motet.engine.partials import merge_within, partials_of
 from motet.engine.program import Branch, Program
+from motet.engine.ties import without_ties
 from motet.engine.trends import run_trend
 from motet.kernels.pairs import Rows, run_pairs
 from motet.kernels.slots import PANES, STARTS, WINDOWS, run_slots
@@ -64,7 +65,7 @@ def unit_partials(program: Program, unit: Unit, encoded: Encoded, bounds: tuple[
         return []
     if unit.strategy is Strategy.TRENDS:
         return run_trend(program, unit, encoded, bounds)
-    events, _ = unit_events(encoded, unit)
+    events = without_ties(unit_events(encoded, unit)[0], unit, encoded.classes)
     if not len(events.time):
         return []
     found = run_unit(unit, encoded, events, bounds)

@@ -30,13 +30,14 @@ from motet.kernels.tables import (
     weigh,
 )
 from motet.kernels.totals import (
+    COUNT_SURE,
     Floats,
     Layout,
     Words,
-    add_counts,
     add_product,
     add_total,
     carry,
+    carry_many,
     clear,
     copy_totals,
     holds_any,
@@ -130,7 +131,7 @@ def run_pairs(
                 stop += 1
             _open_lanes(state, v, v_g, layout, rows, lanes, widest, step, begin)
             bad = _take_pane(
-                q, g, inner, code, starts, size, events.time, events.klass, events.whole, events.real,
+                q, g, inner, code, starts, size, events.time, events.klass, events.whole, events.real, events.many,
                 last_neg, e, stop, wi, wf, zero, nought,
             )  # fmt: skip
             if bad >= 0:
@@ -192,6 +193,7 @@ def _take_pane(
     klass: NDArray[np.int32],
     whole: Words,
     real: Floats,
+    many: Times,
     last_neg: Times,
     e: int,
     stop: int,
@@ -211,24 +213,27 @@ def _take_pane(
     while e < stop:
         now = time[e]
         after = e + 1
-        while after < stop and time[after] == now:
+        while after < stop and time[after] == now and (many.size == 0 or many[after] < 0):
             after += 1
         head = code[klass[e]]
+        n = abs(many[e]) if many.size > 0 else np.int64(1)
         if after == e + 1 and code[head + IS_DIRECT]:
             if counts_alone:
-                bad |= _count_runs(q, g, code, head, 0, layout.counts)
+                bad |= _count_runs(q, g, code, head, 0, n, layout.counts)
             else:
-                bad |= _take_runs(q, g, layout, code, head, width, 0, whole, real, e, wi, wf)
+                bad |= _take_runs(q, g, layout, code, head, width, 0, whole, real, e, n, wi, wf)
         elif counts_alone:
             for a in range(e, after):
-                bad |= _count_runs(q, g, code, code[klass[a]], size, layout.counts)
+                n = abs(many[a]) if many.size > 0 else np.int64(1)
+                bad |= _count_runs(q, g, code, code[klass[a]], size, n, layout.counts)
             for a in range(e, after):
                 bad |= _move_on(q, g, layout, code, code[klass[a]], width, zero, nought)
             for a in range(e, after):
                 bad |= _settle_counts(q, g, code, code[klass[a]], size, layout.counts)
         else:
             for a in range(e, after):
-                bad |= _take_runs(q, g, layout, code, code[klass[a]], width, size, whole, real, a, wi, wf)
+                n = abs(many[a]) if many.size > 0 else np.int64(1)
+                bad |= _take_runs(q, g, layout, code, code[klass[a]], width, size, whole, real, a, n, wi, wf)
             for a in range(e, after):
                 bad |= _move_on(q, g, layout, code, code[klass[a]], width, zero, nought)
             for a in range(e, after):
@@ -244,17 +249,29 @@ def _take_pane(
 
 
 @kernel
-def _count_runs(q: Words, g: Floats, code: Code, head: int, aside: int, shadowed: bool) -> int:
+def _count_runs(q: Words, g: Floats, code: Code, head: int, aside: int, n: int, shadowed: bool) -> int:
     """`_take_runs` where totals are but counts: what most events of most queries come to."""
     bad = np.int64(0)
+    times = np.float64(n)
     at = head + HEAD
     for _ in range(code[head + RUNS]):
         source, target, length = code[at], aside + code[at + 1], code[at + 2]
         if shadowed:
-            add_counts(q, g, source, target, length)
-        else:
+            for s in range(length):
+                q[target + s] += n * q[source + s]
+            for s in range(length):
+                g[target + s] += times * g[source + s]
+        elif n == 1:
             for s in range(length):
                 total = q[target + s] + q[source + s]
+                q[target + s] = total
+                bad |= total
+        else:
+            for s in range(length):
+                new = q[source + s]
+                if times * np.float64(new) >= COUNT_SURE:
+                    return -1
+                total = q[target + s] + n * new
                 q[target + s] = total
                 bad |= total
         at += 3
@@ -293,20 +310,24 @@ def _take_runs(
     whole: Words,
     real: Floats,
     e: int,
+    n: int,
     wi: Words,
     wf: Floats,
 ) -> int:
-    """An event's steps. What they add goes to a place of its own, `aside` pairs away, to be settled when the time is
-    over.
+    """The steps of an event, or of n at one time that are alike. What they add goes to a place of its own, `aside`
+    pairs away, to be settled when the time is over.
     """
     bad = np.int64(0)
     words = layout.words
     at = head + HEAD
     for _ in range(code[head + RUNS]):
         if width > 3:
-            weigh(wi, wf, layout, code, at, whole, real, e)
+            weigh(wi, wf, layout, code, at, whole, real, e, n)
         source, target, length = code[at] * words, (aside + code[at + 1]) * words, code[at + width - 1]
-        bad |= carry(q, g, layout, source, target, length, wi, wf)
+        if n == 1:
+            bad |= carry(q, g, layout, source, target, length, wi, wf)
+        else:
+            bad |= carry_many(q, g, layout, source, target, length, n, wi, wf)
         at += width
     return bad
 

@@ -112,7 +112,7 @@ def run_slots_on(
         while status == NEEDS_ROOM:
             status = run_key(
                 state, key, events.offsets[key + 1], q, g, layout, slots, labels, out, out_g,
-                events.time, events.enter, events.leave, events.klass, events.whole, events.real,
+                events.time, events.enter, events.leave, events.klass, events.whole, events.real, events.many,
                 machine.code, machine.fold, machine.starts, queries, touched, is_start, fresh, last_neg, due, began,
                 mode, unit, widest, False, until, LONG_AGO, FOREVER + 1, wi, wf, zero, nought,
             )  # fmt: skip

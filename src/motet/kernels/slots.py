@@ -13,6 +13,7 @@ from motet.kernels.steps import (
     WAITING,
     Nodes,
     count_alone,
+    count_tied,
     negated,
     no_windows_due,
     note_due,
@@ -124,7 +125,7 @@ def run_slots(
         while status == NEEDS_ROOM:
             status = run_key(
                 state, key, events.offsets[key + 1], q, g, layout, slots, labels, out, out_g,
-                events.time, events.enter, events.leave, events.klass, events.whole, events.real,
+                events.time, events.enter, events.leave, events.klass, events.whole, events.real, events.many,
                 machine.code, machine.fold, machine.starts, queries, touched, is_start, fresh, last_neg, due, began,
                 mode, unit, widest, ranked, FOREVER, emit_from, emit_to, wi, wf, zero, nought,
             )  # fmt: skip
@@ -172,6 +173,7 @@ def run_key(
     klass: NDArray[np.int32],
     whole: Words,
     real: Floats,
+    many: Times,
     code: Code,
     fold: Nodes,
     starts: Nodes,
@@ -208,7 +210,7 @@ def run_key(
         flush = e >= end
         now = until if flush else time[e]
         after = e + 1
-        while after < end and time[after] == now:
+        while after < end and time[after] == now and (many.size == 0 or many[after] < 0):
             after += 1
         state[AT] = e
         if mode == STARTS:
@@ -231,17 +233,23 @@ def run_key(
             bad = np.int64(0)
             block = code[klass[e]]
             alone = after == e + 1 and code[block + IS_DIRECT] and mode != STARTS
+            n = abs(many[e]) if many.size > 0 else np.int64(1)
             if alone and layout.counts and code[block + MOVES] == 0:
-                count_alone(q, g, slots, code, block, touched, is_start, lo, hi, newest_only)
+                count_alone(q, g, slots, code, block, touched, is_start, lo, hi, newest_only, n)
             elif alone:
                 bad |= take_alone(
-                    q, g, layout, slots, code, block, touched, is_start, whole, real, e, lo, hi, newest_only, wi, wf
+                    q, g, layout, slots, code, block, touched, is_start, whole, real, e, n, lo, hi, newest_only, wi, wf
                 )
             else:
-                bad |= take_tied(
-                    q, g, layout, slots, code, klass, touched, is_start, fold, fresh, whole, real,
-                    e, after, lo, hi, newest_only, wi, wf,
-                )  # fmt: skip
+                if layout.counts:
+                    count_tied(
+                        q, g, slots, code, klass, many, touched, is_start, fold, fresh, e, after, lo, hi, newest_only
+                    )
+                else:
+                    bad |= take_tied(
+                        q, g, layout, slots, code, klass, many, touched, is_start, fold, fresh, whole, real,
+                        e, after, lo, hi, newest_only, wi, wf,
+                    )  # fmt: skip
                 bad |= take_moves(
                     q, g, layout, slots, code, klass, touched, fold, fresh, e, after, lo, hi, zero, nought
                 )

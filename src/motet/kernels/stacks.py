@@ -145,7 +145,7 @@ def run_stacks(
             status = _run_key(
                 state, key, events.offsets[key + 1], back, back_g, suffix, suffix_g,
                 front, front_g, labels, out, out_g, groups, layout, settled, single,
-                events.time, events.enter, events.leave, events.klass, events.whole, events.real,
+                events.time, events.enter, events.leave, events.klass, events.whole, events.real, events.many,
                 machine.code, machine.fold, queries, queries.accept, queries.fresh, accepting, touched, is_start, fresh,
                 last_neg, due, queries.within[0], queries.slide[0], queries.expiries[0], ranked, emit_from, emit_to,
                 wi, wf, zero, nought,
@@ -188,6 +188,7 @@ def _run_key(
     klass: NDArray[np.int32],
     whole: Words,
     real: Floats,
+    many: Times,
     code: Code,
     fold: Nodes,
     queries: Queries,
@@ -308,14 +309,14 @@ def _run_key(
                         completed |= _meets(state, front, front_g, back, back_g, code[step], rank, layout)
                     step += width
             if layout.counts and code[block + MOVES] == 0:
-                count_alone(back, back_g, rank, code, block, touched, is_start, 0, top, False)
+                count_alone(back, back_g, rank, code, block, touched, is_start, 0, top, False, 1)
             else:
                 bad |= take_alone(
-                    back, back_g, layout, rank, code, block, touched, is_start, whole, real, e, 0, top, False, wi, wf
+                    back, back_g, layout, rank, code, block, touched, is_start, whole, real, e, 1, 0, top, False, wi, wf
                 )
         else:
             bad |= take_tied(
-                back, back_g, layout, rank, code, klass, touched, is_start, fold, fresh, whole, real,
+                back, back_g, layout, rank, code, klass, many, touched, is_start, fold, fresh, whole, real,
                 e, after, 0, top, False, wi, wf,
             )  # fmt: skip
             bad |= take_moves(

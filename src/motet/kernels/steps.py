@@ -24,7 +24,7 @@ from motet.kernels.tables import (
     steps_at,
     weigh,
 )
-from motet.kernels.totals import Floats, Layout, Words, add_counts, carry, clear
+from motet.kernels.totals import Floats, Layout, Words, carry, carry_many, clear
 
 Nodes = NDArray[np.int32]
 
@@ -42,13 +42,16 @@ def take_alone(
     whole: Words,
     real: Floats,
     e: int,
+    n: int,
     lo: int,
     hi: int,
     newest_only: bool,
     wi: Words,
     wf: Floats,
 ) -> int:
-    """A lone event's steps, straight into settled nodes. With `newest_only`, matches begin in the newest slot alone."""
+    """A lone event's steps, or those of n at one time that are alike, straight into settled nodes. With `newest_only`,
+    matches begin in the newest slot alone.
+    """
     bad = np.int64(0)
     width = step_width(layout)
     weighs = width > 2
@@ -59,11 +62,14 @@ def take_alone(
             step += width
             continue
         if weighs:
-            weigh(wi, wf, layout, code, step, whole, real, e)
+            weigh(wi, wf, layout, code, step, whole, real, e, n)
         touched[target] = True
         first = hi if newest_only and is_start[source] else lo
         a, b = (source * slots + first) * layout.words, (target * slots + first) * layout.words
-        bad |= carry(q, g, layout, a, b, hi - first + 1, wi, wf)
+        if n == 1:
+            bad |= carry(q, g, layout, a, b, hi - first + 1, wi, wf)
+        else:
+            bad |= carry_many(q, g, layout, a, b, hi - first + 1, n, wi, wf)
         step += width
     if code[block + MOVES] > 0:
         move = moves_at(block, code, width)
@@ -84,6 +90,7 @@ def count_alone(
     lo: int,
     hi: int,
     newest_only: bool,
+    n: int,
 ) -> None:
     """`take_alone` where totals are but counts and nothing is to be moved: the path most events of most queries
     take.
@@ -94,8 +101,8 @@ def count_alone(
             source, target = code[step], code[step + 1]
             if touched[source]:
                 touched[target] = True
-                q[target * slots + hi] += q[source * slots + hi]
-                g[target * slots + hi] += g[source * slots + hi]
+                q[target * slots + hi] += n * q[source * slots + hi]
+                g[target * slots + hi] += n * g[source * slots + hi]
             step += 2
         return
     for _ in range(code[block + DIRECT]):
@@ -103,8 +110,49 @@ def count_alone(
         if touched[source]:
             touched[target] = True
             first = hi if newest_only and is_start[source] else lo
-            add_counts(q, g, source * slots + first, target * slots + first, hi - first + 1)
+            add_times(q, g, source * slots + first, target * slots + first, hi - first + 1, n)
         step += 2
+
+
+@kernel
+def count_tied(
+    q: Words,
+    g: Floats,
+    slots: int,
+    code: Code,
+    klass: NDArray[np.int32],
+    many: Times,
+    touched: Flags,
+    is_start: Flags,
+    fold: Nodes,
+    fresh: Nodes,
+    e: int,
+    after: int,
+    lo: int,
+    hi: int,
+    newest_only: bool,
+) -> None:
+    """`take_tied` where totals are but counts."""
+    for a in range(e, after):
+        block = code[klass[a]]
+        n = abs(many[a]) if many.size > 0 else np.int64(1)
+        step = steps_at(block, code, 2)
+        for _ in range(code[block + STEPS]):
+            source, target = code[step], code[step + 1]
+            if touched[source]:
+                touch(touched, fold, fresh, target)
+                first = hi if newest_only and is_start[source] else lo
+                add_times(q, g, source * slots + first, target * slots + first, hi - first + 1, n)
+            step += 2
+
+
+@kernel
+def add_times(q: Words, g: Floats, a: int, b: int, count: int, n: int) -> None:
+    """Add `count` counts from a on, n times, to those from b on."""
+    times = np.float64(n)
+    for s in range(count):
+        q[b + s] += n * q[a + s]
+        g[b + s] += times * g[a + s]
 
 
 @kernel
@@ -115,6 +163,7 @@ def take_tied(
     slots: int,
     code: Code,
     klass: NDArray[np.int32],
+    many: Times,
     touched: Flags,
     is_start: Flags,
     fold: Nodes,
@@ -134,17 +183,21 @@ def take_tied(
     width = step_width(layout)
     for a in range(e, after):
         block = code[klass[a]]
+        n = abs(many[a]) if many.size > 0 else np.int64(1)
         step = steps_at(block, code, width)
         for _ in range(code[block + STEPS]):
             source, target = code[step], code[step + 1]
             if not touched[source]:
                 step += width
                 continue
-            weigh(wi, wf, layout, code, step, whole, real, a)
+            weigh(wi, wf, layout, code, step, whole, real, a, n)
             touch(touched, fold, fresh, target)
             first = hi if newest_only and is_start[source] else lo
             one, other = (source * slots + first) * layout.words, (target * slots + first) * layout.words
-            bad |= carry(q, g, layout, one, other, hi - first + 1, wi, wf)
+            if n == 1:
+                bad |= carry(q, g, layout, one, other, hi - first + 1, wi, wf)
+            else:
+                bad |= carry_many(q, g, layout, one, other, hi - first + 1, n, wi, wf)
             step += width
     return bad
 

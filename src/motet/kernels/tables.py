@@ -24,7 +24,8 @@ class Events(NamedTuple):
     """Events of many keys, by key and then time. `enter` and `leave` are times, or ranks for windows that count events.
 
     An event's class tells which symbols it has. Attribute rows: `whole` for weights of counts (1 where there is a
-    value) and minima (its place in an order of whole numbers), `real` for weights of sums.
+    value) and minima (its place in an order of whole numbers), `real` for weights of sums. Of events that stand for
+    several (see `motet.kernels.ties`) they hold the sums, and the least places.
     """
 
     offsets: Times
@@ -34,6 +35,7 @@ class Events(NamedTuple):
     klass: NDArray[np.int32]
     whole: NDArray[np.int64]
     real: NDArray[np.float64]
+    many: Times  # how many events each stands for, negative where it goes with the one before; nothing: each is one
 
 
 class Machine(NamedTuple):
@@ -101,12 +103,14 @@ def done_at(block: int, code: Code, width: int) -> int:
 
 
 @kernel
-def weigh(wi: Words, wf: Floats, layout: Layout, code: Code, step: int, whole: Words, real: Floats, e: int) -> None:
-    """Fill in what event e adds to each channel on a step."""
+def weigh(
+    wi: Words, wf: Floats, layout: Layout, code: Code, step: int, whole: Words, real: Floats, e: int, n: int = 1
+) -> None:
+    """Fill in what event e, which stands for n, adds to each channel on a step."""
     ni = layout.ni
     for c in range(ni):
         row = code[step + 2 + c]
-        wi[c] = 1 if row == ALWAYS else 0 if row == NEVER else whole[row, e]
+        wi[c] = n if row == ALWAYS else 0 if row == NEVER else whole[row, e]
     for c in range(ni, ni + layout.nm):
         row = code[step + 2 + c]
         wi[c] = NOTHING if row == NEVER else whole[row, e]

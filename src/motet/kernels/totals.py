@@ -172,9 +172,11 @@ def carry(q: Words, g: Floats, layout: Layout, a: int, b: int, count: int, wi: W
     bad = np.int64(0)
     if layout.extended:
         for s in range(count):
-            _carry_extended(q, g, layout, a + s * words, b + s * words, wi, wf)
+            _carry_extended(q, g, layout, a + s * words, b + s * words, 1, wi, wf)
         return 0
     ni, nm = layout.ni, layout.nm
+    if ni == 1 and nm == 0 and layout.nf == 1:
+        return _carry_sums(q, g, a, b, count, 1, wi[0], wf[0])
     for s in range(count):
         one, other = a + s * words, b + s * words
         new = q[one]
@@ -198,7 +200,74 @@ def carry(q: Words, g: Floats, layout: Layout, a: int, b: int, count: int, wi: W
 
 
 @kernel
-def _carry_extended(q: Words, g: Floats, layout: Layout, one: int, other: int, wi: Words, wf: Floats) -> None:
+def _carry_sums(q: Words, g: Floats, a: int, b: int, count: int, n: int, wi: int, wf: float) -> int:
+    """`carry_many` for totals of a count, another and a sum: without loops over channels."""
+    bad = np.int64(0)
+    times, weight = np.float64(n), np.float64(wi)
+    for s in range(count):
+        one, other = a + 3 * s, b + 3 * s
+        new = q[one]
+        if new == 0:
+            continue
+        most = np.float64(new)
+        if max(times * most, times * np.float64(q[one + 1]) + weight * most) >= COUNT_SURE:
+            return -1
+        g[other + 2] += times * g[one + 2] + wf * most
+        more = q[other + 1] + n * q[one + 1] + wi * new
+        total = q[other] + n * new
+        q[other + 1] = more
+        q[other] = total
+        bad |= total | more
+    return bad
+
+
+@kernel
+def carry_many(q: Words, g: Floats, layout: Layout, a: int, b: int, count: int, n: int, wi: Words, wf: Floats) -> int:
+    """What `carry` does for each of n events at one time, whose weights taken together are wi and wf: all of them join
+    the totals as they were.
+    """
+    words = layout.words
+    times = np.float64(n)
+    if layout.counts:
+        for s in range(count):
+            q[b + s] += n * q[a + s]
+        for s in range(count):
+            g[b + s] += times * g[a + s]
+        return 0
+    if layout.extended:
+        for s in range(count):
+            _carry_extended(q, g, layout, a + s * words, b + s * words, n, wi, wf)
+        return 0
+    bad = np.int64(0)
+    ni, nm = layout.ni, layout.nm
+    if ni == 1 and nm == 0 and layout.nf == 1:
+        return _carry_sums(q, g, a, b, count, n, wi[0], wf[0])
+    for s in range(count):
+        one, other = a + s * words, b + s * words
+        new = q[one]
+        if new == 0:
+            continue
+        if times * np.float64(new) >= COUNT_SURE:
+            return -1
+        total = q[other] + n * new
+        q[other] = total
+        bad |= total
+        for c in range(1, 1 + ni):
+            if times * np.float64(q[one + c]) + np.float64(wi[c - 1]) * np.float64(new) >= COUNT_SURE:
+                return -1
+            more = q[other + c] + n * q[one + c] + wi[c - 1] * new
+            q[other + c] = more
+            bad |= more
+        for c in range(1 + ni, 1 + ni + nm):
+            q[other + c] = min(q[other + c], q[one + c], wi[c - 1])
+        for c in range(layout.nf):
+            at = 1 + ni + nm + c
+            g[other + at] += times * g[one + at] + wf[c] * new
+    return bad
+
+
+@kernel
+def _carry_extended(q: Words, g: Floats, layout: Layout, one: int, other: int, n: int, wi: Words, wf: Floats) -> None:
     ni, nm, nf, x = layout.ni, layout.nm, layout.nf, layout.x
     m, e = g[one + x], q[one + x + 1]
     if m == 0.0:
@@ -207,17 +276,21 @@ def _carry_extended(q: Words, g: Floats, layout: Layout, one: int, other: int, w
     # Channels before the count: a node may be carried to itself.
     for c in range(ni):
         at, exponent = x + 2 + 2 * c, x + 3 + 2 * c
-        q[other + 1 + c] += q[one + 1 + c] + wi[c] * new
-        shadow = extended_sum(g[one + at], q[one + exponent], wi[c] * m, e)
+        q[other + 1 + c] += n * q[one + 1 + c] + wi[c] * new
+        own = extended_product(np.float64(n), 0, g[one + at], q[one + exponent])
+        weight = extended_product(np.float64(wi[c]), 0, m, e)
+        shadow = extended_sum(own[0], own[1], weight[0], weight[1])
         add_extended(q, g, other + at, other + exponent, shadow[0], shadow[1])
     for c in range(1 + ni, 1 + ni + nm):
         q[other + c] = min(q[other + c], q[one + c], wi[c - 1])
     for c in range(nf):
         at, exponent = 1 + ni + nm + c, x + 2 + 2 * ni + c
+        own = extended_product(np.float64(n), 0, g[one + at], q[one + exponent])
         product = extended_product(wf[c], 0, m, e)
-        total = extended_sum(g[one + at], q[one + exponent], product[0], product[1])
+        total = extended_sum(own[0], own[1], product[0], product[1])
         add_extended(q, g, other + at, other + exponent, total[0], total[1])
-    q[other] += new
+    q[other] += n * new
+    m, e = extended_product(np.float64(n), 0, m, e)
     add_extended(q, g, other + x, other + x + 1, m, e)
 
 

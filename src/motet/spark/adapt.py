@@ -55,9 +55,9 @@ class Adapter:
 
     def _take_in(self, gauges: Gauges) -> None:
         """What came since the last look, over the time by which the newest row moved on."""
-        if gauges.newest is None or gauges.newest == self.newest:
+        since = self.newest or gauges.oldest
+        if gauges.newest is None or since is None or gauges.newest <= since:
             return
-        if self.newest is not None:
-            counts = {name: float(count - self.seen.get(name, 0)) for name, count in gauges.types.items()}
-            self.watch.observe(counts, (gauges.newest - self.newest).total_seconds())
+        counts = {name: float(count - self.seen.get(name, 0)) for name, count in gauges.types.items()}
+        self.watch.observe(counts, (gauges.newest - since).total_seconds())
         self.seen, self.newest = dict(gauges.types), gauges.newest

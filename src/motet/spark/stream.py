@@ -165,8 +165,9 @@ def _stamped(events: DataFrame, program: Program, columns: Sequence[str], waterm
     kind = sf.col(f"c{list(columns).index(schema.type)}")
     rows = events.select(*named, *spread, moment).withWatermark("at", watermark)
     missing = sf.col("at").isNull() | kind.isNull()
+    ends = [sf.min("at").alias("oldest"), sf.max("at").alias("newest")]
     types = [sf.count_if(kind == sf.lit(name)).alias(f"{ROWS_OF}{name}") for name in _types(program)]
-    counted = rows.observe(ROWS_METRICS, sf.count_if(missing).alias("set_aside"), sf.max("at").alias("newest"), *types)
+    counted = rows.observe(ROWS_METRICS, sf.count_if(missing).alias("set_aside"), *ends, *types)
     return counted.filter(~missing).drop("at")
 
 

@@ -44,6 +44,7 @@ class Gauges:
     waiting: int = 0
     state_bytes: int = 0
     watermark: datetime | None = None
+    oldest: datetime | None = None
     newest: datetime | None = None
     results: dict[str, int] = field(default_factory=dict)
     types: dict[str, int] = field(default_factory=dict)  # rows by type
@@ -108,10 +109,10 @@ class Watcher(StreamingQueryListener):
         """Remember that the plan changed."""
         self.changes.append(Change(time.time(), words))
 
-    def restarted(self, queries: tuple[str, ...], run_id: str) -> None:
-        """The same stream goes on with other queries."""
+    def restarted(self, queries: tuple[str, ...], run_id: str, words: str | None = None) -> None:
+        """The same stream goes on with other queries, or with another plan, as `words` say."""
         with self.lock:
-            self.note_change(_changed(self.gauges.queries, queries, first=not self.changes))
+            self.note_change(words or _changed(self.gauges.queries, queries, first=not self.changes))
             self.run_id = run_id
             self.gauges.queries = queries
             self.gauges.waiting = self.gauges.state_bytes = 0
@@ -157,7 +158,9 @@ class Watcher(StreamingQueryListener):
             given = {name: results.get(f"q{at}") or 0 for at, name in enumerate(gauges.queries)}
             for name, number in given.items():
                 gauges.results[name] += number
-            newest = _moment(outside.get("newest"))
+            oldest, newest = _moment(outside.get("oldest")), _moment(outside.get("newest"))
+            if oldest is not None and (gauges.oldest is None or oldest < gauges.oldest):
+                gauges.oldest = oldest
             if newest is not None and (gauges.newest is None or newest > gauges.newest):
                 gauges.newest = newest
             self._note_watermark(_moment(progress.get("eventTime", {}).get("watermark")))

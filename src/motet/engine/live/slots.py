@@ -18,6 +18,7 @@ from motet.engine.live.runs import Runs, runs_of, writable
 from motet.engine.partials import partials_of
 from motet.engine.program import Program
 from motet.engine.run import SLOT_MODES
+from motet.engine.ties import without_ties
 from motet.kernels.resume import extend_runs, run_slots_on
 from motet.kernels.tables import FOREVER, Events, Machine, Queries
 from motet.kernels.totals import layouts_of
@@ -49,7 +50,8 @@ class LiveSlots:
         """Run on over new events (`numbers` are their keys') and to the watermark; the partial results."""
         due = self._due(watermark)
         idle = due[~np.isin(due, numbers)]
-        events = _with_idle_keys(unit_events(encoded, self.unit)[0], len(idle))
+        events = without_ties(unit_events(encoded, self.unit)[0], self.unit, encoded.classes)
+        events = _with_idle_keys(events, len(idle))
         ids = np.concatenate((numbers, idle))
         if len(idle):
             more = keys.take(idle)
@@ -76,11 +78,13 @@ class LiveSlots:
         overflowed = Runs.none()
         tables = []
         for level, layout in enumerate(self.layouts):
-            pool = self._pool(level, places[level]).plus(overflowed)
-            saved = pool.take(pool.places(np.arange(len(ids)), len(ids)))
-            runs, overflowed = Runs.none(), Runs.none()
+            saved = self.held[level].take(places[level])
             own |= places[level] >= 0
-            own[pool.ids] = True
+            if len(overflowed.ids):
+                pool = runs_of(np.arange(len(ids)), *saved, np.zeros(len(ids), np.int64)).plus(overflowed)
+                saved = pool.take(pool.places(np.arange(len(ids)), len(ids)))
+                own[overflowed.ids] = True
+            runs, overflowed = Runs.none(), Runs.none()
             if own.any():
                 labels, whole, real, over, *written = run_slots_on(
                     events if own.all() else only_keys(events, own)[0], machine, queries, len(self.unit.merged.negs),
@@ -137,11 +141,6 @@ class LiveSlots:
     def _due(self, watermark: int) -> Ints:
         """Keys that have something to report by now."""
         return np.concatenate([runs.ids[runs.wake <= watermark] for runs in self.held])
-
-    def _pool(self, level: int, places: Ints) -> Runs:
-        """The runs at these places, numbered by their place among them."""
-        offsets, words = self.held[level].take(places)
-        return runs_of(np.arange(len(places)), offsets, words, np.zeros(len(places), np.int64))
 
     @cached_property
     def description(self) -> dict[str, Any]:

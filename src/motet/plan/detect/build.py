@@ -360,13 +360,19 @@ def part_of(parts: Parts, chosen: Collection[int]) -> tuple[Parts, tuple[int, ..
     The order is that of the pattern; items that may come in any order stand by what they are, so that what means the
     same is the same.
     """
+    bound = node_order(parts, chosen)
+    return in_numbers(parts, bound), tuple(bound)
+
+
+def node_order(parts: Parts, chosen: Collection[int]) -> list[int]:
+    """Some items of a pattern in the order in which a node has them."""
     bound: list[int] = []
     left = sorted(chosen, key=lambda item: (_name(parts.items[item]), item))
     while left:
         first = next(item for item in left if not any((other, item) in parts.order for other in left))
         left.remove(first)
         bound.append(first)
-    return in_numbers(parts, bound), tuple(bound)
+    return bound
 
 
 def in_numbers(parts: Parts, items: Sequence[int]) -> Parts:

@@ -1,0 +1,73 @@
+"""Events of one time, joined and ordered for a unit before it runs over them: see `motet.kernels.ties`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from graphlib import TopologicalSorter
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from motet.kernels.tables import Events
+from motet.kernels.ties import joined_ties
+from motet.plan.machine import Merged
+from motet.plan.units import Strategy, Unit
+from motet.template.symbols import Symbol
+
+Ints = NDArray[np.int64]
+
+# The share of events that have to be at the time of the one before for it to be worth the trouble.
+LEAST_TIES = 0.25
+
+
+def without_ties(events: Events, unit: Unit, classes: Sequence[frozenset[Symbol]]) -> Events:
+    """The events of a unit with those of one key, time and class as one, where its steps allow that and there are many
+    of one time.
+    """
+    spans = {(compiled.span.ranked, compiled.span.continuous) for compiled in unit.queries}
+    one_step = all(max(compiled.automaton.freshness) <= 1 for compiled in unit.queries)
+    if spans != {(False, False)} or not one_step or unit.strategy is Strategy.TRENDS:
+        return events
+    if unit.strategy is Strategy.STACKS or np.count_nonzero(np.diff(events.time) == 0) < LEAST_TIES * len(events.time):
+        return events
+    # Classes that have the same symbols of this unit are one to it.
+    own: dict[frozenset[Symbol], int] = {}
+    alike = np.array([own.setdefault(found & unit.merged.symbols, at) for at, found in enumerate(classes)], np.int32)
+    rank, part = in_turn(unit.merged, [found & unit.merged.symbols for found in classes])
+    adds = np.array([kind == "count" for _, kind in unit.merged.whole], np.bool_)
+    return joined_ties(events._replace(klass=alike[events.klass]), rank, part, adds)
+
+
+def in_turn(merged: Merged, classes: Sequence[frozenset[Symbol]]) -> tuple[Ints, Ints]:
+    """An order of classes in which none reads what an earlier one writes, and the part of each: those in one part read
+    what others of it write, so they have to go together.
+    """
+    having: dict[Symbol, list[int]] = {}
+    for at, symbols in enumerate(classes):
+        for symbol in symbols:
+            having.setdefault(symbol, []).append(at)
+    readers: dict[int, set[int]] = {}
+    writers: dict[int, set[int]] = {}
+    for edge in merged.edges:
+        readers.setdefault(edge.source, set()).update(having.get(edge.symbol, ()))
+        writers.setdefault(merged.fold[edge.target], set()).update(having.get(edge.symbol, ()))
+    for shift in merged.shifts:
+        # What is moved away is what was there before the events of the same time, and no more.
+        for node in {shift.source, shift.target} - {-1}:
+            readers.setdefault(node, set()).update(having.get(shift.symbol, ()))
+            writers.setdefault(node, set()).update(having.get(shift.symbol, ()))
+    arcs = {(reader, writer) for node in readers for reader in readers[node] for writer in writers.get(node, ())}
+    size = len(classes)
+    first, second = np.array(sorted(arcs), np.int64).reshape(-1, 2).T
+    _, part = connected_components(coo_array((np.ones(len(first)), (first, second)), (size, size)), connection="strong")
+    before: dict[int, set[int]] = {int(each): set() for each in np.unique(part)}
+    for one, other in zip(part[first].tolist(), part[second].tolist(), strict=True):
+        if one != other:
+            before[other].add(one)
+    turn = {each: at for at, each in enumerate(TopologicalSorter(before).static_order())}
+    part = np.array([turn[each] for each in part.tolist()], np.int64)
+    rank = np.empty(size, np.int64)
+    rank[np.argsort(part, kind="stable")] = np.arange(size)
+    return rank, part
