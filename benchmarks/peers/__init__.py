@@ -34,13 +34,15 @@ SLICE = 400  # events that the oracle enumerates
 
 @dataclass(frozen=True)
 class Way:
-    """How a peer answers: its script, the name of the way in it, and what it cannot say."""
+    """How a peer answers: its script, the name of the way in it, what it cannot say, and whether it is asked in quick
+    runs too: those that start a JVM for a second way of the same peer are not."""
 
     title: str
     script: str
     name: str
     lacks: str = ""
     own_environment: bool = True
+    in_quick_runs: bool = True
 
     @property
     def python(self) -> Path:
@@ -58,7 +60,7 @@ WAYS = (
     Way("chDB, stacked sums", "chdb_ways.py", "stacked", SQL),
     Way("chDB, self-join", "chdb_ways.py", "self-join", SQL),
     Way("chDB, sequenceCount", "chdb_ways.py", "sequenceCount", "all matches: those it counts do not overlap"),
-    Way("Spark SQL, stacked sums", "spark_ways.py", "stacked", SQL, own_environment=False),
+    Way("Spark SQL, stacked sums", "spark_ways.py", "stacked", SQL, own_environment=False, in_quick_runs=False),
     Way("Spark SQL, self-join", "spark_ways.py", "self-join", SQL, own_environment=False),
     Way("Spark, collect and loop", "spark_ways.py", "collect-and-loop", "what its author wrote", own_environment=False),
     Way("Flink CEP (Java)", "flink_ways.py", "cep", "aggregates without building matches; sharing"),
@@ -147,8 +149,9 @@ def verdict(found: Sequence[dict[str, Any]], right: Sequence[list[list[int]]]) -
     return "yes" if plain and ties else "not with ties" if plain else "no"
 
 
-def compare(setting: Setting, scenario: Scenario, ways: Sequence[Way] = WAYS) -> list[Row]:
+def compare(setting: Setting, scenario: Scenario) -> list[Row]:
     """Every way on one question."""
+    ways = [way for way in WAYS if setting.size == "paper" or way.in_quick_runs]
     events = setting.pick(scenario.quick, scenario.events)
     limit = setting.pick(10.0, 60.0)
     rows: list[Row] = []
@@ -192,7 +195,7 @@ def experiment(scenario: Scenario) -> Experiment:
         OURS,
         "",
         f"peers on the same question: {scenario.about}",
-        90,
+        scenario.seconds,
         run,
         needs=("pyspark",),
         notes=(

@@ -19,10 +19,11 @@ MILLISECOND = 1_000  # the finest time that Flink knows
 @dataclass(frozen=True)
 class Scenario:
     """A stream and sequences to count in it, per key, in windows of some panes of a minute. `dense` is how many events
-    a key has in a window."""
+    a key has in a window, `seconds` about how long all peers take on the quick size."""
 
     name: str
     about: str
+    seconds: int
     quick: int
     events: int
     keys: int
@@ -90,11 +91,12 @@ def overlapping(count: int, types: int = 10, seed: int = 9) -> tuple[tuple[str, 
 
 
 SCENARIOS = (
-    Scenario("s1", "SEQ of 3, 60 events of a key in a window", 50_000, 200_000, 1_000, 10, 60, 10, (sequence(3),)),
-    Scenario("s2", "SEQ of 4, 200 events of a key in a window", 20_000, 200_000, 200, 10, 200, 10, (sequence(4),)),
+    Scenario("s1", "SEQ of 3, 60 events of a key in a window", 55, 50_000, 200_000, 1_000, 10, 60, 10, (sequence(3),)),
+    Scenario("s2", "SEQ of 4, 200 events of a key in a window", 45, 20_000, 200_000, 200, 10, 200, 10, (sequence(4),)),
     Scenario(
         "s3",
         "SEQ of 4 over Sharon's e-commerce stream: 20 keys, 50 types, 180,000 events of a key in 20 minutes",
+        45,
         100_000,
         2_000_000,
         20,
@@ -106,6 +108,7 @@ SCENARIOS = (
     Scenario(
         "s4",
         "20 queries of length 4 and 5 that share parts, data of s1",
+        55,
         20_000,
         200_000,
         1_000,

@@ -399,13 +399,15 @@ def plan(
     )
     source = None if isinstance(events, pa.Schema) or is_spark(events) else _source(events, settings)
     schema = _schema_of(events, settings) if source is None else source.schema
-    program = compile_workload(as_workload(workload), EventSchema(schema, time, type, time_unit), settings.options())
-    counts = None if statistics is None else statistics.counts or None
-    if not analyze:
-        return Plan(program, counts)
-    if source is None:
+    loaded = as_workload(workload)
+    if analyze and source is None:
         raise MotetError("analyze runs the queries in process: give an Arrow table, a pandas DataFrame or a path")
-    return Plan(program, counts, run_analyzed(program, source))
+    if analyze and statistics is None:
+        statistics = profile(source, loaded, time=time, type=type, time_unit=time_unit)
+        settings = replace(settings, statistics=statistics)
+    program = compile_workload(loaded, EventSchema(schema, time, type, time_unit), settings.options())
+    counts = None if statistics is None else statistics.counts or None
+    return Plan(program, counts, run_analyzed(program, source) if analyze and source is not None else None)
 
 
 def explain_match(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 import pytest
 
-from motet.bench.measure import ChildError, Measured, alone, exponent, family_memory, in_turn, ratio
+from motet.bench.measure import ChildError, Measured, alone, exponent, family_cpu, family_memory, in_turn, ratio
 
 
 def test_a_rate_keeps_the_spread_of_the_time() -> None:
@@ -35,6 +37,13 @@ def test_cases_take_turns_after_one_round_that_does_not_count() -> None:
 def test_memory_counts_what_this_process_holds() -> None:
     held = bytearray(os.urandom(1)) * (64 << 20)
     assert family_memory(os.getpid()) > len(held)
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="no /proc here")  # noqa: PTH112
+def test_cpu_time_counts_children_that_have_ended() -> None:
+    before = family_cpu(os.getpid())
+    subprocess.run([sys.executable, "-c", "sum(range(20_000_000))"], check=True)
+    assert family_cpu(os.getpid()) - before > 0.2
 
 
 def test_a_child_that_fails_is_told() -> None:

@@ -21,13 +21,13 @@ def test_the_list_shows_names_papers_and_figures(motet: Motet) -> None:
 
 def test_an_experiment_runs_to_json_and_a_chart(motet: Motet, tmp_path: Path) -> None:
     file, chart = tmp_path / "result.json", tmp_path / "chart.svg"
-    outcome = motet("bench", "gloria-12-nested", "--repeat", "1", "--json", file, "--chart", chart)
+    outcome = motet("bench", "a-seq-14a", "--repeat", "1", "--json", file, "--chart", chart)
     assert outcome.status == 0, outcome.stderr
-    assert "what pruning gains: paper 2 to 13 times; here" in outcome.stdout
+    assert "an event at length 10, window 2,000 ms: paper 21.9 us (Pentium IV); here" in outcome.stdout
     result = Result.from_json(json.loads(file.read_text()))
-    assert (result.name, result.figure, result.size, result.repeats) == ("gloria-12-nested", "12", "quick", 1)
-    assert [row["length"] for row in result.rows] == [4, 10]
-    assert all(set(row["gloria"]) == {"median", "low", "high"} for row in result.rows)
+    assert (result.name, result.figure, result.size, result.repeats) == ("a-seq-14a", "14(a)", "quick", 1)
+    assert [row["length"] for row in result.rows] == [6, 10, 6, 10]
+    assert all(set(row["us an event"]) == {"median", "low", "high"} for row in result.rows)
     assert result.peak_mb > 50
     assert chart.read_text().startswith("<svg")
 

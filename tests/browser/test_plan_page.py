@@ -62,6 +62,8 @@ def test_a_query_lights_its_road(browser: Any, five: str, tmp_path: Path) -> Non
     lit = browser.find_elements(By.CSS_SELECTOR, ".node.lit")
     assert {each.get_attribute("aria-label").split(",")[0] for each in lit} == {"start", "A", "B"}
     assert len(browser.find_elements(By.CSS_SELECTOR, ".node:not(.lit)")) >= 2
+    said = browser.find_element(By.ID, "said").get_attribute("textContent")
+    assert said == "two: 3 nodes of its road are lit"
     details = browser.find_element(By.ID, "details").text
     assert "PATTERN SEQ(A, B)" in details
     assert "Two <b>steps</b> & more." in details  # as text, not as markup
@@ -225,3 +227,14 @@ def test_a_run_is_shown_beside_what_was_expected(browser: Any, tmp_path: Path) -
     heads = [each.text for each in browser.find_elements(By.CSS_SELECTOR, "#below h2")]
     assert {"Events: expected and found", "Instances: expected and found", "Time"} <= set(heads)
     assert "results" in buttons(browser, "pairs").text
+
+
+def test_a_notebook_has_it_in_a_frame(browser: Any, tmp_path: Path) -> None:
+    file = tmp_path / "cell.html"
+    file.write_text(f"<!doctype html><title>cell</title>{motet.plan(FIVE, SCHEMA)._repr_html_()}")
+    browser.get(file.as_uri())
+    browser.switch_to.frame(browser.find_element(By.TAG_NAME, "iframe"))
+    buttons(browser, "two").click()
+    assert browser.find_elements(By.CSS_SELECTOR, ".node.lit")
+    browser.find_element(By.ID, "theme").click()  # what it cannot remember here it does without
+    browser.switch_to.default_content()

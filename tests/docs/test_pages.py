@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import shlex
 from pathlib import Path
 
@@ -57,6 +58,15 @@ def test_notebooks_run_and_are_kept_without_outputs(file: Path, tmp_path: Path) 
         assert not cell.get("outputs")
         assert cell.get("execution_count") is None
     NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.stem)
+def test_diagrams_can_be_drawn(page: Path) -> None:
+    draw = runpy.run_path(str(ROOT / "scripts" / "diagrams.py"))["on_page_markdown"]
+    text = page.read_text()
+    drawn = draw(text)
+    assert "```mermaid" not in drawn
+    assert drawn.count("<svg") == text.count("```mermaid")
 
 
 def test_the_site_names_every_page() -> None:

@@ -203,6 +203,7 @@ CSV = "time,type,k,x\n1,A,u,1\n2,B,u,2\n"
 FILES = {
     "right.motet": RIGHT,
     "two.motet": RIGHT + RIGHT.replace("QUERY q", "QUERY r"),
+    "drawn.motet": RIGHT.replace("WITHIN 5", "WITHIN 5 s"),
     "right.csv": CSV,
     "no_time.csv": CSV.replace("time", "tim"),
     "floats.csv": CSV.replace("\n1,", "\n1.5,"),
@@ -242,7 +243,7 @@ COMMANDS = [
     "plan right.motet --events right.csv --statistics statistics.json",
     "plan right.motet --statistics nowhere.json",
     "plan right.motet --statistics statistics.json",
-    "plan right.motet --format mermaid",
+    "plan drawn.motet --format mermaid",
     "profile --events right.csv --key kk",
     "explain-match right.motet --events right.csv --key k",
     "explain-match two.motet --events right.csv",

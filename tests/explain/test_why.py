@@ -64,6 +64,7 @@ def test_matches_are_where_the_oracle_finds_them_and_steps_are_where_it_loses_th
         assert len(found.matches) == min(3, wanted[-1])
     elif found.died.unit == "matches":
         assert len(climbed) == 1 or climbed[-2].left > 0
+        assert found.died.kind in ("order", "window") or found.nearest is not None
     else:
         assert wanted[0] == 0, "no events, no matches"
     by_position: dict[str | None, list[float]] = {}
@@ -117,6 +118,19 @@ def test_what_would_help_is_said() -> None:
         "SEQ(A, B) happens, but what must follow never comes after it"
     )
     assert why("PATTERN SEQ(C, B, A) WITHIN 7", STREAM).hint == "C happens, SEQ(C, B) never does"
+
+
+def times_of(match: Any) -> dict[str, list[int]]:
+    return {name: [event["time"] for event in bound] for name, bound in match["positions"].items()}
+
+
+def test_the_nearest_match_is_shown() -> None:
+    found = why("PATTERN SEQ(A a, NOT B, C c) WHERE c.x = 3 WITHIN 9", STREAM)
+    assert times_of(found.nearest) == {"a": [1], "c": [3]}
+    assert "without that: 1 to 3" in str(found)
+    assert times_of(why("PATTERN SEQ(B, A, C) WITHIN 7", STREAM).nearest) == {"B": [2], "A": [4], "C": [9]}
+    assert times_of(why("PATTERN SEQ(A a, C c) WHERE a.x > c.x WITHIN 9", STREAM).nearest) == {"a": [1], "c": [3]}
+    assert why("PATTERN SEQ(A, D) WITHIN 7", STREAM).nearest is None
 
 
 def test_an_explanation_lists_matches_by_position() -> None:

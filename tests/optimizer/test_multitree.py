@@ -19,7 +19,7 @@ from motet.optimizer.detect.multitree.plans import MultiPlan, Priced, subtrees, 
 from motet.optimizer.detect.multitree.prices import Prices
 from motet.optimizer.detect.multitree.search import METHODS, Search, search
 from motet.plan.detect.build import JoinTree, Parts
-from motet.plan.detect.cost import Rates, Sizes
+from motet.plan.detect.cost import PRICES, Rates, Sizes
 from motet.plan.detect.nodes import LeafNode
 
 SECOND = 1_000_000.0
@@ -93,13 +93,14 @@ def test_printed_costs_are_those_of_the_paper() -> None:
     assert prices.made(0b001) / (seconds / w) == pytest.approx(w * ra)
 
 
-def test_costs_are_those_by_which_one_pattern_is_planned() -> None:
+def test_calibrated_costs_are_those_of_pairs_and_instances() -> None:
     (pattern,) = patterns_of("SEQ(A a, AND(B b, C c), D d) WHERE a.x < b.x AND b.y < d.y WITHIN 10 s")
     rates = rates_for([pattern.parts], {"A": 50.0, "B": 200.0})
     prices, sizes = Prices(pattern, rates), Sizes(pattern.parts, rates)
     for left, right in [(0b0001, 0b0010), (0b0101, 0b1010), (0b0001, 0b0110)]:
         one, other = (frozenset(at for at in range(4) if bits >> at & 1) for bits in (left, right))
-        assert prices.node(left, right) == pytest.approx(sizes.looked_at(one, other) + sizes.of(one | other))
+        expected = PRICES.pair * sizes.looked_at(one, other) + PRICES.instance * sizes.of(one | other)
+        assert prices.node(left, right) == pytest.approx(expected)
 
 
 def test_windows_that_count_events_hold_a_share_of_the_stream() -> None:

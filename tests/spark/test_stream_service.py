@@ -46,8 +46,9 @@ def test_queries_change_between_runs(folder: Folder, tmp_path: Path, motet: Mote
     folder.add(rest)
     folder.add(last_event())
     queries.write_text(FALLS + COMES + STAYS + RISES)
-    after = motet(*arguments)
+    after = motet(*arguments, "--page", "0")
     assert after.status == 0, after.stderr
+    assert "live page: http://127.0.0.1:" in after.stderr
     found = [json.loads(line) for outcome in (before, after) for line in outcome.stdout.splitlines()]
     assert windows(found, "stays") == expected(folder, STAYS, "stays")
     # The last row before the change was at 99, and rows may be 2 seconds late: it has seen all from 100 on.
@@ -123,6 +124,9 @@ def test_a_changed_file_is_taken_up_without_a_restart(folder: Folder, tmp_path: 
         file.write_text(STAYS + COMES)
         assert service.reload()
         assert said[-1] == "queries changed: 1 added, 0 removed, 2 in all"
+        changes = [change.words for change in service.watcher.changes]
+        assert changes == ["started with 1 query", "added comes: 2 queries now"]
+        assert [query.name for query in service.plan().workload.queries] == ["stays", "comes"]
         folder.add(random_events(300, 2, first=100, last=300))
         folder.add(last_event())
         service.query.processAllAvailable()

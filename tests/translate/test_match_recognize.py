@@ -168,6 +168,7 @@ TYPES = "A AS type = 'a', B AS type = 'b', C AS type = 'c'"
         ("(A B C)", "B AS SUM(B.x) < 10", NEXT, "running aggregate", "SUM(B.x"),
         ("(A B C)", "A AS A.x > C.x", NEXT, "need not be complete", "C.x"),
         ("(A B C)", "B AS x SIMILAR TO 'a'", NEXT, "SIMILAR", "x SIM"),
+        ("(A B C)", "B AS x > PREV(x) / 2", NEXT, "a division gives whole numbers", "PREV(x) / 2"),
         ("(A? B*)", TYPES, NEXT, "may match no row", "PATTERN"),
     ],
 )

@@ -104,6 +104,39 @@ def test_flink_repetitions_combine_as_they_say(drawn: list[tuple[str, int, int]]
     assert found_times(text, "flink-cep", rows) == sorted(wanted)
 
 
+@settings(max_examples=25)
+@given(drawn=ROWS)
+@pytest.mark.parametrize("step", ["next", "followedBy"])
+def test_flink_repeats_a_step_by_the_rule_of_its_steps(step: str, drawn: list[tuple[str, int, int]]) -> None:
+    rows = rows_of(drawn)
+    inside = ".consecutive()" if step == "next" else ""
+    text = START + f""".{step}("two").where(e -> e.type.equals("b")).times(2){inside}"""
+
+    def allowed(one: int, other: int) -> bool:
+        return other == one + 1 if step == "next" else not any(is_b(row) for row in rows[one + 1 : other])
+
+    wanted = [
+        (rows[i]["time"], rows[j]["time"], rows[k]["time"])
+        for i, j, k in combinations(range(len(rows)), 3)
+        if is_a(rows[i]) and is_b(rows[j]) and is_b(rows[k]) and allowed(i, j) and allowed(j, k)
+    ]
+    assert found_times(text, "flink-cep", rows) == sorted(wanted)
+
+
+@settings(max_examples=25)
+@given(drawn=ROWS)
+def test_flink_options_are_taken_and_left(drawn: list[tuple[str, int, int]]) -> None:
+    rows = rows_of(drawn)
+    text = START + """.next("maybe").where(e -> e.type.equals("b")).optional().next("last").where(e -> e.type == "c")"""
+    wanted = [
+        tuple(row["time"] for row in run)
+        for size in (2, 3)
+        for run in (rows[at : at + size] for at in range(len(rows) - size + 1))
+        if is_a(run[0]) and is_c(run[-1]) and all(map(is_b, run[1:-1]))
+    ]
+    assert found_times(text, "flink-cep", rows) == sorted(wanted)
+
+
 @pytest.mark.parametrize(
     ("text", "message", "line", "column"),
     [

@@ -57,7 +57,7 @@ class Axes:
 @dataclass(frozen=True, slots=True)
 class Experiment:
     """One figure of a paper, or one measurement of ours. `seconds` is about how long its quick size takes on two cores;
-    `needs` names modules without which it cannot run; `heavy` ones are run only when named."""
+    `needs` names modules without which it cannot run; `heavy` ones are run only by their own name."""
 
     name: str
     paper: str

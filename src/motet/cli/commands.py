@@ -21,7 +21,7 @@ from motet.cli.report import say, warn
 from motet.engine import DETECTING, SEARCHING, EventSchema, compile_workload
 from motet.engine.local import LocalRun, Outcome, sorted_results
 from motet.engine.survey import compiled_queries
-from motet.errors import DataError, Diagnostic, QueryError
+from motet.errors import DataError, Diagnostic, MotetError, QueryError
 from motet.explain.page.plan import plan_html
 from motet.explain.statistics import statistics_text, windows_text
 from motet.explain.text import plan_json, plan_mermaid, plan_text
@@ -153,7 +153,11 @@ def plan(
         case Drawn.JSON:
             write_text(plan_json(program, counts or None, analysis), output)
         case Drawn.MERMAID:
-            write_text(plan_mermaid(program, counts or None), output)
+            try:
+                drawn = plan_mermaid(program, counts or None)
+            except MotetError as error:
+                raise typer.BadParameter(str(error)) from None
+            write_text(drawn, output)
         case Drawn.HTML:
             write_text(plan_html(program, counts or None, file.stem, analysis), output)
 
@@ -198,6 +202,8 @@ def run(file: Path, events: Path, settings: api.Settings, engine: Engine, master
         results = len(outcome.table)
     for note in notes(outcome, results, meter.seconds):
         say(note)
+    if not results and outcome.rows:
+        say(f"no query matched: motet explain-match {file} --events {events} says why")
 
 
 def write_as_found(

@@ -16,12 +16,14 @@ from motet.kernels.resume import extend_runs, renumber_runs
 from motet.kernels.reunite import join_runs
 from motet.kernels.totals import layout_of
 from motet.model.expression import At, Attribute, Comparison, KleeneAggregate
-from motet.model.pattern import Event, Not, Repeat, Seq
+from motet.model.pattern import And, Event, Not, Repeat, Seq
 from motet.model.query import Aggregate, AllVariables, Computed, Policy, Query, Workload
 from motet.model.window import CountWindow, TimeWindow
 
 # Out of order, so that sorting is compiled too.
 _EVENTS = pa.table({"time": [2, 1, 3, 4], "type": ["A", "A", "B", "B"], "k": ["p"] * 4, "x": [1.0, 2.0, 3.0, 4.0]})
+
+_PAIR = (Event("A", "a"), Event("B", "b"))
 
 
 def warm() -> None:
@@ -30,6 +32,12 @@ def warm() -> None:
     online, detected = _every_kind_of_query()
     for options in (Options(), Options(windows="pairs")):
         run_table(compile_workload(Workload((*online, *detected)), schema, options), _EVENTS)
+    # A sequence is filtered out of a conjunction where they are planned together.
+    related = tuple(
+        Query(name, pattern, (AllVariables(),), window=TimeWindow(4_000_000))
+        for name, pattern in (("any order", And(_PAIR)), ("in order", Seq(_PAIR)))
+    )
+    run_table(compile_workload(Workload(related), schema, Options(optimizer="motto")), _EVENTS)
     stream = Stream(compile_workload(Workload(online), schema, Options(live="append")))
     stream.feed(_EVENTS, 3_000_000)
     stream.finish()

@@ -87,8 +87,8 @@ def planned_detect(
 
 def _motto(plan: motto.MottoPlan, chosen: ChosenTrees, branch: DetectBranch, program: Program) -> dict[str, Any]:
     """The plan graph that was searched, and what other plans by it would cost."""
-    options = motto.MottoOptions(plan.variant, program.options.budget)
-    return describe_motto(plan, branch.queries, motto.alternatives(list(chosen.trees), chosen.rates, options))
+    others = motto.alternatives(plan, list(chosen.trees), chosen.rates, program.options.budget)
+    return describe_motto(plan, branch.queries, others)
 
 
 def _estimates(chosen: ChosenTrees, work: Mapping[Node, Work]) -> dict[str, Any]:

@@ -85,7 +85,7 @@ def open_events(
     with readable(origin):
         factory = dataset_factory(Path(path), filled, kind, type)
         found = unified_schema(factory, origin)
-        require_columns(found, (time, type), origin)
+        require_roles(found, time, type, origin)
         stored = found if kind == PARQUET else types_of_text(found, filled, kind, time)
         dataset = factory.finish(stored)
         schema = with_time(with_type(stored, type, kind, origin), dataset, time, origin)
@@ -106,6 +106,20 @@ def require_columns(schema: pa.Schema, names: Iterable[str], origin: str) -> Non
         if name not in schema.names:
             listed = ", ".join(schema.names)
             raise DataError(f"{origin} has no column {name!r}{nearest(name, schema.names)}\n  its columns: {listed}")
+
+
+def require_roles(schema: pa.Schema, time: str, type: str, origin: str) -> None:
+    """Raise where the column of the times or of the types is not there, and say how to name another."""
+    for role, name in (("time", time), ("type", type)):
+        try:
+            require_columns(schema, (name,), origin)
+        except DataError as error:
+            likely = next((field.name for field in schema if _may_be(role, field.type)), "COLUMN")
+            raise DataError(f"{error}\n  --{role} (in Python {role}=) names another, as in --{role} {likely}") from None
+
+
+def _may_be(role: str, type: pa.DataType) -> bool:
+    return is_text(type) if role == "type" else bool(pa.types.is_timestamp(type) or pa.types.is_date(type))
 
 
 def types_of_text(found: pa.Schema, files: list[Path], kind: str, time: str) -> pa.Schema:

@@ -155,9 +155,8 @@ class _Reader:
 
     def _column(self, name: str, span: Span) -> Expression:
         if not self.bare:
-            raise Wrong(
-                f"'{name}' does not say which event it is about", span, f"write the variable first, as in E.{name}"
-            )
+            hint = f"write the variable first, as in E.{name}; [{name}] makes all events of a match agree"
+            raise Wrong(f"'{name}' does not say which event it is about", span, hint)
         return Attribute("", name, span=span)
 
     def _attribute(self, variable: str, name: str, at: At, span: Span) -> Attribute:

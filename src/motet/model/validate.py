@@ -234,7 +234,8 @@ def _names_events(expression: Expression, query: Query) -> Iterator[Diagnostic]:
             yield from _aggregate_form(node, KLEENE_FUNCTIONS, query)
         meant = named(query.pattern, node.variable)
         if not meant:
-            yield _undefined(node.variable, query, node.span)
+            if not _lacks_event(node, query):
+                yield _undefined(node.variable, query, node.span)
         elif len(meant) > 1:
             yield from _ambiguous(node.variable, query, node.span)
         elif meant[0].name in forbidden:
@@ -346,9 +347,20 @@ def _aggregate_form(
     if item.function not in functions:
         hint = f"known here: {', '.join(functions)}"
         yield Diagnostic(f"the aggregate '{item.function}' cannot be used here", item.span, query.name, hint)
+    elif _lacks_event(item, query):
+        message = f"{item.function}({item.variable}) does not say of which event"
+        hint = f"as in {item.function}({events(query.pattern)[-1].name}.{item.variable})"
+        yield Diagnostic(message, item.span, query.name, hint)
     elif item.name is None and item.function != "COUNT":
         hint = f"as in {item.function}({item.variable or 'E'}.price)"
         yield Diagnostic(f"{item.function} needs an attribute", item.span, query.name, hint)
+
+
+def _lacks_event(item: Attribute | Aggregate | KleeneAggregate, query: Query) -> bool:
+    """Whether an aggregate names a column where an event is expected: `SUM(price)`."""
+    if isinstance(item, Attribute) or item.name is not None or item.function == "COUNT" or item.variable is None:
+        return False
+    return bool(events(query.pattern)) and not named(query.pattern, item.variable)
 
 
 def _aggregate(item: Aggregate, query: Query, data: Data) -> Iterator[Diagnostic]:
@@ -356,7 +368,8 @@ def _aggregate(item: Aggregate, query: Query, data: Data) -> Iterator[Diagnostic
     if item.variable is not None:
         meant = named(query.pattern, item.variable)
         if not meant:
-            yield _undefined(item.variable, query, item.span)
+            if not _lacks_event(item, query):
+                yield _undefined(item.variable, query, item.span)
         elif not any(event in events(query.pattern) for event in meant):
             yield _under_not(item.function, item.variable, query, item.span)
     if item.name is not None:
@@ -374,7 +387,11 @@ def _returned_variable(item: Variable, query: Query) -> Iterator[Diagnostic]:
     elif not meant:
         known = {*(event.name for event in events(query.pattern)), *query.group_by}
         message = f"'{item.name}' is neither an event of the pattern nor in GROUP BY"
-        yield Diagnostic(message, item.span, query.name, did_you_mean(item.name, known))
+        function = item.name.upper()
+        hint = f"write {function}({'*' if function == 'COUNT' else 'E.price'})"
+        if function not in AGGREGATE_FUNCTIONS:
+            hint = did_you_mean(item.name, known) or "as in RETURN COUNT(*)"
+        yield Diagnostic(message, item.span, query.name, hint)
     elif meant[0].name in _forbidden(query):
         hint = "return an event that a match binds"
         yield Diagnostic(f"no match binds '{item.name}': it is under NOT", item.span, query.name, hint)

@@ -142,8 +142,7 @@ class Service:
             self.sharing = grouping(program.workload, labels_of(program))
             self.adapter.go_on(program)
             self.watcher.gauges.plan_changes += 1
-            self.watcher.note_change(str(change))
-            self.query = self._start()
+            self.query = self._start(str(change))
         return change.migrated
 
     def _refuse(self, error: Exception) -> bool:
@@ -174,10 +173,10 @@ class Service:
     def _names(self) -> tuple[str, ...]:
         return tuple(query.name for query in self.workload.queries)
 
-    def _start(self) -> StreamingQuery:
+    def _start(self, words: str | None = None) -> StreamingQuery:
         results = self._results(self.workload, checkpoint=True)
         query = start(results, self.job, self.workload, self.write)
-        self.watcher.restarted(self._names(), str(query.runId))
+        self.watcher.restarted(self._names(), str(query.runId), words)
         return query
 
     def _results(self, workload: Workload, *, checkpoint: bool) -> DataFrame:

@@ -109,10 +109,10 @@ class Watcher(StreamingQueryListener):
         """Remember that the plan changed."""
         self.changes.append(Change(time.time(), words))
 
-    def restarted(self, queries: tuple[str, ...], run_id: str) -> None:
-        """The same stream goes on with other queries."""
+    def restarted(self, queries: tuple[str, ...], run_id: str, words: str | None = None) -> None:
+        """The same stream goes on with other queries, or with another plan, as `words` say."""
         with self.lock:
-            self.note_change(_changed(self.gauges.queries, queries, first=not self.changes))
+            self.note_change(words or _changed(self.gauges.queries, queries, first=not self.changes))
             self.run_id = run_id
             self.gauges.queries = queries
             self.gauges.waiting = self.gauges.state_bytes = 0

@@ -56,6 +56,9 @@ def from_match_recognize(source: Source, time: str, type: str, name: str) -> Tra
             "there is no MATCH_RECOGNIZE with a PATTERN here", 0, hint="as in SELECT * FROM t MATCH_RECOGNIZE (...)"
         )
     _refuse_around(tree, source)
+    for division in clause.find_all(exp.Div):
+        message = "a division gives whole numbers in some systems and fractions in others; in motet it gives fractions"
+        raise source.refusal(message, *place(division), "multiply instead: a > b / 2 is 2 * a > b")
     rows = parse_rows(source, opening.end(), _closing(source, opening.end()))
     return _Reading(source, clause, rows, type).translation(time, name, window)
 

@@ -164,7 +164,7 @@ EXPERIMENTS = (
         "A-Seq",
         "12",
         "matches built against online, by pattern length",
-        10,
+        8,
         by_length,
         Axes("length", BOTH, "us an event", log_y=True),
         (
@@ -182,7 +182,7 @@ EXPERIMENTS = (
         "A-Seq",
         "13",
         "matches built against online, by window",
-        10,
+        8,
         by_window,
         Axes("window ms", BOTH, "us an event", log_y=True),
     ),
@@ -207,7 +207,7 @@ EXPERIMENTS = (
         "A-Seq",
         "14(b)",
         "the cost of a negation",
-        5,
+        6,
         negation,
         None,
         (
@@ -226,7 +226,7 @@ EXPERIMENTS = (
         "A-Seq",
         "15",
         "three queries: matches or counts, alone or shared",
-        10,
+        8,
         four_ways,
         None,
         (

@@ -146,7 +146,7 @@ def experiment(name: str, size: str, about: str, values: Sequence[int], more: Se
 
     fits = tuple(power(size, column, f"power of the growth, {column}") for column in ("alone", "online"))
     axes = Axes(size, ("alone", "online"), "CPU ns an event", log_x=True, log_y=True)
-    return Experiment(f"growth-{name}", OURS, "", f"CPU time of an event by {about}", 10, run, axes, fits)
+    return Experiment(f"growth-{name}", OURS, "", f"CPU time of an event by {about}", 8, run, axes, fits)
 
 
 EXPERIMENTS = (
@@ -162,7 +162,7 @@ EXPERIMENTS = (
         OURS,
         "",
         "CPU seconds by number of matches: found, and counted online",
-        10,
+        8,
         by_matches,
         Axes("matches", ("found", "counted"), "CPU s", log_x=True, log_y=True),
         (

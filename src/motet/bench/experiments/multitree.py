@@ -199,7 +199,7 @@ EXPERIMENTS = (
         PAPER,
         "10, 12(a)",
         "joins shared and reordered, by number of patterns",
-        25,
+        14,
         workload_sizes,
         Axes("patterns", PLANS, "CPU s", log_y=True),
         (
@@ -215,7 +215,7 @@ EXPERIMENTS = (
         PAPER,
         "11(a), 12(b)",
         "the same by events in a pattern",
-        20,
+        12,
         pattern_sizes,
         Axes("size", PLANS, "CPU s", log_y=True),
         (
@@ -231,7 +231,7 @@ EXPERIMENTS = (
         PAPER,
         "10, 11(b)",
         "cost of the plan found, by method and time of the search",
-        25,
+        16,
         search_times,
     ),
     Experiment(
@@ -239,7 +239,7 @@ EXPERIMENTS = (
         PAPER,
         "11(c), 12(c)",
         "the same by window in minutes",
-        20,
+        10,
         partial(windows, of_events=False),
         Axes("minutes", PLANS, "CPU s", log_y=True),
     ),
@@ -248,7 +248,7 @@ EXPERIMENTS = (
         PAPER,
         "11(d), 12(d)",
         "the same by window in events",
-        20,
+        10,
         partial(windows, of_events=True),
         Axes("events", PLANS, "CPU s", log_y=True),
     ),
@@ -257,7 +257,7 @@ EXPERIMENTS = (
         PAPER,
         "13",
         "a plan that is made anew as rates change, against one that is not",
-        25,
+        12,
         adaptation,
         Axes("events between changes", ("none", "static", "adaptive"), "CPU s", log_y=True),
         (

@@ -146,7 +146,7 @@ EXPERIMENTS = (
         "Sharon",
         "11",
         "matches built against online, by events in a window, traffic",
-        10,
+        8,
         two_step,
         Axes("events", ("matches built", "online"), "CPU s", log_y=True),
         (
@@ -162,7 +162,7 @@ EXPERIMENTS = (
         "Sharon",
         "12(a), (e)",
         "shared against alone, by events in a window, e-commerce",
-        15,
+        12,
         partial(by_events, scene="ecommerce"),
         Axes("events", LINES, "CPU s"),
         (BY_EVENTS,),
@@ -173,13 +173,14 @@ EXPERIMENTS = (
             "Sharon",
             "12(b), (d), (f)",
             f"shared against alone, by number of queries, {name}",
-            25,
+            18,
             partial(by_queries, scene=scene, legs=legs),
             Axes("queries", LINES, "CPU s"),
             (
                 BY_QUERIES,
                 Stated("memory at 120 queries", "up to two orders of magnitude less", totals_saved),
             ),
+            heavy=bool(suffix),
         )
         for suffix, scene, legs, name in (
             ("", "ecommerce", False, "e-commerce"),
@@ -193,7 +194,7 @@ EXPERIMENTS = (
         "Sharon",
         "12(c), (g), (h)",
         "shared against alone, by pattern length, e-commerce",
-        15,
+        12,
         partial(by_length, scene="ecommerce"),
         Axes("length", LINES, "CPU s"),
         (BY_LENGTH, Stated("memory at length 30", "20 times less", totals_saved)),
@@ -203,7 +204,7 @@ EXPERIMENTS = (
         "Sharon",
         "14",
         "the greedy plan against the optimal one, by number of queries, taxi",
-        40,
+        20,
         plan_quality,
         Axes("queries", ("greedy", "sharon", "auto"), "CPU s"),
         (

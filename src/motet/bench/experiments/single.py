@@ -127,7 +127,7 @@ EXPERIMENTS = (
         OURS,
         "",
         "one continuous SEQ(A, B, C), a value at every completion, by events in the window",
-        15,
+        10,
         continuous,
     ),
     Experiment(
@@ -135,7 +135,7 @@ EXPERIMENTS = (
         OURS,
         "",
         "20 item sequences of length 4 to 10 over Sharon's e-commerce stream, by strategy",
-        15,
+        10,
         strategies,
     ),
 )

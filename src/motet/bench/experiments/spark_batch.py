@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from functools import partial
 from pathlib import Path
 
-from motet.bench.measure import Measured, in_turn, ratio
+from motet.bench.measure import Measured, Taken, family_cpu, in_turn, ratio
 from motet.bench.registry import OURS, Experiment, Row, Setting
 from motet.bench.streams import keyed
 
@@ -15,7 +16,7 @@ KEYS = 10_000
 
 
 def against_identity(setting: Setting) -> list[Row]:
-    """Wall seconds from parquet to nowhere."""
+    """Wall and CPU seconds from parquet to nowhere; CPU of the JVM and of Python's workers together."""
     from motet.bench import pipelines
     from motet.spark.session import local_session
 
@@ -32,17 +33,26 @@ def against_identity(setting: Setting) -> list[Row]:
             f"{QUERIES} queries, many keys": lambda: pipelines.engine(read(many), workload),
             f"{QUERIES} queries, one hot key": lambda: pipelines.engine(read(hot), workload),
         }
-        runs = {name: partial(lambda made: pipelines.consumed(made()), case) for name, case in cases.items()}
-        taken = in_turn(runs, setting.repeats)
+        spent: Taken = {name: [] for name in cases}
+
+        def run(name: str) -> None:
+            before = family_cpu(os.getpid())
+            pipelines.consumed(cases[name]())
+            spent[name].append(family_cpu(os.getpid()) - before)
+
+        taken = in_turn({name: partial(run, name) for name in cases}, setting.repeats)
         session.stop()
-    bare, own, *_ = taken.values()
+    cpu = {name: times[1:] for name, times in spent.items()}  # as `in_turn` does, without the first round
+    bare, own, *_ = taken
     return [
         {
             "pipeline": name,
             "events": events,
             "wall s": Measured.of(times),
-            "against identity": ratio(times, bare),
-            "against its own way": ratio(times, own),
+            "against identity": ratio(times, taken[bare]),
+            "against its own way": ratio(times, taken[own]),
+            "CPU s": Measured.of(cpu[name]),
+            "CPU against identity": ratio(cpu[name], cpu[bare]),
             "M events/s": Measured.of(times).rate(events / 1e6),
         }
         for name, times in taken.items()
@@ -55,7 +65,7 @@ EXPERIMENTS = (
         OURS,
         "",
         "Spark batch, local[2], 100 queries, 10,000 keys or one, from parquet, against identity pipelines",
-        60,
+        45,
         against_identity,
         needs=("pyspark",),
     ),

@@ -15,7 +15,7 @@ from motet.engine.detect.program import DetectBranch
 from motet.engine.encode import Encoded
 from motet.engine.program import Options
 from motet.optimizer.detect import BLIND, plan_trees
-from motet.optimizer.detect.choices import ChosenTrees
+from motet.optimizer.detect.choices import ChosenTrees, extended
 from motet.plan.detect.build import Parts, PlannedQuery, plan_queries, trees_wanted
 from motet.plan.detect.cost import Rates
 from motet.plan.detect.work import cost_of
@@ -85,6 +85,21 @@ class Planning:
         """Go on with other trees, chosen for these rates."""
         self.chosen, self._rates = chosen, rates
         self._planned = plan_queries(self.branch.queries, chosen)
+
+    def for_queries(self, branch: DetectBranch, options: Options) -> Planning:
+        """The plan for a branch whose queries are others. By multitree those that stay keep their trees, and those that
+        come read what these find where that is cheapest; else, or where it was planned ahead, all is planned anew.
+        """
+        changed = Planning(branch, options, self.drift, self.log, batches=self.batches)
+        chosen, rates = self.chosen, self._rates
+        if chosen is None or rates is None or branch.trees is not None or chosen.method != "multitree":
+            return changed
+        found = extended(chosen, changed._wanted, rates)
+        reason = f"{len(self._wanted)} patterns have become {len(changed._wanted)}"
+        before, after = chosen.considered[chosen.method], found.considered[found.method]
+        self.log.append(PlanChange(self.batches, reason, before, after, taken=True))
+        changed.take(found, rates)
+        return changed
 
     def _begin(self, encoded: Encoded) -> None:
         given = self.branch.trees

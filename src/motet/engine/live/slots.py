@@ -78,11 +78,13 @@ class LiveSlots:
         overflowed = Runs.none()
         tables = []
         for level, layout in enumerate(self.layouts):
-            pool = self._pool(level, places[level]).plus(overflowed)
-            saved = pool.take(pool.places(np.arange(len(ids)), len(ids)))
-            runs, overflowed = Runs.none(), Runs.none()
+            saved = self.held[level].take(places[level])
             own |= places[level] >= 0
-            own[pool.ids] = True
+            if len(overflowed.ids):
+                pool = runs_of(np.arange(len(ids)), *saved, np.zeros(len(ids), np.int64)).plus(overflowed)
+                saved = pool.take(pool.places(np.arange(len(ids)), len(ids)))
+                own[overflowed.ids] = True
+            runs, overflowed = Runs.none(), Runs.none()
             if own.any():
                 labels, whole, real, over, *written = run_slots_on(
                     events if own.all() else only_keys(events, own)[0], machine, queries, len(self.unit.merged.negs),
@@ -139,11 +141,6 @@ class LiveSlots:
     def _due(self, watermark: int) -> Ints:
         """Keys that have something to report by now."""
         return np.concatenate([runs.ids[runs.wake <= watermark] for runs in self.held])
-
-    def _pool(self, level: int, places: Ints) -> Runs:
-        """The runs at these places, numbered by their place among them."""
-        offsets, words = self.held[level].take(places)
-        return runs_of(np.arange(len(places)), offsets, words, np.zeros(len(places), np.int64))
 
     @cached_property
     def description(self) -> dict[str, Any]:

@@ -76,4 +76,8 @@ class Stream:
         """The stream from here on with another plan or other queries; those that are new begin here."""
         stream = Stream(program)
         stream.restore(self.save())
+        for branch in program.detect:
+            known = self.program.plannings.get(branch.name)
+            if known is not None:
+                program.plannings.setdefault(branch.name, known.for_queries(branch, program.options))
         return stream

@@ -9,8 +9,8 @@ from typing import Any
 from motet.explain.page.graph import Arc, Graph, Vertex, summarised, thinned
 from motet.explain.page.layout import Point, Size, layered
 
-LETTER = 6.7  # the width of a letter of a label
-SMALL_LETTER = 5.9  # and of a note
+LETTER = 7.1  # the width of a letter of a label
+SMALL_LETTER = 6.1  # and of a note
 LONGEST = 30  # letters that are shown
 MARGIN = 24.0
 LANE_HEAD = 26.0
@@ -50,7 +50,8 @@ def placed(graph: Graph) -> dict[str, Any]:
             top += LANE_HEAD
         for vertex in own:
             number[vertex.key] = len(number)
-        inside = [arc for arc in graph.arcs if arc.source in number and any(v.key == arc.source for v in own)]
+        keys = {vertex.key for vertex in own}
+        inside = [arc for arc in graph.arcs if arc.source in keys]
         found, paths, width, height = _lane(own, inside, top)
         nodes += found
         edges += [_edge(arc, number, path) for arc, path in zip(inside, paths, strict=True)]

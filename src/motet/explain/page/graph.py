@@ -144,6 +144,7 @@ def _contracted(graph: Graph, few: int) -> Graph:
 def _components(graph: Graph, keys: set[str]) -> list[list[Vertex]]:
     """The connected parts of the graph over some vertices; parts of different lanes are apart."""
     of_key = {vertex.key: vertex for vertex in graph.vertices}
+    order = {vertex.key: at for at, vertex in enumerate(graph.vertices)}
     near: dict[str, list[str]] = {}
     for arc in graph.arcs:
         if arc.source in keys and arc.target in keys:
@@ -161,7 +162,6 @@ def _components(graph: Graph, keys: set[str]) -> list[list[Vertex]]:
             fresh = [key for key in near.get(part[-1].key, ()) if key not in seen]
             seen.update(fresh)
             pending += dict.fromkeys(fresh)
-        order = {v.key: at for at, v in enumerate(graph.vertices)}
         found.append(sorted(part, key=lambda each: order[each.key]))
     return found
 

@@ -11,21 +11,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from motet.engine.encode import key_codes, read_column
 from motet.engine.expressions import holds
 from motet.engine.local import LocalRun
 from motet.engine.program import Options, compile_workload
 from motet.engine.schema import EventSchema
-from motet.explain.why.ladder import Ladder, Position, Rung, beginnings, ladder, needs_met
+from motet.explain.why.ladder import Ladder, Mask, Position, Rung, beginnings, ladder, needs_met
 from motet.explain.why.report import Explanation, Step
 from motet.model.expression import Attribute, Expression, attributes
 from motet.model.pattern import events
 from motet.model.query import Aggregate, AllVariables, EventDefinition, Query, Variable, Workload
 from motet.model.window import TimeWindow
-
-Mask = NDArray[np.bool_]
 
 # Matches of one rung that are counted; beyond, there are "at least" so many.
 MOST_COUNTED = 10_000
@@ -77,6 +74,7 @@ class _Climb:
         self.limit = limit
         self.ladder: Ladder = ladder(query)
         self.hint: str | None = None
+        self.nearest: dict[str, Any] | None = None
         self.matches: list[dict[str, Any]] = []
 
     def explanation(self, key: Mapping[str, Any]) -> Explanation:
@@ -103,6 +101,7 @@ class _Climb:
             tuple(steps),
             tuple(pending),
             self.hint,
+            self.nearest,
             tuple(self.matches),
             shown,
         )
@@ -129,9 +128,10 @@ class _Climb:
     ) -> Step:
         """Narrows what one position could bind."""
         could[position.variable] = could[position.variable] & passing()
-        sizes = {name: int(mask.sum()) for name, mask in could.items()}
-        met = needs_met(self.ladder.order.query.pattern, sizes)
-        return Step(kind, words, sizes[position.variable], "events", met, position=position.shown)
+        left = int(could[position.variable].sum())
+        any_left = {name: np.array([mask.any()]) for name, mask in could.items()}
+        met = bool(needs_met(self.ladder.order.query.pattern, any_left)[0])
+        return Step(kind, words, left, "events", met, position=position.shown)
 
     def _keys(self, words: str, could: Mapping[str, Mask]) -> Step:
         """Of how many keys there are events for the whole pattern."""
@@ -140,9 +140,8 @@ class _Climb:
         for name in self.query.partition:
             known &= read_column(inside, name).is_valid().to_numpy(zero_copy_only=False)
         codes, _, size = key_codes(inside.filter(pa.array(known)), self.query.partition)
-        counts = {name: np.bincount(codes[mask[known]], minlength=size) for name, mask in could.items()}
-        pattern = self.ladder.order.query.pattern
-        met = sum(needs_met(pattern, {name: int(count[at]) for name, count in counts.items()}) for at in range(size))
+        have = {name: np.bincount(codes[mask[known]], minlength=size) > 0 for name, mask in could.items()}
+        met = int(needs_met(self.ladder.order.query.pattern, have).sum())
         return Step("key", words, met, "keys", met > 0)
 
     def usable(self) -> Mask:
@@ -169,16 +168,17 @@ class _Climb:
     # Demands on matches: each rung is a query that the engine runs.
 
     def on_matches(self) -> Iterator[Demand]:
-        last = self.ladder.rungs[-1]
+        below: list[Rung] = []
         for rung in self.ladder.rungs:
-            yield rung.words, partial(self._reach, rung, rung is last)
+            yield rung.words, partial(self._reach, rung, tuple(below))
+            below.append(rung)
 
-    def _reach(self, rung: Rung, is_last: bool) -> Step:
+    def _reach(self, rung: Rung, below: tuple[Rung, ...]) -> Step:
         left, at_least = self.counted(rung.query) if rung.kind == "order" else self.found(rung)
         if not left:
-            self.hint = self.advice(rung)
-        elif is_last:
-            self.matches = self.listed(rung)
+            self.advise(rung, below)
+        elif rung is self.ladder.rungs[-1]:
+            self.matches = self.listed(rung, self.limit)
         return Step(rung.kind, rung.words, left, "matches", left > 0, at_least)
 
     def counted(self, query: Query) -> tuple[int | float, bool]:
@@ -204,18 +204,15 @@ class _Climb:
                 return MOST_COUNTED, True
         return total, bool(run.truncated)
 
-    def listed(self, rung: Rung) -> list[dict[str, Any]]:
+    def listed(self, rung: Rung, limit: int) -> list[dict[str, Any]]:
         """The first matches of a rung: for each position the events it binds."""
-        if not self.limit:
-            return []
         kept: list[pa.Table] = []
-        for table in self.tables(rung, (AllVariables(),))[1]:
+        for table in self.tables(rung, (AllVariables(),))[1] if limit else ():
             if len(table):
-                kept.append(table.sort_by([("start", "ascending"), ("end", "ascending")]).slice(0, self.limit))
+                kept.append(_earliest(table, limit))
             if sum(map(len, kept)) >= MOST_COUNTED:
                 break
-        together = pa.concat_tables(kept).sort_by([("start", "ascending"), ("end", "ascending")])
-        return [self.shown_match(row) for row in together.slice(0, self.limit).to_pylist()]
+        return [self.shown_match(row) for row in _earliest(pa.concat_tables(kept), limit).to_pylist()] if kept else []
 
     def shown_match(self, row: Mapping[str, Any]) -> dict[str, Any]:
         positions = {}
@@ -245,13 +242,15 @@ class _Climb:
 
     # What would help
 
-    def advice(self, rung: Rung) -> str | None:
+    def advise(self, rung: Rung, below: tuple[Rung, ...]) -> None:
+        """Find what is nearest to a match where a rung leaves none."""
         match rung.kind:
             case "order":
-                return self.longest_beginning()
+                self.hint = self.longest_beginning()
             case "window":
-                return self.wider_window(rung)
-        return None
+                self.wider_window(rung)
+            case _ if below[-1].kind != "order" or self.counted(below[-1].query)[0] <= MOST_COUNTED:
+                self.nearest = next(iter(self.listed(below[-1], min(self.limit, 1))), None)
 
     def longest_beginning(self) -> str | None:
         """How far a SEQ comes."""
@@ -262,18 +261,26 @@ class _Climb:
             reached = text
         return f"{reached} happens, but what must follow never comes after it" if reached else None
 
-    def wider_window(self, rung: Rung) -> str | None:
-        """The shortest time that a match would take, where one of a wider window is found."""
+    def wider_window(self, rung: Rung) -> None:
+        """The match that would take the shortest time, where one of a wider window is found."""
         window = rung.query.window
         if not isinstance(window, TimeWindow) or window.slide is not None:
-            return None
+            return
         for _ in range(WIDER):
             window = replace(window, size=window.size * 2)
-            tables = self.tables(replace(rung, query=replace(rung.query, window=window)), (AllVariables(),))[1]
-            spans = [pc.subtract(table.column("end"), table.column("start")) for table in tables if len(table)]
-            if spans:
-                return f"the quickest takes {_span_text(min(min(span.to_pylist()) for span in spans))}"
-        return None
+            wider = replace(rung, query=replace(rung.query, window=window))
+            tables = [table for table in self.tables(wider, (AllVariables(),))[1] if len(table)]
+            if tables:
+                together = pa.concat_tables(tables)
+                spans = pc.subtract(together.column("end"), together.column("start")).to_pylist()
+                self.hint = f"the quickest takes {_span_text(min(spans))}"
+                quickest = together.slice(spans.index(min(spans)), 1).to_pylist()
+                self.nearest = self.shown_match(quickest[0]) if self.limit else None
+                return
+
+
+def _earliest(table: pa.Table, limit: int) -> pa.Table:
+    return table.sort_by([("start", "ascending"), ("end", "ascending")]).slice(0, limit)
 
 
 def _span_text(span: Any) -> str:

@@ -6,9 +6,13 @@ one has none and the one below has some, what it adds is what the matches fail b
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import count
+
+import numpy as np
+from numpy.typing import NDArray
 
 from motet.language.printer import expression_text, pattern_text, window_text
 from motet.model.expression import At, Attribute, Expression, KleeneAggregate, Logical, variables, walk
@@ -16,6 +20,8 @@ from motet.model.names import renamed, written
 from motet.model.pattern import And, Event, Neg, Not, Or, Pattern, Repeat, Seq, absences, events
 from motet.model.query import AllVariables, Policy, Query
 from motet.model.shape import nullable, open_absences
+
+Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,23 +128,25 @@ def beginnings(steps: Ladder) -> Iterator[tuple[str, Query]]:
         yield text, replace(order, pattern=part, conditions=conditions)
 
 
-def needs_met(pattern: Pattern, available: dict[str, int]) -> bool:
-    """Whether there are events for a pattern at all, order aside, given how many each variable could take."""
+def needs_met(pattern: Pattern, available: Mapping[str, Mask]) -> Mask:
+    """Whether there are events for a pattern at all, order aside, given whether each variable has one to take; for as
+    many cases at once as the masks are long.
+    """
 
-    def met(part: Pattern) -> bool:
+    def met(part: Pattern) -> Mask:
         match part:
             case Event():
-                return available[part.name] > 0
+                return available[part.name]
             case Seq(parts) | And(parts):
-                return all(map(met, parts))
+                return reduce(np.logical_and, map(met, parts))
             case Or(parts):
-                return any(map(met, parts))
-            case Repeat(inner, low):
-                return low == 0 or met(inner)
-            case Not() | Neg():
-                return True
+                return reduce(np.logical_or, map(met, parts))
+            case Repeat(inner, low) if low > 0:
+                return met(inner)
+        return np.ones_like(some)
 
-    return met(pattern) and any(available[event.name] > 0 for event in events(pattern))
+    some: Mask = reduce(np.logical_or, (available[event.name] for event in events(pattern)))
+    return met(pattern) & some
 
 
 def is_local(condition: Expression) -> bool:

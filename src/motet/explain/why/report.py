@@ -49,6 +49,7 @@ class Explanation:
     steps: tuple[Step, ...]
     pending: tuple[str, ...]  # demands that were not reached
     hint: str | None
+    nearest: Mapping[str, Any] | None  # a match of the query without the demand that it died of
     matches: tuple[Mapping[str, Any], ...]
     shown: tuple[str, ...]  # the columns that the query speaks of, time and type first
 
@@ -92,6 +93,7 @@ def explanation_json(explanation: Explanation) -> str:
             "found_all": explanation.found_all,
             "died": None if died is None else {"step": explanation.steps.index(died), "why": cause(died)},
             "hint": explanation.hint,
+            "nearest": explanation.nearest,
             "steps": [_step_json(step) for step in explanation.steps],
             "not_reached": list(explanation.pending),
             "matches": list(explanation.matches),
@@ -140,6 +142,10 @@ def _lines(explanation: Explanation) -> Iterator[str]:
         yield f"why: {cause(died)}"
         if explanation.hint:
             yield f"     {explanation.hint}"
+    if explanation.nearest is not None:
+        yield ""
+        yield f"without that: {explanation.nearest['start']} to {explanation.nearest['end']}"
+        yield from _match_lines(explanation.nearest, explanation.shown)
     for number, match in enumerate(explanation.matches, 1):
         yield ""
         yield f"match {number}: {match['start']} to {match['end']}"

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from motet.optimizer.detect.motto.motto import MottoPlan
-from motet.plan.detect.build import ChooseTree, Parts, PlanTree, PlanTrees, pattern_order
+from motet.optimizer.detect.multitree.placing import placed
+from motet.plan.detect.build import ChooseTree, JoinTree, Parts, PlanTree, PlanTrees, pattern_order
 from motet.plan.detect.cost import Rates
 from motet.plan.detect.work import cost_of
 
@@ -49,3 +50,20 @@ def chosen_trees(wanted: Sequence[Parts], choose: ChooseTree, method: str, rates
     trees = {parts: choose(parts) for parts in wanted}
     report = choose if isinstance(choose, MottoPlan) else None
     return ChosenTrees(trees, method, {method: cost_of(trees, rates)}, rates, report)
+
+
+def extended(chosen: ChosenTrees, wanted: Sequence[Parts], rates: Rates) -> ChosenTrees:
+    """Trees of joins for other patterns: those that stay keep theirs, and others come to them."""
+    known = {parts: as_joins(chosen.trees[parts]) for parts in wanted if parts in chosen.trees}
+    trees = placed(wanted, known, rates)
+    return ChosenTrees(trees, chosen.method, {chosen.method: cost_of(trees, rates)}, rates)
+
+
+def as_joins(tree: PlanTree) -> JoinTree:
+    """A tree that is of joins alone."""
+    match tree:
+        case int():
+            return tree
+        case (left, right):
+            return as_joins(left), as_joins(right)
+    raise TypeError(f"{type(tree).__name__} is no join")

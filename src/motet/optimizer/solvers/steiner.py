@@ -160,9 +160,9 @@ def cost_of(network: Network, nodes: Iterable[int]) -> float:
     return chosen.cost
 
 
-def solve(network: Network, budget: float = 10.0, seed: int = 0) -> Tree:
-    """The cheapest tree: by branch and bound for half of the budget (seconds), then by annealing. Parts of the graph
-    that only the root connects are solved one by one, each with its share of the time.
+def solve(network: Network, budget: float = 10.0, seed: int = 0, exact: bool = True) -> Tree:
+    """The cheapest tree: by branch and bound for half of the budget (seconds), then by annealing, or by that alone.
+    Parts of the graph that only the root connects are solved one by one, each with its share of the time.
     """
     nodes: set[int] = set()
     bound, proved = 0.0, True
@@ -172,7 +172,7 @@ def solve(network: Network, budget: float = 10.0, seed: int = 0) -> Tree:
         left = max(deadline - time.monotonic(), 0.0)
         weight = len(component) / sum(map(len, components[at:]))
         part, numbers = _part(network, component)
-        best, low, done = search(part, time.monotonic() + left * weight / 2)
+        best, low, done = search(part, time.monotonic() + (left * weight / 2 if exact else 0.0))
         if not done:
             annealed = anneal(part, seed, time.monotonic() + left * weight / 2, start=best)
             best = min((best, annealed), key=lambda found: cost_of(part, found))
@@ -206,6 +206,8 @@ def search(network: Network, deadline: float = math.inf) -> tuple[frozenset[int]
     """
     chosen = Chosen(network)
     optional = [node for node in range(1, network.size) if node not in network.terminals]
+    if not optional:
+        return frozenset(), chosen.cost, True
     low, reached = dual_ascent(network, network.terminals, frozenset())
     chosen.put(reached)
     chosen.descend(optional)
@@ -215,12 +217,12 @@ def search(network: Network, deadline: float = math.inf) -> tuple[frozenset[int]
         (frozenset(), frozenset(), low, reached)
     ]
     while open_:
-        if time.monotonic() > deadline:
-            done = False
-            break
         wanted, barred, bound, reached = open_.pop()
         if bound >= best_cost - 1e-9 * max(best_cost, 1.0):
             continue
+        if time.monotonic() > deadline:
+            done = False
+            break
         chosen.put(wanted | (reached - barred))
         chosen.descend([node for node in optional if node not in wanted and node not in barred])
         if chosen.cost < best_cost:

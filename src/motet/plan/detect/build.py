@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, reduce
-from itertools import product
 from typing import TypeVar
 
-from motet.model.expression import At, Attribute, Expression, KleeneAggregate, attributes, variables, walk
-from motet.model.names import renamed, rewritten
+from motet.model.expression import Expression, variables
+from motet.model.names import renamed
+from motet.plan.detect.conditions import EdgeTests, edge_tests_of, item_tests
 from motet.plan.detect.nodes import (
     Edge,
     FilterNode,
@@ -78,8 +78,6 @@ class Parts:
 ChooseTree = Callable[[Parts], PlanTree]
 # How trees are chosen for all that is to be built together: each apart, or with a view to what others can share.
 PlanTrees = Callable[[Sequence[Parts]], ChooseTree]
-# What two neighbours in a loop must satisfy, by the items they are bound to.
-EdgeTests = Mapping[tuple[int, int], frozenset[Expression]]
 
 
 @dataclass(frozen=True)
@@ -157,14 +155,14 @@ class Builder:
 
     def _reading(self, reading: Reading, query: DetectQuery) -> PlannedReading:
         items = sorted(reading.items, key=lambda item: min(positions_of_item(item)))
-        tests, residual = _tests_of(items, query)
+        tests, residual = item_tests(items, query)
         deferred = tuple(
             (guard.absence, _all_positions(guard.after), _all_positions(guard.before))
             for guard in sorted(reading.guards, key=repr)
             if not query.is_free(guard.absence)
         )
         bound = _all_positions(reading.items)
-        edge_tests = {item: _edge_tests(item, bound, query, residual) for item in items}
+        edge_tests = {item: edge_tests_of(item, bound, query, residual) for item in items}
         root, columns = self._root(items, reading, query, tests, edge_tests)
         places = tuple(sum(map(len, columns[:at])) for at in range(len(columns)))
         flat = tuple(position for column in columns for position in column)
@@ -362,13 +360,19 @@ def part_of(parts: Parts, chosen: Collection[int]) -> tuple[Parts, tuple[int, ..
     The order is that of the pattern; items that may come in any order stand by what they are, so that what means the
     same is the same.
     """
+    bound = node_order(parts, chosen)
+    return in_numbers(parts, bound), tuple(bound)
+
+
+def node_order(parts: Parts, chosen: Collection[int]) -> list[int]:
+    """Some items of a pattern in the order in which a node has them."""
     bound: list[int] = []
     left = sorted(chosen, key=lambda item: (_name(parts.items[item]), item))
     while left:
         first = next(item for item in left if not any((other, item) in parts.order for other in left))
         left.remove(first)
         bound.append(first)
-    return in_numbers(parts, bound), tuple(bound)
+    return bound
 
 
 def in_numbers(parts: Parts, items: Sequence[int]) -> Parts:
@@ -421,85 +425,3 @@ def _all_before(ones: Sequence[int], others: Sequence[int], order: frozenset[tup
 
 def _all_positions(items: frozenset[Item]) -> frozenset[int]:
     return frozenset().union(*map(positions_of_item, items))
-
-
-def _tests_of(items: Sequence[Item], query: DetectQuery) -> tuple[frozenset[Expression], list[int]]:
-    """The tests a join can make, over items by number; and the conditions, by number, that need the whole match."""
-    tests: set[Expression] = set()
-    residual: list[int] = []
-    for at, condition in enumerate(query.whole):
-        owners = {
-            name: [n for n, item in enumerate(items) if positions_of_item(item) & query.slots[query.names[name]]]
-            for name in sorted(variables(condition))
-        }
-        read = attributes(condition)
-        if any(a.at is At.EACH and not owners[a.variable] for a in read):
-            continue  # it speaks of an event that this reading does not bind
-        plain = all(a.at is At.EACH for a in read) and not any(
-            isinstance(node, KleeneAggregate) for node in walk(condition)
-        )
-        leaves = all(isinstance(items[n], Leaf) for owned in owners.values() for n in owned)
-        if plain and leaves and owners:
-            for chosen in product(*owners.values()):
-                names = {name: str(n) for name, n in zip(owners, chosen, strict=True)}
-                tests.add(renamed(condition, names))
-        else:
-            residual.append(at)
-    return frozenset(tests), residual
-
-
-def _edge_tests(
-    item: Item, bound: frozenset[int], query: DetectQuery, residual: list[int]
-) -> dict[tuple[int, int], frozenset[Expression]]:
-    """Conditions on NEXT that can be tested on each step of a loop; they are taken off the residual ones."""
-    found: dict[tuple[int, int], set[Expression]] = {}
-    if not isinstance(item, Loop):
-        return {}
-    line = item.line
-    followers: dict[int, set[int]] = {}
-    for p, q in line.follow:
-        followers.setdefault(p, set()).add(q)
-    for at in list(residual):
-        condition = query.whole[at]
-        read = attributes(condition)
-        names = variables(condition)
-        if len(names) != 1 or any(isinstance(node, KleeneAggregate) for node in walk(condition)):
-            continue
-        if {a.at for a in read} != {At.EACH, At.NEXT}:
-            continue
-        (name,) = names
-        slot = query.slots[query.names[name]] & bound
-        own = {n for n, inner in enumerate(line.items) if isinstance(inner, Leaf) and inner.position in slot}
-        inside = {position for n in own if isinstance(leaf := line.items[n], Leaf) for position in (leaf.position,)}
-        if inside != slot or _comes_back(followers, own):
-            continue
-        residual.remove(at)
-        test = renamed(condition, {name: "0"})
-        for p, q in line.follow:
-            if p in own and q in own:
-                found.setdefault((p, q), set()).add(_as_neighbours(test))
-    return {edge: frozenset(tests) for edge, tests in found.items()}
-
-
-def _as_neighbours(test: Expression) -> Expression:
-    """A test of an event and NEXT of it as one of two events, "0" and "1"."""
-
-    def apart(leaf: Attribute | KleeneAggregate) -> Expression:
-        assert isinstance(leaf, Attribute)
-        return Attribute("1" if leaf.at is At.NEXT else "0", leaf.name)
-
-    return rewritten(test, apart)
-
-
-def _comes_back(followers: Mapping[int, set[int]], own: set[int]) -> bool:
-    """Whether something else can be bound between two events of the same variable."""
-    pending = [q for p in own for q in followers.get(p, ()) if q not in own]
-    seen: set[int] = set()
-    while pending:
-        item = pending.pop()
-        if item in own:
-            return True
-        if item not in seen:
-            seen.add(item)
-            pending += followers.get(item, ())
-    return False

@@ -12,6 +12,7 @@ const bytes = (value) => {
   return [value.toLocaleString("en", { maximumFractionDigits: value < 10 && at ? 1 : 0 }), units[at]];
 };
 const seconds = (value) => (value >= 7200 ? [(value / 3600).toFixed(1), "h"] : value >= 180 ? [(value / 60).toFixed(1), "min"] : [value.toFixed(value < 10 ? 1 : 0), "s"]);
+const moment = (text) => (text ? text.replace("T", " ").replace(/\.\d+/, "").replace("+00:00", " UTC") : "none yet");
 const clock = (at) => new Date(at * 1000).toLocaleTimeString();
 
 // Name, the number of a micro-batch (null: not known), how to write it, and whether it calls for a look.
@@ -112,7 +113,7 @@ function showRest() {
   const changes = [...told.changes].reverse();
   part("changes").replaceChildren(...changes.map((change) => make("li", {}, make("time", { datetime: new Date(change.at * 1000).toISOString() }, new Date(change.at * 1000).toLocaleString()), change.words)));
   const facts = [["micro-batches", whole(told.batches)], ["rows", whole(told.rows)], ["late rows", whole(told.late)], ["rows set aside", whole(told.set_aside)],
-    ["counts beyond 64 bits", whole(told.overflows)], ["newest event", told.newest || "none yet"], ["watermark", told.watermark || "none yet"],
+    ["counts beyond 64 bits", whole(told.overflows)], ["newest event", moment(told.newest)], ["watermark", moment(told.watermark)],
     ["results", whole(Object.values(told.results).reduce((sum, value) => sum + value, 0))]];
   part("facts").replaceChildren(...facts.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]));
 }

@@ -313,10 +313,19 @@ function letGo() {
 
 function showDetails() {
   const box = part("details");
+  part("said").textContent = inWords();
   if (state.query !== null) box.replaceChildren(...queryDetails(state.query));
   else if (state.node !== null) box.replaceChildren(...nodeDetails(drawn.shown.nodes[state.node]));
   else if (state.set !== null) box.replaceChildren(...setDetails(data.sets[state.set]));
   else box.replaceChildren(...overview());
+}
+
+// What was chosen, for those who hear the page.
+function inWords() {
+  const { query, node, set } = state;
+  if (query !== null) return `${data.queries[query].name}: ${plural(drawn.shown.nodes.filter((each) => each.queries.includes(query)).length, "node")} of its road are lit`;
+  if (node !== null) return `${drawn.shown.nodes[node].label}: ${whoShares(drawn.shown.nodes[node].queries)}`;
+  return set === null ? "" : `Q-set ${data.sets[set].label}: ${plural(data.sets[set].queries.length, "query")}`;
 }
 
 function overview() {

@@ -7,6 +7,8 @@ conditions and absences that both ask for, and is compared with all others in tu
 
 from __future__ import annotations
 
+import math
+import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -27,8 +29,11 @@ from motet.plan.detect.build import Parts, in_numbers, part_of
 MOST_SUBQUERIES = 300
 
 
-def interesting(queries: Sequence[Parts], transform: bool = True, most: int = MOST_SUBQUERIES) -> list[Parts]:
-    """All sub-queries that two of some queries, or two of such sub-queries, have in common, up to a number.
+def interesting(
+    queries: Sequence[Parts], transform: bool = True, most: int = MOST_SUBQUERIES, deadline: float = math.inf
+) -> list[Parts]:
+    """All sub-queries that two of some queries, or two of such sub-queries, have in common, up to a number and as long
+    as there is time.
 
     They have no windows: what is in common is, whatever the windows.
     """
@@ -36,7 +41,7 @@ def interesting(queries: Sequence[Parts], transform: bool = True, most: int = MO
     given = len(known)
     pending = deque(map(Divided, known))
     compared: list[Divided] = []
-    while pending:
+    while pending and time.monotonic() < deadline:
         one = pending.popleft()
         for other in compared:
             for common in common_parts(other, one, transform):
@@ -53,6 +58,7 @@ class Divided:
     def __init__(self, query: Parts) -> None:
         self.query = query
         self.kinds = frozenset(query.items)
+        self.repeats = len(self.kinds) < len(query.items)
         self.operations = divide(of_parts(query))
 
 
@@ -63,7 +69,7 @@ def without_window(query: Parts) -> Parts:
 
 def common_parts(left: Divided, right: Divided, transform: bool = True) -> Iterator[Parts]:
     """What two queries have in common, operator by operator."""
-    if left.kinds.isdisjoint(right.kinds):
+    if len(left.kinds & right.kinds) < 2 and not (left.repeats and right.repeats):
         return
     for one in left.operations:
         for other in right.operations:

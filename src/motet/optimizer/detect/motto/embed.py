@@ -16,6 +16,8 @@ MOST_EMBEDDINGS = 6
 
 def embeddings(source: Parts, target: Parts) -> tuple[tuple[int, ...], ...]:
     """The items of a target that each item of a source may be: all that the source asks, the target asks of them."""
+    if len(source.items) > len(target.items):
+        return ()
     found = []
     for places in _places(source, target, ()):
         moved = renumbered(source, places)

@@ -7,6 +7,7 @@ reading the events of several queries at once, from which conjunctions and seque
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -91,16 +92,17 @@ def canonical(query: Parts) -> Parts:
     return in_window(without_window(query), window_of(query))
 
 
-def plan_graph(queries: Sequence[Parts], costs: Costs) -> PlanGraph:
-    """Everything that could be shared, by all techniques."""
+def plan_graph(queries: Sequence[Parts], costs: Costs, deadline: float = math.inf) -> PlanGraph:
+    """Everything that could be shared, by all techniques; sub-queries are looked for as long as there is time."""
     terminals = list(dict.fromkeys(map(canonical, queries)))
     asked = _windows(terminals)
-    kinds = _Kinds()
+    subjects = [*asked, *interesting(terminals, deadline=deadline)]
+    kinds = _kinds(subjects)
     found = dict.fromkeys(terminals)
-    for what in (*asked, *interesting(terminals)):
+    for what, kind in zip(subjects, kinds, strict=True):
         windows = set(asked.get(what, ()))
-        for other, own in asked.items():
-            if kinds.may_hold(other, what) and embeddings(what, other):
+        for (other, own), others in zip(asked.items(), kinds, strict=False):
+            if not kind & ~others and embeddings(what, other):
                 windows |= own
         found |= dict.fromkeys(in_window(what, window) for window in worth_finding_for(windows))
     return graph_of(terminals, list(found), costs, lambda source, target: True, scans=True)
@@ -128,7 +130,7 @@ def graph_of(
     ordered: list[Parts] = sorted(queries, key=_size)
     nodes += ordered
     numbers = {node: at for at, node in enumerate(nodes, 1)}
-    kinds = _Kinds()
+    kinds = [0] * (len(nodes) - len(ordered)) + _kinds(ordered)
     ways: dict[tuple[int, int], Way] = {}
     for target, query in enumerate(nodes, 1):
         if isinstance(query, Disjunction):
@@ -141,7 +143,11 @@ def graph_of(
                 if other.items.issuperset(query.items):
                     every = range(len(query.items))
                     ways[source, target] = replace(scratch, cost=scratch.cost - costs.scan(query, every))
-            elif kinds.may_hold(query, other) and covers(window_of(other), window_of(query)) and allowed(other, query):
+            elif (
+                not kinds[source - 1] & ~kinds[target - 1]
+                and covers(window_of(other), window_of(query))
+                and allowed(other, query)
+            ):
                 found = [costs.from_source(other, query, places) for places in embeddings(other, query)]
                 way = min((way for way in found if loose or not way.sifted), key=lambda each: each.cost, default=None)
                 if way is not None and (way.cost < scratch.cost or not frugal):
@@ -174,24 +180,16 @@ def _disjunctions(terminals: Sequence[Parts]) -> list[Disjunction]:
     return [Disjunction(items) for items in dict.fromkeys(leaves) if len(items) > 1]
 
 
-class _Kinds:
-    """Which queries may hold which: a quick look at what their items are, each query looked into once."""
-
-    def __init__(self) -> None:
-        self.bits: dict[ItemNode, int] = {}
-        self.masks: dict[int, tuple[Parts, int]] = {}
-
-    def may_hold(self, query: Parts, part: Parts) -> bool:
-        return len(part.items) <= len(query.items) and not self._mask(part) & ~self._mask(query)
-
-    def _mask(self, query: Parts) -> int:
-        # By identity, since it is far quicker than by value; the query is kept so that it stays itself.
-        if id(query) not in self.masks:
-            mask = 0
-            for item in query.items:
-                mask |= 1 << self.bits.setdefault(item, len(self.bits))
-            self.masks[id(query)] = query, mask
-        return self.masks[id(query)][1]
+def _kinds(queries: Sequence[Parts]) -> list[int]:
+    """What the items of each query are, as bits: a query may hold another only where it has all of that one's bits."""
+    bits: dict[ItemNode, int] = {}
+    found = []
+    for query in queries:
+        mask = 0
+        for item in query.items:
+            mask |= 1 << bits.setdefault(item, len(bits))
+        found.append(mask)
+    return found
 
 
 def _pruned(graph: PlanGraph) -> PlanGraph:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from motet.optimizer.detect.motto.costs import Costs
+from motet.optimizer.detect.motto.costs import Costs, asks_less
 from motet.optimizer.detect.motto.decompose import Divided, both, compare, items_at
 from motet.optimizer.detect.motto.embed import embeddings
 from motet.optimizer.detect.motto.graph import GROUND, PlanGraph, canonical, graph_of
@@ -18,7 +18,7 @@ def longest_first(queries: Sequence[Parts], costs: Costs) -> tuple[PlanGraph, di
     open_ = dict.fromkeys(terminals)
     source: dict[Parts, Parts] = {}
     for common in sorted(_substrings(terminals), key=lambda each: (-len(each.items), repr(each))):
-        held = [query for query in open_ if window_of(query) == window_of(common) and _holds(query, common, costs)]
+        held = [query for query in open_ if window_of(query) == window_of(common) and _holds(query, common)]
         if len(held) + (common in open_) > 1:
             for query in held:
                 source[query] = common
@@ -31,10 +31,8 @@ def longest_first(queries: Sequence[Parts], costs: Costs) -> tuple[PlanGraph, di
     return graph, chosen
 
 
-def _holds(query: Parts, common: Parts, costs: Costs) -> bool:
-    return query != common and any(
-        not costs.from_source(common, query, places).sifted for places in embeddings(common, query)
-    )
+def _holds(query: Parts, common: Parts) -> bool:
+    return query != common and any(not asks_less(common, query, places) for places in embeddings(common, query))
 
 
 def _substrings(terminals: Sequence[Parts]) -> list[Parts]:

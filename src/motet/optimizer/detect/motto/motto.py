@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from motet.optimizer.detect.motto.assemble import Assembler
 from motet.optimizer.detect.motto.costs import Costs
-from motet.optimizer.detect.motto.graph import PlanGraph, canonical, merge_graph, plan_graph
+from motet.optimizer.detect.motto.graph import GROUND, PlanGraph, merge_graph, plan_graph
 from motet.optimizer.detect.motto.lcse import longest_first
 from motet.optimizer.solvers.steiner import solve
 from motet.plan.detect.build import Parts, PlanTree
@@ -19,11 +19,14 @@ VARIANTS = ("motto", "motto-merge", "motto-lcse")
 
 @dataclass(frozen=True)
 class MottoOptions:
-    """What to search: all that can be shared, or what a baseline can; within so many seconds, repeatably."""
+    """What to search: all that can be shared, or what a baseline can; within so many seconds, repeatably. Where it is
+    not to be `exact`, all the time is for annealing.
+    """
 
     variant: str = "motto"
     budget: float = 10.0
     seed: int = 0
+    exact: bool = True
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,11 @@ class MottoPlan:
     proved: bool
     seconds: float
     assembler: Assembler
+
+    @property
+    def alone(self) -> float:
+        """What queries cost that are computed from scratch."""
+        return sum(self.graph.ways[GROUND, node].cost for node in self.graph.terminals)
 
     def __call__(self, parts: Parts) -> PlanTree:
         """The tree of a query."""
@@ -60,22 +68,23 @@ def optimize(queries: Sequence[Parts], rates: Rates, options: MottoOptions = Mot
             cost = bound = sum(graph.ways[source, node].cost for node, source in sources.items())
             proved = False
         case _:
-            graph, sources, cost, bound, proved = _searched(plan_graph(queries, costs), options)
+            graph, sources, cost, bound, proved = _searched(
+                plan_graph(queries, costs, began + options.budget / 4), options
+            )
     seconds = time.monotonic() - began
     return MottoPlan(options.variant, graph, sources, cost, bound, proved, seconds, Assembler(graph, sources))
 
 
-def alternatives(queries: Sequence[Parts], rates: Rates, options: MottoOptions) -> dict[str, float]:
+def alternatives(plan: MottoPlan, queries: Sequence[Parts], rates: Rates, budget: float) -> dict[str, float]:
     """What other plans would cost: each query alone, and what the other variants find."""
-    costs = Costs(rates)
-    found = {"none": sum(costs.from_events(query).cost for query in dict.fromkeys(map(canonical, queries)))}
+    found = {"none": plan.alone}
     for variant in VARIANTS:
-        if variant != options.variant:
-            found[variant] = optimize(queries, rates, replace(options, variant=variant)).cost
+        if variant != plan.variant:
+            found[variant] = optimize(queries, rates, MottoOptions(variant, budget)).cost
     return found
 
 
 def _searched(graph: PlanGraph, options: MottoOptions) -> tuple[PlanGraph, dict[int, int], float, float, bool]:
     """A graph, the arcs of its cheapest tree, their cost, a bound, and whether it is known to be the cheapest."""
-    tree = solve(graph.network, options.budget, options.seed)
+    tree = solve(graph.network, options.budget, options.seed, options.exact)
     return graph, {arc.target: arc.source for arc in tree.arcs}, tree.cost, tree.bound, tree.proved

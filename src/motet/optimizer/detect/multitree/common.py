@@ -1,8 +1,8 @@
 """Patterns by what can be told of any of their parts, and the largest parts that two patterns have in common.
 
 A part of a pattern is a set of its items, written as bits. Its key is the same in two patterns just where the same node
-finds both: items in the order of the pattern, how each pair stands in time, tests and gaps among them, all by the
-numbers of items within the part. So equal keys mean that the k-th item of one part is the k-th of the other.
+finds both: items in the order that a node has them in, how each pair stands in time, tests and gaps among them, all by
+the numbers of items within the part. So equal keys mean that the k-th item of one part is the k-th of the other.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from itertools import combinations
 
 from motet.model.expression import attributes
 from motet.model.names import renamed
-from motet.plan.detect.build import Parts
+from motet.plan.detect.build import Parts, node_order
 
 Bits = int
 Key = int
@@ -49,6 +49,14 @@ class Pattern:
             for gap in sorted(parts.gaps, key=repr)
         ]
         self._keys: dict[Bits, Key] = {}
+        self._ordered: dict[Bits, list[int]] = {}
+
+    def ordered(self, bits: Bits) -> list[int]:
+        """The items of a part in the order in which its node has them."""
+        known = self._ordered.get(bits)
+        if known is None:
+            known = self._ordered[bits] = node_order(self.parts, items_of(bits))
+        return known
 
     def key(self, bits: Bits) -> Key:
         """What the node of a part finds, as a number."""
@@ -58,7 +66,7 @@ class Pattern:
         return known
 
     def _described(self, bits: Bits) -> Hashable:
-        items = items_of(bits)
+        items = self.ordered(bits)
         if len(items) == 1:
             return self.items[items[0]]
         rank = {item: at for at, item in enumerate(items)}
@@ -91,17 +99,6 @@ def items_of(bits: Bits) -> list[int]:
     return found
 
 
-def chosen_items(bits: Bits, ranks: Bits) -> Bits:
-    """Those items of a part whose places in it are given."""
-    items = items_of(bits)
-    return sum(1 << items[rank] for rank in items_of(ranks))
-
-
-def ranks_of(part: Bits, bits: Bits) -> Bits:
-    """The places that some items have in a part."""
-    return sum(1 << rank for rank, item in enumerate(items_of(part)) if bits >> item & 1)
-
-
 def maximal_common(one: Pattern, other: Pattern, smallest: int = 2) -> list[tuple[Bits, Bits]]:
     """The parts of two patterns that are the same and not within larger ones that are, as bits in each of them.
 
@@ -111,8 +108,12 @@ def maximal_common(one: Pattern, other: Pattern, smallest: int = 2) -> list[tupl
     pairs = [(a, b) for a in range(one.size) for b in range(other.size) if one.items[a] == other.items[b]]
     near = [0] * len(pairs)
     for (v, (a, b)), (u, (c, d)) in combinations(enumerate(pairs), 2):
-        # Pairs come in the order of the first pattern; the k-th item must be the k-th in the second too.
-        if a < c and b < d and one.key(1 << a | 1 << c) == other.key(1 << b | 1 << d):
+        if a == c or b == d:
+            continue
+        ours, theirs = 1 << a | 1 << c, 1 << b | 1 << d
+        # The k-th item of one must be the k-th of the other.
+        same_first = (one.ordered(ours)[0] == a) == (other.ordered(theirs)[0] == b)
+        if same_first and one.key(ours) == other.key(theirs):
             near[v] |= 1 << u
             near[u] |= 1 << v
     found: dict[tuple[Bits, Bits], None] = {}

@@ -53,7 +53,6 @@ class LocalPlans:
         prices = self.prices
         combinations = [0.0] + [prices.combinations(bits[s]) for s in range(1, full)]
         passing = [1.0] + [prices.passing(bits[s]) for s in range(1, full)]
-        looks = 1.0 if prices.looks else 0.0
         best, split = [0.0] * full, [0] * full
         for s in range(1, full):
             if s & (s - 1) == 0:
@@ -62,14 +61,14 @@ class LocalPlans:
             rest = s ^ top
             low, at = -1.0, 0
             left = rest  # the side without the last unit; never empty
-            combined = looks * combinations[s]
+            combined = prices.of_pair * combinations[s]
             while left:
                 right = s ^ left
                 cost = best[left] + best[right] + combined * passing[left] * passing[right]
                 if low < 0 or cost < low:
                     low, at = cost, left
                 left = (left - 1) & rest
-            best[s], split[s] = low + combinations[s] * passing[s], at
+            best[s], split[s] = low + prices.of_instance * combinations[s] * passing[s], at
 
         def tree(s: int) -> JoinTree:
             if s & (s - 1) == 0:
@@ -131,9 +130,9 @@ def tree_bits(tree: JoinTree) -> Bits:
     return 1 << tree if isinstance(tree, int) else tree_bits(tree[0]) | tree_bits(tree[1])
 
 
-def mapped(tree: JoinTree, source: Bits, target: Bits) -> JoinTree:
-    """A tree over a part of one pattern as one over the same part of another."""
-    places = dict(zip(items_of(source), items_of(target), strict=True))
+def mapped(tree: JoinTree, source: Sequence[int], target: Sequence[int]) -> JoinTree:
+    """A tree over items of one pattern as one over those of another."""
+    places = dict(zip(source, target, strict=True))
 
     def moved(each: JoinTree) -> JoinTree:
         return places[each] if isinstance(each, int) else (moved(each[0]), moved(each[1]))

@@ -9,14 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import combinations
 
-from motet.optimizer.detect.multitree.common import (
-    Bits,
-    Key,
-    Pattern,
-    chosen_items,
-    maximal_common,
-    ranks_of,
-)
+from motet.optimizer.detect.multitree.common import Bits, Key, Pattern, maximal_common
 
 
 class MultiPatternGraph:
@@ -81,10 +74,12 @@ class MultiPatternGraph:
         for key in self.shared[number]:
             for whole in self.sharers[key][number]:
                 if not bits & ~whole:
-                    ranks = ranks_of(whole, bits)
+                    places = self.patterns[number].ordered(whole)
+                    ranks = [rank for rank, item in enumerate(places) if bits >> item & 1]
                     for peer, wholes in self.sharers[key].items():
                         if peer != number:
-                            found.setdefault(peer, set()).update(chosen_items(each, ranks) for each in wholes)
+                            others = [self.patterns[peer].ordered(each) for each in wholes]
+                            found.setdefault(peer, set()).update(sum(1 << o[r] for r in ranks) for o in others)
         return found
 
     def neighbours(self, number: int) -> set[int]:

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from motet.optimizer.detect.multitree.common import Bits, chosen_items
+from motet.optimizer.detect.multitree.common import Bits, items_of
 from motet.optimizer.detect.multitree.forced import LocalPlans, mapped, tree_bits
 from motet.optimizer.detect.multitree.graph import MultiPatternGraph
 from motet.optimizer.detect.multitree.plans import MultiPlan, Priced
@@ -71,7 +71,8 @@ class Plans:
         trees = {number: self._around(number, tree, dice)}
         for peer in chosen:
             place = dice.choice(sorted(places[peer]))
-            trees[peer] = self._around(peer, mapped(tree, part, place), dice)
+            items = self.graph.patterns[number].ordered(part), self.graph.patterns[peer].ordered(place)
+            trees[peer] = self._around(peer, mapped(tree, *items), dice)
         return self._changed(trees)
 
     def cost_after(self, move: Move) -> float:
@@ -98,7 +99,8 @@ class Plans:
         if size == 2:
             return whole
         ranks = dice.sample(range(size), dice.randint(2, size - 1))
-        return chosen_items(whole, sum(1 << rank for rank in ranks))
+        items = items_of(whole)
+        return sum(1 << items[rank] for rank in ranks)
 
     def _tree_for(self, number: int, part: Bits, dice: Random) -> JoinTree:
         """The best tree for a part, with or without what the pattern shares within it already."""

@@ -186,8 +186,8 @@ def unified(plan: MultiPlan) -> dict[int, JoinTree]:
         found = chosen.get(pattern.key(tree_bits(tree)))
         if found is None or isinstance(tree, int):
             return tree
-        _, _, other = found
-        return mapped(other, tree_bits(other), tree_bits(tree))
+        _, owner, other = found
+        return mapped(other, patterns[owner].ordered(tree_bits(other)), pattern.ordered(tree_bits(tree)))
 
     for number, tree in by_size:
         if isinstance(tree, int):

@@ -1,13 +1,13 @@
 """What the nodes of a pattern's trees cost, for a window as a share of the stream.
 
-`calibrated`: the pairs that a join looks at and the instances that it makes, as for the order of joins of one pattern.
+`calibrated`: what our kernels take for the pairs that a join looks at and the instances that it makes.
 `printed`: instances alone, the paper's cost functions for orders (section 3.3) and trees (appendix C).
 """
 
 from __future__ import annotations
 
 from motet.optimizer.detect.multitree.common import Bits, Pattern, bits_of, items_of
-from motet.plan.detect.cost import Rates, Sizes
+from motet.plan.detect.cost import PRICES, Rates, Sizes
 
 COSTS = ("calibrated", "printed")
 
@@ -20,7 +20,8 @@ class Prices:
         if share is not None:
             sizes.share = share
         self.share = sizes.share
-        self.looks = costs == "calibrated"
+        calibrated = costs == "calibrated"
+        self.of_pair, self.of_instance = (PRICES.pair, PRICES.instance) if calibrated else (0.0, 1.0)
         self._keys = rates.keys
         self._counts = [sizes.of_item(item) for item in pattern.parts.items]
         self._tests = sorted((bits_of(used), share) for used, share in sizes.tests)
@@ -38,8 +39,8 @@ class Prices:
     def node(self, left: Bits, right: Bits) -> float:
         """What it costs to join two parts."""
         both = left | right
-        looked = self.passing(left) * self.passing(right) if self.looks else 0.0
-        return self.combinations(both) * (looked + self.passing(both))
+        looked = self.passing(left) * self.passing(right)
+        return self.combinations(both) * (self.of_pair * looked + self.of_instance * self.passing(both))
 
     def passing(self, bits: Bits) -> float:
         """The share of combinations that pass the tests within a part."""

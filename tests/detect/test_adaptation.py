@@ -1,0 +1,176 @@
+"""Plans that change while events come, and queries that come and go: no match is lost, none comes twice."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+from tests.detect.test_optimizers import TYPES, named
+from tests.detect.test_plan_shapes import joined_queries, random_tree
+
+from motet.engine import EventSchema, Options, Program, compile_workload
+from motet.engine.detect.planning import Drift, Planning
+from motet.engine.detect.run import DetectRun
+from motet.language import parse
+from motet.language.printer import to_text
+from motet.model.query import Query, Workload
+from motet.optimizer.detect.choices import ChosenTrees
+from motet.plan.detect.build import trees_wanted
+from motet.plan.detect.cost import Rates
+from motet.reference.tables import run_table as enumerate_table
+from motet.testing import STREAM_SCHEMA, assert_same_results, stream_table, streams
+
+TICK = 1_000_000
+
+
+def program_of(workload: Workload, **options: Any) -> Program:
+    return compile_workload(workload, EventSchema(STREAM_SCHEMA), Options(**options))
+
+
+def timed(rows: list[Any]) -> list[Any]:
+    return [row for row in rows if row["time"] is not None]
+
+
+class Stretches:
+    """A stream in stretches of time: each run over all events so far, for what becomes certain in it."""
+
+    def __init__(self, rows: list[Any], program: Program, drift: Drift | None = None) -> None:
+        self.rows = rows
+        self.since: int | None = None
+        self.go_on(program, Planning(program.detect[0], program.options, drift))
+
+    def go_on(self, program: Program, planning: Planning) -> None:
+        self.program, self.planning = program, planning
+
+    def until(self, cut: int | None, kept: int = 10**6) -> list[pa.Table]:
+        """What becomes certain up to a time, from events of at most so long before."""
+        oldest = -(10**9) if self.since is None else self.since - kept
+        rows = [row for row in self.rows if row["time"] >= oldest and (cut is None or row["time"] < cut)]
+        bounds = [None if time is None else time * TICK for time in (self.since, cut)]
+        run = DetectRun(self.program, self.program.detect[0], planning=self.planning)
+        self.since = cut
+        return list(run.pieces(stream_table(rows), *bounds))
+
+
+@given(
+    queries=st.lists(joined_queries(), min_size=1, max_size=3),
+    rows=streams(types=TYPES).map(timed),
+    cuts=st.lists(st.integers(-2, 10), max_size=4),
+    dice=st.randoms(use_true_random=False),
+)
+@settings(max_examples=15)
+def test_any_plan_may_take_over_at_any_time(
+    queries: list[Query], rows: list[Any], cuts: list[int], dice: random.Random
+) -> None:
+    workload = named(queries)
+    note(to_text(workload))
+    stream = Stretches(rows, program_of(workload))
+    found: list[pa.Table] = []
+    for cut in [*sorted(set(cuts)), None]:
+        found += stream.until(cut)
+        wanted = trees_wanted(stream.planning.branch.queries)
+        choose = random_tree(dice.randrange(1000))(Rates())(wanted)
+        stream.planning.take(ChosenTrees({parts: choose(parts) for parts in wanted}, "any"), None)
+    result = pa.concat_tables(found) if found else stream.program.result_schema.empty_table()
+    assert_same_results(result, enumerate_table(workload, stream_table(rows)))
+
+
+@given(
+    queries=st.lists(joined_queries(), min_size=2, max_size=5),
+    rows=streams(types=TYPES).map(timed),
+    cuts=st.lists(st.integers(-2, 10), min_size=1, max_size=4),
+    dice=st.randoms(use_true_random=False),
+)
+@settings(max_examples=15)
+def test_queries_come_and_go(queries: list[Query], rows: list[Any], cuts: list[int], dice: random.Random) -> None:
+    every = named(queries)
+    note(to_text(every))
+    current = every.queries[:1]
+    optimizer = dice.choice(["multitree", "reorder"])
+    stream = Stretches(rows, program_of(Workload(current), optimizer=optimizer, budget=0.1))
+    everything = enumerate_table(every, stream_table(rows))
+    names = ["query", "start", "end", *(f"v{at}" for at in range(4))]
+    found, expected = [everything.slice(0, 0).select(names)], [everything.slice(0, 0).select(names)]
+    for cut in [*sorted(set(cuts)), None]:
+        since = stream.since
+        found += [table.select(names) for table in stream.until(cut)]
+        due = pc.is_in(everything.column("query"), pa.array([query.name for query in current]))
+        if since is not None:
+            due = pc.and_(due, pc.greater_equal(everything.column("end"), since))
+        if cut is not None:
+            due = pc.and_(due, pc.less(everything.column("end"), cut))
+        expected.append(everything.filter(due).select(names))
+        stay = [query for query in current if dice.random() < 0.7]
+        come = [query for query in every.queries if query not in current and dice.random() < 0.6]
+        current = tuple(dice.sample([*stay, *come], len(stay) + len(come))) or current
+        program = program_of(Workload(current), optimizer=optimizer, budget=0.1)
+        stream.go_on(program, stream.planning.for_queries(program.detect[0], program.options))
+    assert_same_results(pa.concat_tables(found), pa.concat_tables(expected))
+
+
+CHANGING = parse(
+    """
+    QUERY one RETURN * PATTERN SEQ(A a, B b, C c) WHERE a.x < c.x WITHIN 20 s
+    QUERY two RETURN * PATTERN SEQ(A a, B b, D d) WHERE a.x < d.x WITHIN 20 s
+    """
+)
+
+
+def swapped(count: int) -> list[dict[str, Any]]:
+    """As are rare and Cs frequent, and after half of the events the other way round."""
+    dice = random.Random(1)
+    rows = []
+    for at in range(count):
+        weights = (1, 5, 20, 5) if at < count // 2 else (20, 5, 1, 5)
+        rows.append({"time": at, "type": dice.choices("ABCD", weights)[0], "x": dice.randrange(100)})
+    return rows
+
+
+def test_a_change_of_rates_brings_another_plan() -> None:
+    rows = swapped(2000)
+    stream = Stretches(rows, program_of(CHANGING, optimizer="reorder"), Drift(events=30))
+    found = [table for at in range(200, 2200, 200) for table in stream.until(at, kept=40)]
+    log = stream.planning.log
+    assert any(change.taken for change in log)
+    assert all(change.after < change.before for change in log if change.taken)
+    assert "as often" in log[0].reason
+    program = program_of(CHANGING)
+    whole = pa.concat_tables(DetectRun(program, program.detect[0]).pieces(stream_table(rows)))
+    assert_same_results(pa.concat_tables(found), whole)
+
+
+def test_a_change_of_selectivity_is_noticed() -> None:
+    dice = random.Random(2)
+    rows = [{"time": at, "type": "ABCD"[at % 4], "x": dice.randrange(100)} for at in range(1600)]
+    rows += [{"time": at, "type": "ABCD"[at % 4], "x": 200 - at % 4 * 50} for at in range(1600, 3200)]
+    stream = Stretches(rows, program_of(CHANGING, optimizer="reorder"), Drift(batches=1, gain=0.0))
+    for at in range(400, 3600, 400):
+        stream.until(at, kept=40)
+    assert any("a condition holds for 0 of pairs" in change.reason for change in stream.planning.log)
+
+
+def test_steady_rates_keep_the_plan() -> None:
+    dice = random.Random(3)
+    rows = [{"time": at, "type": dice.choice("ABCD"), "x": dice.randrange(100)} for at in range(2000)]
+    stream = Stretches(rows, program_of(CHANGING, optimizer="multitree", budget=0.2), Drift())
+    for at in range(500, 2500, 500):
+        stream.until(at, kept=40)
+    assert stream.planning.log == []
+
+
+def test_a_pattern_that_comes_reads_what_others_find() -> None:
+    one = Workload(CHANGING.queries[:1])
+    stream = Stretches(swapped(400), program_of(one, optimizer="multitree", budget=0.2))
+    stream.until(200)
+    before = stream.planning.chosen
+    program = program_of(CHANGING, optimizer="multitree")
+    after = stream.planning.for_queries(program.detect[0], program.options)
+    assert before is not None
+    assert after.chosen is not None
+    assert len(after.chosen.trees) == 2
+    assert dict(before.trees).items() <= dict(after.chosen.trees).items()
+    assert after.log[-1].reason == "1 patterns have become 2"

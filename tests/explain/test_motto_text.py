@@ -1,0 +1,67 @@
+"""What MOTTO's planner found, as text, data and a drawing."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pyarrow as pa
+from syrupy.assertion import SnapshotAssertion
+
+from motet.engine import EventSchema, Options, Program, compile_workload
+from motet.explain.text import plan_json, plan_mermaid, plan_text
+from motet.language import parse
+
+# Workload 1 of the paper.
+WORKLOAD = """\
+QUERY q1
+RETURN * PATTERN SEQ(E1 a, E2 b, E3 c) WITHIN 10 s
+
+QUERY q2
+RETURN * PATTERN SEQ(E1 a, E3 c) WITHIN 10 s
+
+QUERY q3
+RETURN * PATTERN SEQ(E1 a, E2 b, E4 c) WITHIN 10 s
+
+QUERY q4
+RETURN * PATTERN SEQ(E2 a, E4 b, E3 c) WITHIN 10 s
+
+QUERY q5
+RETURN * PATTERN AND(E1 a, E3 b) WITHIN 10 s
+"""
+
+
+def program(optimizer: str = "motto") -> Program:
+    columns = pa.schema([("time", pa.timestamp("us")), ("type", pa.string())])
+    return compile_workload(parse(WORKLOAD), EventSchema(columns), Options(optimizer=optimizer))
+
+
+def test_the_plan_of_workload_1_as_text(snapshot: SnapshotAssertion) -> None:
+    assert re.sub(r"searched in [\d.]+ s", "searched", plan_text(program())) == snapshot
+
+
+def test_the_plan_as_data_names_sources_techniques_and_alternatives() -> None:
+    (branch,) = json.loads(plan_json(program()))["detect"]
+    plan = branch["motto"]
+    assert plan["optimal"]
+    assert plan["alternatives"].keys() == {"none", "motto-merge", "motto-lcse"}
+    assert all(plan["cost"] <= cost for cost in plan["alternatives"].values())
+    nodes = {node["node"]: node for node in plan["nodes"]}
+    asked = {name: node for node in nodes.values() for name in node["queries"]}
+    assert asked["q2"]["techniques"] == ["merge", "operator transformation"]
+    assert nodes[asked["q2"]["from"]] is asked["q5"]
+    assert nodes[asked["q3"]["from"]]["serves"] == sorted([asked["q3"]["node"], asked["q4"]["node"]])
+    assert {node["kind"] for node in nodes.values()} == {"ground", "disjunction", "query", "sub-query"}
+
+
+def test_the_plan_graph_is_drawn_with_the_chosen_arcs_thick() -> None:
+    lines = plan_mermaid(program()).splitlines()
+    assert lines[0] == "graph TD"
+    (number,) = re.findall(r'(p1_\d+)\["q2<br/>', "\n".join(lines))
+    (source,) = re.findall(r'(p1_\d+)\["q5<br/>', "\n".join(lines))
+    assert any(line.strip().startswith(f"{source} ==>") and line.endswith(number) for line in lines)
+    assert any("-.->" in line for line in lines)
+
+
+def test_a_baseline_says_which_it_is() -> None:
+    assert "sharing (motto-merge): estimated" in plan_text(program("motto-merge"))
