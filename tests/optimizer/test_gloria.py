@@ -173,3 +173,13 @@ def weights_by(queries: list[CompiledQuery], statistics: Statistics, template: T
     from motet.optimizer.aggregate.rates import window_rates
 
     return Weights(COSTS["printed"](template, window_rates(queries, statistics)))
+
+
+def test_out_of_time_the_plan_is_the_best_that_was_sure_to_be_there() -> None:
+    runs = [", ".join("ABCDEF"[begin:end]) for begin in range(3) for end in range(begin + 3, 7)]
+    queries = compiled(*(f"SEQ({run})" for run in runs))
+    at_once = optimize(queries, options=GloriaOptions(costs="printed", budget=0.0))
+    in_time = optimize(queries, options=GloriaOptions(costs="printed", budget=60.0))
+    assert not at_once.complete
+    assert at_once.weight <= min(at_once.alternatives.values())
+    assert in_time.weight <= at_once.weight

@@ -10,7 +10,7 @@ from motet.optimizer.aggregate import sharon
 from motet.optimizer.aggregate.gloria import gloria
 from motet.optimizer.aggregate.rates import frequency_of
 from motet.plan.compiled import CompiledQuery
-from motet.plan.sharing import Sharing, each_alone
+from motet.plan.sharing import Grouping, Sharing, each_alone
 from motet.plan.units import Frequency, Merger, Unit, estimated_cost, least_cost_alone, one_each, plan_units
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ class Plans:
         """The name of the plan that was given or searched for."""
         if self.sharing is None:
             return None
-        return self.options.optimizer if self.options.optimizer in SEARCHING else GIVEN
+        searched = self.options.optimizer in SEARCHING and not isinstance(self.sharing, Grouping)
+        return self.options.optimizer if searched else GIVEN
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -88,8 +89,9 @@ class Plans:
         if self.named is not None:
             beside = ALL if live else PREFIX
             candidates = [self.named, beside] if self.options.windows == "auto" else [self.named]
-        elif asked == NONE or (asked == PREFIX and not live):
-            candidates = [asked]
+        elif asked in (NONE, PREFIX):
+            # Equal prefixes are all that is shared on a stream.
+            candidates = [ALL if asked == PREFIX and live else asked]
         else:
             candidates = [name for name in self.names if name != NONE]
             best = min(map(self.cost, candidates))

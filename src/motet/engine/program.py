@@ -367,7 +367,7 @@ def _optimized(queries: Sequence[CompiledQuery], options: Options) -> SharonRepo
     """What the optimizer that was asked for found; None where it looks for nothing."""
     asked, known = options.optimizer, options.statistics
     if asked in gloria.VARIANTS:
-        return gloria.optimize(queries, known, gloria.GloriaOptions(asked, options.costs))
+        return gloria.optimize(queries, known, gloria.GloriaOptions(asked, options.costs, budget=options.budget))
     if asked in sharon.VARIANTS:
         return sharon.optimize(queries, known, sharon.SharonOptions(asked, options.budget))
     return None

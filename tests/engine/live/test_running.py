@@ -10,9 +10,11 @@ import pyarrow as pa
 import pytest
 
 import motet
+from motet.engine import compile_workload
 from motet.engine.live import Running
 from motet.engine.live.replan import grouped
 from motet.errors import DataError, MotetError, QueryError
+from motet.plan.sharing import Grouping
 from motet.testing import assert_same_results
 
 SCHEMA = pa.schema({"time": pa.int64(), "type": pa.string()})
@@ -134,3 +136,21 @@ def test_what_is_wrong_is_said() -> None:
     with pytest.raises(MotetError, match="threshold is 2"):
         motet.live(SHORT, SCHEMA, threshold=2)
     assert len(live.queries) == 3
+
+
+def test_a_plan_that_is_given_is_run_whatever_the_optimizer() -> None:
+    for optimizer in ("auto", "gloria", "prefix"):
+        program = running(optimizer).program
+        apart = Grouping(tuple(enumerate(range(6))))
+        given = compile_workload(program.workload, program.schema, program.options, sharing=apart)
+        assert len(grouped(given)) == 6
+    assert grouped(running("prefix").program) == {frozenset(query.name for query in program.workload.queries)}
+
+
+def test_watermarks_are_moments_of_the_time_column() -> None:
+    at = [datetime(2026, 1, 1, 12, 0, second, tzinfo=UTC) for second in (1, 2, 12)]
+    table = pa.table({"time": pa.array(at, pa.timestamp("us", tz="UTC")), "type": ["A", "B", "A"]})
+    live = motet.live("QUERY q RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 10 s SLIDE 10 s", table)
+    assert len(live.feed(table, at[0])) == 0
+    assert len(live.feed(table.slice(0, 0), datetime(2026, 1, 1, 12, 0, 9, 999_999))) == 0
+    assert live.feed(table.slice(0, 0), datetime(2026, 1, 1, 12, 0, 10))["COUNT(*)"].to_pylist() == [1]

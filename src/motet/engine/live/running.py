@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 
 import pyarrow as pa
 
@@ -191,4 +191,4 @@ class Running:
             return moment // 1000 if schema.time_unit == "ns" else moment * TICKS[schema.time_unit]
         whole = moment if isinstance(moment, datetime) else datetime(moment.year, moment.month, moment.day)
         aware = whole if whole.tzinfo else whole.replace(tzinfo=UTC)
-        return int((aware - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1e6)
+        return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from motet.optimizer.aggregate.gloria.costs import COSTS
-from motet.optimizer.aggregate.gloria.graph import GloriaGraph, Path, grow, weight_of
+from motet.optimizer.aggregate.gloria.graph import GloriaGraph, OutOfTime, Path, grow, weight_of
 from motet.optimizer.aggregate.gloria.nodes import Weights
 from motet.optimizer.aggregate.gloria.paths import search
 from motet.optimizer.aggregate.gloria.report import GloriaReport
 from motet.optimizer.aggregate.gloria.template import Template, templates_of
 from motet.optimizer.aggregate.rates import Rates, equal_rates, window_rates
+from motet.optimizer.solvers.graph import Deadline
 from motet.plan.compiled import CompiledQuery
 from motet.plan.repeats import RepeatedSequence, repeated_sequences
 from motet.plan.sharing import SharedTransition, TransitionPlan
@@ -21,7 +23,11 @@ from motet.statistics.model import Statistics
 GLORIA, GREEDY, UNPRUNED = "gloria", "gloria-greedy", "gloria-noprune"
 VARIANTS = (GLORIA, GREEDY, UNPRUNED)
 
-MOST_QUERIES = 4  # of a template for all nodes to be looked at that can be on a best path
+# Of a template for all nodes to be looked at that can be on a best path: in any case, and if that takes no longer than
+# so many seconds.
+MOST_QUERIES = 4
+MORE_QUERIES = 6
+SECONDS_FOR_MORE = 0.5
 # Choices that are kept at once, over all pools of a template and in one; without pruning, hardly any limit.
 MOST_CHOICES = 1_200
 FEWEST_CHOICES = 40
@@ -34,12 +40,14 @@ class GloriaOptions:
 
     `variant`: 'gloria', 'gloria-greedy' (every Q-set is reused, one node in a pool) or 'gloria-noprune' (nothing is
     pruned while the graph grows). `costs`: 'printed' (the paper's equations 2 to 4) or 'calibrated' (our kernels).
-    `by_principles`: nodes by the paper's principles alone.
+    `by_principles`: nodes by the paper's principles alone. After `budget` seconds (None: no limit) what was found
+    serves, for templates that nobody has looked at yet the greedy plan.
     """
 
     variant: str = GLORIA
     costs: str = "calibrated"
     by_principles: bool = False
+    budget: float | None = None
 
 
 def optimize(
@@ -48,14 +56,16 @@ def optimize(
     options: GloriaOptions = GloriaOptions(),  # noqa: B008
 ) -> GloriaReport:
     """The best sharing plan that the search finds."""
-    began = time.perf_counter()
+    began, deadline = time.perf_counter(), Deadline(options.budget)
     rates = equal_rates(queries) if statistics is None else window_rates(queries, statistics)
     sequences, excluded = repeated_sequences(queries)
     excluded |= {sequence.number: "its pattern has no transition" for sequence in sequences if _is_point(sequence)}
     templates = templates_of(sequence for sequence in sequences if not _is_point(sequence))
     built = time.perf_counter()
     weighed = [Weights(COSTS[options.costs](template, rates)) for template in templates]
-    graphs = tuple(_grown(template, weights, options) for template, weights in zip(templates, weighed, strict=True))
+    graphs = tuple(
+        _grown(template, weights, options, deadline) for template, weights in zip(templates, weighed, strict=True)
+    )
     searched = time.perf_counter()
     report = _report(options, graphs, [(graph.weight, graph.path) for graph in graphs], weighed)
     return replace(
@@ -66,22 +76,27 @@ def optimize(
     )
 
 
-def _grown(template: Template, weights: Weights, options: GloriaOptions) -> GloriaGraph:
+def _grown(template: Template, weights: Weights, options: GloriaOptions, deadline: Deadline) -> GloriaGraph:
     """The graph of a template: with the nodes of the paper's principles, and where there are few queries with all that
     can be on a best path.
     """
-    prune = options.variant != UNPRUNED
-    if options.variant == GREEDY:
-        return grow(template, weights, greedy=True)
-    most = max(FEWEST_CHOICES, MOST_CHOICES // len(template.pools)) if prune else MOST_UNPRUNED
-    if len(template.queries) <= MOST_QUERIES and not options.by_principles:
-        graph = grow(template, weights, prune, most=most)
-        if graph.complete:
-            return graph
-    graph = grow(template, weights, prune, by_principles=True, most=most)
-    # Choices were left aside only if there were too many; what is sure to be there must not be lost for that.
-    apart = unshared(template)
     reused = grow(template, weights, greedy=True)
+    if options.variant == GREEDY:
+        return reused
+    prune = options.variant != UNPRUNED
+    most = max(FEWEST_CHOICES, MOST_CHOICES // len(template.pools)) if prune else MOST_UNPRUNED
+    if len(template.queries) <= MORE_QUERIES and not options.by_principles:
+        few = len(template.queries) <= MOST_QUERIES
+        limit = deadline if few else Deadline(min(deadline.left, SECONDS_FOR_MORE))
+        with suppress(OutOfTime):
+            graph = grow(template, weights, prune, most=most, deadline=limit)
+            if graph.complete:
+                return graph
+    graph = reused
+    with suppress(OutOfTime):
+        graph = grow(template, weights, prune, by_principles=True, most=most, deadline=deadline)
+    # Choices were left aside if there were too many, or no time; what is sure to be there must not be lost for that.
+    apart = unshared(template)
     weight, path = min(
         ((graph.weight, graph.path), (reused.weight, reused.path), (weight_of(template, weights, apart), apart)),
         key=lambda found: found[0],

@@ -23,8 +23,13 @@ from motet.optimizer.aggregate.gloria.nodes import (
     narrowed,
 )
 from motet.optimizer.aggregate.gloria.template import Pool, Template
+from motet.optimizer.solvers.graph import Deadline
 
 Path = dict[int, Node]  # by number of a pool
+
+
+class OutOfTime(Exception):
+    """A graph did not grow up in time."""
 
 
 @dataclass(slots=True)
@@ -111,6 +116,7 @@ class _Growth:
     greedy: bool
     by_principles: bool
     most: int
+    deadline: Deadline
     complete: bool = True
     pools: list[list[Generated]] = field(default_factory=list)
     open: dict[int, _Choices] = field(default_factory=dict)  # by pool in its scope
@@ -136,6 +142,8 @@ class _Growth:
         entries: dict[tuple[Node, ...], tuple[float, tuple[_Way, ...]]] = {}
         for key, (weight, ways) in before.entries.items():
             preceding = tuple(key[place] for place in places)
+            if self.deadline.passed:
+                raise OutOfTime
             if preceding not in known:
                 known[preceding] = self._onward(pool, preceding)
             for node, more in known[preceding]:
@@ -267,12 +275,13 @@ def grow(
     greedy: bool = False,
     by_principles: bool = False,
     most: int = 100_000,
+    deadline: Deadline | None = None,
 ) -> GloriaGraph:
     """The graph of a template: with one node in each pool where `greedy`, with those of the paper's principles alone or
     with all that can matter. At most so many choices are kept at once: of more, those go on that weigh least so far,
-    and the best path may be lost.
+    and the best path may be lost. Raises `OutOfTime` after the deadline.
     """
-    return _Growth(template, weights, prune, greedy, by_principles, most).run()
+    return _Growth(template, weights, prune, greedy, by_principles, most, deadline or Deadline()).run()
 
 
 def weight_of(template: Template, weights: Weights, path: Path) -> float:
