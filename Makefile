@@ -9,7 +9,7 @@ PYTEST_FLAGS ?= -q
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format lint types imports suite nojit docs bench peers lock clean
+.PHONY: help demo test check format lint types imports suite nojit docs bench peers figures lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -48,11 +48,15 @@ suite: $(WARM)
 docs: $(READY) ## build the documentation into build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-bench: $(WARM) ## every experiment at its quick size (about ten minutes); results in bench-results
+bench: $(WARM) ## every experiment at its quick size (perhaps a quarter of an hour); results in bench-results
 	$(BIN)/motet bench all --json bench-results
 
-peers: $(WARM) .venv-peers/.ready ## DuckDB, chDB, Spark, Flink and plain Python on the same questions (about ten minutes)
-	$(BIN)/motet bench peers --json bench-results
+peers: $(WARM) .venv-peers/.ready ## DuckDB, chDB, Spark, Flink and plain Python on the same questions (some minutes)
+	$(BIN)/motet bench peers figures --json bench-results
+
+figures: $(WARM) .venv-peers/.ready ## every experiment, peers included, and their results into docs/benchmarks.md
+	$(BIN)/motet bench all --json bench-results
+	$(BIN)/python -m motet.bench.page bench-results docs/benchmarks.md
 
 # What peers need is no part of motet: an environment of their own.
 .venv-peers/.ready: benchmarks/peers/requirements.lock

@@ -56,6 +56,7 @@ class Scenario:
         pq.write_table(table, folder / "events.parquet")
         pa.csv.write_csv(table, folder / "events.csv", pa.csv.WriteOptions(include_header=False, quoting_style="none"))
         question = {
+            "text": self.text(),
             "patterns": [list(pattern) for pattern in self.patterns],
             "within": self.minutes * MINUTE,
             "slide": MINUTE,

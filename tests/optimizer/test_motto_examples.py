@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from itertools import combinations
 
@@ -21,6 +22,7 @@ from motet.optimizer.solvers.steiner import cost_of
 from motet.plan.detect.build import Parts
 from motet.plan.detect.cost import Rates
 from motet.plan.detect.nodes import LeafNode
+from motet.plan.detect.work import cost_of as cost_of_trees
 from motet.template.symbols import Symbol
 
 SECONDS = 1_000_000
@@ -295,6 +297,27 @@ def test_branch_and_bound_finds_what_trying_everything_finds(queries: list[Parts
     assume(len(plan.graph.nodes) - len(plan.graph.terminals) <= 13)
     assert plan.proved
     assert plan.cost == pytest.approx(exhaustive(plan))
+
+
+@given(queries=small_workloads())
+def test_no_baseline_is_cheaper_and_what_is_built_costs_no_more_than_was_planned(queries: list[Parts]) -> None:
+    plan = optimize(queries, RATES)
+    baselines = [optimize(queries, RATES, MottoOptions(name)) for name in ("motto-merge", "motto-lcse")]
+    assert all(plan.cost <= other.cost * (1 + 1e-9) for other in baselines)
+    assert plan.cost <= plan.alone * (1 + 1e-9)
+    for each in (plan, *baselines):
+        # What happens to be equal in trees is built once, so that it may cost less than the search knows.
+        assert cost_of_trees({query: each(query) for query in queries}, RATES) <= each.cost * (1 + 1e-9)
+
+
+def test_annealing_is_within_five_percent_on_a_larger_workload() -> None:
+    dice = random.Random(4)
+    kinds = [dice.choice([seq, conj]) for _ in range(14)]
+    queries = [kind(*dice.sample(range(1, 9), dice.randint(2, 4)), within=dice.choice([5, 10])) for kind in kinds]
+    exact, annealed = (optimize(queries, RATES, MottoOptions(exact=exact)) for exact in (True, False))
+    assert exact.proved
+    assert exact.cost <= annealed.cost <= 1.05 * exact.cost
+    assert annealed.cost < exact.alone
 
 
 def test_equal_seeds_give_equal_plans() -> None:

@@ -76,7 +76,8 @@ def test_a_shared_state_has_the_larger_window() -> None:
     plan.put(1, order(patterns[1], "ABD"))
     shared = plan.priced.shape(patterns[0], (0, 1))
     assert max(plan.nodes[shared]) == 0.2
-    assert plan.priced.cost(shared, 0.2) == pytest.approx(2 * plan.priced.cost(shared, 0.1))
+    large, little = (plan.priced.cost(shared, share) - PRICES.node for share in (0.2, 0.1))
+    assert large == pytest.approx(2 * little)
     plan.put(1, None)
     assert plan.cost == pytest.approx(small)
 
@@ -99,7 +100,7 @@ def test_calibrated_costs_are_those_of_pairs_and_instances() -> None:
     prices, sizes = Prices(pattern, rates), Sizes(pattern.parts, rates)
     for left, right in [(0b0001, 0b0010), (0b0101, 0b1010), (0b0001, 0b0110)]:
         one, other = (frozenset(at for at in range(4) if bits >> at & 1) for bits in (left, right))
-        expected = PRICES.pair * sizes.looked_at(one, other) + PRICES.instance * sizes.of(one | other)
+        expected = PRICES.node + PRICES.pair * sizes.looked_at(one, other) + PRICES.instance * sizes.of(one | other)
         assert prices.node(left, right) == pytest.approx(expected)
 
 

@@ -16,7 +16,7 @@ from motet.language import parse
 from motet.language.printer import to_text
 from motet.model.query import Workload
 from motet.reference.tables import run_table as enumerate_table
-from motet.spark.batch import run
+from motet.spark.batch import planned, run
 from motet.testing import STREAM_SCHEMA, assert_same_results, stream_table, streams, workloads
 
 pytestmark = pytest.mark.spark
@@ -75,3 +75,21 @@ def test_structs_of_matches_keep_the_types_of_columns(session: SparkSession) -> 
     assert result.schema["a"].dataType.simpleString() == "struct<time:timestamp,type:string,x:int,more:array<int>>"
     (row,) = result.collect()
     assert (row["a"]["x"], row["a"]["more"]) == (1, [1, 2])
+
+
+def test_a_search_for_joins_is_made_once_for_all_tasks(session: SparkSession) -> None:
+    workload = parse(
+        """
+        QUERY one RETURN * PATTERN SEQ(A a, B b, C c) WHERE [k] AND a.x < c.x WITHIN 9 s
+        QUERY two RETURN * PATTERN SEQ(A a, B b, D d) WHERE [k] AND a.x < d.x WITHIN 5 s
+        """
+    )
+    rows = [{"time": t, "type": "ABCD"[t * 5 % 7 % 4], "k": "uvw"[t % 3], "x": t * 7 % 11} for t in range(200)]
+    table = pa.Table.from_pylist(rows)
+    frame = session.createDataFrame(table)
+    program = compile_workload(workload, EventSchema(table.schema), Options(optimizer="multitree", budget=0.2))
+    (branch,) = planned(frame, program).detect
+    assert branch.trees is not None
+    assert branch.trees.rates.keys == 3
+    result = run(frame, workload, options=program.options, partitions=2).result.toArrow()
+    assert_same_results(result, enumerate_table(workload, table))

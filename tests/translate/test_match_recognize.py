@@ -147,6 +147,12 @@ def test_a_translation_reads_as_a_query_and_says_what_to_mind() -> None:
     )
 
 
+def test_a_variable_may_be_called_like_the_type_of_another() -> None:
+    text = sql("(A B)", "A AS type = 'b', B AS type = 'a' AND x > PREV(x)", NEXT, measures="B.x AS seen")
+    shown = motet.translate(text, "match-recognize", time="ts").text
+    assert "PATTERN SEQ(b a_, a b_)\nWHERE b_.x > a_.x" in shown
+
+
 NEXT = "AFTER MATCH SKIP TO NEXT ROW"
 TYPES = "A AS type = 'a', B AS type = 'b', C AS type = 'c'"
 
@@ -168,6 +174,8 @@ TYPES = "A AS type = 'a', B AS type = 'b', C AS type = 'c'"
         ("(A B C)", "B AS SUM(B.x) < 10", NEXT, "running aggregate", "SUM(B.x"),
         ("(A B C)", "A AS A.x > C.x", NEXT, "need not be complete", "C.x"),
         ("(A B C)", "B AS x SIMILAR TO 'a'", NEXT, "SIMILAR", "x SIM"),
+        ("(A B C)", "B AS x > TIMESTAMP 'noon'", NEXT, "no timestamp", ""),
+        ("()", TYPES, NEXT, "cannot be read", ""),
         ("(A B C)", "B AS x > PREV(x) / 2", NEXT, "a division gives whole numbers", "PREV(x) / 2"),
         ("(A? B*)", TYPES, NEXT, "may match no row", "PATTERN"),
     ],
@@ -183,7 +191,15 @@ def test_what_would_mean_something_else_is_refused_at_its_place(
     assert text[span.start :].startswith(at)
 
 
-def test_rows_around_the_clause_must_not_change() -> None:
-    text = sql("(A B)", TYPES, NEXT, measures="B.x AS seen").replace("SELECT *", "SELECT seen, COUNT(*)")
-    with pytest.raises(QueryError, match="only the MATCH_RECOGNIZE clause itself"):
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("SELECT *", "SELECT seen, COUNT(*)", "only the MATCH_RECOGNIZE clause itself"),
+        ("FROM events", "FROM (SELECT * FROM events WHERE x > 1)", "one table"),
+        ("SELECT *", "SELECT DISTINCT *", "DISTINCT is not translated"),
+    ],
+)
+def test_rows_around_the_clause_must_not_change(before: str, after: str, message: str) -> None:
+    text = sql("(A B)", TYPES, NEXT, measures="B.x AS seen").replace(before, after)
+    with pytest.raises(QueryError, match=message):
         motet.translate(text, "match-recognize", time="ts")

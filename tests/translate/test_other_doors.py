@@ -150,9 +150,12 @@ def test_flink_options_are_taken_and_left(drawn: list[tuple[str, int, int]]) -> 
         ('Pattern.begin("a", AfterMatchSkipStrategy.skipPastLastEvent())', "drops matches", 1, 18),
         ('Pattern.begin("a").where(e -> e.compute(3) > 1)', "'3' in a condition", 1, 41),
         ('Pattern.begin("a").where((e, ctx) -> true)', "looks at earlier events", 1, 28),
+        ('Pattern.begin("a").where(e -> e[)', "ends too early", 1, 32),
         ('Pattern.begin("a").subtype(B.class)', "subtype", 1, 20),
         ('Pattern.begin("a").within(width)', "length of time", 1, 27),
         ('Pattern.begin("a"', "never closed", 1, 14),
+        ('p = Pattern.begin("a");\np = p.next("b");', "goes on here", 2, 6),
+        ('Pattern.begin("a");\nPattern.begin("b");', "second pattern", 2, 1),
     ],
 )
 def test_flink_patterns_without_an_equal_are_refused_at_their_place(
@@ -163,6 +166,13 @@ def test_flink_patterns_without_an_equal_are_refused_at_their_place(
     span = refused.value.diagnostics[0].span
     assert span is not None
     assert (span.line, span.column) == (line, column)
+
+
+def test_comments_are_passed_over() -> None:
+    text = """Pattern.begin("a").where(e -> e.type.equals("a // b")) // the first
+    /* .next("x") */ # and more
+    .next("b").where(e -> e.type.equals("b"))"""
+    assert 'PATTERN SEQ("a // b" a, b b)' in translate(text, "flink-cep").text
 
 
 def test_flink_in_python_and_by_key() -> None:
@@ -206,6 +216,7 @@ def test_sase_rising_runs(drawn: list[tuple[str, int, int]]) -> None:
         ("PATTERN SEQ(A a, B b) WHERE some_strategy(a, b) { a.x > 1 }", "unknown"),
         ("PATTERN SEQ(A a, B b) WHERE a.x >", "ends too early"),
         ("PATTERN SEQ(A a, B b) HAVING x", "HAVING"),
+        ("DEFINE x PATTERN SEQ(A a, B b)", "begins with PATTERN"),
     ],
 )
 def test_sase_without_an_equal_is_refused(text: str, message: str) -> None:
@@ -262,10 +273,14 @@ def test_sequence_match_finds_the_chains_that_clickhouse_finds(pattern: str, dra
         ("SELECT sequenceCount('(?1)(?2)')(t, x = 1, x = 2) FROM e", "do not overlap"),
         ("SELECT windowFunnel(5, 'strict_order')(t, x = 1, x = 2) FROM e", "strict_order"),
         ("SELECT windowFunnel(5)(t, x = 1, x = 2) FROM e WHERE y = 1", "WHERE is not translated"),
+        ("SELECT windowFunnel(5)(t, x = 1, x = 2) FROM (SELECT * FROM e WHERE y = 1)", "one table"),
+        ("WITH e AS (SELECT 1) SELECT windowFunnel(5)(t, x = 1, x = 2) FROM e", "WITH is not translated"),
         ("SELECT sequenceMatch('(?1)(?3)')(t, x = 1, x = 2) FROM e", "no condition 3"),
         ("SELECT sequenceMatch('(?1)?(?2)')(t, x = 1, x = 2) FROM e", "not understood"),
         ("SELECT sequenceMatch('(?1)(?t>3)(?2)')(t, x = 1, x = 2) FROM e", "has no equal"),
         ("SELECT FROM WHERE", "cannot be read"),
+        ("SELECT windowFunnel(5)(t) FROM e", "then conditions"),
+        ("SELECT windowFunnel(5)(toDateTime(t), x = 1) FROM e", "the column of the time"),
     ],
 )
 def test_clickhouse_without_an_equal_is_refused(text: str, message: str) -> None:

@@ -21,6 +21,7 @@ Answer = Callable[[], Iterable[Row]]
 class Question:
     """Sequences of types per key; windows begin at every multiple of the slide, which divides their length."""
 
+    text: str  # in the language of motet
     patterns: list[list[str]]
     within: int
     slide: int

@@ -7,15 +7,6 @@ from harness import Answer, Question, main
 import motet
 
 
-def text(question: Question) -> str:
-    """The question as a workload."""
-    window = f"WITHIN {question.within} us SLIDE {question.slide} us"
-    return "\n\n".join(
-        f"QUERY q{number}\nRETURN COUNT(*)\nPATTERN SEQ({', '.join(pattern)})\nGROUP BY key\n{window}"
-        for number, pattern in enumerate(question.patterns)
-    )
-
-
 def rows_of(table: object, question: Question) -> list[tuple[int, int, int, int]]:
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -32,7 +23,7 @@ def local(question: Question) -> Answer:
 
     from motet.language import parse
 
-    workload = parse(text(question))
+    workload = parse(question.text)
 
     def rows() -> list[tuple[int, int, int, int]]:
         return rows_of(motet.run(pq.read_table(question.parquet), workload, time_unit="us"), question)
@@ -45,7 +36,7 @@ def spark(question: Question) -> Answer:
     from motet.spark.session import local_session
 
     session = local_session("local[2]")
-    workload = parse(text(question))
+    workload = parse(question.text)
 
     def rows() -> list[tuple[int, int, int, int]]:
         found = motet.run(session.read.parquet(question.parquet), workload, time_unit="us")

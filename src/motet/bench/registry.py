@@ -56,8 +56,8 @@ class Axes:
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """One figure of a paper, or one measurement of ours. `seconds` is about how long its quick size takes on two cores;
-    `needs` names modules without which it cannot run; `heavy` ones are run only by their own name."""
+    """One figure of a paper, or one measurement of ours. `seconds` is an estimate of how long its quick size takes on
+    two quiet cores; `needs` names modules without which it cannot run; `heavy` ones are run only by their own name."""
 
     name: str
     paper: str

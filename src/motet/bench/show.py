@@ -95,8 +95,8 @@ def show(result: Result) -> None:
 def listing(experiments: Sequence[Experiment]) -> None:
     """Print which experiments there are."""
     table = Table(title="motet bench NAME", title_justify="left")
-    for name in ("name", "from", "measures", "quick"):
-        table.add_column(name, justify="right" if name == "quick" else "left", no_wrap=name != "measures")
+    for name in ("name", "from", "measures", "quick, estimated"):
+        table.add_column(name, justify="right" if name.startswith("quick") else "left", no_wrap=name != "measures")
     for one in experiments:
         table.add_row(one.name, place(one), one.measures, f"{one.seconds} s" + (" (only by name)" if one.heavy else ""))
     console = Console()

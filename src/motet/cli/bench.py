@@ -28,7 +28,7 @@ def bench(names: Sequence[str], setting: Setting, json_target: Path | None, char
         check_chart(chart_target / "chart.html" if several else chart_target)
     failed = []
     for experiment in experiments:
-        say(f"{experiment.name}: about {experiment.seconds} s" if setting.size == "quick" else experiment.name)
+        say(f"{experiment.name}: perhaps {experiment.seconds} s" if setting.size == "quick" else experiment.name)
         try:
             result = run(experiment, setting)
         except ChildError as error:

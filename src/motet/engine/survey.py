@@ -11,10 +11,11 @@ import pyarrow as pa
 
 from motet.engine.encode import classes_of, codes_of, read_column
 from motet.engine.schema import EventSchema
-from motet.errors import DataError, did_you_mean
+from motet.errors import DataError, Diagnostic, did_you_mean
 from motet.model.expression import Expression, attributes
 from motet.model.query import Workload
 from motet.plan.compiled import CompiledQuery, compile_query
+from motet.plan.detect.query import compile_detect
 from motet.statistics.model import Statistics, partition_text
 from motet.statistics.profile import profile
 from motet.statistics.symbols import symbol_text
@@ -42,6 +43,10 @@ def questions_of(workload: Workload, tick: int = 1) -> Questions:
     compiled = compiled_queries(workload, tick)
     definitions = {definition.name: definition.condition for definition in workload.definitions}
     symbols = dict.fromkeys(symbol for query in compiled for symbol in (*query.symbols, *query.absences))
+    online = {query.number for query in compiled}
+    detected = (compile_detect(at, workload, tick) for at in range(len(workload.queries)) if at not in online)
+    for query in detected:
+        symbols |= {} if isinstance(query, Diagnostic) else dict.fromkeys((*query.symbols, *query.absent))
     # Of queries whose matches are found too: the more partitions, the fewer matches.
     others = (tuple(sorted(query.partition)) for query in workload.queries)
     partitions = dict.fromkeys(by for by in (*(query.partition for query in compiled), *others) if by)

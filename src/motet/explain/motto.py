@@ -126,7 +126,8 @@ def motto_lines(plan: dict[str, Any]) -> Iterator[str]:
     others = ", ".join(f"{name} {number(cost)}" for name, cost in plan["alternatives"].items())
     yield f"  sharing ({plan['variant']}): estimated {number(plan['cost'])} ms; {others}"
     chosen = [node for node in plan["nodes"] if node["chosen"]]
-    proof = "no plan costs less" if plan["optimal"] else f"none can cost less than {number(plan['bound'])} ms"
+    proof = f"none can cost less than {number(plan['bound'])} ms" if plan["bound"] else "taken whatever it costs"
+    proof = "no plan by it costs less" if plan["optimal"] else proof
     nodes, arcs = count(len(plan["nodes"]), "node"), count(plan["arcs"], "arc")
     yield f"  plan graph of {nodes} and {arcs}, searched in {plan['seconds']:.3f} s: {proof}"
     finds = {node["node"]: node["finds"] for node in plan["nodes"]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, Literal
 
@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as sf
 
 from motet.engine import Branch, EventSchema, Options, Program, compile_workload
+from motet.engine.detect.planning import planned_ahead, searches
 from motet.engine.detect.program import DetectBranch
 from motet.errors import DataError, RunError
 from motet.model.query import Workload
@@ -34,6 +35,8 @@ from motet.spark.tasks import (
 # The part of the rows that is looked at to find hot keys and where in time their rows are: enough of any that are worth
 # a task to tell their number within a fifth or so.
 SAMPLED = 0.001
+# Rows that joins are planned by.
+PLANNED_ROWS = 50_000
 # How long after an action its metrics may take to arrive.
 METRICS_TIMEOUT = 10.0
 
@@ -63,14 +66,15 @@ def run(
     """Run a workload over a batch DataFrame, classic or Connect.
 
     Nothing runs before an action on the result, save that `skew="auto"` samples the rows to find hot keys where a
-    query can be cut by time. `partitions` is the number of tasks per branch: by default Spark's number of
+    query can be cut by time, and that an optimizer that searches for joins samples them where it has no statistics.
+    `partitions` is the number of tasks per branch: by default Spark's number of
     shuffle partitions, or fewer for few rows. Workers must be able to import motet.
     """
     if df.isStreaming:
         raise DataError("the DataFrame is a stream: give it to motet.run, or one that spark.read makes")
     events = as_events(df, time, type)
     schema = EventSchema(arrow_schema(events), time, type, time_unit)
-    program = compile_workload(workload, schema, options or Options())
+    program = planned(events, compile_workload(workload, schema, options or Options()))
     observation = Observation()
     results = [
         # Every branch reads all rows: the first counts those that are set aside.
@@ -93,6 +97,20 @@ def run(
         return tuple(sorted({name for listed in names for name in listed.split(",") if name}))
 
     return SparkRun(result, metrics, truncated)
+
+
+def planned(events: DataFrame, program: Program) -> Program:
+    """Joins that an optimizer searches for are planned here, by a sample, and not again in every task."""
+    branches = []
+    for branch in program.detect:
+        if searches(branch, program.options):
+            rows = _relevant(events.select(*map(column, branch.columns)), branch, program.schema)
+            share = min(1.0, PLANNED_ROWS / max(rows.count(), 1))
+            sample = rows if share == 1.0 else rows.sample(fraction=share, seed=1)
+            columns = pa.schema([program.schema.columns.field(name) for name in branch.columns])
+            branch = planned_ahead(program, branch, sample.toArrow().cast(columns), share)
+        branches.append(branch)
+    return replace(program, detect=tuple(branches))
 
 
 def _branch_results(

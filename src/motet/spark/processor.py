@@ -20,8 +20,10 @@ from motet.engine import Program
 from motet.engine.detect.aggregate import END, QUERY
 from motet.engine.live import Fed, Live, live_branch
 from motet.kernels.tables import LONG_AGO
+from motet.spark.buckets import spark_hash
 from motet.spark.packing import FIRST, from_blob, to_blob
 from motet.spark.store import BucketStore
+from motet.spark.tasks import ROWS_PER_BATCH
 
 # What an output row carries.
 RESULTS, PARTIALS, CONTRIBUTIONS, LATE = 0, 1, 2, 3
@@ -88,7 +90,7 @@ class BucketProcessor(StatefulProcessor):
         waiting_before, size_before = self.store.counted(self.start)
         waiting = live.waiting
         size = self.store.store(live, timer, waiting, self.start)
-        yield self._output(fed, waiting - waiting_before, size - size_before)
+        yield self._output(bucket, fed, waiting - waiting_before, size - size_before)
 
     def _wake_at(self, live: Live, watermark_ms: int, registered: int) -> int:
         """Keep one timer: Spark calls it once the watermark has reached it, after the rows of that micro-batch.
@@ -104,14 +106,15 @@ class BucketProcessor(StatefulProcessor):
                 self.handle.registerTimer(wanted)
         return wanted
 
-    def _output(self, fed: Fed, waiting: int, state_bytes: int) -> pd.DataFrame:
+    def _output(self, bucket: str, fed: Fed, waiting: int, state_bytes: int) -> pd.DataFrame:
         """Blobs with the place where those that belong together meet, and the counts in the first row."""
         late = fed.late.filter(fed.late[FIRST]) if FIRST in fed.late.column_names else fed.late
-        bodies = [(RESULTS, 0, fed.results)]
+        own = spark_hash(bucket.encode()) % PLACES  # results belong to nobody else's
+        bodies = [(RESULTS, own, part) for part in _parts(fed.results)]
         bodies += [(PARTIALS, place, table) for place, table in _places(fed.partials, "query", "end")]
         bodies += [(CONTRIBUTIONS, place, table) for place, table in _places(fed.contributions, QUERY, END)]
         if self.keep_late:
-            bodies.append((LATE, 0, late))
+            bodies.append((LATE, own, late))
         rows: list[tuple[Any, ...]] = [
             (kind, place, to_blob(table), 0, 0, 0, 0, None) for kind, place, table in bodies if len(table)
         ]
@@ -121,6 +124,12 @@ class BucketProcessor(StatefulProcessor):
 
     def close(self) -> None:
         pass
+
+
+def _parts(results: pa.Table) -> Iterator[pa.Table]:
+    """Results in parts that fit in one value each: matches may be many."""
+    for first in range(0, len(results), ROWS_PER_BATCH):
+        yield results.slice(first, ROWS_PER_BATCH)
 
 
 def _places(partials: pa.Table, query: str, end: str) -> Iterator[tuple[int, pa.Table]]:

@@ -25,7 +25,7 @@ from motet.spark.packing import PACKED, Route, from_blob, pack_task
 from motet.spark.processor import CONTRIBUTIONS, LATE, OUTPUT, PARTIALS, RESULTS, BucketProcessor
 from motet.spark.session import ROCKSDB
 from motet.spark.tables import TICKS, arrow_schema, as_events, column, microseconds, present, spark_schema
-from motet.spark.tasks import may_truncate
+from motet.spark.tasks import ROWS_PER_BATCH, may_truncate
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 MODES = ("append", "update")
@@ -223,7 +223,7 @@ def unpack_task(program: Program, keep_late: bool) -> Callable[[Batches], Batche
         for table in [*results, *(_late_rows(table, target) for table in found[LATE])]:
             if keep_late and "late" not in table.column_names:
                 table = table.append_column("late", pa.nulls(len(table), pa.string()))
-            yield from table.cast(target).to_batches(max_chunksize=100_000)
+            yield from table.cast(target).to_batches(max_chunksize=ROWS_PER_BATCH)
 
     return unpack
 

@@ -16,8 +16,9 @@ from motet.model.query import Aggregate, EventDefinition, Query, Workload
 from motet.model.window import UNITS, TimeWindow
 from motet.translate.kinds import definition, named_type, parts_of
 from motet.translate.outcome import Source, Translation
-from motet.translate.sql import expression_of, parse_sql, place
+from motet.translate.sql import expression_of, parse_sql, place, refuse_around
 
+_AROUND = frozenset({"expressions", "from_", "group", "order"})
 _STEP = re.compile(r"\s*(?:\(\?(?P<number>\d+)\)|(?P<any>\.\*)|\(\?t(?P<operator><=|<|>=|>|==)(?P<seconds>\d+)\))")
 
 FUNNEL = (
@@ -67,12 +68,12 @@ def from_clickhouse(source: Source, time: str, type: str, name: str) -> Translat
         hint = "as in SELECT user, windowFunnel(3600)(time, type = 'view', type = 'buy') FROM t GROUP BY user"
         raise source.refusal("there must be one windowFunnel or sequenceMatch here", 0, hint=hint)
     call = known[0]
-    for part in ("where", "having", "joins", "limit", "distinct"):
-        if tree.args.get(part):
-            node = tree.args[part][0] if isinstance(tree.args[part], list) else tree.args[part]
-            message = f"{part.upper()} is not translated"
-            raise source.refusal(message, *place(node), "filter the events before, or the results after")
-    clock = call.args["params"][0].name
+    refuse_around(tree, source, _AROUND)
+    first, *conditions = call.args["params"]
+    if not isinstance(first, exp.Column) or not conditions:
+        message = f"{call.this} takes the column of the time, then conditions"
+        raise source.refusal(message, *place(call), "as in windowFunnel(3600)(time, type = 'view', type = 'buy')")
+    clock = first.name
     steps, definitions = _steps(source, call, type)
     key = _key(source, tree)
     shared = () if clock == time else (f"the time of events is {clock}: run with --time {clock}",)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from motet.model.expression import Expression, Logical
 from motet.model.pattern import Event, Not, Pattern, Repeat, Seq
@@ -22,6 +22,11 @@ from motet.translate.outcome import Source, Translation
 _BEGIN = re.compile(r"\bPattern\s*\.\s*(?:<[^>]*>\s*)?begin\s*\(")
 _KEY = re.compile(r"\.\s*key_?[bB]y\s*\(\s*(?:\(?\w+\)?\s*->|lambda\s+\w+\s*:)?\s*(?:\w+\s*[:]{2}|\w+\.)?(?P<name>\w+)")
 _METHOD = re.compile(r"\s*\.\s*(?P<name>\w+)\s*\(")
+# Texts in quotes stay; comments and the marks of lines that go on become blanks, so that places stay what they are.
+_PASSED = re.compile(
+    r"""("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')|//[^\n]*|/\*.*?\*/|\#[^\n]*|\\(?=\s*\n)""", re.DOTALL
+)
+_MORE = re.compile(r"\.\s*(?:next|followed_?[bB]y(?:_?[aA]ny)?|not_?[nN]ext|not_?[fF]ollowed_?[bB]y|within)\s*\(")
 _TEXT = re.compile(r"""\s*["'](?P<name>[^"']*)["']""")
 _LENGTH = re.compile(r"\b(?:Time|Duration)\s*\.\s*(?:of_?)?(?P<unit>[A-Za-z]+)\s*\(\s*(?P<amount>\d+)\s*\)")
 
@@ -64,8 +69,10 @@ class _Stage:
 
 
 def from_flink(source: Source, type: str, name: str) -> Translation:
-    """The query of the first pattern in a text."""
+    """The query of the one pattern in a text."""
+    source = replace(source, text=_PASSED.sub(lambda found: found[1] or re.sub(r"[^\n]", " ", found[0]), source.text))
     calls = list(_chain(source))
+    _refuse_more(source, calls[-1].close + 1)
     stages: list[_Stage] = []
     window: TimeWindow | None = None
     for call in calls:
@@ -121,6 +128,17 @@ def _chain(source: Source) -> Iterator[_Call]:
         if following is None:
             return
         start, opened, name = following.start("name"), following.end(), following["name"]
+
+
+def _refuse_more(source: Source, end: int) -> None:
+    """Nothing of a pattern may be left out."""
+    other = _BEGIN.search(source.text, end)
+    if other is not None:
+        raise source.refusal("there is a second pattern here", other.start(), other.end(), "translate one at a time")
+    more = _MORE.search(source.text, end)
+    if more is not None:
+        message = "the pattern goes on here, in another statement"
+        raise source.refusal(message, more.start(), more.end(), "write it as one chain of calls")
 
 
 def _closing(source: Source, start: int) -> int:

@@ -180,12 +180,13 @@ class _Condition:
     def column(self) -> Expression:
         """`e.price`, `e.price()`, `e.getPrice()`, `e['price']`."""
         if self.take("["):
-            token = self.tokens[self.at]
-            self.at += 1
-            if token.kind != "text" or not self.take("]"):
-                self.at -= 1
+            quoted = self.tokens[self.at] if self.at < len(self.tokens) else None
+            if quoted is None or quoted.kind != "text":
                 raise self.refusal()
-            return Attribute(self.variable, token.text[1:-1])
+            self.at += 1
+            if not self.take("]"):
+                raise self.refusal()
+            return Attribute(self.variable, quoted.text[1:-1])
         if not self.take(".") or self.at >= len(self.tokens) or self.tokens[self.at].kind != "name":
             raise self.refusal()
         name = self.peek()

@@ -8,7 +8,7 @@ where a row can begin only one match and the rows that are skipped could not hav
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,8 +16,9 @@ from sqlglot import exp
 
 from motet.language.parser import parse
 from motet.model.expression import Arithmetic, At, Attribute, Expression, KleeneAggregate
+from motet.model.names import renamed
 from motet.model.pattern import Event, Or, Pattern, Repeat, Seq, events
-from motet.model.query import AllVariables, Computed, Policy, Query, ReturnItem, Workload
+from motet.model.query import AllVariables, Computed, Policy, Query, Workload
 from motet.model.validate import problems
 from motet.model.window import Window
 from motet.translate.kinds import definition, named_type
@@ -31,11 +32,12 @@ from motet.translate.row_pattern import (
     parse_rows,
     shape_of,
 )
-from motet.translate.sql import conjuncts, expression_of, parse_sql, place
+from motet.translate.sql import conjuncts, expression_of, parse_sql, place, refuse_around
 
 _PATTERN = re.compile(r"\bPATTERN\s*\(", re.IGNORECASE)
 _WITHIN = re.compile(r"\bWITHIN\s+(INTERVAL\s*'[^']*'\s*\w+)", re.IGNORECASE)
 
+_AROUND = frozenset({"expressions", "from_", "match", "order"})
 PAST_LAST = "AFTER MATCH SKIP PAST LAST ROW"
 NEXT_ROW = "AFTER MATCH SKIP TO NEXT ROW"
 
@@ -55,7 +57,7 @@ def from_match_recognize(source: Source, time: str, type: str, name: str) -> Tra
         raise source.refusal(
             "there is no MATCH_RECOGNIZE with a PATTERN here", 0, hint="as in SELECT * FROM t MATCH_RECOGNIZE (...)"
         )
-    _refuse_around(tree, source)
+    _refuse_selection(tree, source)
     for division in clause.find_all(exp.Div):
         message = "a division gives whole numbers in some systems and fractions in others; in motet it gives fractions"
         raise source.refusal(message, *place(division), "multiply instead: a > b / 2 is 2 * a > b")
@@ -81,15 +83,11 @@ def _closing(source: Source, start: int) -> int:
     raise source.refusal("the bracket of PATTERN is never closed", start - 1, hint="add a )")
 
 
-def _refuse_around(tree: Any, source: Source) -> None:
-    """What stands around the clause must not change its rows."""
-    plain = isinstance(tree, exp.Select) and all(isinstance(item, exp.Star) for item in tree.expressions)
-    extra = [key for key in ("where", "group", "having", "joins", "limit", "distinct", "qualify") if tree.args.get(key)]
-    if not plain or extra:
-        node = tree.args[extra[0]] if extra else tree
-        node = node[0] if isinstance(node, list) else node
-        hint = "translate SELECT * FROM t MATCH_RECOGNIZE (...) and filter events or results outside"
-        raise source.refusal("only the MATCH_RECOGNIZE clause itself is translated", *place(node), hint)
+def _refuse_selection(tree: Any, source: Source) -> None:
+    if not isinstance(tree, exp.Select) or not all(isinstance(item, exp.Star) for item in tree.expressions):
+        hint = "translate SELECT * FROM t MATCH_RECOGNIZE (...) and choose columns of the results after"
+        raise source.refusal("only the MATCH_RECOGNIZE clause itself is translated", *place(tree), hint)
+    refuse_around(tree, source, _AROUND)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,11 +138,17 @@ class _Reading:
                 types[alias] = f"{alias}_row"
                 definitions.append(definition(types[alias], define.local, self.type))
             conditions += define.between
+        # A variable of ours must not be the type of another event.
+        called = {
+            alias: f"{alias}_" if any(kind == alias for other, kind in types.items() if other != alias) else alias
+            for alias in types
+        }
         query = Query(
             name,
-            _typed(self.rows, types),
-            tuple(self.measures()) or (AllVariables(),),
-            tuple(conditions),
+            _typed(self.rows, types, called),
+            tuple(replace(each, expression=renamed(each.expression, called)) for each in self.measures())
+            or (AllVariables(),),
+            tuple(renamed(condition, called) for condition in conditions),
             (),
             tuple(column.name for column in self.clause.args.get("partition_by") or ()),
             window,
@@ -307,7 +311,7 @@ class _Reading:
 
     # MEASURES
 
-    def measures(self) -> Iterator[ReturnItem]:
+    def measures(self) -> Iterator[Computed]:
         for measure in self.clause.args.get("measures") or ():
             frame = measure.args.get("window_frame")
             alias = measure.this
@@ -346,18 +350,20 @@ class _Reading:
 
 def _lowered(pattern: Pattern) -> Pattern:
     """SQL's names are the same in any case."""
-    return _typed(pattern, None)
+    return _changed(pattern, lambda name: Event(name.lower()))
 
 
-def _typed(pattern: Pattern, types: dict[str, str] | None) -> Pattern:
-    """The pattern with a type for each variable; with none, only in lower case."""
+def _typed(pattern: Pattern, types: dict[str, str], called: dict[str, str]) -> Pattern:
+    """The pattern with a type for each variable."""
+    return _changed(pattern, lambda name: Event(types[name], called[name]))
+
+
+def _changed(pattern: Pattern, event: Callable[[str], Event]) -> Pattern:
     match pattern:
         case Event(name):
-            return Event(name.lower()) if types is None else Event(types[name], name)
-        case Seq(parts):
-            return Seq(tuple(_typed(part, types) for part in parts))
-        case Or(parts):
-            return Or(tuple(_typed(part, types) for part in parts))
-        case Repeat(part, low, high):
-            return Repeat(_typed(part, types), low, high)
+            return event(name)
+        case Seq(parts) | Or(parts):
+            return replace(pattern, parts=tuple(_changed(part, event) for part in parts))
+        case Repeat(part):
+            return replace(pattern, part=_changed(part, event))
     return pattern

@@ -50,6 +50,10 @@ def from_sase(source: Source, name: str) -> Translation:
 def _clauses(source: Source) -> dict[str, tuple[int, int]]:
     """Where the body of each clause lies; the older EVENT clause is PATTERN."""
     found = list(_CLAUSES.finditer(source.text))
+    before = source.text[: found[0].start()] if found else ""
+    if before.strip():
+        message = "a SASE query begins with PATTERN (or EVENT)"
+        raise source.refusal(message, len(before) - len(before.lstrip()), len(before), "take away what stands before")
     bodies: dict[str, tuple[int, int]] = {}
     for at, word in enumerate(found):
         end = found[at + 1].start() if at + 1 < len(found) else len(source.text)

@@ -38,7 +38,7 @@ def parse_sql(source: Source, text: str, dialect: str) -> Any:
         words = str(found.get("description") or error).rstrip(".")
         start = _offset(source.text, found.get("line"), found.get("col"), len(str(found.get("highlight") or "")))
         raise source.refusal(f"this SQL cannot be read: {words}", start) from None
-    except TokenError as error:
+    except (TokenError, ValueError) as error:
         raise source.refusal(f"this SQL cannot be read: {str(error).splitlines()[0]}", 0) from None
 
 
@@ -58,6 +58,20 @@ def place(node: Any) -> tuple[int, int]:
         if isinstance(each.meta.get("start"), int) and isinstance(each.meta.get("end"), int)
     ]
     return (min(start for start, _ in spots), max(end for _, end in spots)) if spots else (0, 1)
+
+
+def refuse_around(tree: Any, source: Source, known: frozenset[str]) -> None:
+    """What stands around the part that is translated must leave its rows as they are: all of one table."""
+    for name, part in tree.args.items():
+        if name not in known and part:
+            node = part[0] if isinstance(part, list) else part
+            at = place(node) if isinstance(node, exp.Expression) else (0, 1)
+            message = f"{name.rstrip('_').upper()} is not translated"
+            raise source.refusal(message, *at, "filter the events before, or the results after")
+    table = tree.args.get("from_")
+    if table is None or not isinstance(table.this, exp.Table):
+        at = place(table) if table is not None else (0, 1)
+        raise source.refusal("only FROM with one table is translated", *at, "make the events a table first")
 
 
 def conjuncts(node: Any) -> Iterator[Any]:
@@ -121,7 +135,12 @@ def expression_of(node: Any, resolve: Resolve, source: Source) -> Expression:
             operand = below(node.this)
             return Logical("AND", (Comparison(">=", operand, below(low)), Comparison("<=", operand, below(high))))
         case exp.Cast(this=exp.Literal(this=text)) if node.to.is_type("timestamp", "timestamptz", "datetime"):
-            return Literal(dt.datetime.fromisoformat(text))
+            try:
+                return Literal(dt.datetime.fromisoformat(text))
+            except ValueError:
+                raise source.refusal(
+                    f"'{text}' is no timestamp", *place(node), "as in TIMESTAMP '2024-01-31'"
+                ) from None
     raise source.refusal(f"'{node.sql()}' has no equal in motet's conditions", *place(node))
 
 

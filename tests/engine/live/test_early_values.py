@@ -20,10 +20,10 @@ from motet.testing import STREAM_SCHEMA, assert_same_results, stream_table, stre
 SCHEMA = EventSchema(STREAM_SCHEMA)
 
 
-@given(workload=workloads(min_queries=1, max_queries=5), rows=streams(nulls=False), data=st.data())
+@given(workload=workloads(min_queries=1, max_queries=5, detection=True), rows=streams(nulls=False), data=st.data())
 def test_early_values_are_those_of_the_events_so_far(workload: Workload, rows: Rows, data: st.DataObject) -> None:
     workload = endless(workload)
-    if not workload.queries:
+    if not any(query.is_aggregate for query in workload.queries):  # matches have no early values
         return
     note(to_text(workload))
     batch = compile_workload(workload, SCHEMA)

@@ -156,6 +156,34 @@ def gains(what: str, paper: str) -> Stated:
 
 
 BOTH = ("matches built", "online")
+WITHIN = "sharing a part within (Chop-Connect)"
+SHARED = (
+    (
+        "a",
+        "sharing a prefix of three, by number of queries",
+        "queries",
+        False,
+        "gain by sharing a prefix, 2 to 6 queries",
+        "about 2 times",
+    ),
+    (
+        "b",
+        "sharing a prefix among three queries, by its length",
+        "length",
+        False,
+        "gain by sharing a prefix of 2 to 6",
+        "3 to 5 times",
+    ),
+    (
+        "c",
+        f"{WITHIN} among three queries, by its length",
+        "length",
+        True,
+        "gain by a part of 2 to 6",
+        "1.3 to 2.6 times",
+    ),
+    ("d", f"{WITHIN} of three, by number of queries", "queries", True, "gain by a part, 2 to 6 queries", "2 times"),
+)
 PLANS = ("none", "prefix", "auto")
 
 EXPERIMENTS = (
@@ -237,44 +265,17 @@ EXPERIMENTS = (
             ),
         ),
     ),
-    Experiment(
-        "a-seq-16a",
-        "A-Seq",
-        "16(a)",
-        "sharing a prefix of three, by number of queries",
-        5,
-        partial(shared, axis="queries", within=False),
-        Axes("queries", PLANS, "CPU s"),
-        (gains("gain by sharing a prefix, 2 to 6 queries", "about 2 times"),),
-    ),
-    Experiment(
-        "a-seq-16b",
-        "A-Seq",
-        "16(b)",
-        "sharing a prefix among three queries, by its length",
-        5,
-        partial(shared, axis="length", within=False),
-        Axes("length", PLANS, "CPU s"),
-        (gains("gain by sharing a prefix of 2 to 6", "3 to 5 times"),),
-    ),
-    Experiment(
-        "a-seq-16c",
-        "A-Seq",
-        "16(c)",
-        "sharing a part within (Chop-Connect) among three queries, by its length",
-        5,
-        partial(shared, axis="length", within=True),
-        Axes("length", PLANS, "CPU s"),
-        (gains("gain by sharing a part of 2 to 6", "1.3 to 2.6 times"),),
-    ),
-    Experiment(
-        "a-seq-16d",
-        "A-Seq",
-        "16(d)",
-        "sharing a part within (Chop-Connect) of three, by number of queries",
-        5,
-        partial(shared, axis="queries", within=True),
-        Axes("queries", PLANS, "CPU s"),
-        (gains("gain by sharing a part, 2 to 6 queries", "up to 2 times"),),
+    *(
+        Experiment(
+            f"a-seq-16{letter}",
+            "A-Seq",
+            f"16({letter})",
+            measures,
+            5,
+            partial(shared, axis=axis, within=within),
+            Axes(axis, PLANS, "CPU s"),
+            (gains(what, paper),),
+        )
+        for letter, measures, axis, within, what, paper in SHARED
     ),
 )

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+
+import pyarrow as pa
 
 from motet.engine.detect.measure import counted, rates_of
 from motet.engine.detect.program import DetectBranch
-from motet.engine.encode import Encoded
-from motet.engine.program import Options
+from motet.engine.encode import Encoded, encode
+from motet.engine.program import DETECTING, Options, Program
 from motet.optimizer.detect import BLIND, plan_trees
 from motet.optimizer.detect.choices import ChosenTrees, extended
 from motet.plan.detect.build import Parts, PlannedQuery, plan_queries, trees_wanted
@@ -131,6 +133,24 @@ class Planning:
             self.take(found, rates)
         else:
             self._rates = rates
+
+
+def planned_ahead(program: Program, branch: DetectBranch, sample: pa.Table, share: float) -> DetectBranch:
+    """A branch with trees for its events, of which a sample has a share: for whoever runs them in many places."""
+    options, wanted = program.options, trees_wanted(branch.queries)
+    encoded = encode(sample, program.schema, branch.partition, branch.symbols, program.definitions, branch.ranked)
+    if not len(encoded.time):
+        return branch
+    found = rates_of(branch, encoded)
+    counts = {symbol: count / share for symbol, count in found.counts.items()}
+    rates = replace(found, counts=counts, events=found.events / share)
+    return replace(branch, trees=plan_trees(wanted, options.optimizer, rates, options.budget))
+
+
+def searches(branch: DetectBranch, options: Options) -> bool:
+    """Whether an optimizer that takes its time was asked to plan several patterns of a branch, and did not yet."""
+    searching = options.optimizer in DETECTING and options.optimizer not in BLIND
+    return searching and branch.trees is None and len(trees_wanted(branch.queries)) > 1
 
 
 def changed_rates(known: Rates, now: Rates, drift: Drift) -> Iterator[str]:

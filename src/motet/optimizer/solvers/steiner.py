@@ -10,16 +10,19 @@ from __future__ import annotations
 import heapq
 import math
 import random
-import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+
+from motet.optimizer.solvers import annealing
+from motet.optimizer.solvers.graph import Deadline
+from motet.optimizer.solvers.local_search import Found, Limits
 
 ROOT = 0
 # Steps of annealing for each node that may be left out, and at most.
 STEPS_A_NODE = 300
 MOST_STEPS = 60_000
-LOOK_AT_CLOCK = 64
+NEVER = Deadline()
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,15 +170,14 @@ def solve(network: Network, budget: float = 10.0, seed: int = 0, exact: bool = T
     nodes: set[int] = set()
     bound, proved = 0.0, True
     components = sorted(network.components(), key=len)
-    deadline = time.monotonic() + budget
+    deadline = Deadline(budget)
     for at, component in enumerate(components):
-        left = max(deadline - time.monotonic(), 0.0)
-        weight = len(component) / sum(map(len, components[at:]))
+        share = deadline.left / 2 * len(component) / sum(map(len, components[at:]))
         part, numbers = _part(network, component)
-        best, low, done = search(part, time.monotonic() + (left * weight / 2 if exact else 0.0))
+        best, low, done = search(part, Deadline(share if exact else 0.0))
         if not done:
-            annealed = anneal(part, seed, time.monotonic() + left * weight / 2, start=best)
-            best = min((best, annealed), key=lambda found: cost_of(part, found))
+            # What the exact search had in hand is where the walk begins, so it never ends with anything worse.
+            best = anneal(part, seed, Deadline(share), start=best).solution
         nodes |= {numbers[node] for node in best}
         bound += low
         proved = proved and done
@@ -199,7 +201,7 @@ def _part(network: Network, component: Sequence[int]) -> tuple[Network, list[int
 # Exact
 
 
-def search(network: Network, deadline: float = math.inf) -> tuple[frozenset[int], float, bool]:
+def search(network: Network, deadline: Deadline = NEVER) -> tuple[frozenset[int], float, bool]:
     """The nodes of the cheapest tree by branch and bound, a bound, and whether there was time to prove it.
 
     A node may be in or out; what is left undecided in the dual solution is decided first.
@@ -220,7 +222,7 @@ def search(network: Network, deadline: float = math.inf) -> tuple[frozenset[int]
         wanted, barred, bound, reached = open_.pop()
         if bound >= best_cost - 1e-9 * max(best_cost, 1.0):
             continue
-        if time.monotonic() > deadline:
+        if deadline.passed:
             done = False
             break
         chosen.put(wanted | (reached - barred))
@@ -286,41 +288,44 @@ def dual_ascent(network: Network, terminals: frozenset[int], barred: frozenset[i
 # Approximate
 
 
+@dataclass
+class Walk(Chosen):
+    """Sets of nodes as a landscape: a move takes one node in or out."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.optional = [node for node in range(1, self.network.size) if node not in self.network.terminals]
+
+    def solution(self) -> frozenset[int]:
+        return self.taken()
+
+    def propose(self, dice: random.Random) -> int | None:
+        return dice.choice(self.optional) if self.optional else None
+
+    def cost_after(self, move: int) -> float:
+        return self.cost + self.change(move)
+
+    def place_after(self, move: int) -> frozenset[int]:
+        return self.taken() ^ {move}
+
+    def make(self, move: int) -> None:
+        self.flip(move, self.change(move))
+
+
 def anneal(
     network: Network,
     seed: int = 0,
-    deadline: float = math.inf,
+    deadline: Deadline = NEVER,
     start: Iterable[int] = (),
     steps: int | None = None,
-    watch: Callable[[int, float], None] | None = None,
-) -> frozenset[int]:
-    """The nodes of the best tree that a random walk finds: a node goes in or out at each step, the less readily the
-    more that costs and the later it is. Equal seeds walk equally. `watch` is told the best cost after each step.
+) -> Found[frozenset[int]]:
+    """The nodes of the best tree that a random walk finds, taken down to where no single node makes it cheaper. Equal
+    seeds walk equally.
     """
-    dice = random.Random(seed)
-    chosen = Chosen(network)
-    chosen.put(start)
-    optional = [node for node in range(1, network.size) if node not in network.terminals]
-    best_cost, best = chosen.cost, chosen.taken()
-    if not optional:
-        return best
-    sample = [abs(chosen.change(dice.choice(optional))) for _ in range(min(len(optional), 32))]
-    hot = max(math.fsum(sample) / len(sample), 1e-9)
-    count = min(STEPS_A_NODE * len(optional), MOST_STEPS) if steps is None else steps
-    cooling = 1e-3 ** (1 / max(count, 1))
-    heat = hot
-    for step in range(count):
-        if step % LOOK_AT_CLOCK == 0 and time.monotonic() > deadline:
-            break
-        node = dice.choice(optional)
-        more = chosen.change(node)
-        if more <= 0 or dice.random() < math.exp(-more / heat):
-            chosen.flip(node, more)
-            if chosen.cost < best_cost - 1e-9 * max(best_cost, 1.0):
-                best_cost, best = chosen.cost, chosen.taken()
-        heat *= cooling
-        if watch is not None:
-            watch(step, best_cost)
-    chosen.put(best)
-    chosen.descend(optional)
-    return chosen.taken()
+    walk = Walk(network)
+    walk.put(start)
+    count = min(STEPS_A_NODE * len(walk.optional), MOST_STEPS) if steps is None else steps
+    found = annealing.anneal(walk, random.Random(seed), Limits(deadline, count))
+    walk.put(found.solution)
+    walk.descend(walk.optional)
+    return replace(found, solution=walk.taken(), cost=walk.cost)

@@ -85,14 +85,14 @@ def _part(node: PartNode, sizes: Sizes, known: Mapping[Node, Work]) -> Work:
         case JoinNode():
             outer, inner = frozenset(node.outer_items), frozenset(node.inner_items)
             looked = sizes.looked_at(outer, inner)
-            searched = PRICES.row * sizes.of(outer)
+            searched = PRICES.node + PRICES.row * sizes.of(outer)
             return Work(made, looked, searched + PRICES.pair * looked + PRICES.instance * made)
         case FilterNode():
-            return Work(made, 0.0, PRICES.sifted * known[node.input].instances + PRICES.instance * made)
+            return Work(made, 0.0, PRICES.node + PRICES.sifted * known[node.input].instances + PRICES.instance * made)
         case WalkNode():
             # Listing goes back from the end; where nothing is compared, no step is in vain.
             count = len(node.items)
             begun = [frozenset(range(begin, count)) for begin in range(count)]
             steps = sum(map(sizes.of, begun)) if node.tests or node.gaps else count * made
             events = sum(map(sizes.of_item, node.items))
-            return Work(made, 0.0, PRICES.walked * events + PRICES.step * steps + PRICES.instance * made)
+            return Work(made, 0.0, PRICES.node + PRICES.walked * events + PRICES.step * steps + PRICES.instance * made)

@@ -7,8 +7,6 @@ conditions and absences that both ask for, and is compared with all others in tu
 
 from __future__ import annotations
 
-import math
-import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -23,14 +21,16 @@ from motet.optimizer.detect.motto.operations import (
 )
 from motet.optimizer.detect.motto.sequences import Common, common_strings
 from motet.optimizer.detect.motto.windows import at_any_time
+from motet.optimizer.solvers.graph import Deadline
 from motet.plan.detect.build import Parts, in_numbers, part_of
 
+NEVER = Deadline()
 # There may be very many sub-queries of sub-queries.
 MOST_SUBQUERIES = 300
 
 
 def interesting(
-    queries: Sequence[Parts], transform: bool = True, most: int = MOST_SUBQUERIES, deadline: float = math.inf
+    queries: Sequence[Parts], transform: bool = True, most: int = MOST_SUBQUERIES, deadline: Deadline = NEVER
 ) -> list[Parts]:
     """All sub-queries that two of some queries, or two of such sub-queries, have in common, up to a number and as long
     as there is time.
@@ -41,7 +41,7 @@ def interesting(
     given = len(known)
     pending = deque(map(Divided, known))
     compared: list[Divided] = []
-    while pending and time.monotonic() < deadline:
+    while pending and not deadline.passed:
         one = pending.popleft()
         for other in compared:
             for common in common_parts(other, one, transform):

@@ -7,14 +7,13 @@ reading the events of several queries at once, from which conjunctions and seque
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from motet.optimizer.detect.motto.costs import Costs, Way
-from motet.optimizer.detect.motto.decompose import interesting, without_window
+from motet.optimizer.detect.motto.decompose import NEVER, interesting, without_window
 from motet.optimizer.detect.motto.embed import embeddings
 from motet.optimizer.detect.motto.windows import (
     Window,
@@ -24,6 +23,7 @@ from motet.optimizer.detect.motto.windows import (
     window_of,
     worth_finding_for,
 )
+from motet.optimizer.solvers.graph import Deadline
 from motet.optimizer.solvers.steiner import Arc, Network
 from motet.plan.detect.build import Parts
 from motet.plan.detect.nodes import ItemNode, LeafNode
@@ -92,7 +92,7 @@ def canonical(query: Parts) -> Parts:
     return in_window(without_window(query), window_of(query))
 
 
-def plan_graph(queries: Sequence[Parts], costs: Costs, deadline: float = math.inf) -> PlanGraph:
+def plan_graph(queries: Sequence[Parts], costs: Costs, deadline: Deadline = NEVER) -> PlanGraph:
     """Everything that could be shared, by all techniques; sub-queries are looked for as long as there is time."""
     terminals = list(dict.fromkeys(map(canonical, queries)))
     asked = _windows(terminals)

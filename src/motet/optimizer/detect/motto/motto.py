@@ -10,6 +10,7 @@ from motet.optimizer.detect.motto.assemble import Assembler
 from motet.optimizer.detect.motto.costs import Costs
 from motet.optimizer.detect.motto.graph import GROUND, PlanGraph, merge_graph, plan_graph
 from motet.optimizer.detect.motto.lcse import longest_first
+from motet.optimizer.solvers.graph import Deadline
 from motet.optimizer.solvers.steiner import solve
 from motet.plan.detect.build import Parts, PlanTree
 from motet.plan.detect.cost import Rates
@@ -65,11 +66,10 @@ def optimize(queries: Sequence[Parts], rates: Rates, options: MottoOptions = Mot
             graph, sources, cost, bound, proved = _searched(merge_graph(queries, costs), options)
         case "motto-lcse":
             graph, sources = longest_first(queries, costs)
-            cost = bound = sum(graph.ways[source, node].cost for node, source in sources.items())
-            proved = False
+            cost, bound, proved = sum(graph.ways[source, node].cost for node, source in sources.items()), 0.0, False
         case _:
             graph, sources, cost, bound, proved = _searched(
-                plan_graph(queries, costs, began + options.budget / 4), options
+                plan_graph(queries, costs, Deadline(options.budget / 4)), options
             )
     seconds = time.monotonic() - began
     return MottoPlan(options.variant, graph, sources, cost, bound, proved, seconds, Assembler(graph, sources))

@@ -1,4 +1,6 @@
-"""Trees for patterns that come to a plan, the trees of others left as they are: at once, without a search."""
+"""Trees around what others have, the trees of others left as they are: at once, without a search. For patterns that
+come to a plan, and to begin a search with.
+"""
 
 from __future__ import annotations
 
@@ -22,27 +24,29 @@ def placed(wanted: Sequence[Parts], known: Mapping[Parts, JoinTree], rates: Rate
             plan.put(number, known[parts])
     for number, parts in enumerate(wanted):
         if parts not in known:
-            plan.put(number, _cheapest(number, graph, plan))
+            pattern = graph.patterns[number]
+            plan.put(number, around_others(number, graph, plan, LocalPlans(pattern, plan.priced.of(pattern))))
     return {parts: plan.trees[number] for number, parts in enumerate(wanted)}
 
 
-def _cheapest(number: int, graph: MultiPatternGraph, plan: MultiPlan) -> JoinTree:
-    """Shared subtrees are taken in one by one, always the one that saves most."""
-    pattern = graph.patterns[number]
-    local = LocalPlans(pattern, plan.priced.of(pattern))
+def around_others(number: int, graph: MultiPatternGraph, plan: MultiPlan, local: LocalPlans) -> JoinTree:
+    """The tree of a pattern that shared subtrees are taken into one by one, always the one that saves most; into an
+    order but one, as its beginning.
+    """
     offered = list(dict.fromkeys(_offered(number, graph, plan)))
     forced: list[JoinTree] = []
     best = local.best()
     cost = plan.change([(number, best)])
-    while True:
+    while not (local.ordered and forced):
         taken = sum(map(tree_bits, forced))
         around = [[*forced, tree] for tree in offered if not tree_bits(tree) & taken]
         found = [(plan.change([(number, local.best(None, trees))]), trees) for trees in around]
         cheapest = min(found, key=lambda each: each[0], default=None)
         if cheapest is None or cheapest[0] >= cost:
-            return best
+            break
         cost, forced = cheapest
         best = local.best(None, forced)
+    return best
 
 
 def _offered(number: int, graph: MultiPatternGraph, plan: MultiPlan) -> Iterator[JoinTree]:

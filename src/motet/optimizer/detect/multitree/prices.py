@@ -1,6 +1,6 @@
 """What the nodes of a pattern's trees cost, for a window as a share of the stream.
 
-`calibrated`: what our kernels take for the pairs that a join looks at and the instances that it makes.
+`calibrated`: what our engine takes for a node at all, the pairs that it looks at and the instances that it makes.
 `printed`: instances alone, the paper's cost functions for orders (section 3.3) and trees (appendix C).
 """
 
@@ -21,6 +21,7 @@ class Prices:
             sizes.share = share
         self.share = sizes.share
         calibrated = costs == "calibrated"
+        self.of_node = PRICES.node if calibrated else 0.0
         self.of_pair, self.of_instance = (PRICES.pair, PRICES.instance) if calibrated else (0.0, 1.0)
         self._keys = rates.keys
         self._counts = [sizes.of_item(item) for item in pattern.parts.items]
@@ -40,7 +41,8 @@ class Prices:
         """What it costs to join two parts."""
         both = left | right
         looked = self.passing(left) * self.passing(right)
-        return self.combinations(both) * (self.of_pair * looked + self.of_instance * self.passing(both))
+        work = self.of_pair * looked + self.of_instance * self.passing(both)
+        return self.of_node + self.combinations(both) * work
 
     def passing(self, bits: Bits) -> float:
         """The share of combinations that pass the tests within a part."""

@@ -9,6 +9,7 @@ from random import Random
 from motet.optimizer.detect.multitree.common import Pattern, Vocabulary
 from motet.optimizer.detect.multitree.graph import MultiPatternGraph
 from motet.optimizer.detect.multitree.neighbours import Plans
+from motet.optimizer.detect.multitree.placing import around_others
 from motet.optimizer.detect.multitree.plans import MultiPlan, Priced, unified
 from motet.optimizer.solvers.annealing import anneal
 from motet.optimizer.solvers.graph import Deadline
@@ -52,10 +53,10 @@ class Searched:
 
 def search(wanted: Sequence[Parts], rates: Rates, how: Search = Search()) -> Searched:  # noqa: B008
     """Trees for patterns that are planned together. The same seed and number of steps give the same trees."""
+    deadline = Deadline(how.seconds)
     vocabulary = Vocabulary()
     graph = MultiPatternGraph(Pattern(parts, vocabulary) for parts in wanted)
     priced = Priced(rates, how.costs)
-    deadline = Deadline(how.seconds)
     components = graph.components()
     result = MultiPlan(priced, graph.patterns)
     found = Searched({}, 0.0, 0.0, components, len(graph.sharers))
@@ -63,6 +64,8 @@ def search(wanted: Sequence[Parts], rates: Rates, how: Search = Search()) -> Sea
     for part in components:
         plans = Plans(graph, part, priced, how.ordered, how.most)
         found.alone += plans.plan.exact_cost()
+        if len(part) > 1:
+            _settle(plans, deadline)
         trees = plans.solution()
         if len(part) > 1:
             limits = Limits(
@@ -85,3 +88,13 @@ def search(wanted: Sequence[Parts], rates: Rates, how: Search = Search()) -> Sea
     found.cost = best.exact_cost()
     found.trees = {wanted[number]: tree for number, tree in best.trees.items()}
     return found
+
+
+def _settle(plans: Plans, deadline: Deadline) -> None:
+    """Let each pattern in turn take in what others have, where that saves: a good beginning for a walk, in no time."""
+    for number in plans.members:
+        if deadline.passed:
+            return
+        move = ((number, around_others(number, plans.graph, plans.plan, plans.locals[number])),)
+        if plans.cost_after(move) < plans.cost:
+            plans.make(move)
