@@ -52,7 +52,7 @@ bench: $(WARM) ## every experiment at its quick size (perhaps a quarter of an ho
 	$(BIN)/motet bench all --json bench-results
 
 peers: $(WARM) .venv-peers/.ready ## DuckDB, chDB, Spark, Flink and plain Python on the same questions (some minutes)
-	$(BIN)/motet bench peers figures --json bench-results
+	$(BIN)/motet bench peers --json bench-results
 
 figures: $(WARM) .venv-peers/.ready ## every experiment, peers included, and their results into docs/benchmarks.md
 	$(BIN)/motet bench all --json bench-results
