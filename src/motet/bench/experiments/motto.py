@@ -135,8 +135,10 @@ def workload(count: int, basic: float, seed: int = 3, kinds: Sequence[int] = ())
     found: dict[Written, None] = {}
     while len(found) < count:
         group = kinds or ((1, 2, 3, 4) if dice.random() < basic else (5, 6, 7))
-        core = dice.choice(cores)
+        core, known = dice.choice(cores), len(found)
         found |= dict.fromkeys(pair(dice.choice(group), core, others_than(core, dice)))
+        if kinds and len(found) == known:  # there are only so many different ones of a core
+            cores.append(dice.sample(SYMBOLS, 3))
     return written(list(found)[:count])
 
 
