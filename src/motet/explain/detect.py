@@ -242,10 +242,9 @@ def query_lines(query: dict[str, Any]) -> Iterator[str]:
         yield f"      aggregated after detection: {query['reason']}"
 
 
-def detect_mermaid(program: Program, counts: Mapping[str, int] | None = None) -> Iterator[str]:
+def detect_mermaid(plans: Sequence[dict[str, Any]]) -> Iterator[str]:
     """The nodes of all branches that detect, for Mermaid to draw: what several queries read is marked."""
-    for at, branch in enumerate(program.detect, 1):
-        plan = describe_detect(branch, program, counts)
+    for at, plan in enumerate(plans, 1):
         shared = []
         for node in plan["nodes"]:
             name = f"b{at}n{node['node']}"

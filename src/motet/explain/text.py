@@ -48,12 +48,13 @@ def plan_mermaid(program: Program, counts: Mapping[str, int] | None = None) -> s
             return sharon_mermaid(report, names)
         case GloriaReport() as report:
             return gloria_mermaid(report, names)
-    plans = [describe_detect(branch, program, counts).get("motto") for branch in program.detect]
-    if any(plans):
-        return motto_mermaid([plan for plan in plans if plan is not None])
-    if program.detect:
+    plans = [describe_detect(branch, program, counts) for branch in program.detect]
+    searched = [plan["motto"] for plan in plans if "motto" in plan]
+    if searched:
+        return motto_mermaid(searched)
+    if plans:
         classes = "    classDef shared fill:#2f6f4f,color:#fff"
-        return "\n".join(["flowchart BT", *detect_mermaid(program, counts), classes])
+        return "\n".join(["flowchart BT", *detect_mermaid(plans), classes])
     raise MotetError(
         "nothing to draw: there is a graph of --optimizer sharon or gloria, or a variant of them, and of queries whose "
         "matches are found"

@@ -90,7 +90,7 @@ class Service:
         self.watcher = Watcher(self._names(), say, run_id="")
         session.streams.addListener(self.watcher)
         self.sharing: Sharing | None = None
-        self.adapter = Adapter(job.adapting, self._program())
+        self.adapter = Adapter(job.adapting, self.plan())
         self.query = self._start()
 
     def run(self, *, watch: bool, every: float, show: Callable[[str], None]) -> None:
@@ -124,7 +124,7 @@ class Service:
             return self._refuse(error)
         self.query.stop()
         self.workload, self.sharing = workload, None
-        self.adapter.go_on(self._program())
+        self.adapter.go_on(self.plan())
         self.query = self._start()
         old, new = ({query.name for query in w.queries} for w in (before, workload))
         self.say(f"queries changed: {len(new - old)} added, {len(old - new)} removed, {len(new)} in all")
@@ -168,6 +168,7 @@ class Service:
             time_unit=job.time_unit,
             options=job.options,
             mode=job.mode,
+            sharing=self.sharing,
         )
 
     def _names(self) -> tuple[str, ...]:
@@ -194,19 +195,6 @@ class Service:
             keep_late=job.sink.late is not None,
             checkpoint=job.checkpoint if checkpoint else None,
             sharing=self.sharing,
-        )
-
-    def _program(self) -> Program:
-        """What the workload comes to, before or beside its run."""
-        job, source = self.job, open_source(self.session, self.job.source)
-        return program_of(
-            source,
-            self.workload,
-            time=job.time,
-            type=job.type,
-            time_unit=job.time_unit,
-            options=job.options,
-            mode=job.mode,
         )
 
 

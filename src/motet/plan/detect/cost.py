@@ -169,3 +169,21 @@ class Sizes:
                 events = sum(self.rates.of_symbol(each.symbol) for each in items if isinstance(each, LeafNode))
                 window = events / self.rates.keys * self.share
                 return float(max(events, 1.0) * min(2.0 ** min(window, 60.0), MOST_PATHS))
+
+
+def join_cost(sizes: Sizes, outer: frozenset[int], inner: frozenset[int], prices: Prices = PRICES) -> float:
+    """One join: a search for each outer instance, a look at each pair that may fit, and what is made."""
+    return (
+        prices.node
+        + prices.row * sizes.of(outer)
+        + prices.pair * sizes.looked_at(outer, inner)
+        + prices.instance * sizes.of(outer | inner)
+    )
+
+
+def walk_cost(sizes: Sizes, prices: Prices = PRICES) -> float:
+    """Listing a sequence from its end backwards: where nothing is compared, no step is in vain."""
+    parts, count = sizes.parts, len(sizes.parts.items)
+    begun = [frozenset(range(begin, count)) for begin in range(count)]
+    steps = sum(map(sizes.of, begun)) if parts.tests or parts.gaps else count * sizes.of(begun[0])
+    return prices.node + prices.walked * sum(map(sizes.of_item, parts.items)) + prices.step * steps

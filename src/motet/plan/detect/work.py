@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from motet.plan.detect.build import Builder, Parts, PlannedQuery, PlanTree
-from motet.plan.detect.cost import PRICES, Rates, Sizes
+from motet.plan.detect.cost import PRICES, Rates, Sizes, join_cost, walk_cost
 from motet.plan.detect.nodes import (
     FilterNode,
     JoinNode,
@@ -84,15 +84,8 @@ def _part(node: PartNode, sizes: Sizes, known: Mapping[Node, Work]) -> Work:
     match node:
         case JoinNode():
             outer, inner = frozenset(node.outer_items), frozenset(node.inner_items)
-            looked = sizes.looked_at(outer, inner)
-            searched = PRICES.node + PRICES.row * sizes.of(outer)
-            return Work(made, looked, searched + PRICES.pair * looked + PRICES.instance * made)
+            return Work(made, sizes.looked_at(outer, inner), join_cost(sizes, outer, inner))
         case FilterNode():
             return Work(made, 0.0, PRICES.node + PRICES.sifted * known[node.input].instances + PRICES.instance * made)
         case WalkNode():
-            # Listing goes back from the end; where nothing is compared, no step is in vain.
-            count = len(node.items)
-            begun = [frozenset(range(begin, count)) for begin in range(count)]
-            steps = sum(map(sizes.of, begun)) if node.tests or node.gaps else count * made
-            events = sum(map(sizes.of_item, node.items))
-            return Work(made, 0.0, PRICES.node + PRICES.walked * events + PRICES.step * steps + PRICES.instance * made)
+            return Work(made, 0.0, walk_cost(sizes) + PRICES.instance * made)

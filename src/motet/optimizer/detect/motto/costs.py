@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from motet.optimizer.detect.local import MOST_FOR_ORDERS, Atom, cheapest_over
 from motet.optimizer.detect.motto.windows import window_of
 from motet.plan.detect.build import JoinTree, Parts, PlanTree, Walked, in_numbers, items_of, left_is_inner
-from motet.plan.detect.cost import PRICES, Prices, Rates, Sizes
+from motet.plan.detect.cost import PRICES, Prices, Rates, Sizes, join_cost, walk_cost
 from motet.plan.detect.nodes import LeafNode
 
 SOURCE = -1  # in a tree: what another query finds
@@ -50,15 +50,10 @@ class Costs:
         return self.prices.event * sum(sizes.of_item(query.items[item]) for item in items)
 
     def join(self, sizes: Sizes, left: frozenset[int], right: frozenset[int]) -> float:
-        """One join: a search for each outer instance, a look at each pair that may fit, and what is made."""
-        prices = self.prices
-        outer = right if left_is_inner(tuple(left), tuple(right), sizes.parts) else left
-        return (
-            prices.node
-            + prices.row * sizes.of(outer)
-            + prices.pair * sizes.looked_at(left, right)
-            + prices.instance * sizes.of(left | right)
-        )
+        """One join of two sets of items, whichever the engine searches in."""
+        if left_is_inner(tuple(left), tuple(right), sizes.parts):
+            left, right = right, left
+        return join_cost(sizes, left, right, self.prices)
 
     def from_events(self, query: Parts) -> Way:
         """The cheapest way to compute a query from scratch: by joins, or as paths where it is a plain sequence."""
@@ -66,17 +61,10 @@ class Costs:
         cost, tree = self._cheapest(self.of(query), [Atom(frozenset({item}), 0.0, item) for item in every])
         way = Way(cost + self.scan(query, every), tree)
         if can_walk(query):
-            way = min(way, Way(self.walk(query), Walked(tuple(every))), key=lambda each: each.cost)
+            way = min(
+                way, Way(walk_cost(self.of(query), self.prices), Walked(tuple(every))), key=lambda each: each.cost
+            )
         return way
-
-    def walk(self, query: Parts) -> float:
-        """Listing a sequence from its end backwards: where nothing is compared, no step is in vain."""
-        sizes, count = self.of(query), len(query.items)
-        every = frozenset(range(count))
-        in_vain = query.tests or query.gaps
-        steps = sum(sizes.of(frozenset(range(begin, count))) if in_vain else sizes.of(every) for begin in range(count))
-        events = self.scan(query, every) / self.prices.event
-        return self.prices.node + self.prices.walked * events + self.prices.step * steps
 
     def from_source(self, source: Parts, query: Parts, places: tuple[int, ...]) -> Way:
         """Computing a query from what another finds: filtered where that asks for less or has a larger window, then
