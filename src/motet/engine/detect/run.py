@@ -43,7 +43,6 @@ from motet.plan.detect.nodes import LeafNode, Node, in_order, inputs
 from motet.plan.detect.query import DetectQuery
 
 FOREVER = -int(LONG_AGO)
-REPLAN = 4
 Bounds = tuple[int, int]
 # Contributions to aggregates are put together when there are so many.
 CONDENSE_ROWS = 1 << 17
