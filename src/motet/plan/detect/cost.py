@@ -32,19 +32,20 @@ LEAST_SHARE = 1e-4  # that a test never holds was not seen of enough pairs
 
 @dataclass(frozen=True)
 class Prices:
-    """What our kernels take, in nanoseconds, fitted to runs over 20,000 events: for a node at all, an event that is
-    read, an outer instance that is searched for, a pair that is looked at, an instance that is made, one that comes to
-    a filter; for an event of a sequence that is walked, and a step on its paths.
+    """What our kernels take, in nanoseconds, fitted to runs by `benchmarks/prices.py`: for a node at all, an event that
+    is read, an outer instance that is searched for, a pair that is looked at, an instance that is made, one that comes
+    to a filter; for an event of a sequence that is walked, a step back from one event that is looked at, and a path.
     """
 
-    node: float = 80_000.0
+    node: float = 75_000.0
     event: float = 4.0
-    row: float = 25.0
-    pair: float = 25.0
+    row: float = 80.0
+    pair: float = 5.5
     instance: float = 50.0
-    sifted: float = 11.0
-    walked: float = 300.0
-    step: float = 300.0
+    sifted: float = 20.0
+    walked: float = 100.0
+    step: float = 430.0
+    path: float = 590.0
 
 
 PRICES = Prices()
@@ -183,8 +184,14 @@ def cost_of_join(sizes: Sizes, left: Bits, right: Bits, prices: Prices = PRICES)
 
 
 def walk_cost(sizes: Sizes, prices: Prices = PRICES) -> float:
-    """Listing a sequence from its end backwards: where nothing is compared, no step is in vain."""
+    """Listing a sequence from its end backwards: a look at each event that may come before what is there; where nothing
+    is compared, no step is in vain.
+    """
     parts, count = sizes.parts, len(sizes.parts.items)
-    begun = [bits_of(range(begin, count)) for begin in range(count)]
-    steps = sum(map(sizes.made, begun)) if parts.tests or parts.gaps else count * sizes.made(begun[0])
-    return prices.node + prices.walked * sum(map(sizes.of_item, parts.items)) + prices.step * steps
+    every = bits_of(range(count))
+    if parts.tests or parts.gaps:
+        steps = sum(sizes.looked_at(bits_of(range(begin, count)), 1 << (begin - 1)) for begin in range(1, count))
+    else:
+        steps = count * sizes.made(every)
+    walked = prices.walked * sum(map(sizes.of_item, parts.items))
+    return prices.node + walked + prices.step * steps + prices.path * sizes.made(every)

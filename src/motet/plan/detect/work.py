@@ -89,4 +89,4 @@ def _part(node: PartNode, sizes: Sizes, known: Mapping[Node, Work]) -> Work:
         case FilterNode():
             return Work(made, 0.0, PRICES.node + PRICES.sifted * known[node.input].instances + PRICES.instance * made)
         case WalkNode():
-            return Work(made, 0.0, walk_cost(sizes) + PRICES.instance * made)
+            return Work(made, 0.0, walk_cost(sizes))
