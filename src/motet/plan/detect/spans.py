@@ -45,8 +45,8 @@ class Orders:
             self._before[other] = self._before.get(other, 0) | 1 << one
         self.ways = cache(self._ways)
         self.searched = cache(self._searched)
-        self._place_of_last = cache(self._latest)
-        self._place_of_first = cache(self._earliest)
+        self.latest = cache(self._latest)
+        self.earliest = cache(self._earliest)
 
     def _ways(self, items: Bits) -> int:
         """In how many orders items may come."""
@@ -67,7 +67,7 @@ class Orders:
         places = 0.0
         for last in self._lasts(items):
             rest = items ^ 1 << last
-            own = items.bit_count() if chosen >> last & 1 else self._place_of_last(rest, chosen)
+            own = items.bit_count() if chosen >> last & 1 else self.latest(rest, chosen)
             places += own * self.ways(rest)
         return places / self.ways(items)
 
@@ -76,7 +76,7 @@ class Orders:
         places = 0.0
         for first in self._firsts(items):
             rest = items ^ 1 << first
-            own = 1.0 if chosen >> first & 1 else 1.0 + self._place_of_first(rest, chosen)
+            own = 1.0 if chosen >> first & 1 else 1.0 + self.earliest(rest, chosen)
             places += own * self.ways(rest)
         return places / self.ways(items)
 
@@ -95,8 +95,8 @@ class Orders:
                 followed |= 1 << item
             if not inner & ~self._before.get(item, 0):
                 precedes |= 1 << item
-        since = self._place_of_last(outer, followed) - 1 if followed else -1.0
-        until = self._place_of_first(outer, precedes) - 1 if precedes else float(count)
+        since = self.latest(outer, followed) - 1 if followed else -1.0
+        until = self.earliest(outer, precedes) - 1 if precedes else float(count)
         together = self.chance(outer | inner) / (self.chance(outer) * self.chance(inner))
         return (until - since) / count, together
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from motet.optimizer.detect.multitree.common import Pattern
 from motet.plan.detect.cost import PRICES, Rates, Sizes, cost_of_join
-from motet.plan.detect.spans import Bits
+from motet.plan.detect.spans import Bits, fitting
 
 COSTS = ("calibrated", "printed")
 
@@ -31,6 +31,11 @@ class Prices:
         """What it costs to join two parts."""
         known = self._joins.get((left, right))
         if known is None:
-            known = cost_of_join(self._sizes, left, right) if self._calibrated else self.made(left | right)
+            known = cost_of_join(self._sizes, left, right) if self._calibrated else self._printed(left | right)
             self._joins[left, right] = known
         return known
+
+    def _printed(self, bits: Bits) -> float:
+        """Instances as the paper counts them: those that begin and end in one window of many side by side."""
+        count = bits.bit_count()
+        return self.made(bits) * self.share ** (count - 1) / fitting(count, self.share)
