@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from motet.model.expression import (
     Attribute,
@@ -39,8 +40,14 @@ def measured_together(tests: Sequence[Expression], symbols: Mapping[str, Symbol]
     """Some tests as one, the same in whatever order they are given."""
     if len(tests) == 1:
         return measured_test(tests[0], symbols)
-    ordered = sorted(tests, key=lambda test: (repr(measured_test(test, symbols)), repr(test)))
+    ordered = sorted(tests, key=lambda test: _place(test, *(symbols[name] for name in sorted(variables(test)))))
     return measured_test(Logical("AND", tuple(ordered)), symbols)
+
+
+@lru_cache(maxsize=1 << 14)
+def _place(test: Expression, *symbols: Symbol) -> tuple[str, str]:
+    """Where a test stands among others: by what it asks of which events first, whatever they are called."""
+    return repr(measured_test(test, dict(zip(sorted(variables(test)), symbols, strict=True)))), repr(test)
 
 
 def conjuncts(test: Expression) -> tuple[Expression, ...]:
