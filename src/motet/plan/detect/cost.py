@@ -42,7 +42,7 @@ class Prices:
     row: float = 80.0
     pair: float = 5.5
     instance: float = 50.0
-    sifted: float = 20.0
+    sifted: float = 25.0
     walked: float = 100.0
     step: float = 430.0
     path: float = 590.0

@@ -76,7 +76,7 @@ class Costs:
         sifted = asks_less(source, query, places)
         cost = 0.0
         if sifted or len(inside) == len(query.items):
-            cost += prices.node + prices.sifted * found + prices.instance * sizes.of(inside)
+            cost += prices.node + prices.sifted * found
         elif window_of(source) != window_of(query):
             cost += prices.sifted * found
         rest = [item for item in range(len(query.items)) if item not in inside]
