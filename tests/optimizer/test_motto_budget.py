@@ -58,3 +58,15 @@ def test_auto_looks_at_motto_too() -> None:
     chosen = plan_trees(wanted, "auto", rates, 1.0)
     assert chosen.considered.keys() == {"reorder", "share", "multitree", "motto"}
     assert chosen.considered[chosen.method] == min(chosen.considered.values())
+
+
+def test_patterns_that_repeat_a_type_may_ask_the_same_in_other_numbers() -> None:
+    wanted = parts_of(
+        "AND(SEQ(A a, A b), A c) WHERE a.x < b.x WITHIN 5 s",
+        "AND(A c, SEQ(A a, A b)) WHERE a.x < b.x WITHIN 5 s",
+        "SEQ(AND(SEQ(A a, A b), A c), A d) WITHIN 5 s",
+        "SEQ(A a, A b, A c) WHERE b.x < c.x WITHIN 5 s",
+    )
+    for variant in ("motto", "motto-lcse", "motto-merge"):
+        plan = optimize(wanted, Rates(), MottoOptions(variant, budget=1.0))
+        assert all(plan(parts) is not None for parts in wanted)

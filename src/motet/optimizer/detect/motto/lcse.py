@@ -37,7 +37,12 @@ def longest_first(
 
 
 def _holds(query: Parts, common: Parts) -> bool:
-    return query != common and any(not asks_less(common, query, places) for places in embeddings(common, query))
+    """Whether a query has a sub-expression within it. One of equal size is no part of it: where types repeat, the same
+    may be asked in other numbers.
+    """
+    return len(common.items) < len(query.items) and any(
+        not asks_less(common, query, places) for places in embeddings(common, query)
+    )
 
 
 def _substrings(terminals: Sequence[Parts], deadline: Deadline) -> list[Parts]:
