@@ -106,7 +106,7 @@ class Planning:
     def _begin(self, encoded: Encoded) -> None:
         given = self.branch.trees
         if given is not None:
-            self.take(given, given.rates)
+            self.chosen, self._rates, self._planned = given, given.rates, self.branch.planned
         else:
             rates = Rates() if self.options.optimizer in BLIND or not self._wanted else rates_of(self.branch, encoded)
             self.take(plan_trees(self._wanted, self.options.optimizer, rates, self.options.budget), rates)
