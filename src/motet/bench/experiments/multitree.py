@@ -37,6 +37,8 @@ class Shape:
     size: int = 5
     minutes: int = 15
     rows: int = 0  # where windows count events: how many
+    conditions: int = 0  # between two events of a pattern each; 0: half as many as it has events
+    alike: float = 0.0  # where all conditions hold as often: by how much one change has to exceed another
     types: int = 25
     seed: int = 1
 
@@ -63,6 +65,8 @@ def workload_of(shape: Shape) -> Workload:
     rng = np.random.default_rng(shape.seed)
     # Two stocks are compared in the same way wherever they are.
     steps = rng.choice([1.0, 2.0, 3.0, 3.8], (shape.types, shape.types), p=[0.1, 0.25, 0.3, 0.35])
+    if shape.alike:
+        steps[:] = shape.alike
     texts = []
     for number in range(shape.patterns):
         chosen = [int(at) for at in rng.choice(shape.types, shape.size, replace=False)]
@@ -76,7 +80,7 @@ def workload_of(shape: Shape) -> Workload:
         elif kind < 0.1:
             events.insert(int(rng.integers(1, shape.size)), f"NOT S{rng.integers(shape.types):02}")
         pairs = [(a, b) for a in sorted(compared) for b in sorted(compared) if a < b]
-        count = shape.size if kind > 0.9 else (shape.size + 1) // 2
+        count = shape.conditions or (shape.size if kind > 0.9 else (shape.size + 1) // 2)
         wanted = rng.choice(len(pairs), min(count, len(pairs)), replace=False)
         conditions = [f"v{a}.diff + {steps[a, b]} < v{b}.diff" for a, b in (pairs[at] for at in wanted)]
         window = f"{shape.rows} EVENTS" if shape.rows else f"{shape.minutes} min"

@@ -6,6 +6,7 @@ What detection keeps between batches are events, so that a plan may take over fr
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,11 +17,11 @@ from motet.engine.detect.measure import counted, rates_of
 from motet.engine.detect.program import DetectBranch
 from motet.engine.encode import Encoded, encode
 from motet.engine.program import DETECTING, Options, Program
-from motet.optimizer.detect import BLIND, plan_trees
+from motet.optimizer.detect import BLIND, plan_trees, replanned
 from motet.optimizer.detect.choices import ChosenTrees, extended
 from motet.plan.detect.build import Parts, PlannedQuery, plan_queries, trees_wanted
 from motet.plan.detect.cost import Rates
-from motet.plan.detect.work import cost_of
+from motet.plan.detect.work import cost_of, expected_work, roots_of, total_cost
 from motet.statistics.symbols import symbol_text
 
 # How many pairs the share of a condition is estimated from, and how many standard deviations count as a change of it.
@@ -32,8 +33,11 @@ DEVIATIONS = 4.0
 class Drift:
     """When a plan is made anew: a rate or selectivity has changed by a `factor`, a rate over at least so many events.
 
-    Rates are looked at for every batch, selectivities for every so many. The new plan takes over where its estimated
-    cost is less by `gain`; `seconds` are what a search for it may take.
+    Rates are looked at for every batch, selectivities for every so many. A change is looked into while all that goes
+    into planning stays below a `share` of the time since the first plan; a search may take no more than that share of
+    what the plan that is there will cost until rates change again, and `seconds`. Its plan takes over where it costs
+    less by `gain`, and saves more in that time than it takes to build. Rates are expected to last for so many batches
+    (`lasting`), or as long as they have on average.
     """
 
     factor: float = 2.0
@@ -41,6 +45,8 @@ class Drift:
     batches: int = 16
     gain: float = 0.1
     seconds: float = 1.0
+    share: float = 0.1
+    lasting: float | None = None
 
 
 @dataclass(frozen=True)
@@ -68,6 +74,10 @@ class Planning:
     def __post_init__(self) -> None:
         self._planned: list[PlannedQuery] | None = None
         self._rates: Rates | None = None
+        self._changes = 0  # of rates, that were looked into
+        self._began = time.perf_counter()  # when the first plan was there
+        self._spent = 0.0  # seconds that went into plans since
+        self._building = 0.0  # seconds that the nodes of a plan took last
 
     @cached_property
     def _wanted(self) -> list[Parts]:
@@ -78,6 +88,7 @@ class Planning:
         self.batches += 1
         if self._planned is None:
             self._begin(encoded)
+            self._began = time.perf_counter()
         elif self.drift is not None and self._wanted and self.options.optimizer not in BLIND:
             self._watch(encoded, self.drift)
         assert self._planned is not None
@@ -85,8 +96,10 @@ class Planning:
 
     def take(self, chosen: ChosenTrees, rates: Rates | None) -> None:
         """Go on with other trees, chosen for these rates."""
+        began = time.perf_counter()
         self.chosen, self._rates = chosen, rates
         self._planned = plan_queries(self.branch.queries, chosen)
+        self._building = time.perf_counter() - began
 
     def for_queries(self, branch: DetectBranch, options: Options) -> Planning:
         """The plan for a branch whose queries are others. By multitree those that stay keep their trees, and those that
@@ -112,22 +125,41 @@ class Planning:
             self.take(plan_trees(self._wanted, self.options.optimizer, rates, self.options.budget), rates)
 
     def _watch(self, encoded: Encoded, drift: Drift) -> None:
-        known = self._rates or Rates()
-        reason = next(changed_rates(known, counted(encoded), drift), None)
-        if reason is None and self.batches % drift.batches:
+        now = time.perf_counter()
+        if self._spent > drift.share * (now - self._began):
             return
-        rates = rates_of(self.branch, encoded)
-        reason = reason or next(changed_selectivities(known, rates, drift), None)
+        known = self._rates or Rates()
+        seen = counted(encoded)
+        reason = next(changed_rates(known, seen, drift), None)
         if reason is not None:
-            self.replan(rates, reason, drift)
+            self.replan(replace(seen, selectivity=known.selectivity), reason, drift, encoded)
+        elif not self.batches % drift.batches:
+            rates = rates_of(self.branch, encoded)
+            reason = next(changed_selectivities(known, rates, drift), None)
+            if reason is not None:
+                self.replan(rates, reason, drift)
+        self._spent += time.perf_counter() - now
 
-    def replan(self, rates: Rates, reason: str, drift: Drift) -> None:
-        """Look for a plan for other rates, and go on with it where it is better."""
+    def replan(self, rates: Rates, reason: str, drift: Drift, encoded: Encoded | None = None) -> None:
+        """Look for a plan for other rates where that may pay, and go on with it where it does. With events, what is
+        known of selectivities is old, and measured again before a search.
+        """
         assert self.chosen is not None
-        seconds = min(drift.seconds, self.options.budget)
-        found = plan_trees(self._wanted, self.options.optimizer, rates, seconds)
+        assert self._planned is not None
+        self._changes += 1
+        lasting = self.batches / self._changes if drift.lasting is None else drift.lasting
+        before = total_cost(expected_work(roots_of(self._planned), rates))
+        seconds = min(drift.seconds, self.options.budget, drift.share * before * 1e-9 * lasting)
+        if seconds <= self._building:
+            self.log.append(PlanChange(self.batches, reason, before, before, taken=False))
+            self._rates = rates
+            return
+        if encoded is not None:
+            rates = rates_of(self.branch, encoded)
+        found = replanned(self.chosen, self._wanted, self.options.optimizer, rates, seconds)
         before, after = cost_of(self.chosen.trees, rates), found.considered[found.method]
-        taken = after < before * (1 - drift.gain)
+        saved = (before - after) * 1e-9 * lasting
+        taken = after < before * (1 - drift.gain) and saved > self._building
         self.log.append(PlanChange(self.batches, reason, before, after, taken))
         if taken:
             self.take(found, rates)
