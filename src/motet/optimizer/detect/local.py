@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from motet.plan.detect.build import ChooseTree, JoinTree, Parts
-from motet.plan.detect.cost import Rates, Sizes
+from motet.plan.detect.cost import Rates, Sizes, cost_of_join
+from motet.plan.detect.spans import bits_of
 
 # Up to so many items all trees are searched, up to so many all orders; beyond, the next best item is taken each time.
 MOST_FOR_TREES = 8
@@ -31,9 +32,9 @@ def _best(count: int, sizes: Sizes) -> JoinTree:
     """The cheapest tree over all items."""
 
     def price(left: frozenset[int], right: frozenset[int]) -> float:
-        return sizes.looked_at(left, right) + sizes.of(left | right)
+        return cost_of_join(sizes, bits_of(left), bits_of(right))
 
-    atoms = [Atom(frozenset({item}), sizes.of(frozenset({item})), item) for item in range(count)]
+    atoms = [Atom(frozenset({item}), 0.0, item) for item in range(count)]
     return cheapest_over(atoms, price)[1]
 
 

@@ -407,16 +407,19 @@ def renumbered(parts: Parts, numbers: Sequence[int]) -> Parts:
 
 
 def left_is_inner(left: Sequence[int], right: Sequence[int], parts: Parts) -> bool:
-    """Which of two sides a join searches.
+    """Which of two sides a join searches, whichever of them is called left.
 
     Paths are listed for what they are joined with. Else the inner side is searched by its last time: best the one that
     comes first, or a leaf.
     """
     if any(len(side) == 1 and isinstance(parts.items[side[0]], LoopNode) for side in (left, right)):
-        return len(left) == 1 and isinstance(parts.items[left[0]], LoopNode)
+        loops = [len(side) == 1 and isinstance(parts.items[side[0]], LoopNode) for side in (left, right)]
+        return loops[0] and (not loops[1] or left[0] < right[0])
     if _all_before(right, left, parts.order):
         return False
-    return _all_before(left, right, parts.order) or len(left) == 1
+    if _all_before(left, right, parts.order):
+        return True
+    return (len(left) > 1, min(left)) < (len(right) > 1, min(right))
 
 
 def _all_before(ones: Sequence[int], others: Sequence[int], order: frozenset[tuple[int, int]]) -> bool:

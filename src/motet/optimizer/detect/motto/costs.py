@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 from motet.optimizer.detect.local import MOST_FOR_ORDERS, Atom, cheapest_over
 from motet.optimizer.detect.motto.windows import window_of
-from motet.plan.detect.build import JoinTree, Parts, PlanTree, Walked, in_numbers, items_of, left_is_inner
-from motet.plan.detect.cost import PRICES, Prices, Rates, Sizes, join_cost, walk_cost
+from motet.plan.detect.build import JoinTree, Parts, PlanTree, Walked, in_numbers, items_of
+from motet.plan.detect.cost import PRICES, Prices, Rates, Sizes, cost_of_join, walk_cost
 from motet.plan.detect.nodes import LeafNode
+from motet.plan.detect.spans import bits_of
 
 SOURCE = -1  # in a tree: what another query finds
 
@@ -49,12 +50,6 @@ class Costs:
         sizes = self.of(query)
         return self.prices.event * sum(sizes.of_item(query.items[item]) for item in items)
 
-    def join(self, sizes: Sizes, left: frozenset[int], right: frozenset[int]) -> float:
-        """One join of two sets of items, whichever the engine searches in."""
-        if left_is_inner(tuple(left), tuple(right), sizes.parts):
-            left, right = right, left
-        return join_cost(sizes, left, right, self.prices)
-
     def from_events(self, query: Parts) -> Way:
         """The cheapest way to compute a query from scratch: by joins, or as paths where it is a plain sequence."""
         every = range(len(query.items))
@@ -87,7 +82,7 @@ class Costs:
         """The cheapest tree over what is there already; of very many parts, in the order of the pattern."""
 
         def price(left: frozenset[int], right: frozenset[int]) -> float:
-            return self.join(sizes, left, right)
+            return cost_of_join(sizes, bits_of(left), bits_of(right), self.prices)
 
         if len(atoms) <= MOST_FOR_ORDERS:
             return cheapest_over(atoms, price)

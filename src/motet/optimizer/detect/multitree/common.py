@@ -15,8 +15,8 @@ from itertools import combinations, product
 from motet.model.expression import attributes
 from motet.model.names import renamed
 from motet.plan.detect.build import Parts, node_order
+from motet.plan.detect.spans import Bits, bits_of, items_of
 
-Bits = int
 Key = int
 
 
@@ -93,20 +93,6 @@ class Pattern:
                 if not inside & ~bits
             ),
         )
-
-
-def bits_of(items: frozenset[int] | tuple[int, ...]) -> Bits:
-    return sum(1 << item for item in items)
-
-
-def items_of(bits: Bits) -> list[int]:
-    """The items of a part, in order."""
-    found = []
-    while bits:
-        low = bits & -bits
-        found.append(low.bit_length() - 1)
-        bits ^= low
-    return found
 
 
 def maximal_common(one: Pattern, other: Pattern, smallest: int = 2) -> list[tuple[Bits, Bits]]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import product
 
-from motet.optimizer.detect.multitree.common import Bits, Key, Pattern, maximal_common
+from motet.optimizer.detect.multitree.common import Key, Pattern, maximal_common
+from motet.plan.detect.spans import Bits
 
 
 class MultiPatternGraph:

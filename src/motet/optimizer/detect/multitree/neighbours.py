@@ -9,11 +9,11 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from motet.optimizer.detect.multitree.common import Bits, items_of
 from motet.optimizer.detect.multitree.forced import LocalPlans, mapped, tree_bits
 from motet.optimizer.detect.multitree.graph import MultiPatternGraph
 from motet.optimizer.detect.multitree.plans import MultiPlan, Priced
 from motet.plan.detect.build import JoinTree
+from motet.plan.detect.spans import Bits, items_of
 
 # How often a move takes one pattern back to the plan that is best for itself: sharing nothing is a choice too.
 ALONE = 0.1
