@@ -21,7 +21,7 @@ from motet.optimizer.detect import BLIND, plan_trees, replanned
 from motet.optimizer.detect.choices import ChosenTrees, extended
 from motet.plan.detect.build import Parts, PlannedQuery, plan_queries, trees_wanted
 from motet.plan.detect.cost import Rates
-from motet.plan.detect.work import cost_of, expected_work, roots_of, total_cost
+from motet.plan.detect.work import expected_work, roots_of, total_cost
 from motet.statistics.symbols import symbol_text
 
 # How many pairs the share of a condition is estimated from, and how many standard deviations count as a change of it.
@@ -34,10 +34,10 @@ class Drift:
     """When a plan is made anew: a rate or selectivity has changed by a `factor`, a rate over at least so many events.
 
     Rates are looked at for every batch, selectivities for every so many. A change is looked into while all that goes
-    into planning stays below a `share` of the time since the first plan; a search may take no more than that share of
-    what the plan that is there will cost until rates change again, and `seconds`. Its plan takes over where it costs
-    less by `gain`, and saves more in that time than it takes to build. Rates are expected to last for so many batches
-    (`lasting`), or as long as they have on average.
+    into planning stays below a `share` of the time since the first plan. A search takes no more than that share of what
+    the plan that is there would cost until rates change again, nor more than `seconds`, and is not worth while where to
+    build a plan takes longer. What it finds takes over where it costs less by `gain`, and saves more in that time than
+    it takes to build. Rates are expected to last for so many batches (`lasting`), or as long as they have on average.
     """
 
     factor: float = 2.0
@@ -76,8 +76,8 @@ class Planning:
         self._rates: Rates | None = None
         self._changes = 0  # of rates, that were looked into
         self._began = time.perf_counter()  # when the first plan was there
-        self._spent = 0.0  # seconds that went into plans since
-        self._building = 0.0  # seconds that the nodes of a plan took last
+        self._spent = 0.0  # seconds of this thread that went into plans since
+        self._building = 0.0  # those that the nodes of a plan took last
 
     @cached_property
     def _wanted(self) -> list[Parts]:
@@ -96,10 +96,10 @@ class Planning:
 
     def take(self, chosen: ChosenTrees, rates: Rates | None) -> None:
         """Go on with other trees, chosen for these rates."""
-        began = time.perf_counter()
+        began = time.thread_time()
         self.chosen, self._rates = chosen, rates
         self._planned = plan_queries(self.branch.queries, chosen)
-        self._building = time.perf_counter() - began
+        self._building = time.thread_time() - began
 
     def for_queries(self, branch: DetectBranch, options: Options) -> Planning:
         """The plan for a branch whose queries are others. By multitree those that stay keep their trees, and those that
@@ -125,39 +125,36 @@ class Planning:
             self.take(plan_trees(self._wanted, self.options.optimizer, rates, self.options.budget), rates)
 
     def _watch(self, encoded: Encoded, drift: Drift) -> None:
-        now = time.perf_counter()
-        if self._spent > drift.share * (now - self._began):
+        if self._spent > drift.share * (time.perf_counter() - self._began):
             return
+        began = time.thread_time()
         known = self._rates or Rates()
         seen = counted(encoded)
         reason = next(changed_rates(known, seen, drift), None)
         if reason is not None:
-            self.replan(replace(seen, selectivity=known.selectivity), reason, drift, encoded)
+            self.replan(replace(seen, selectivity=known.selectivity), reason, drift)
         elif not self.batches % drift.batches:
             rates = rates_of(self.branch, encoded)
             reason = next(changed_selectivities(known, rates, drift), None)
             if reason is not None:
                 self.replan(rates, reason, drift)
-        self._spent += time.perf_counter() - now
+        self._spent += time.thread_time() - began
 
-    def replan(self, rates: Rates, reason: str, drift: Drift, encoded: Encoded | None = None) -> None:
-        """Look for a plan for other rates where that may pay, and go on with it where it does. With events, what is
-        known of selectivities is old, and measured again before a search.
-        """
+    def replan(self, rates: Rates, reason: str, drift: Drift) -> None:
+        """Look for a plan for other rates where that may pay, and go on with it where it does."""
         assert self.chosen is not None
-        assert self._planned is not None
         self._changes += 1
         lasting = self.batches / self._changes if drift.lasting is None else drift.lasting
-        before = total_cost(expected_work(roots_of(self._planned), rates))
-        seconds = min(drift.seconds, self.options.budget, drift.share * before * 1e-9 * lasting)
-        if seconds <= self._building:
+        before = self._expected(rates)
+        worth = drift.share * before * 1e-9 * lasting
+        if worth <= self._building:
             self.log.append(PlanChange(self.batches, reason, before, before, taken=False))
             self._rates = rates
             return
-        if encoded is not None:
-            rates = rates_of(self.branch, encoded)
-        found = replanned(self.chosen, self._wanted, self.options.optimizer, rates, seconds)
-        before, after = cost_of(self.chosen.trees, rates), found.considered[found.method]
+        found = replanned(
+            self.chosen, self._wanted, self.options.optimizer, rates, min(drift.seconds, self.options.budget, worth)
+        )
+        after = found.considered[found.method]
         saved = (before - after) * 1e-9 * lasting
         taken = after < before * (1 - drift.gain) and saved > self._building
         self.log.append(PlanChange(self.batches, reason, before, after, taken))
@@ -165,6 +162,11 @@ class Planning:
             self.take(found, rates)
         else:
             self._rates = rates
+
+    def _expected(self, rates: Rates) -> float:
+        """What the plan that is there costs for some rates, in nanoseconds a batch."""
+        assert self._planned is not None
+        return total_cost(expected_work(roots_of(self._planned), rates))
 
 
 def planned_ahead(program: Program, branch: DetectBranch, sample: pa.Table, share: float) -> DetectBranch:

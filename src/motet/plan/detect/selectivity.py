@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from motet.model.expression import (
     Attribute,
@@ -27,18 +28,33 @@ from motet.template.symbols import Symbol
 Measured = tuple[Expression, tuple[Symbol, ...]]
 # Of a pattern whose conditions connect very many sets of its items, so many sets are looked at, small ones first.
 MOST_GROUPS = 128
+KEPT = 1 << 14  # what tests are called is asked for again and again
 
 
 def measured_test(test: Expression, symbols: Mapping[str, Symbol]) -> Measured:
     """A test whatever its variables are called: they are numbered as it speaks of them, each with its symbol."""
-    names = list(dict.fromkeys(attribute.variable for attribute in attributes(test)))
-    return renamed(test, {name: str(at) for at, name in enumerate(names)}), tuple(symbols[name] for name in names)
+    numbered, names = _numbered(test)
+    return numbered, tuple(symbols[name] for name in names)
+
+
+@lru_cache(maxsize=KEPT)
+def _numbered(test: Expression) -> tuple[Expression, tuple[str, ...]]:
+    """A test with numbers for its variables, and these."""
+    names = tuple(dict.fromkeys(attribute.variable for attribute in attributes(test)))
+    return renamed(test, {name: str(at) for at, name in enumerate(names)}), names
 
 
 def measured_together(tests: Sequence[Expression], symbols: Mapping[str, Symbol]) -> Measured:
     """Some tests as one, the same in whatever order they are given."""
     if len(tests) == 1:
         return measured_test(tests[0], symbols)
+    names = sorted(frozenset().union(*map(variables, tests)))
+    return _measured_together(tuple(tests), tuple((name, symbols[name]) for name in names))
+
+
+@lru_cache(maxsize=KEPT)
+def _measured_together(tests: tuple[Expression, ...], named: tuple[tuple[str, Symbol], ...]) -> Measured:
+    symbols = dict(named)
     ordered = sorted(tests, key=lambda test: (repr(measured_test(test, symbols)), repr(test)))
     return measured_test(Logical("AND", tuple(ordered)), symbols)
 
