@@ -95,7 +95,7 @@ def test_instances_and_pairs_are_as_many_as_expected(pattern: str) -> None:
         made = np.mean([len(listed(parts, items_of(bits), times)) for times in streams])
         assert sizes.made(bits) == pytest.approx(made, rel=0.25)
     for left, right in ((0b0001, 0b0010), (0b0011, 0b1100), (0b0101, 0b1010), (0b0011, 0b0100), (0b0110, 0b0001)):
-        if left_is_inner(items_of(left), items_of(right), parts):
+        if left_is_inner(left, right, parts):
             left, right = right, left
         looked = np.mean([searched(parts, items_of(left), items_of(right), times) for times in streams])
         assert sizes.looked_at(left, right) == pytest.approx(looked, rel=0.35)

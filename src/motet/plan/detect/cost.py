@@ -42,7 +42,7 @@ class Prices:
     row: float = 80.0
     pair: float = 5.5
     instance: float = 50.0
-    sifted: float = 20.0
+    sifted: float = 25.0
     walked: float = 100.0
     step: float = 430.0
     path: float = 590.0
@@ -62,6 +62,7 @@ class Rates:
     keys: int = 1
     selectivity: Mapping[Measured, float] = field(default_factory=dict)
     events: float = 0.0
+    _together: dict[tuple[object, ...], float] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def of_symbol(self, symbol: Symbol) -> float:
         return max(self.counts.get(symbol, 1000.0 if not self.counts else 0.0), 1e-3)
@@ -76,6 +77,14 @@ class Rates:
         """The share of combinations that satisfy all of some tests; each by itself where they were not measured
         together.
         """
+        names = sorted(frozenset().union(*map(variables, tests)))
+        key = (*tests, *((name, symbols.get(name)) for name in names))
+        known = self._together.get(key)
+        if known is None:
+            known = self._together[key] = self._of_tests(tests, symbols)
+        return known
+
+    def _of_tests(self, tests: Sequence[Expression], symbols: Mapping[str, Symbol]) -> float:
         if len(tests) > 1 and self.selectivity and all(variables(test) <= symbols.keys() for test in tests):
             measured = self.selectivity.get(measured_together(tests, symbols))
             if measured is not None:
@@ -178,7 +187,7 @@ def join_cost(sizes: Sizes, outer: Bits, inner: Bits, prices: Prices = PRICES) -
 
 def cost_of_join(sizes: Sizes, left: Bits, right: Bits, prices: Prices = PRICES) -> float:
     """The same for two sides of a tree, whichever the engine searches in."""
-    if left_is_inner(items_of(left), items_of(right), sizes.parts):
+    if left_is_inner(left, right, sizes.parts):
         left, right = right, left
     return join_cost(sizes, left, right, prices)
 

@@ -48,15 +48,14 @@ def measured_together(tests: Sequence[Expression], symbols: Mapping[str, Symbol]
     """Some tests as one, the same in whatever order they are given."""
     if len(tests) == 1:
         return measured_test(tests[0], symbols)
-    names = sorted(frozenset().union(*map(variables, tests)))
-    return _measured_together(tuple(tests), tuple((name, symbols[name]) for name in names))
+    ordered = sorted(tests, key=lambda test: _place(test, *(symbols[name] for name in sorted(variables(test)))))
+    return measured_test(Logical("AND", tuple(ordered)), symbols)
 
 
 @lru_cache(maxsize=KEPT)
-def _measured_together(tests: tuple[Expression, ...], named: tuple[tuple[str, Symbol], ...]) -> Measured:
-    symbols = dict(named)
-    ordered = sorted(tests, key=lambda test: (repr(measured_test(test, symbols)), repr(test)))
-    return measured_test(Logical("AND", tuple(ordered)), symbols)
+def _place(test: Expression, *symbols: Symbol) -> tuple[str, str]:
+    """Where a test stands among others: by what it asks of which events first, whatever they are called."""
+    return repr(measured_test(test, dict(zip(sorted(variables(test)), symbols, strict=True)))), repr(test)
 
 
 def conjuncts(test: Expression) -> tuple[Expression, ...]:

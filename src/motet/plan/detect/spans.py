@@ -45,6 +45,7 @@ class Orders:
             self._before[other] = self._before.get(other, 0) | 1 << one
         self.ways = cache(self._ways)
         self.searched = cache(self._searched)
+        self.searches_left = cache(self._searches_left)
         self.latest = cache(self._latest)
         self.earliest = cache(self._earliest)
 
@@ -79,6 +80,19 @@ class Orders:
             own = 1.0 if chosen >> first & 1 else 1.0 + self.earliest(rest, chosen)
             places += own * self.ways(rest)
         return places / self.ways(items)
+
+    def _searches_left(self, left: Bits, right: Bits) -> bool:
+        """Whether a join of two sides searches the left one by its last time: the side that comes first, else one that
+        is a single item, else the one with the first item.
+        """
+        if self._all_before(right, left):
+            return False
+        if self._all_before(left, right):
+            return True
+        return (left.bit_count() > 1, left & -left) < (right.bit_count() > 1, right & -right)
+
+    def _all_before(self, ones: Bits, others: Bits) -> bool:
+        return all(not others & ~self._after.get(one, 0) for one in items_of(ones))
 
     def _searched(self, outer: Bits, inner: Bits) -> tuple[float, float]:
         """Where a join looks at the last times of inner instances for an outer one: over how many windows where those

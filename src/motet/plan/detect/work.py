@@ -87,6 +87,6 @@ def _part(node: PartNode, sizes: Sizes, known: Mapping[Node, Work]) -> Work:
             outer, inner = bits_of(node.outer_items), bits_of(node.inner_items)
             return Work(made, sizes.looked_at(outer, inner), join_cost(sizes, outer, inner))
         case FilterNode():
-            return Work(made, 0.0, PRICES.node + PRICES.sifted * known[node.input].instances + PRICES.instance * made)
+            return Work(made, 0.0, PRICES.node + PRICES.sifted * known[node.input].instances)
         case WalkNode():
             return Work(made, 0.0, walk_cost(sizes))
