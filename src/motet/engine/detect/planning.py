@@ -27,6 +27,7 @@ from motet.statistics.symbols import symbol_text
 # How many pairs the share of a condition is estimated from, and how many standard deviations count as a change of it.
 PAIRS = 512
 DEVIATIONS = 4.0
+FEW = 8  # patterns for which `auto` compares plans in no time
 
 
 @dataclass(frozen=True)
@@ -182,9 +183,12 @@ def planned_ahead(program: Program, branch: DetectBranch, sample: pa.Table, shar
 
 
 def searches(branch: DetectBranch, options: Options) -> bool:
-    """Whether an optimizer that takes its time was asked to plan several patterns of a branch, and did not yet."""
-    searching = options.optimizer in DETECTING and options.optimizer not in BLIND
-    return searching and branch.trees is None and len(trees_wanted(branch.queries)) > 1
+    """Whether a plan for the patterns of a branch takes its time, and is not there yet: an optimizer that searches was
+    asked for several, or `auto` has many to compare plans for.
+    """
+    if branch.trees is not None or options.optimizer in BLIND:
+        return False
+    return len(trees_wanted(branch.queries)) > (1 if options.optimizer in DETECTING else FEW)
 
 
 def changed_rates(known: Rates, now: Rates, drift: Drift) -> Iterator[str]:
