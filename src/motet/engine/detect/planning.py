@@ -21,7 +21,7 @@ from motet.optimizer.detect import BLIND, plan_trees, replanned
 from motet.optimizer.detect.choices import ChosenTrees, extended
 from motet.plan.detect.build import Parts, PlannedQuery, plan_queries, trees_wanted
 from motet.plan.detect.cost import Rates
-from motet.plan.detect.work import expected_work, roots_of, total_cost
+from motet.plan.detect.work import cost_of, expected_work, roots_of, total_cost
 from motet.statistics.symbols import symbol_text
 
 # How many pairs the share of a condition is estimated from, and how many standard deviations count as a change of it.
@@ -155,7 +155,7 @@ class Planning:
         found = replanned(
             self.chosen, self._wanted, self.options.optimizer, rates, min(drift.seconds, self.options.budget, worth)
         )
-        after = found.considered[found.method]
+        before, after = cost_of(self.chosen.trees, rates), found.considered[found.method]
         saved = (before - after) * 1e-9 * lasting
         taken = after < before * (1 - drift.gain) and saved > self._building
         self.log.append(PlanChange(self.batches, reason, before, after, taken))
@@ -165,7 +165,7 @@ class Planning:
             self._rates = rates
 
     def _expected(self, rates: Rates) -> float:
-        """What the plan that is there costs for some rates, in nanoseconds a batch."""
+        """What the plan that is there costs for some rates, in nanoseconds a batch; with what no tree is chosen for."""
         assert self._planned is not None
         return total_cost(expected_work(roots_of(self._planned), rates))
 
