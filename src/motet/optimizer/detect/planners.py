@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from motet.optimizer.detect.choices import ChosenTrees, Searching, chosen_trees
 from motet.optimizer.detect.motto.motto import MottoOptions, MottoPlan, optimize
 from motet.optimizer.detect.multitree.search import Search, search
-from motet.plan.detect.build import Parts, PlanTrees
+from motet.plan.detect.build import JoinTree, Parts, PlanTrees
 from motet.plan.detect.cost import Rates
 from motet.plan.detect.work import cost_of
 
@@ -33,6 +33,10 @@ class Multitree:
 
     def within(self, seconds: float) -> Multitree:
         return replace(self, how=replace(self.how, seconds=seconds))
+
+    def beginning_with(self, trees: Mapping[Parts, JoinTree]) -> Multitree:
+        """The same from a plan that is there already."""
+        return replace(self, how=replace(self.how, start=trees))
 
 
 @dataclass(frozen=True)

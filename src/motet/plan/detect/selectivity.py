@@ -28,12 +28,20 @@ from motet.template.symbols import Symbol
 Measured = tuple[Expression, tuple[Symbol, ...]]
 # Of a pattern whose conditions connect very many sets of its items, so many sets are looked at, small ones first.
 MOST_GROUPS = 128
+KEPT = 1 << 14  # what tests are called is asked for again and again
 
 
 def measured_test(test: Expression, symbols: Mapping[str, Symbol]) -> Measured:
     """A test whatever its variables are called: they are numbered as it speaks of them, each with its symbol."""
-    names = list(dict.fromkeys(attribute.variable for attribute in attributes(test)))
-    return renamed(test, {name: str(at) for at, name in enumerate(names)}), tuple(symbols[name] for name in names)
+    numbered, names = _numbered(test)
+    return numbered, tuple(symbols[name] for name in names)
+
+
+@lru_cache(maxsize=KEPT)
+def _numbered(test: Expression) -> tuple[Expression, tuple[str, ...]]:
+    """A test with numbers for its variables, and these."""
+    names = tuple(dict.fromkeys(attribute.variable for attribute in attributes(test)))
+    return renamed(test, {name: str(at) for at, name in enumerate(names)}), names
 
 
 def measured_together(tests: Sequence[Expression], symbols: Mapping[str, Symbol]) -> Measured:
@@ -44,7 +52,7 @@ def measured_together(tests: Sequence[Expression], symbols: Mapping[str, Symbol]
     return measured_test(Logical("AND", tuple(ordered)), symbols)
 
 
-@lru_cache(maxsize=1 << 14)
+@lru_cache(maxsize=KEPT)
 def _place(test: Expression, *symbols: Symbol) -> tuple[str, str]:
     """Where a test stands among others: by what it asks of which events first, whatever they are called."""
     return repr(measured_test(test, dict(zip(sorted(variables(test)), symbols, strict=True)))), repr(test)

@@ -34,9 +34,11 @@ class Priced:
 
     def of(self, pattern: Pattern, share: float | None = None) -> Prices:
         """The prices of a pattern, for its own window or another."""
-        if (pattern, share) not in self._prices:
-            self._prices[pattern, share] = Prices(pattern, self.rates, share, self.costs)
-        return self._prices[pattern, share]
+        known = self._prices.get((pattern, share))
+        if known is None:
+            known = self._prices[pattern, share] = Prices(pattern, self.rates, share, self.costs)
+            self._prices[pattern, known.share] = known
+        return known
 
     def window(self, pattern: Pattern) -> float:
         """The window of a pattern, as a share of the stream."""
