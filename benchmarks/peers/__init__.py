@@ -61,10 +61,25 @@ WAYS = (
     Way("chDB, self-join", "chdb_ways.py", "self-join", SQL),
     Way("chDB, sequenceCount", "chdb_ways.py", "sequenceCount", "all matches: those it counts do not overlap"),
     Way("Spark SQL, stacked sums", "spark_ways.py", "stacked", SQL, own_environment=False, in_quick_runs=False),
+    Way("Spark SQL, fold", "spark_ways.py", "fold", SQL, own_environment=False, in_quick_runs=False),
     Way("Spark SQL, self-join", "spark_ways.py", "self-join", SQL, own_environment=False),
-    Way("Spark, collect and loop", "spark_ways.py", "collect-and-loop", "what its author wrote", own_environment=False),
+    Way(
+        "Spark, collect and loop",
+        "spark_ways.py",
+        "collect-and-loop",
+        "what its author wrote",
+        own_environment=False,
+        in_quick_runs=False,
+    ),
+    Way("Flink SQL, stacked sums", "flink_ways.py", "stacked", SQL, in_quick_runs=False),
     Way("Flink CEP (Java)", "flink_ways.py", "cep", "aggregates without building matches; sharing"),
-    Way("Flink SQL MATCH_RECOGNIZE", "flink_ways.py", "match-recognize", "all matches: one for each first row"),
+    Way(
+        "Flink SQL MATCH_RECOGNIZE",
+        "flink_ways.py",
+        "match-recognize",
+        "all matches: one for each first row",
+        in_quick_runs=False,
+    ),
 )
 
 

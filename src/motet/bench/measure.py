@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 SECONDS_BETWEEN_LOOKS = 0.25
+SECONDS_TO_END = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,12 +139,24 @@ def alone(module: str, *arguments: Any) -> dict[str, Any]:
             watch = Watch(process.pid)
             try:
                 status = process.wait()
+            except KeyboardInterrupt:
+                _interrupt(process)
+                raise
             finally:
                 peak = watch.stop()
         if status != 0 or not answer.exists():
             raise ChildError(f"{module} {' '.join(map(str, arguments))} ended with status {status}")
         found: dict[str, Any] = json.loads(answer.read_text())
     return {**found, "peak": max(peak, found.get("own_peak", 0))}
+
+
+def _interrupt(process: subprocess.Popen[bytes]) -> None:
+    """Let a process end what it started, and end it itself if it does not."""
+    process.send_signal(signal.SIGINT)
+    try:
+        process.wait(SECONDS_TO_END)
+    except subprocess.TimeoutExpired:
+        process.kill()
 
 
 class ChildError(Exception):

@@ -218,9 +218,17 @@ def _run_branches(
     emit_to: int | None,
     observed: tuple[Observed, ...] | None,
 ) -> list[pa.Table]:
+    # As many threads as Arrow takes: who limits the one limits the other.
+    threads = pa.cpu_count()
     return [
         run_branch(
-            program, at, table.select(branch.columns), emit_from, emit_to, None if observed is None else observed[at]
+            program,
+            at,
+            table.select(branch.columns),
+            emit_from,
+            emit_to,
+            None if observed is None else observed[at],
+            threads,
         )
         for at, branch in enumerate(program.branches)
     ]

@@ -189,3 +189,9 @@ def owners(labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int
     """The query and key of each row, and whether it is a result."""
     owner = labels[:, OWNER]
     return owner >> 33, (owner >> 1) & (2**32 - 1), (owner & 1) == 1
+
+
+def of_later_keys(labels: NDArray[np.int64], first: int) -> NDArray[np.int64]:
+    """Labels of keys that were numbered from 0 where `first` others come before them."""
+    labels[:, OWNER] += first << 1
+    return labels
