@@ -45,11 +45,15 @@ Taken = dict[str, list[float]]
 
 
 def in_turn(
-    cases: Mapping[str, Callable[[], object]], repeats: int, clock: Callable[[], float] = time.perf_counter
+    cases: Mapping[str, Callable[[], object]],
+    repeats: int,
+    clock: Callable[[], float] = time.perf_counter,
+    warm: bool = True,
 ) -> Taken:
-    """Seconds of each case, the cases taking turns so that a noisy moment hits them alike; once before it counts."""
+    """Seconds of each case, the cases taking turns so that a noisy moment hits them alike; once before it counts,
+    unless they have nothing to `warm`."""
     seconds: Taken = {name: [] for name in cases}
-    for case in cases.values():
+    for case in cases.values() if warm else ():
         case()
     for _ in range(repeats):
         for name, case in cases.items():

@@ -192,7 +192,7 @@ EXPERIMENTS = (
         "A-Seq",
         "12",
         "matches built against online, by pattern length",
-        8,
+        5,
         by_length,
         Axes("length", BOTH, "us an event", log_y=True),
         (
@@ -210,7 +210,7 @@ EXPERIMENTS = (
         "A-Seq",
         "13",
         "matches built against online, by window",
-        8,
+        4,
         by_window,
         Axes("window ms", BOTH, "us an event", log_y=True),
     ),
@@ -219,7 +219,7 @@ EXPERIMENTS = (
         "A-Seq",
         "14(a)",
         "long patterns in long windows, online",
-        5,
+        4,
         long_patterns,
         Axes("length", ("us an event",), "us an event"),
         (
@@ -235,7 +235,7 @@ EXPERIMENTS = (
         "A-Seq",
         "14(b)",
         "the cost of a negation",
-        6,
+        5,
         negation,
         None,
         (
@@ -254,7 +254,7 @@ EXPERIMENTS = (
         "A-Seq",
         "15",
         "three queries: matches or counts, alone or shared",
-        8,
+        6,
         four_ways,
         None,
         (
