@@ -204,6 +204,7 @@ EXPERIMENTS = (
                 ),
             ),
         ),
+        paper_seconds=12,
     ),
     Experiment(
         "a-seq-13",
@@ -213,6 +214,7 @@ EXPERIMENTS = (
         4,
         by_window,
         Axes("window ms", BOTH, "us an event", log_y=True),
+        paper_seconds=7,
     ),
     Experiment(
         "a-seq-14a",
@@ -229,6 +231,7 @@ EXPERIMENTS = (
                 lambda rows: f"{middle(rows[-1]['us an event']):.2f} us",
             ),
         ),
+        paper_seconds=6,
     ),
     Experiment(
         "a-seq-14b",
@@ -248,6 +251,7 @@ EXPERIMENTS = (
                 ),
             ),
         ),
+        paper_seconds=7,
     ),
     Experiment(
         "a-seq-15",
@@ -264,6 +268,7 @@ EXPERIMENTS = (
                 lambda rows: f"{middle(rows[1]['times as long as the last']):.1f} times",
             ),
         ),
+        paper_seconds=9,
     ),
     *(
         Experiment(
@@ -275,6 +280,7 @@ EXPERIMENTS = (
             partial(shared, axis=axis, within=within),
             Axes(axis, PLANS, "CPU s"),
             (gains(what, paper),),
+            paper_seconds=6,
         )
         for letter, measures, axis, within, what, paper in SHARED
     ),

@@ -169,6 +169,7 @@ EXPERIMENTS = (
             power("matches", "found", "power of the growth, matches found"),
             power("matches", "counted", "power of the growth, matches counted"),
         ),
+        paper_seconds=16,
     ),
     Experiment(
         "growth-cores",

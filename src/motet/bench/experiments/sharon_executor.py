@@ -156,6 +156,7 @@ EXPERIMENTS = (
                 lambda rows: f"{middle(rows[-1]['online gains']):,.0f} times at {rows[-1]['events']:,} (our own joins)",
             ),
         ),
+        paper_seconds=15,
     ),
     Experiment(
         "sharon-12a",
@@ -166,6 +167,7 @@ EXPERIMENTS = (
         partial(by_events, scene="ecommerce"),
         Axes("events", LINES, "CPU s"),
         (BY_EVENTS,),
+        paper_seconds=40,
     ),
     *(
         Experiment(
@@ -198,6 +200,7 @@ EXPERIMENTS = (
         partial(by_length, scene="ecommerce"),
         Axes("length", LINES, "CPU s"),
         (BY_LENGTH, Stated("memory at length 30", "20 times less", totals_saved)),
+        paper_seconds=30,
     ),
     Experiment(
         "sharon-14",
