@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from motet.spark.buckets import Buckets, buckets_for, spark_hash
+from motet.spark.buckets import Buckets, buckets_for, even_numbers, spark_hash
 
 pytestmark = pytest.mark.spark
 
@@ -17,6 +17,13 @@ def test_the_hash_of_a_text_is_that_of_spark(spark: SparkSession) -> None:
     frame = spark.createDataFrame([(text,) for text in TEXTS], "text string")
     hashes = {row["text"]: row["hash"] for row in frame.select("text", sf.hash("text").alias("hash")).collect()}
     assert hashes == {text: spark_hash(text.encode()) for text in TEXTS}
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 300])
+def test_every_partition_has_a_number_that_spark_sends_to_it(spark: SparkSession, count: int) -> None:
+    frame = spark.createDataFrame([(int(number),) for number in even_numbers(count)], "number int")
+    places = frame.select(sf.pmod(sf.hash("number"), sf.lit(count)).alias("place")).collect()
+    assert [row["place"] for row in places] == list(range(count))
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 16])

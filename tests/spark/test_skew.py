@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from datetime import date
 from itertools import pairwise
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sf
+from numpy.typing import NDArray
 
 from motet.spark import skew
-from motet.spark.skew import SLICE, BigKey, Layout, Slice, arrange, find_layout
+from motet.spark.skew import BigKey, Layout, Slice, find_layout, key_hashes
 
 TIMES = st.integers(-(10**6), 10**6)
 
@@ -47,67 +48,103 @@ def test_no_task_has_more_than_a_slice_above_another(sizes: list[int], tasks: in
     assert max(loads.values()) - min(loads.values()) <= max(sizes)
 
 
-def events_with_a_hot_key(spark: SparkSession) -> DataFrame:
+Events = tuple[NDArray[np.uint64], NDArray[np.int64]]
+
+
+def events_with_a_hot_key(rows: int = 4000) -> tuple[pa.Table, Events]:
+    """Keys and times of events, seven in ten of one key."""
     dice = random.Random(3)
-    rows = [(dice.randrange(100_000), "hot" if dice.random() < 0.7 else f"k{dice.randrange(40)}") for _ in range(4000)]
-    return spark.createDataFrame(rows, "t long, k string")
+    keys = ["hot" if dice.random() < 0.7 else f"k{dice.randrange(40)}" for _ in range(rows)]
+    times = np.array([dice.randrange(100_000) for _ in range(rows)])
+    table = pa.table({"k": keys, "t": times})
+    return table, (key_hashes(table, ("k",)), times)
 
 
-@pytest.mark.spark
-def test_a_hot_key_is_spread_over_the_tasks_and_others_stay_whole(spark: SparkSession) -> None:
-    events, time, halo, tasks = events_with_a_hot_key(spark), sf.col("t"), 1000, 6
-    layout = find_layout(events, 1.0, ("k",), time, halo, tasks)
+def loads(layout: Layout, places: NDArray[np.int32]) -> Counter[int]:
+    return Counter(layout.task(place) for place in places.tolist())
+
+
+def test_a_hot_key_is_spread_over_the_tasks_and_others_stay_whole() -> None:
+    table, events = events_with_a_hot_key()
+    halo, tasks = 1000, 6
+    layout = find_layout(*events, 1.0, halo, 200, tasks)
     assert len(layout.bounds) == 5
-    placed = arrange(events, ("k",), time, layout).withColumn("task", sf.spark_partition_id()).collect()
-    loads = Counter(row.task for row in placed)
-    assert set(loads) == set(range(tasks))
-    assert max(loads.values()) < 1.5 * len(placed) / tasks
-    cold = {(row.k, row.task) for row in placed if row.k != "hot"}
+    rows, places = layout.placed(*events)
+    found = loads(layout, places)
+    assert set(found) == set(range(tasks))
+    assert max(found.values()) < 1.5 * len(rows) / tasks
+    keys, times = table["k"].to_numpy(), table["t"].to_numpy()
+    cold = {(keys[row], place) for row, place in zip(rows, places, strict=True) if keys[row] != "hot"}
     assert len(cold) == len({key for key, _ in cold})
-    assert {row[SLICE] for row in placed if row.k != "hot"} == {skew.WHOLE}
-    hot = sorted(row.t for row in events.collect() if row.k == "hot")
-    for number, (start, end) in layout.bounds.items():
+    assert all(place < tasks for _, place in cold)
+    hot = np.sort(times[keys == "hot"])
+    for place, (start, end) in layout.bounds.items():
         lower = -1 if start is None else start - halo
         wanted = [time for time in hot if lower <= time and (end is None or time < end)]
-        assert sorted(row.t for row in placed if row[SLICE] == number) == wanted
+        assert sorted(times[rows[places == place]]) == wanted
 
 
-@pytest.mark.spark
-def test_rows_without_a_partition_are_one_hot_key(spark: SparkSession) -> None:
-    events, time = events_with_a_hot_key(spark), sf.col("t")
-    layout = find_layout(events, 1.0, (), time, 500, 4)
+def test_rows_without_a_partition_are_one_hot_key() -> None:
+    table, (_, times) = events_with_a_hot_key()
+    hashes = key_hashes(table, ())
+    layout = find_layout(hashes, times, 1.0, 500, 200, 4)
     assert len(layout.bounds) == 4
-    placed = arrange(events, (), time, layout).withColumn("task", sf.spark_partition_id())
-    assert placed.select("task").distinct().count() == 4
+    assert set(loads(layout, layout.placed(hashes, times)[1])) == set(range(4))
 
 
-@pytest.mark.spark
-def test_a_sample_shows_a_hot_key_and_where_its_rows_are(spark: SparkSession) -> None:
-    key = sf.when(sf.col("id") % 10 < 8, -1).otherwise(sf.col("id") % 997)
-    events = spark.range(200_000).select((sf.col("id") * sf.col("id")).alias("t"), key.alias("k"))
-    layout = find_layout(events.sample(fraction=0.02, seed=1), 0.02, ("k",), sf.col("t"), 1000, 5)
+def test_a_sample_shows_a_hot_key_and_where_its_rows_are() -> None:
+    number = np.arange(200_000)
+    hashes = key_hashes(pa.table({"k": np.where(number % 10 < 8, -1, number % 997)}), ("k",))
+    times = number * number
+    chosen = np.random.default_rng(1).random(len(number)) < 0.02
+    layout = find_layout(hashes[chosen], times[chosen], 0.02, 1000, 200, 5)
     assert len(layout.bounds) in (4, 5)
-    loads = Counter(
-        row.task
-        for row in arrange(events, ("k",), sf.col("t"), layout).select(sf.spark_partition_id().alias("task")).collect()
-    )
-    assert max(loads.values()) < 1.4 * 200_000 / 5
+    assert max(loads(layout, layout.placed(hashes, times)[1]).values()) < 1.4 * 200_000 / 5
 
 
-@pytest.mark.spark
-def test_even_keys_are_left_to_hashing(spark: SparkSession) -> None:
-    even = spark.range(4000).select(sf.col("id").alias("t"), (sf.col("id") % 100).alias("k"))
-    assert find_layout(even, 1.0, ("k",), sf.col("t"), 1, 5) == Layout(5)
-    assert find_layout(even, 1.0, ("k",), sf.col("t"), 1, 2) == Layout(2)
+def test_even_keys_are_left_to_hashing() -> None:
+    number = np.arange(4000)
+    hashes = key_hashes(pa.table({"k": number % 100}), ("k",))
+    assert find_layout(hashes, number, 1.0, 1, 200, 5) == Layout(5)
+    assert find_layout(hashes, number, 1.0, 1, 200, 2) == Layout(2)
 
 
-@pytest.mark.spark
-def test_few_rows_take_few_tasks(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_rows_take_few_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(skew, "ROWS_PER_TASK", 1000)
-    spark.conf.set("spark.sql.shuffle.partitions", 5)
-    try:
-        for rows, tasks in ((0, 1), (900, 1), (3500, 3), (20_000, 5)):
-            even = spark.range(rows).select(sf.col("id").alias("t"), (sf.col("id") % 100).alias("k"))
-            assert find_layout(even, 1.0, ("k",), sf.col("t"), 1, None) == Layout(tasks)
-    finally:
-        spark.conf.set("spark.sql.shuffle.partitions", 3)
+    for rows, tasks in ((0, 1), (900, 1), (3500, 3), (20_000, 5)):
+        number = np.arange(rows)
+        hashes = key_hashes(pa.table({"k": number % 100}), ("k",))
+        assert find_layout(hashes, number, 1.0, 1, 5, None) == Layout(tasks)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([1, 2, 3]),
+        pa.array([1.5, -0.0, 3.0]),
+        pa.array(["a", "ü", ""]),
+        pa.array(["a", "b", "c"]).dictionary_encode(),
+        pa.array([b"a", b"b", b"c"]),
+        pa.array([date(2020, 1, 1), date(2021, 1, 1), date(2022, 1, 1)]),
+        pa.array([1, 2, 3], pa.timestamp("us", "UTC")),
+        pa.array([1, 2, 3], pa.int8()),
+    ],
+    ids=lambda values: str(values.type),
+)
+def test_a_hash_depends_on_the_values_of_a_key_alone(values: pa.Array) -> None:
+    apart = pa.table({"k": values, "j": [0, 0, 0]})
+    again = pa.concat_tables([apart.slice(2), apart.slice(1), apart])
+    for keys in (("k",), ("k", "j")):
+        first, second, third = key_hashes(apart, keys).tolist()
+        assert key_hashes(again, keys).tolist() == [third, second, third, first, second, third]
+        assert len({first, second, third}) == 3
+
+
+def test_both_zeros_are_one_key() -> None:
+    zero, negative, one = key_hashes(pa.table({"k": [0.0, -0.0, 1.0]}), ("k",)).tolist()
+    assert zero == negative != one
+
+
+def test_a_key_of_two_columns_is_not_that_of_them_exchanged() -> None:
+    one, other = key_hashes(pa.table({"k": [1, 2], "j": [2, 1]}), ("k", "j")).tolist()
+    assert one != other

@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 
 from motet.engine import EventSchema, Program, compile_workload
 from motet.language import parse
-from motet.spark.skew import SLICE, Bounds
-from motet.spark.tasks import Received, branch_task, merge_task
+from motet.spark.blobs import to_blob
+from motet.spark.skew import Bounds, Layout, Slice
+from motet.spark.spreading import PACKED, Spread
+from motet.spark.tasks import branch_task, merge_task
 from motet.testing import assert_same_results
 
 QUERIES = {
@@ -43,12 +45,15 @@ EVENTS = st.lists(
 def results(program: Program, parts: Sequence[tuple[pa.Table, Bounds]]) -> pa.Table:
     """What the tasks of a run give for parts of the events."""
     (branch,) = program.branches
-    bounds = {number: part[1] for number, part in enumerate(parts)} if len(parts) > 1 else {}
-    rows = [part.select(branch.columns) for part, _ in parts]
-    if bounds:
-        rows = [part.append_column(SLICE, pa.array([n] * len(part), pa.int32())) for n, part in enumerate(rows)]
-    received = Received(rows[0].drop_columns([SLICE] if bounds else []).schema, "type", None, bounds)
-    batches = branch_task(program, 0, received)(iter(pa.concat_tables(rows).to_batches()))
+    columns = pa.schema([COLUMNS.field(name) for name in branch.columns])
+    layout = Layout(1, tuple(Slice(0, bounds, 1) for _, bounds in parts))
+    spread = Spread(program.schema, columns, branch.partition, None, False, layout)
+    places = [1 + number if bounds != (None, None) else 0 for number, (_, bounds) in enumerate(parts)]
+    blobs = [to_blob(part.select(branch.columns)) for part, _ in parts]
+    packed = pa.record_batch(
+        [pa.array([0] * len(parts), pa.int32()), pa.array(places, pa.int32()), blobs], schema=PACKED
+    )
+    batches = branch_task(program, 0, spread)(iter([packed]))
     if branch.needs_combine:
         batches = merge_task(program)(batches)
     return pa.Table.from_batches(batches, program.result_schema)

@@ -19,9 +19,9 @@ from motet.engine import EventSchema, compile_workload
 from motet.language import parse
 from motet.model.query import Workload
 from motet.spark import batch, stream, tables
+from motet.spark.blobs import from_blob
 from motet.spark.buckets import buckets_for
 from motet.spark.processor import OUTPUT, OUTPUT_NAMES
-from motet.spark.skew import arrange
 
 TYPES = 20
 WATERMARK = "5 seconds"
@@ -59,15 +59,22 @@ def identity(events: DataFrame) -> DataFrame:
 
 
 def own_way(events: DataFrame, workload: Workload) -> DataFrame:
-    """The rows the way the engine gets them, hot keys looked for and types coded, with an identity in its place."""
+    """The rows the way the engine gets them, hot keys looked for and rows packed, with an identity in its place."""
     schema = EventSchema(tables.arrow_schema(events), "time", "type")
     branch = compile_workload(workload, schema).branches[0]
-    chosen = events.select(*branch.columns)
-    time = tables.microseconds(chosen, "time", "us")
-    layout = batch._layout(chosen, branch, schema, time, branch.halo or 0, None)
-    coded = batch._with_type_codes(batch._relevant(chosen, branch, schema), schema, batch._listed_types(branch, schema))
-    arranged = arrange(coded, branch.partition, time, layout)
-    return arranged.mapInArrow(lambda batches: batches, arranged.schema)
+    packed, spread = batch.spread_over_tasks(events, branch, schema, None, True, None)
+
+    def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for blobs in batches:
+            for blob in blobs.column("rows"):
+                yield from from_blob(blob.as_buffer()).to_batches()
+
+    return packed.mapInArrow(unpack, tables.spark_schema(spread.packed))
+
+
+def rows_of(events: DataFrame) -> DataFrame:
+    """All of them, but through a filter: rows that only Spark can give."""
+    return events.filter("key >= 0")
 
 
 def engine(events: DataFrame, workload: Workload) -> DataFrame:

@@ -3,38 +3,42 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sf
 
 from motet.engine import Branch, EventSchema, Options, Program, compile_workload
 from motet.engine.detect.planning import planned_ahead, searches
 from motet.engine.detect.program import DetectBranch
+from motet.engine.encode import microseconds, read_column
 from motet.errors import DataError, RunError
 from motet.model.query import Workload
 from motet.spark.glance import glance
-from motet.spark.skew import Layout, arrange, by_key, even_layout, find_layout
-from motet.spark.tables import arrow_schema, as_events, column, microseconds, present, spark_schema
+from motet.spark.parquet import files_behind, pieces
+from motet.spark.skew import HOT, Layout, even_layout, find_layout, key_hashes
+from motet.spark.spreading import COUNTED, COUNTS, PACKED, Spread, type_code
+from motet.spark.tables import arrow_schema, as_events, column, present, spark_schema
 from motet.spark.tasks import (
     TRUNCATED,
-    Received,
     branch_task,
     contribution_task,
     detect_task,
     found_schema,
     may_truncate,
     merge_task,
-    type_code,
 )
 
 # The part of the rows that is looked at to find hot keys and where in time their rows are: enough of any that are worth
 # a task to tell their number within a fifth or so.
 SAMPLED = 0.001
+# More rows of a sample than these say no more.
+MOST_SAMPLED = 1_000_000
 # Rows that joins are planned by.
 PLANNED_ROWS = 50_000
 # How long after an action its metrics may take to arrive.
@@ -124,12 +128,12 @@ def _branch_results(
 ) -> DataFrame:
     """The results of queries that are aggregated online."""
     branch = program.branches[index]
-    arranged, received = _arranged(events, branch, schema, partitions, cut_hot_keys, observation)
-    task = branch_task(program, index, received)
+    packed, spread = spread_over_tasks(events, branch, schema, partitions, cut_hot_keys, observation)
+    task = branch_task(program, index, spread)
     if not branch.needs_combine:
-        return arranged.mapInArrow(task, spark_schema(program.result_schema))
-    partials = arranged.mapInArrow(task, spark_schema(program.partial_schema))
-    together = by_key(partials, program.merge_keys, partitions)
+        return packed.mapInArrow(task, spark_schema(program.result_schema))
+    partials = packed.mapInArrow(task, spark_schema(program.partial_schema))
+    together = _by_key(partials, program.merge_keys, partitions)
     return together.mapInArrow(merge_task(program), spark_schema(program.result_schema))
 
 
@@ -147,57 +151,103 @@ def _detect_results(
     branch = program.detect[index]
     # Two slices of a key may both find a match that adds to what is combined later, so such keys stay whole.
     cut_hot_keys = cut_hot_keys and not branch.needs_combine
-    arranged, received = _arranged(events, branch, schema, partitions, cut_hot_keys, observation)
-    task = detect_task(program, index, received)
-    found = arranged.mapInArrow(task, spark_schema(found_schema(program, branch)))
+    packed, spread = spread_over_tasks(events, branch, schema, partitions, cut_hot_keys, observation)
+    task = detect_task(program, index, spread)
+    found = packed.mapInArrow(task, spark_schema(found_schema(program, branch)))
     if cuts is not None:
         # A query that was cut short is named in a row of its own.
         noted = found.observe(cuts, names_in(TRUNCATED))
         found = noted.filter(column(TRUNCATED).isNull()).drop(column(TRUNCATED))
     if not branch.needs_combine:
         return found
-    together = by_key(found, program.contribution_keys, partitions)
+    together = _by_key(found, program.contribution_keys, partitions)
     return together.mapInArrow(contribution_task(program), spark_schema(program.result_schema))
 
 
-def _arranged(
+def spread_over_tasks(
     events: DataFrame,
     branch: Branch | DetectBranch,
     schema: EventSchema,
     partitions: int | None,
     cut_hot_keys: bool,
     observation: Observation | None,
-) -> tuple[DataFrame, Received]:
-    """The rows that a branch reads, each in the task of its key, and how they reach that task."""
-    events = events.select(*(column(name) for name in branch.columns))
-    time = microseconds(events, schema.time, schema.time_unit)
-    layout = Layout(partitions)
-    if cut_hot_keys and branch.halo is not None:
-        layout = _layout(events, branch, schema, time, branch.halo, partitions)
-    # An observation ends with the first action that meets it, so the search for hot keys must not.
-    read = events if observation is None else _count_set_aside(events, observation, schema)
-    types = _listed_types(branch, schema)
-    relevant = _with_type_codes(_relevant(read, branch, schema), schema, types)
-    arranged = _by_place(arrange(relevant, branch.partition, time, layout))
+) -> tuple[DataFrame, Spread]:
+    """The rows that a branch reads, packed, each in the task of its key; and how they came there."""
     columns = pa.schema([schema.columns.field(name) for name in branch.columns])
-    return arranged, Received(columns, schema.type, types, layout.bounds)
+    events = events.select(*map(column, branch.columns))
+    files = files_behind(events, columns)
+    layout = _layout(events, files, columns, branch, schema, partitions, cut_hot_keys)
+    types = None if branch.types is None else tuple(sorted(branch.types))
+    spread = Spread(schema, columns, branch.partition, types, _are_coded(branch, schema), layout)
+    if files:
+        packed = _packed_files(files, spread, events.sparkSession, observation)
+    else:
+        packed = _packed_rows(events, branch, spread, observation)
+    to_tasks = packed.repartition(layout.tasks, "task") if layout.fixed else packed.repartition("task")
+    return to_tasks, spread
+
+
+def _packed_rows(
+    events: DataFrame, branch: Branch | DetectBranch, spread: Spread, observation: Observation | None
+) -> DataFrame:
+    """Blobs of what Spark's rows are: any DataFrame will do."""
+    schema = spread.schema
+    # An observation ends with the first action that meets it, so the search for hot keys must not.
+    read = events if observation is None else events.observe(observation, *_counts(schema))
+    rows = _relevant(read, branch, schema)
+    if spread.coded:
+        # Types as numbers: texts cost a fifth of the whole way from Spark to the engine.
+        rows = rows.withColumn(schema.type, sf.crc32(column(schema.type)))
+    return _by_place(rows).mapInArrow(spread.pack_rows, spark_schema(PACKED))
+
+
+def _packed_files(
+    files: Sequence[Path], spread: Spread, session: SparkSession, observation: Observation | None
+) -> DataFrame:
+    """Blobs of what parquet files hold, read in the tasks themselves."""
+    tasks = pieces(files, session)
+    numbers = session.range(0, len(tasks), 1, len(tasks))
+    packed = numbers.mapInArrow(spread.pack_files(tasks), spark_schema(COUNTED))
+    if observation is not None:
+        sums = [sf.coalesce(sf.sum(sf.col(f"counted {name}")), sf.lit(0)).alias(name) for name in COUNTS]
+        packed = packed.observe(observation, *sums)
+    return packed.filter(sf.col("task").isNotNull()).select(*PACKED.names)
 
 
 def _layout(
     events: DataFrame,
+    files: Sequence[Path],
+    columns: pa.Schema,
     branch: Branch | DetectBranch,
     schema: EventSchema,
-    time: Column,
-    halo: int,
     partitions: int | None,
+    cut_hot_keys: bool,
 ) -> Layout:
     """Where rows go: by a look into their files where that shows that no key is hot, else by a sample of them."""
-    seen = glance(events, branch.partition, schema.type, branch.types, schema.columns)
-    even = even_layout(seen.rows, seen.largest, events.sparkSession, partitions) if seen else None
-    if even is not None:
-        return even
+    limit = int(events.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+    layout = Layout(partitions or limit, fixed=partitions is not None)
+    if cut_hot_keys and branch.halo is not None and layout.tasks > HOT:
+        seen = glance(files, branch.partition, schema.type, branch.types)
+        even = even_layout(seen.rows, seen.largest, limit, partitions) if seen else None
+        layout = even or _sampled_layout(events, columns, branch, schema, branch.halo, limit, partitions)
+    return layout if branch.partition or layout.slices else Layout(1)
+
+
+def _sampled_layout(
+    events: DataFrame,
+    columns: pa.Schema,
+    branch: Branch | DetectBranch,
+    schema: EventSchema,
+    halo: int,
+    limit: int,
+    partitions: int | None,
+) -> Layout:
     sample = _relevant(events.sample(fraction=SAMPLED, seed=1), branch, schema)
-    return find_layout(sample, SAMPLED, branch.partition, time, halo, partitions)
+    needed = list(dict.fromkeys((*branch.partition, schema.time)))
+    chosen = sample.select(*map(column, needed)).orderBy(sf.rand(seed=1)).limit(MOST_SAMPLED)
+    rows = chosen.toArrow().cast(pa.schema([columns.field(name) for name in needed]))
+    times = microseconds(read_column(rows, schema.time), schema).to_numpy(zero_copy_only=False)
+    return find_layout(key_hashes(rows, branch.partition), times, SAMPLED, halo, limit, partitions)
 
 
 def _relevant(events: DataFrame, branch: Branch | DetectBranch, schema: EventSchema) -> DataFrame:
@@ -211,21 +261,20 @@ def _by_place(events: DataFrame) -> DataFrame:
     return events.toDF(*(f"c{place}" for place in range(len(events.columns))))
 
 
-def _listed_types(branch: Branch | DetectBranch, schema: EventSchema) -> tuple[str, ...] | None:
-    """The types of a branch in the order of their codes; None where codes do not tell all types apart."""
+def _are_coded(branch: Branch | DetectBranch, schema: EventSchema) -> bool:
+    """Whether types travel as numbers: where those tell all of them apart."""
     if branch.types is None or schema.type in branch.partition:
-        return None
-    types = tuple(sorted(branch.types, key=type_code))
-    return types if len(set(map(type_code, types))) == len(types) else None
+        return False
+    return len(set(map(type_code, branch.types))) == len(branch.types)
 
 
-def _with_type_codes(events: DataFrame, schema: EventSchema, types: tuple[str, ...] | None) -> DataFrame:
-    """Types as numbers: texts cost a fifth of the whole way from Spark to the engine."""
-    return events if types is None else events.withColumn(schema.type, sf.crc32(column(schema.type)))
-
-
-def _count_set_aside(events: DataFrame, observation: Observation, schema: EventSchema) -> DataFrame:
-    return events.observe(observation, *_counts(schema))
+def _by_key(rows: DataFrame, keys: tuple[str, ...], partitions: int | None) -> DataFrame:
+    """Rows of equal keys in one partition."""
+    if not keys:
+        return rows.repartition(1)
+    by = [column(key) for key in keys]
+    # Without a number, Spark may join small partitions into one task.
+    return rows.repartition(*by) if partitions is None else rows.repartition(partitions, *by)
 
 
 def _counted(events: DataFrame, schema: EventSchema) -> dict[str, int]:

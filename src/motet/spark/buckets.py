@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 
+import numpy as np
+from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 
 MOST = 64  # by default
@@ -40,6 +42,31 @@ class Buckets:
 def buckets_for(session: SparkSession, asked: int | None) -> Buckets:
     """As many as asked for, or as there are state partitions."""
     return Buckets(asked or min(int(session.conf.get("spark.sql.shuffle.partitions") or 1), MOST))
+
+
+def even_numbers(count: int) -> NDArray[np.int32]:
+    """A number for each of so many partitions that Spark's hash sends to that one and no other. O(n log n)."""
+    found = np.full(count, -1, np.int32)
+    first = 0
+    while (found < 0).any():
+        numbers = np.arange(first, first + 8 * count, dtype=np.int32)
+        places, at = np.unique(_spark_hashes(numbers) % count, return_index=True)
+        new = found[places] < 0
+        found[places[new]] = numbers[at[new]]
+        first += len(numbers)
+    return found
+
+
+def _spark_hashes(numbers: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Spark's `hash` of whole numbers of 32 bits."""
+    word = numbers.astype(np.uint64) * 0xCC9E2D51 & WORD
+    word = (word << 15 | word >> 17) & WORD
+    state = SEED ^ (word * 0x1B873593 & WORD)
+    state = (state << 13 | state >> 19) & WORD
+    state = (state * 5 + 0xE6546B64 & WORD) ^ 4
+    state = (state ^ state >> 16) * 0x85EBCA6B & WORD
+    state = (state ^ state >> 13) * 0xC2B2AE35 & WORD
+    return (state ^ state >> 16).astype(np.uint32).view(np.int32).astype(np.int64)
 
 
 def spark_hash(text: bytes) -> int:

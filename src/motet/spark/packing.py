@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from motet.spark.blobs import to_blob
+
 Batches = Iterator[pa.RecordBatch]
 FIRST = "#first"
 PACKED = pa.schema([pa.field("bucket", pa.string()), pa.field("rows", pa.binary())])
@@ -74,16 +76,3 @@ def _parts(
     numbers, starts, sizes = np.unique(buckets[order], return_index=True, return_counts=True)
     for number, start, size in zip(numbers.tolist(), starts.tolist(), sizes.tolist(), strict=True):
         yield number, events.slice(start, size)
-
-
-def to_blob(table: pa.Table) -> bytes:
-    """A table as bytes."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue().to_pybytes())
-
-
-def from_blob(blob: bytes) -> pa.Table:
-    """What `to_blob` made."""
-    return pa.ipc.open_stream(pa.py_buffer(blob)).read_all()

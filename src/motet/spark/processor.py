@@ -20,8 +20,9 @@ from motet.engine import Program
 from motet.engine.detect.aggregate import END, QUERY
 from motet.engine.live import Fed, Live, live_branch
 from motet.kernels.tables import LONG_AGO
+from motet.spark.blobs import from_blob, to_blob
 from motet.spark.buckets import spark_hash
-from motet.spark.packing import FIRST, from_blob, to_blob
+from motet.spark.packing import FIRST
 from motet.spark.store import BucketStore
 from motet.spark.tasks import ROWS_PER_BATCH
 

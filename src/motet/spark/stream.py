@@ -19,9 +19,10 @@ from motet.errors import DataError
 from motet.model.query import Workload
 from motet.plan.sharing import Sharing
 from motet.spark.batch import count_of_overflows, names_in
+from motet.spark.blobs import from_blob
 from motet.spark.buckets import Buckets, buckets_for
 from motet.spark.history import History
-from motet.spark.packing import PACKED, Route, from_blob, pack_task
+from motet.spark.packing import PACKED, Route, pack_task
 from motet.spark.processor import CONTRIBUTIONS, LATE, OUTPUT, PARTIALS, RESULTS, BucketProcessor
 from motet.spark.session import ROCKSDB
 from motet.spark.tables import TICKS, arrow_schema, as_events, column, microseconds, present, spark_schema

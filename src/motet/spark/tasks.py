@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from motet.engine import Program, finish, merge, run_branch
 from motet.engine.detect.program import DetectBranch
 from motet.engine.detect.run import DetectRun, finished
-from motet.spark.skew import SLICE, Bounds
+from motet.spark.spreading import Spread
 
 Batches = Iterator[pa.RecordBatch]
 Task = Callable[[Batches], Batches]
@@ -21,50 +17,13 @@ ROWS_PER_BATCH = 100_000
 TRUNCATED = "#truncated"
 
 
-def type_code(name: str) -> int:
-    """The number that stands for a type between Spark and a task: Spark's `crc32`."""
-    return zlib.crc32(name.encode())
-
-
-@dataclass(frozen=True)
-class Received:
-    """How rows reach a task: the columns a branch reads, with the type as its code where `types` are known, in the
-    order of their codes; and the number of a slice last where hot keys are cut."""
-
-    columns: pa.Schema
-    type: str
-    types: tuple[str, ...] | None
-    bounds: dict[int, Bounds]
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns as they come."""
-        schema = self.columns
-        if self.types is not None:
-            schema = schema.set(schema.get_field_index(self.type), pa.field(self.type, pa.int64()))
-        return schema.append(pa.field(SLICE, pa.int32())) if self.bounds else schema
-
-    def slices(self, batches: Batches) -> Iterator[tuple[pa.Table, Bounds]]:
-        """The events of each slice, with the times to report; all keys that are not cut make one."""
-        rows = _table(batches, self.schema)
-        if self.types is not None:
-            rows = _with_type_names(rows, self.type, self.types)
-        if not self.bounds:
-            yield rows, (None, None)
-            return
-        numbers = rows[SLICE]
-        events = rows.drop_columns(SLICE)
-        for number in np.unique(numbers.to_numpy()).tolist():
-            yield events.filter(pc.equal(numbers, number)), self.bounds.get(number, (None, None))
-
-
-def branch_task(program: Program, index: int, received: Received) -> Task:
+def branch_task(program: Program, index: int, spread: Spread) -> Task:
     """Events of many keys, and of slices of hot ones, to results; to partial ones where others are to be merged in."""
     final = not program.branches[index].needs_combine
     target = program.result_schema if final else program.partial_schema
 
     def run(batches: Batches) -> Batches:
-        for events, (emit_from, emit_to) in received.slices(batches):
+        for events, (emit_from, emit_to) in spread.unpack(batches):
             if events.num_rows:
                 partials = run_branch(program, index, events, emit_from, emit_to)
                 yield from _batches(finish(program, partials) if final else partials, target)
@@ -72,7 +31,7 @@ def branch_task(program: Program, index: int, received: Received) -> Task:
     return run
 
 
-def detect_task(program: Program, index: int, received: Received) -> Task:
+def detect_task(program: Program, index: int, spread: Spread) -> Task:
     """Events of many keys to matches, or to what they add to aggregates that others are to be merged into."""
     branch = program.detect[index]
     target = found_schema(program, branch)
@@ -80,7 +39,7 @@ def detect_task(program: Program, index: int, received: Received) -> Task:
     def run(batches: Batches) -> Batches:
         cut_short: set[str] = set()
         detecting = DetectRun(program, branch, cut_short)
-        for events, bounds in received.slices(batches):
+        for events, bounds in spread.unpack(batches):
             if events.num_rows:
                 pieces = detecting.pieces(events, *bounds)
                 for piece in pieces if branch.needs_combine else finished(pieces, program, *bounds):
@@ -139,13 +98,6 @@ def _table(batches: Batches, schema: pa.Schema) -> pa.Table:
     """The rows of a task as one table; columns are told by their place, and instants are in UTC again."""
     tables = [pa.Table.from_batches([batch]).rename_columns(schema.names).cast(schema) for batch in batches]
     return pa.concat_tables(tables) if tables else schema.empty_table()
-
-
-def _with_type_names(rows: pa.Table, type: str, types: tuple[str, ...]) -> pa.Table:
-    codes = np.array([type_code(name) for name in types], np.int64)
-    places = np.searchsorted(codes, rows[type].to_numpy()).astype(np.int32)
-    column = pa.DictionaryArray.from_arrays(places, pa.array(types, pa.string()))
-    return rows.set_column(rows.column_names.index(type), type, column)
 
 
 def _batches(table: pa.Table, schema: pa.Schema) -> Batches:

@@ -26,11 +26,12 @@ def against_identity(setting: Setting) -> list[Row]:
         many = pipelines.written(keyed(events, KEYS, pipelines.TYPES), Path(folder) / "many")
         hot = pipelines.written(keyed(events, 1, pipelines.TYPES), Path(folder) / "hot")
         session = local_session("local[2]")
-        read = session.read.parquet
+        read, filtered = session.read.parquet, pipelines.rows_of
         cases = {
             "identity, many keys": lambda: pipelines.identity(read(many)),
             "motet's own way, identity, many keys": lambda: pipelines.own_way(read(many), workload),
             f"{QUERIES} queries, many keys": lambda: pipelines.engine(read(many), workload),
+            f"{QUERIES} queries, many keys, through a filter": lambda: pipelines.engine(filtered(read(many)), workload),
             f"{QUERIES} queries, one hot key": lambda: pipelines.engine(read(hot), workload),
         }
         spent: Taken = {name: [] for name in cases}

@@ -1,0 +1,203 @@
+"""Rows on their way to the tasks of their keys: packed by place before the shuffle, unpacked behind it.
+
+A task before the shuffle takes rows as they come, from Spark or straight from parquet files, leaves out those that no
+query can use, and makes one blob of Arrow data for each place that a layout gives them. Spark shuffles a few blobs in
+place of millions of rows.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from motet.engine import EventSchema
+from motet.engine.encode import microseconds, read_column
+from motet.spark.blobs import from_blob, to_blob
+from motet.spark.buckets import even_numbers
+from motet.spark.parquet import Piece, read
+from motet.spark.skew import Bounds, Layout, key_hashes
+
+Batches = Iterator[pa.RecordBatch]
+Task = Callable[[Batches], Batches]
+# Rows are packed by so many at a time, which stay in the caches of a core, or fewer where they are wide.
+MOST_ROWS = 50_000
+MOST_BYTES = 32 << 20
+PACKED = pa.schema([pa.field("task", pa.int32()), pa.field("place", pa.int32()), pa.field("rows", pa.binary())])
+COUNTS = ("rows", "null_times", "null_types", "set_aside")
+COUNTED = pa.schema([*PACKED, *(pa.field(f"counted {name}", pa.int64()) for name in COUNTS)])
+
+
+def type_code(name: str) -> int:
+    """The number that stands for a type between Spark and a task: Spark's `crc32`."""
+    return zlib.crc32(name.encode())
+
+
+@dataclass(frozen=True)
+class Spread:
+    """What rows a branch takes, and where they go: its `columns` of the events, those of its `types` (None: all), and
+    the `keys` that a layout places rows by. Types travel as their places among `types` where these are `coded`.
+    """
+
+    schema: EventSchema
+    columns: pa.Schema
+    keys: tuple[str, ...]
+    types: tuple[str, ...] | None
+    coded: bool
+    layout: Layout
+
+    def pack_rows(self, batches: Batches) -> Batches:
+        """Rows that Spark has found to be of use to blobs; types that are coded come as what `type_code` says."""
+        arriving = self._with_type_as(pa.int64()) if self.coded else self.columns
+        tables = (pa.Table.from_batches([batch]).rename_columns(arriving.names).cast(arriving) for batch in batches)
+        for rows in _together(tables):
+            yield from self._packed(self._recoded(rows) if self.coded else rows)
+
+    def pack_files(self, tasks: Sequence[Sequence[Piece]]) -> Task:
+        """Pieces of parquet files, told by the number of their task, to blobs, and what was counted on the way."""
+
+        def pack(batches: Batches) -> Batches:
+            numbers = (number for batch in batches for number in batch.column(0).to_pylist())
+            pieces = (piece for number in numbers for piece in tasks[number])
+            tables = (rows for piece in pieces for rows in read(piece, self.columns, self._texts))
+            for rows in _together(map(self._with_codes, tables)):
+                usable = self._usable(rows)
+                yield _beside_nothing(self._counts(rows))
+                for batch in self._packed(rows if pc.all(usable).as_py() else rows.filter(usable)):
+                    yield _beside_counts(batch)
+
+        return pack
+
+    def unpack(self, batches: Batches) -> Iterator[tuple[pa.Table, Bounds]]:
+        """The events of each slice, with the times to report; all keys that are not cut make one."""
+        bounds = self.layout.bounds
+        found: dict[int | None, list[pa.Table]] = {}
+        for batch in batches:
+            for place, blob in zip(batch.column(1).to_pylist(), batch.column(2), strict=True):
+                slice_of_key = place if place in bounds else None
+                found.setdefault(slice_of_key, []).append(from_blob(blob.as_buffer()))
+        for place, tables in found.items():
+            yield self._with_names(pa.concat_tables(tables)), (None, None) if place is None else bounds[place]
+
+    @property
+    def packed(self) -> pa.Schema:
+        """The columns in a blob."""
+        return self._with_type_as(self._code_type) if self.coded else self.columns
+
+    @cached_property
+    def _numbers(self) -> NDArray[np.int32]:
+        """What Spark's hashing sends to each task."""
+        return even_numbers(self.layout.tasks)
+
+    @property
+    def _texts(self) -> tuple[str, ...]:
+        return (self.schema.type,) if self.coded else ()
+
+    def _packed(self, rows: pa.Table) -> Batches:
+        """One blob for each place."""
+        if not len(rows):
+            return
+        layout = self.layout
+        times = np.empty(0, np.int64)
+        if layout.slices:
+            times = microseconds(read_column(rows, self.schema.time), self.schema).to_numpy(zero_copy_only=False)
+        taken, places = layout.placed(key_hashes(rows, self.keys), times)
+        # Numbers of 16 bits are sorted by radix.
+        order = np.argsort(places.astype(np.min_scalar_type(-1 - int(places.max()))), kind="stable")
+        sorted_rows = rows.combine_chunks().take(pa.array(taken[order]))
+        numbers, starts, sizes = np.unique(places[order], return_index=True, return_counts=True)
+        blobs = [
+            to_blob(sorted_rows.slice(start, size)) for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)
+        ]
+        tasks = self._numbers[[layout.task(place) for place in numbers.tolist()]]
+        yield pa.record_batch([pa.array(tasks), pa.array(numbers), pa.array(blobs, pa.binary())], schema=PACKED)
+
+    def _usable(self, rows: pa.Table) -> pa.ChunkedArray:
+        """Whether rows have a time, a type of the branch and a key; a NaN is none."""
+        usable = pc.and_(pc.is_valid(rows[self.schema.time]), pc.is_valid(rows[self.schema.type]))
+        for key in self.keys:
+            usable = pc.and_(usable, pc.is_valid(rows[key]))
+            if pa.types.is_floating(rows[key].type):
+                usable = pc.and_(usable, pc.invert(pc.fill_null(pc.is_nan(rows[key]), False)))
+        if self.types is None:
+            return usable
+        if self.coded:
+            return pc.and_(usable, pc.less(pc.fill_null(rows[self.schema.type], len(self.types)), len(self.types)))
+        return pc.and_(usable, pc.is_in(rows[self.schema.type], pa.array(self.types, pa.string())))
+
+    def _counts(self, rows: pa.Table) -> list[int]:
+        """What COUNTS names."""
+        no_time, no_type = pc.is_null(rows[self.schema.time]), pc.is_null(rows[self.schema.type])
+        return [len(rows), *(pc.sum(missing).as_py() or 0 for missing in (no_time, no_type, pc.or_(no_time, no_type)))]
+
+    def _with_codes(self, rows: pa.Table) -> pa.Table:
+        """Types, read as dictionaries, as their places; one place more stands for all that the branch does not name."""
+        if not self.coded:
+            return rows
+        column = rows[self.schema.type].combine_chunks()
+        if isinstance(column, pa.ChunkedArray):
+            column = column.unify_dictionaries().combine_chunks()
+        if not pa.types.is_dictionary(column.type):
+            column = column.dictionary_encode()
+        places = pc.fill_null(pc.index_in(column.dictionary.cast(pa.string()), self._listed), len(self._listed))
+        return self._with_types(rows, places.cast(self._code_type).take(column.indices))
+
+    def _recoded(self, rows: pa.Table) -> pa.Table:
+        codes = np.array([type_code(name) for name in self._listed.to_pylist()], np.int64)
+        order = np.argsort(codes)
+        places = order[np.searchsorted(codes[order], rows[self.schema.type].to_numpy())]
+        return self._with_types(rows, pa.array(places).cast(self._code_type))
+
+    def _with_names(self, rows: pa.Table) -> pa.Table:
+        if not self.coded:
+            return rows
+        codes = rows[self.schema.type].combine_chunks()
+        return self._with_types(rows, pa.DictionaryArray.from_arrays(codes, self._listed))
+
+    def _with_types(self, rows: pa.Table, types: pa.Array) -> pa.Table:
+        return rows.set_column(rows.column_names.index(self.schema.type), self.schema.type, types)
+
+    def _with_type_as(self, type: pa.DataType) -> pa.Schema:
+        place = self.columns.get_field_index(self.schema.type)
+        return self.columns.set(place, pa.field(self.schema.type, type))
+
+    @property
+    def _listed(self) -> pa.Array:
+        return pa.array(self.types or (), pa.string())
+
+    @property
+    def _code_type(self) -> pa.DataType:
+        """The narrowest that has a place for each type and one for all others; signed, since Spark has no other."""
+        return pa.from_numpy_dtype(np.min_scalar_type(-len(self._listed) - 1))
+
+
+def _together(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """Tables joined until they are worth packing."""
+    waiting: list[pa.Table] = []
+    rows = size = 0
+    for table in tables:
+        waiting.append(table)
+        rows, size = rows + len(table), size + table.nbytes
+        if rows >= MOST_ROWS or size >= MOST_BYTES:
+            yield pa.concat_tables(waiting)
+            waiting, rows, size = [], 0, 0
+    if waiting:
+        yield pa.concat_tables(waiting)
+
+
+def _beside_counts(packed: pa.RecordBatch) -> pa.RecordBatch:
+    """Blobs that count nothing."""
+    nothing = [pa.array([0] * len(packed), pa.int64()) for _ in COUNTS]
+    return pa.record_batch([*packed.columns, *nothing], schema=COUNTED)
+
+
+def _beside_nothing(counts: Sequence[int]) -> pa.RecordBatch:
+    """Counts without a blob."""
+    nothing = [pa.nulls(1, field.type) for field in PACKED]
+    return pa.record_batch([*nothing, *(pa.array([count]) for count in counts)], schema=COUNTED)

@@ -1,0 +1,181 @@
+"""Parquet files behind a DataFrame are read as Spark reads them, or left to Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from motet.engine import EventSchema, compile_workload
+from motet.engine.local import run_table
+from motet.errors import DataError
+from motet.language import parse
+from motet.spark.batch import run
+from motet.spark.parquet import Piece, files_behind, pieces, read
+from motet.spark.tables import arrow_schema
+from motet.testing import assert_same_results
+
+pytestmark = pytest.mark.spark
+ROWS = 6_000
+WORKLOAD = """
+QUERY pairs RETURN COUNT(*), SUM(A.x) PATTERN SEQ(A, B) WHERE [k] WITHIN 8 s SLIDE 4 s GROUP BY k
+QUERY runs RETURN COUNT(*) PATTERN SEQ(A, B) WHERE [r] WITHIN 20 s GROUP BY r
+QUERY found RETURN a.x, b.x PATTERN SEQ(A a, B b) WHERE a.x < b.x AND [k] WITHIN 2 s
+"""
+
+
+def events(rows: int = ROWS) -> pa.Table:
+    """Events with nulls and NaNs where they may be; every ninth has a type that no query names."""
+    at = pa.array(range(rows))
+    number = at.to_numpy()
+    key = pc.binary_join_element_wise("k", pa.array(number % 40).cast(pa.string()), "-")
+    types = pc.if_else(pa.array(number % 9 == 0), "other", pa.array(["A", "B"]).take(pa.array(number // 3 % 2)))
+    return pa.table(
+        {
+            "time": pa.array(number * 250_000, pa.timestamp("us", "UTC"), mask=number % 101 == 0),
+            "type": pc.if_else(pa.array(number % 97 == 0), pa.scalar(None, pa.string()), types),
+            "k": pc.if_else(pa.array(number % 89 == 0), pa.scalar(None, pa.string()), key),
+            "r": pc.if_else(pa.array(number % 83 == 0), float("nan"), pa.array((number % 7) / 2)),
+            "x": pa.array(number % 13),
+        }
+    )
+
+
+def stored(folder: Path, table: pa.Table, files: int = 3, **options: object) -> str:
+    folder.mkdir(exist_ok=True)
+    size = -(-len(table) // files)
+    for part in range(files):
+        pq.write_table(table.slice(part * size, size), folder / f"{part}.parquet", row_group_size=700, **options)
+    return str(folder)
+
+
+def behind(frame: DataFrame) -> list[Path]:
+    return files_behind(frame, arrow_schema(frame))
+
+
+def all_rows(frame: DataFrame) -> pa.Table:
+    """What tasks read of the files of a frame."""
+    columns = arrow_schema(frame)
+    tasks = pieces(behind(frame), frame.sparkSession)
+    found = [table for task in tasks for piece in task for table in read(piece, columns)]
+    return pa.concat_tables([columns.empty_table(), *found])
+
+
+def same_rows(one: pa.Table, other: pa.Table) -> None:
+    order = [(name, "ascending") for name in one.column_names]
+    assert one.sort_by(order).equals(other.sort_by(order))
+
+
+STORED: dict[str, Callable[[pa.Table], tuple[pa.Table, dict[str, object]]]] = {
+    "as it is": lambda table: (table, {}),
+    "old timestamps": lambda table: (table, {"use_deprecated_int96_timestamps": True}),
+    "milliseconds": lambda table: (table.set_column(0, "time", table["time"].cast(pa.timestamp("ms", "UTC"))), {}),
+    "local times": lambda table: (table.set_column(0, "time", table["time"].cast(pa.timestamp("us"))), {}),
+    "dictionaries": lambda table: (table.set_column(1, "type", table["type"].dictionary_encode()), {}),
+    "large texts": lambda table: (table.set_column(2, "k", table["k"].cast(pa.large_string())), {}),
+    "no row": lambda table: (table.slice(0, 0), {}),
+}
+
+
+@pytest.mark.parametrize("way", STORED)
+def test_files_are_read_as_spark_reads_them(spark: SparkSession, tmp_path: Path, way: str) -> None:
+    table, options = STORED[way](events())
+    frame = spark.read.parquet(stored(tmp_path / "events", table, **options))
+    assert len(behind(frame)) == 3
+    wanted = frame.toArrow().cast(arrow_schema(frame))
+    comparable = [name for name in wanted.column_names if name != "r"]  # a NaN is not equal to a NaN
+    same_rows(all_rows(frame).select(comparable), wanted.select(comparable))
+
+
+def test_what_spark_writes_is_read(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "written")
+    moment = datetime(2024, 2, 3, 4, 5, 6, tzinfo=UTC)
+    spark.createDataFrame([(moment, "A", 1), (None, None, None)], "time timestamp, type string, k long").write.parquet(
+        path
+    )
+    frame = spark.read.parquet(path)
+    assert behind(frame), "Spark's own timestamps are of the old kind"
+    assert {row["time"] for row in all_rows(frame).to_pylist()} == {moment, None}
+
+
+def test_every_row_group_is_in_one_piece(tmp_path: Path) -> None:
+    file = Path(stored(tmp_path / "events", events(), files=1)) / "0.parquet"
+    size, columns = file.stat().st_size, pq.read_schema(file)
+    for parts in (1, 2, 3, 50):
+        share = -(-size // parts)
+        cut = [Piece(str(file), start, min(start + share, size)) for start in range(0, size, share)]
+        found = [table for piece in cut for table in read(piece, columns)]
+        assert sum(map(len, found)) == ROWS
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        lambda frame: frame.filter("x > 3"),
+        lambda frame: frame.selectExpr("time", "type", "k", "r", "x + 1 AS x"),
+        lambda frame: frame.withColumnRenamed("x", "y").withColumnRenamed("k", "x"),
+        lambda frame: frame.limit(100),
+        lambda frame: frame.union(frame),
+        lambda frame: frame.select("time", "type", "k", "r", "x").sample(0.5, seed=1),
+    ],
+)
+def test_other_frames_are_left_to_spark(
+    spark: SparkSession, tmp_path: Path, changed: Callable[[DataFrame], DataFrame]
+) -> None:
+    assert behind(changed(spark.read.parquet(stored(tmp_path / "events", events(100))))) == []
+
+
+def test_columns_that_folders_name_and_other_types_are_left_to_spark(spark: SparkSession, tmp_path: Path) -> None:
+    stored(tmp_path / "region=1", events(100))
+    by_folder = spark.read.parquet(str(tmp_path))
+    assert behind(by_folder) == []
+    assert behind(by_folder.drop("region"))
+    schema = "time timestamp, type string, k string, r double, x double"
+    assert behind(spark.read.schema(schema).parquet(str(tmp_path / "region=1"))) == []
+
+
+def test_spark_is_left_to_pass_over_files_it_cannot_read(spark: SparkSession, tmp_path: Path) -> None:
+    frame = spark.read.parquet(stored(tmp_path / "events", events(100)))
+    spark.conf.set("spark.sql.files.ignoreMissingFiles", "true")
+    try:
+        assert behind(frame) == []
+    finally:
+        spark.conf.unset("spark.sql.files.ignoreMissingFiles")
+
+
+def test_a_file_without_a_column_has_nulls_and_one_with_another_type_is_named(tmp_path: Path) -> None:
+    columns = pa.schema([("x", pa.int64()), ("y", pa.int64())])
+    file = str(tmp_path / "few.parquet")
+    pq.write_table(pa.table({"x": [1, 2]}), file)
+    (table,) = read(Piece(file, 0, 1 << 20), columns)
+    assert table.to_pydict() == {"x": [1, 2], "y": [None, None]}
+    pq.write_table(pa.table({"x": ["one"], "y": [1]}), file)
+    with pytest.raises(DataError, match=r"few.parquet: column 'x' is not int64"):
+        list(read(Piece(file, 0, 1 << 20), columns))
+
+
+@pytest.mark.parametrize("partitions", [2, 7])
+@pytest.mark.parametrize("way", ["files", "rows"])
+def test_a_workload_gives_what_it_gives_in_process(
+    spark: SparkSession, tmp_path: Path, way: str, partitions: int
+) -> None:
+    table = events()
+    frame = spark.read.parquet(stored(tmp_path / "events", table))
+    if way == "rows":
+        frame = frame.filter("x >= 0")
+    assert bool(behind(frame)) == (way == "files")
+    workload = parse(WORKLOAD)
+    ran = run(frame, workload, partitions=partitions)
+    expected = run_table(compile_workload(workload, EventSchema(table.schema)), table).table
+    found = ran.result.toArrow().cast(expected.schema)
+    assert_same_results(found, expected)
+    counts = ran.metrics()
+    assert counts["rows"] == ROWS
+    assert counts["null_times"] == table["time"].null_count
+    assert counts["null_types"] == table["type"].null_count
