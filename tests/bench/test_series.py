@@ -53,14 +53,15 @@ def test_how_far_it_is_goes_by_stated_times_and_by_how_true_they_were() -> None:
     assert benches.outlook(SOME[:1], 0, Setting("paper"), 0.0) == "a: about 60 s"
 
 
-def test_one_that_fails_is_told_at_the_end_and_loses_no_other(
+def test_what_fails_is_told_at_the_end_and_loses_no_other(
     outcomes: dict[str, BaseException], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    outcomes["b"] = ChildError("ended with status 1")
-    with pytest.raises(RunError, match=r"1 of 3 failed\n  b: ended with status 1"):
+    outcomes["a"] = ChildError("ended with status 1")
+    outcomes["b"] = KeyError("online")
+    with pytest.raises(RunError, match=r"2 of 3 failed\n  a: ended with status 1\n  b: KeyError: 'online'"):
         benches.bench(["all"], QUICK, tmp_path, None)
-    assert {file.name for file in tmp_path.iterdir()} == {"a.json", "c.json"}
-    assert "2 of 3 in 0 s" in capsys.readouterr().err
+    assert {file.name for file in tmp_path.iterdir()} == {"c.json"}
+    assert "1 of 3 in 0 s" in capsys.readouterr().err
 
 
 def test_an_interruption_leaves_what_is_over(

@@ -36,16 +36,17 @@ def bench(names: Sequence[str], setting: Setting, json_target: Path | None, char
         say(outlook(experiments, place, setting, time.monotonic() - began))
         try:
             result = run(experiment, setting)
-        except (ChildError, MotetError) as error:
-            say(f"error: {error}")
-            failed[experiment.name] = str(error)
-            continue
+            show(result)
         except KeyboardInterrupt:
             if several:
                 done = count(place - len(failed), "experiment")
                 say(f"\nstopped in {experiment.name}: {done} of {len(experiments)} done")
             raise
-        show(result)
+        except Exception as error:  # noqa: BLE001  whatever one meets with, the others run
+            why = str(error) if isinstance(error, ChildError | MotetError) else f"{type(error).__name__}: {error}"
+            say(f"error: {why}")
+            failed[experiment.name] = why
+            continue
         if json_target is not None:
             write(json_target / f"{experiment.name}.json" if several else json_target, result.as_json())
         if chart_target is not None and not draw(

@@ -117,10 +117,10 @@ def run_unit(
 
 def _by_threads(run: Callable[[Events], Found], events: Events, threads: int) -> Found:
     """What a kernel finds, the keys shared out among threads: kernels hold no lock of Python's."""
-    shares = min(threads, len(events.time) // LEAST_EVENTS)
+    keys = len(events.offsets) - 1
+    shares = min(threads, keys, len(events.time) // LEAST_EVENTS)
     if shares < 2:
         return run(events)
-    keys = len(events.offsets) - 1
     even = np.linspace(0, events.offsets[-1], shares + 1)[1:-1]
     cuts = np.unique([0, *np.searchsorted(events.offsets, even), keys]).tolist()
     parts = [events._replace(offsets=events.offsets[first : last + 1]) for first, last in pairwise(cuts)]
