@@ -29,6 +29,7 @@ from motet.model.query import Workload
 
 MINUTES = 10
 WINDOW = MINUTES * 60
+MOST = 100_000_000  # events times queries: a thousand queries give more results than a million events are
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,7 @@ def grown(setting: Setting, size: str, values: Sequence[int], held: Mapping[str,
     rows: list[Row] = []
     for value in values:
         shape = replace(base, **held, **{size: value})
+        shape = replace(shape, events=min(shape.events, MOST // shape.queries))
         table = shape.stream()
         plans = {"alone": Options(optimizer="none"), "online": Options()}
         taken = timed(programs(shape.workload(), table, plans), table, setting.repeats)
