@@ -97,6 +97,7 @@ def test_profile_measures_conditions_and_plans_use_them(motet: Motet, tmp_path: 
     assert json.loads(outcome.stdout)["selectivities"] == {
         "A e1, B e2: e1.x < e2.x": 1.0,
         "C e1, B e2: e1.x < e2.x": 0.0,
+        "A e1, B e2, C e3: e1.x < e2.x AND e3.x < e2.x": 0.0,
     }
     statistics.write_text(outcome.stdout)
     queries.write_text("RETURN * PATTERN SEQ(A a, B b, C c) WHERE a.x < b.x AND c.x = b.x WITHIN 9 s")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -13,11 +14,12 @@ from tests.detect.test_optimizers import TYPES, named
 from tests.detect.test_plan_shapes import joined_queries, random_tree
 
 from motet.engine import EventSchema, Options, Program, compile_workload
-from motet.engine.detect.planning import Drift, Planning
+from motet.engine.detect.planning import Drift, Planning, searches
 from motet.engine.detect.run import DetectRun
 from motet.language import parse
 from motet.language.printer import to_text
 from motet.model.query import Query, Workload
+from motet.optimizer.detect import plan_trees, replanned
 from motet.optimizer.detect.choices import ChosenTrees
 from motet.plan.detect.build import trees_wanted
 from motet.plan.detect.cost import Rates
@@ -25,6 +27,8 @@ from motet.reference.tables import run_table as enumerate_table
 from motet.testing import STREAM_SCHEMA, assert_same_results, stream_table, streams
 
 TICK = 1_000_000
+# Every change is looked into, and any plan that costs less taken, however little there is to win.
+EAGER = Drift(events=30, gain=0.0, share=1e9, lasting=1e9)
 
 
 def program_of(workload: Workload, **options: Any) -> Program:
@@ -132,7 +136,7 @@ def swapped(count: int) -> list[dict[str, Any]]:
 
 def test_a_change_of_rates_brings_another_plan() -> None:
     rows, one = swapped(2000), Workload(CHANGING.queries[:1])
-    stream = Stretches(rows, program_of(one, optimizer="reorder"), Drift(events=30, gain=0.0))
+    stream = Stretches(rows, program_of(one, optimizer="reorder"), EAGER)
     found = [table for at in range(200, 2200, 200) for table in stream.until(at, kept=40)]
     log = stream.planning.log
     assert any(change.taken for change in log)
@@ -143,11 +147,36 @@ def test_a_change_of_rates_brings_another_plan() -> None:
     assert_same_results(pa.concat_tables(found), whole)
 
 
+def test_a_plan_is_left_where_another_cannot_pay() -> None:
+    stream = Stretches(swapped(2000), program_of(CHANGING, optimizer="multitree"), replace(EAGER, lasting=1.0))
+    for at in range(200, 2200, 200):
+        stream.until(at, kept=40)
+    log = stream.planning.log  # of a run that takes microseconds
+    assert log
+    assert not any(change.taken for change in log)
+    assert all(change.after == change.before for change in log)
+
+
+def test_planning_takes_a_small_share_of_the_time() -> None:
+    stream = Stretches(swapped(2000), program_of(CHANGING, optimizer="multitree"), replace(EAGER, share=0.0))
+    for at in range(200, 2200, 200):
+        stream.until(at, kept=40)
+    assert len(stream.planning.log) <= 1
+
+
+def test_a_search_goes_on_from_the_plan_that_is_there() -> None:
+    (branch,) = program_of(CHANGING).detect
+    wanted = trees_wanted(branch.queries)
+    good = plan_trees(wanted, "multitree", Rates(), 0.2)
+    again = replanned(good, wanted, "multitree", Rates(), 0.0)
+    assert again.considered["multitree"] <= good.considered["multitree"]
+
+
 def test_a_change_of_selectivity_is_noticed() -> None:
     dice = random.Random(2)
     rows = [{"time": at, "type": "ABCD"[at % 4], "x": dice.randrange(100)} for at in range(1600)]
     rows += [{"time": at, "type": "ABCD"[at % 4], "x": 200 - at % 4 * 50} for at in range(1600, 3200)]
-    stream = Stretches(rows, program_of(CHANGING, optimizer="reorder"), Drift(batches=1, gain=0.0))
+    stream = Stretches(rows, program_of(CHANGING, optimizer="reorder"), replace(EAGER, batches=1))
     for at in range(400, 3600, 400):
         stream.until(at, kept=40)
     assert any("a condition holds for 0 of pairs" in change.reason for change in stream.planning.log)
@@ -174,3 +203,17 @@ def test_a_pattern_that_comes_reads_what_others_find() -> None:
     assert len(after.chosen.trees) == 2
     assert dict(before.trees).items() <= dict(after.chosen.trees).items()
     assert after.log[-1].reason == "1 patterns have become 2"
+
+
+def test_what_takes_time_is_planned_ahead() -> None:
+    def ahead(patterns: int, optimizer: str) -> bool:
+        text = " ".join(
+            f"QUERY q{at} RETURN * PATTERN SEQ(A a, B b, C c) WHERE a.x + {at} < c.x WITHIN 20 s"
+            for at in range(patterns)
+        )
+        program = program_of(parse(text), optimizer=optimizer)
+        return searches(program.detect[0], program.options)
+
+    assert [ahead(2, optimizer) for optimizer in ("multitree", "auto", "share", "none")] == [True, False, False, False]
+    assert ahead(20, "auto")
+    assert not ahead(1, "multitree")

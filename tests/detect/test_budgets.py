@@ -7,9 +7,12 @@ import pytest
 
 import motet
 from motet.api import Settings, execute
-from motet.engine import EventSchema, Options, compile_workload
+from motet.engine import EventSchema, Options, Program, compile_workload
+from motet.engine.detect.run import DetectRun
 from motet.engine.local import run_table
 from motet.errors import MotetError, RunError
+from motet.optimizer.detect.choices import ChosenTrees
+from motet.plan.detect.build import Sifted, trees_wanted
 
 PAIRS = "QUERY pairs RETURN * PATTERN SEQ(A a, B b) WHERE a.x <= b.x WITHIN 1000 s"
 TRIPLES = "QUERY triples RETURN * PATTERN SEQ(A a, B b, C c) WHERE a.x <= b.x AND a.x <= c.x WITHIN 10000 s"
@@ -61,6 +64,24 @@ def test_parts_of_matches_are_bounded_by_memory() -> None:
     outcome = run_table(program, table)
     assert outcome.truncated == ("triples",)
     assert 0 < len(outcome.table) < 2_001_000
+
+
+def test_a_filter_keeps_what_there_is_room_for() -> None:
+    # By MOTTO's operator transformation the sequence is filtered out of the conjunction, whose instances fill the room.
+    table = letters("AB" * 2000)
+    (wanted,) = trees_wanted(compiled(PAIRS, table).detect[0].queries)
+    loose = Sifted((0, 1), frozenset(), wanted.tests, wanted.gaps)
+    program = compiled(PAIRS, table, Options(memory_limit=1 << 20, on_limit="truncate"))
+    (branch,) = program.detect
+    run = DetectRun(program, branch)
+    run.plans.take(ChosenTrees({wanted: loose}, "motto", {"motto": 0.0}), None)
+    found = sum(len(piece) for piece in run.pieces(table))
+    assert run.truncated == {"pairs"}
+    assert 0 < found < 2000 * 999
+
+
+def compiled(text: str, table: pa.Table, options: Options = Options()) -> Program:  # noqa: B008
+    return compile_workload(motet.parse(text), EventSchema(table.schema), options)
 
 
 def test_results_that_do_not_fit_together_are_an_error_that_tells_the_way_out() -> None:

@@ -14,7 +14,7 @@ from motet.engine import EventSchema, Options, compile_workload
 from motet.engine.local import run_table
 from motet.language.printer import to_text
 from motet.model.expression import Attribute, Comparison, Expression
-from motet.model.pattern import And, Event, Not, Pattern, Seq
+from motet.model.pattern import And, Event, Not, Or, Pattern, Seq
 from motet.model.query import AllVariables, Query, Workload
 from motet.model.window import TimeWindow
 from motet.optimizer.detect.motto.motto import VARIANTS
@@ -29,13 +29,16 @@ def related_queries(draw: st.DrawFn, name: str) -> Query:
     """Queries that are likely to have something in common: few types, operators, conditions and windows."""
     types = draw(st.lists(st.sampled_from("ABCD"), min_size=2, max_size=4))
     events: list[Pattern] = [Event(type, f"v{at}") for at, type in enumerate(types)]
-    match draw(st.integers(0, 5)):
+    match draw(st.integers(0, 6)):
         case 0 | 1:
             pattern: Pattern = Seq(tuple(events))
         case 2 | 3:
             pattern = And(tuple(events))
         case 4:
             pattern = Seq((events[0], And((events[1], *events[2:])))) if len(events) > 2 else Seq(tuple(events))
+        case 5:
+            either = Or(tuple(events[-2:]))
+            pattern = Seq((*events[:-2], either)) if len(events) > 2 else either
         case _:
             pattern = Seq((*events[:-1], Not(Event("N", "n")), events[-1]))
     conditions: list[Expression] = []

@@ -50,7 +50,7 @@ def test_the_plan_as_data_names_sources_techniques_and_alternatives() -> None:
     asked = {name: node for node in nodes.values() for name in node["queries"]}
     assert asked["q2"]["techniques"] == ["merge", "operator transformation"]
     assert nodes[asked["q2"]["from"]] is asked["q5"]
-    assert nodes[asked["q3"]["from"]]["serves"] == sorted([asked["q3"]["node"], asked["q4"]["node"]])
+    assert nodes[asked["q3"]["from"]]["serves"] == sorted([asked["q1"]["node"], asked["q3"]["node"]])
     assert {node["kind"] for node in nodes.values()} == {"ground", "disjunction", "query", "sub-query"}
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from motet.language import parse
-from motet.optimizer.detect.multitree.common import Bits, Pattern, Vocabulary, items_of
+from motet.optimizer.detect.multitree.common import Pattern, Vocabulary
 from motet.plan.detect.build import JoinTree, Parts, trees_wanted
 from motet.plan.detect.nodes import LeafNode
 from motet.plan.detect.query import DetectQuery, compile_detect
+from motet.plan.detect.spans import Bits, items_of
 
 
 def parts_of(*queries: str) -> list[Parts]:

@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.optimizer.patterns import all_trees, parts_of, patterns_of, types
 
-from motet.optimizer.detect.multitree.common import Pattern, Vocabulary, items_of, maximal_common
+from motet.optimizer.detect.multitree.common import Pattern, Vocabulary, maximal_common
 from motet.optimizer.detect.multitree.forced import tree_bits
 from motet.optimizer.detect.multitree.graph import MultiPatternGraph
 from motet.optimizer.detect.multitree.plans import subtrees
 from motet.plan.detect.build import Builder, JoinTree, Parts
+from motet.plan.detect.spans import items_of
 
 ANY = "a.x < 0 OR b.x < 0 OR c.x < 0"
 

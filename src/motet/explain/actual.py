@@ -9,7 +9,7 @@ from typing import Any
 from motet.engine import Program
 from motet.engine.observed import Observed
 from motet.explain.words import count, number
-from motet.plan.detect.cost import guess
+from motet.plan.detect.selectivity import guess
 from motet.statistics.model import Statistics
 from motet.statistics.symbols import symbol_text
 from motet.template.symbols import Symbol

@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 from motet.model.span import Span, span_field
 
@@ -176,6 +177,7 @@ def attributes(expression: Expression) -> list[Attribute]:
     return [node for node in walk(expression) if isinstance(node, Attribute)]
 
 
+@lru_cache(maxsize=1 << 14)
 def variables(expression: Expression) -> frozenset[str]:
     """Every variable an expression speaks of."""
     return frozenset(node.variable for node in walk(expression) if isinstance(node, Attribute | KleeneAggregate))

@@ -25,6 +25,7 @@ from motet.optimizer.detect.multitree.search import METHODS, Search, search
 from motet.plan.detect.build import trees_wanted
 
 PAPER = "multi-pattern trees"
+BATCH = 10_000  # events of a stream that come together
 # All are measured against the first.
 PLANS = ("none", "share", "reorder", "motto", "multitree-prefix", "multitree")
 
@@ -37,6 +38,8 @@ class Shape:
     size: int = 5
     minutes: int = 15
     rows: int = 0  # where windows count events: how many
+    conditions: int = 0  # between two events of a pattern each; 0: half as many as it has events
+    alike: float = 0.0  # where all conditions hold as often: by how much one change has to exceed another
     types: int = 25
     seed: int = 1
 
@@ -63,6 +66,8 @@ def workload_of(shape: Shape) -> Workload:
     rng = np.random.default_rng(shape.seed)
     # Two stocks are compared in the same way wherever they are.
     steps = rng.choice([1.0, 2.0, 3.0, 3.8], (shape.types, shape.types), p=[0.1, 0.25, 0.3, 0.35])
+    if shape.alike:
+        steps[:] = shape.alike
     texts = []
     for number in range(shape.patterns):
         chosen = [int(at) for at in rng.choice(shape.types, shape.size, replace=False)]
@@ -76,7 +81,7 @@ def workload_of(shape: Shape) -> Workload:
         elif kind < 0.1:
             events.insert(int(rng.integers(1, shape.size)), f"NOT S{rng.integers(shape.types):02}")
         pairs = [(a, b) for a in sorted(compared) for b in sorted(compared) if a < b]
-        count = shape.size if kind > 0.9 else (shape.size + 1) // 2
+        count = shape.conditions or (shape.size if kind > 0.9 else (shape.size + 1) // 2)
         wanted = rng.choice(len(pairs), min(count, len(pairs)), replace=False)
         conditions = [f"v{a}.diff + {steps[a, b]} < v{b}.diff" for a, b in (pairs[at] for at in wanted)]
         window = f"{shape.rows} EVENTS" if shape.rows else f"{shape.minutes} min"
@@ -91,8 +96,11 @@ def workload_of(shape: Shape) -> Workload:
 
 
 def throughput(shape: Shape, setting: Setting) -> Row:
-    """Seconds by each plan; plans are made ahead, from statistics."""
-    table, workload = stocks(setting.pick(3_000, 10_000), shape.types), workload_of(shape)
+    """Seconds by each plan; plans are made ahead, from statistics. Of many patterns fewer events: in the order of their
+    patterns 500 take 5 seconds for every 1,000, and the stream of the paper has 80 million.
+    """
+    events = setting.pick(3_000, min(10_000, 2_000_000 // shape.patterns))
+    table, workload = stocks(events, shape.types), workload_of(shape)
     known = api.profile(table, workload)
     plans = {name: Options(optimizer=name, statistics=known, budget=setting.pick(1.0, 5.0)) for name in PLANS}
     compiled = programs(workload, table, plans)
@@ -103,21 +111,23 @@ def throughput(shape: Shape, setting: Setting) -> Row:
 
 
 def workload_sizes(setting: Setting) -> list[Row]:
-    """How many patterns."""
+    """How many patterns: the paper's 10 to 500, of 5 events in windows of 15 minutes."""
     counts = setting.pick((10, 50), (10, 50, 100, 500))
     return [{"patterns": count, **throughput(Shape(patterns=count), setting)} for count in counts]
 
 
 def pattern_sizes(setting: Setting) -> list[Row]:
-    """How many events in a pattern; windows are smaller for larger ones."""
-    minutes = {3: 20, 4: 15, 5: 10, 6: 5, 8: 3}
+    """How many events in a pattern: the paper's 3 to 8. It has 100 patterns and 15 minutes; here 40, and the longer the
+    shorter their windows: the order of a pattern of 8 keeps more parts of matches in 15 minutes than there is memory.
+    """
+    minutes = {3: 20, 4: 15, 5: 10, 6: 8, 8: 8}
     sizes = setting.pick((3, 5), tuple(minutes))
     count = setting.pick(20, 40)
     return [{"size": size, **throughput(Shape(count, size, minutes[size]), setting)} for size in sizes]
 
 
 def windows(setting: Setting, of_events: bool) -> list[Row]:
-    """Windows of so many minutes, or of so many events."""
+    """Windows of so many minutes, or of so many events; 40 patterns where the paper has 100, to save time."""
     count = setting.pick(20, 40)
     if of_events:
         sizes = setting.pick((250, 500), (250, 500, 750))
@@ -168,21 +178,26 @@ def reshuffled(table: pa.Table, every: int, moved: int = 5, seed: int = 3) -> pa
 
 
 def adaptation(setting: Setting) -> list[Row]:
-    """The plan for the first events, and one that is made anew as rates change; both against none."""
-    shape = Shape(patterns=setting.pick(20, 40), minutes=8)
-    workload, calm = workload_of(shape), stocks(setting.pick(10_000, 40_000), shape.types)
+    """The plan for the first events against one that is made anew as rates change, searches included: where 15 of 25
+    types change places after so many events, and where none ever do.
+
+    The paper has 5 types change places after 10 to 1,000 events, in a stream of 80 million. Here rates are counted over
+    a batch of 10,000 events, and changes within one are not seen. All pairs of events are compared, all as selectively,
+    in windows of two hours: else conditions decide about the order of joins, and a plan is as good for other rates. In
+    the order of the patterns such windows need more memory than there is, so nothing is measured against that.
+    """
+    shape = Shape(patterns=setting.pick(20, 40), minutes=120, conditions=10, alike=2.0)
+    workload, calm = workload_of(shape), stocks(setting.pick(40_000, 120_000), shape.types)
+    compiled = programs(workload, calm, {"": Options(optimizer="multitree", budget=0.2)})[""]
     rows: list[Row] = []
-    for stretch in setting.pick((2_500, 5_000), (5_000, 10_000, 20_000)):
-        table = reshuffled(calm, stretch)
-        plans = {name: Options(optimizer=name, budget=0.5) for name in ("none", "multitree")}
-        compiled = programs(workload, table, plans)
+    for stretch in setting.pick((20_000, 0), (20_000, 40_000, 0)):
+        table = reshuffled(calm, stretch, moved=15) if stretch else calm
         cases = {
-            "none": partial(in_pieces, compiled["none"], table, None),
-            "static": partial(in_pieces, compiled["multitree"], table, None),
-            "adaptive": partial(in_pieces, compiled["multitree"], table, Drift(seconds=0.2)),
+            "static": partial(in_pieces, compiled, table, None),
+            "adaptive": partial(in_pieces, compiled, table, Drift()),
         }
         taken = in_turn(cases, setting.repeats, time.process_time)
-        rows.append({"events between changes": stretch, **against(taken, "static", "adaptive")})
+        rows.append({"events between changes": stretch or "all", **against(taken, "adaptive", base="static")})
     return rows
 
 
@@ -190,7 +205,7 @@ def in_pieces(program: Program, table: pa.Table, drift: Drift | None) -> int:
     """A run over one piece of a table after another, as a stream comes; how many results leave."""
     branch = program.detect[0]
     run = DetectRun(program, branch, planning=Planning(branch, program.options, drift))
-    return sum(len(found) for start in range(0, len(table), 2_000) for found in run.pieces(table.slice(start, 2_000)))
+    return sum(len(found) for start in range(0, len(table), BATCH) for found in run.pieces(table.slice(start, BATCH)))
 
 
 EXPERIMENTS = (
@@ -257,14 +272,18 @@ EXPERIMENTS = (
         PAPER,
         "13",
         "a plan that is made anew as rates change, against one that is not",
-        12,
+        15,
         adaptation,
-        Axes("events between changes", ("none", "static", "adaptive"), "CPU s", log_y=True),
-        (
+        stated=(
             Stated(
-                "gain of the adaptive plan over none",
-                "at least 10 times",
-                lambda rows: f"{min(middle(row['adaptive gains']) for row in rows):.1f} times",
+                "gain of a plan that is made anew",
+                "static plans fail; at least 10 times none",
+                lambda rows: f"{middle(rows[0]['adaptive gains']):.1f} times static",
+            ),
+            Stated(
+                "what watching rates costs where none change",
+                "",
+                lambda rows: f"{100 * (1 / middle(rows[-1]['adaptive gains']) - 1):.0f} %",
             ),
         ),
     ),

@@ -56,6 +56,11 @@ class Budget:
     used: dict[Node, int] = field(default_factory=dict)
     cut: set[Node] = field(default_factory=set)  # nodes of which not all instances were kept
 
+    @property
+    def left(self) -> int:
+        """How many more bytes may be kept."""
+        return max(self.most - sum(self.used.values()), 0)
+
     def admits(self, size: int, node: Node) -> bool:
         """Whether so many more bytes may be kept."""
         if sum(self.used.values()) + size <= self.most:
@@ -224,8 +229,10 @@ class Runner:
         )
         self._check()
         rows = np.flatnonzero(kept)
-        if not self.budget.admits(8 * (len(node.items) + 4) * len(rows), node):
-            rows = rows[:0]
+        size = 8 * (len(node.items) + 4)
+        room = self.budget.left // size
+        if not self.budget.admits(size * len(rows), node):
+            rows = rows[: max(room, BLOCK_ROWS)]  # one block always goes in, as it does for joins
         offsets = np.searchsorted(rows, found.offsets).astype(np.int64)
         columns = np.ascontiguousarray(found.columns[:, rows])
         return Instances(columns, found.first[rows], found.last[rows], found.end[rows], offsets)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from motet.engine.detect.program import DetectBranch
 from motet.language.printer import expression_text
 from motet.model.expression import Expression, variables
 from motet.model.names import renamed
-from motet.plan.detect.cost import Measured, Rates, guess, measured_test
+from motet.plan.detect.build import trees_wanted
+from motet.plan.detect.cost import Rates
+from motet.plan.detect.selectivity import Measured, asked_of, guess
 from motet.statistics.model import MICROSECONDS, Statistics
 from motet.statistics.symbols import symbol_text
 from motet.template.symbols import Symbol
@@ -41,19 +43,18 @@ def _count(symbol: Symbol, known: Statistics) -> float:
     return events
 
 
+def conditions_of(branch: DetectBranch) -> Iterator[Measured]:
+    """The conditions of a branch whose shares plans go by."""
+    for parts in trees_wanted(branch.queries):
+        yield from asked_of(parts)
+
+
 def _selectivities(branch: DetectBranch, shares: Mapping[str, float]) -> dict[Measured, float]:
     """The conditions of a branch whose shares are known."""
-    found: dict[Measured, float] = {}
     if not shares:
-        return found
-    for query in branch.queries:
-        for condition in query.whole:
-            names = variables(condition)
-            symbols = {name: query.symbols[query.written.of_name(name)[0]] for name in names}
-            test = measured_test(condition, symbols)
-            if measured_text(test) in shares:
-                found[test] = shares[measured_text(test)]
-    return found
+        return {}
+    texts = {test: measured_text(test) for test in conditions_of(branch)}
+    return {test: shares[text] for test, text in texts.items() if text in shares}
 
 
 def measured_text(measured: Measured) -> str:

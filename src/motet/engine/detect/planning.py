@@ -6,6 +6,7 @@ What detection keeps between batches are events, so that a plan may take over fr
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,24 +17,28 @@ from motet.engine.detect.measure import counted, rates_of
 from motet.engine.detect.program import DetectBranch
 from motet.engine.encode import Encoded, encode
 from motet.engine.program import DETECTING, Options, Program
-from motet.optimizer.detect import BLIND, plan_trees
+from motet.optimizer.detect import BLIND, plan_trees, replanned
 from motet.optimizer.detect.choices import ChosenTrees, extended
 from motet.plan.detect.build import Parts, PlannedQuery, plan_queries, trees_wanted
 from motet.plan.detect.cost import Rates
-from motet.plan.detect.work import cost_of
+from motet.plan.detect.work import cost_of, expected_work, roots_of, total_cost
 from motet.statistics.symbols import symbol_text
 
 # How many pairs the share of a condition is estimated from, and how many standard deviations count as a change of it.
 PAIRS = 512
 DEVIATIONS = 4.0
+FEW = 8  # patterns for which `auto` compares plans in no time
 
 
 @dataclass(frozen=True)
 class Drift:
     """When a plan is made anew: a rate or selectivity has changed by a `factor`, a rate over at least so many events.
 
-    Rates are looked at for every batch, selectivities for every so many. The new plan takes over where its estimated
-    cost is less by `gain`; `seconds` are what a search for it may take.
+    Rates are looked at for every batch, selectivities for every so many. A change is looked into while all that goes
+    into planning stays below a `share` of the time since the first plan. A search takes no more than that share of what
+    the plan that is there would cost until rates change again, nor more than `seconds`, and is not worth while where to
+    build a plan takes longer. What it finds takes over where it costs less by `gain`, and saves more in that time than
+    it takes to build. Rates are expected to last for so many batches (`lasting`), or as long as they have on average.
     """
 
     factor: float = 2.0
@@ -41,6 +46,8 @@ class Drift:
     batches: int = 16
     gain: float = 0.1
     seconds: float = 1.0
+    share: float = 0.1
+    lasting: float | None = None
 
 
 @dataclass(frozen=True)
@@ -68,6 +75,10 @@ class Planning:
     def __post_init__(self) -> None:
         self._planned: list[PlannedQuery] | None = None
         self._rates: Rates | None = None
+        self._changes = 0  # of rates, that were looked into
+        self._began = time.perf_counter()  # when the first plan was there
+        self._spent = 0.0  # seconds of this thread that went into plans since
+        self._building = 0.0  # those that the nodes of a plan took last
 
     @cached_property
     def _wanted(self) -> list[Parts]:
@@ -78,6 +89,7 @@ class Planning:
         self.batches += 1
         if self._planned is None:
             self._begin(encoded)
+            self._began = time.perf_counter()
         elif self.drift is not None and self._wanted and self.options.optimizer not in BLIND:
             self._watch(encoded, self.drift)
         assert self._planned is not None
@@ -85,8 +97,10 @@ class Planning:
 
     def take(self, chosen: ChosenTrees, rates: Rates | None) -> None:
         """Go on with other trees, chosen for these rates."""
+        began = time.thread_time()
         self.chosen, self._rates = chosen, rates
         self._planned = plan_queries(self.branch.queries, chosen)
+        self._building = time.thread_time() - began
 
     def for_queries(self, branch: DetectBranch, options: Options) -> Planning:
         """The plan for a branch whose queries are others. By multitree those that stay keep their trees, and those that
@@ -106,33 +120,54 @@ class Planning:
     def _begin(self, encoded: Encoded) -> None:
         given = self.branch.trees
         if given is not None:
-            self.take(given, given.rates)
+            self.chosen, self._rates, self._planned = given, given.rates, self.branch.planned
         else:
             rates = Rates() if self.options.optimizer in BLIND or not self._wanted else rates_of(self.branch, encoded)
             self.take(plan_trees(self._wanted, self.options.optimizer, rates, self.options.budget), rates)
 
     def _watch(self, encoded: Encoded, drift: Drift) -> None:
-        known = self._rates or Rates()
-        reason = next(changed_rates(known, counted(encoded), drift), None)
-        if reason is None and self.batches % drift.batches:
+        if self._spent > drift.share * (time.perf_counter() - self._began):
             return
-        rates = rates_of(self.branch, encoded)
-        reason = reason or next(changed_selectivities(known, rates, drift), None)
+        began = time.thread_time()
+        known = self._rates or Rates()
+        seen = counted(encoded)
+        reason = next(changed_rates(known, seen, drift), None)
         if reason is not None:
-            self.replan(rates, reason, drift)
+            self.replan(replace(seen, selectivity=known.selectivity), reason, drift)
+        elif not self.batches % drift.batches:
+            rates = rates_of(self.branch, encoded)
+            reason = next(changed_selectivities(known, rates, drift), None)
+            if reason is not None:
+                self.replan(rates, reason, drift)
+        self._spent += time.thread_time() - began
 
     def replan(self, rates: Rates, reason: str, drift: Drift) -> None:
-        """Look for a plan for other rates, and go on with it where it is better."""
+        """Look for a plan for other rates where that may pay, and go on with it where it does."""
         assert self.chosen is not None
-        seconds = min(drift.seconds, self.options.budget)
-        found = plan_trees(self._wanted, self.options.optimizer, rates, seconds)
+        self._changes += 1
+        lasting = self.batches / self._changes if drift.lasting is None else drift.lasting
+        before = self._expected(rates)
+        worth = drift.share * before * 1e-9 * lasting
+        if worth <= self._building:
+            self.log.append(PlanChange(self.batches, reason, before, before, taken=False))
+            self._rates = rates
+            return
+        found = replanned(
+            self.chosen, self._wanted, self.options.optimizer, rates, min(drift.seconds, self.options.budget, worth)
+        )
         before, after = cost_of(self.chosen.trees, rates), found.considered[found.method]
-        taken = after < before * (1 - drift.gain)
+        saved = (before - after) * 1e-9 * lasting
+        taken = after < before * (1 - drift.gain) and saved > self._building
         self.log.append(PlanChange(self.batches, reason, before, after, taken))
         if taken:
             self.take(found, rates)
         else:
             self._rates = rates
+
+    def _expected(self, rates: Rates) -> float:
+        """What the plan that is there costs for some rates, in nanoseconds a batch; with what no tree is chosen for."""
+        assert self._planned is not None
+        return total_cost(expected_work(roots_of(self._planned), rates))
 
 
 def planned_ahead(program: Program, branch: DetectBranch, sample: pa.Table, share: float) -> DetectBranch:
@@ -148,9 +183,12 @@ def planned_ahead(program: Program, branch: DetectBranch, sample: pa.Table, shar
 
 
 def searches(branch: DetectBranch, options: Options) -> bool:
-    """Whether an optimizer that takes its time was asked to plan several patterns of a branch, and did not yet."""
-    searching = options.optimizer in DETECTING and options.optimizer not in BLIND
-    return searching and branch.trees is None and len(trees_wanted(branch.queries)) > 1
+    """Whether a plan for the patterns of a branch takes its time, and is not there yet: an optimizer that searches was
+    asked for several, or `auto` has many to compare plans for.
+    """
+    if branch.trees is not None or options.optimizer in BLIND:
+        return False
+    return len(trees_wanted(branch.queries)) > (1 if options.optimizer in DETECTING else FEW)
 
 
 def changed_rates(known: Rates, now: Rates, drift: Drift) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -23,6 +24,7 @@ from motet.model.expression import (
 from motet.model.pattern import Event
 from motet.model.query import Aggregate, AllVariables, Computed, Query, Variable
 from motet.optimizer.detect.choices import ChosenTrees
+from motet.plan.detect.build import PlannedQuery, plan_queries
 from motet.plan.detect.query import DetectQuery
 from motet.template.symbols import Symbol
 from motet.template.written import Written, most_bound
@@ -63,6 +65,12 @@ class DetectBranch:
     def symbols(self) -> tuple[Symbol, ...]:
         found = (symbol for query in self.queries for symbol in (*query.symbols, *query.absent))
         return tuple(dict.fromkeys(sorted(found, key=repr)))
+
+    @cached_property
+    def planned(self) -> list[PlannedQuery]:
+        """The nodes of trees that were planned ahead: built once, however often they run."""
+        assert self.trees is not None, "nothing was planned ahead"
+        return plan_queries(self.queries, self.trees)
 
     @property
     def needs_combine(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from motet.optimizer.detect.choices import ChosenTrees, Searching, chosen_trees
+from motet.optimizer.detect.choices import ChosenTrees, Searching, as_joins, chosen_trees
 from motet.optimizer.detect.local import cheapest_tree
 from motet.optimizer.detect.motto.motto import MottoOptions
 from motet.optimizer.detect.multitree.search import Search
@@ -56,6 +56,18 @@ def planner(optimizer: str, rates: Rates, seconds: float = 10.0) -> PlanTrees:
 def plan_trees(wanted: Sequence[Parts], optimizer: str, rates: Rates, seconds: float) -> ChosenTrees:
     """The trees that an optimizer chooses in so many seconds, with what it compared."""
     return chosen_trees(wanted, planner(optimizer, rates, seconds)(wanted), optimizer, rates)
+
+
+def replanned(
+    chosen: ChosenTrees, wanted: Sequence[Parts], optimizer: str, rates: Rates, seconds: float
+) -> ChosenTrees:
+    """The trees that an optimizer chooses in place of others, for other rates; multi-pattern trees by a search that
+    begins with those that are there.
+    """
+    plan = planner(optimizer, rates, seconds)
+    if isinstance(plan, Multitree) and chosen.method == plan.name:
+        plan = plan.beginning_with({parts: as_joins(tree) for parts, tree in chosen.trees.items()})
+    return chosen_trees(wanted, plan(wanted), optimizer, rates)
 
 
 def alternatives(wanted: Sequence[Parts], rates: Rates) -> dict[str, float]:

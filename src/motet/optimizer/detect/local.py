@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 from motet.plan.detect.build import ChooseTree, JoinTree, Parts
-from motet.plan.detect.cost import Rates, Sizes
+from motet.plan.detect.cost import Rates, Sizes, cost_of_join
+from motet.plan.detect.spans import Bits, items_of
 
 # Up to so many items all trees are searched, up to so many all orders; beyond, the next best item is taken each time.
 MOST_FOR_TREES = 8
@@ -30,52 +30,60 @@ def cheapest_tree(rates: Rates) -> ChooseTree:
 def _best(count: int, sizes: Sizes) -> JoinTree:
     """The cheapest tree over all items."""
 
-    def price(left: frozenset[int], right: frozenset[int]) -> float:
-        return sizes.looked_at(left, right) + sizes.of(left | right)
+    def price(left: Bits, right: Bits) -> float:
+        return cost_of_join(sizes, left, right)
 
-    atoms = [Atom(frozenset({item}), sizes.of(frozenset({item})), item) for item in range(count)]
-    return cheapest_over(atoms, price)[1]
+    return cheapest_over([Atom(1 << item, item) for item in range(count)], price)[1]
 
 
 @dataclass(frozen=True, slots=True)
 class Atom:
-    """Items that are found together already: at what cost, and by which tree."""
+    """Items that are found together already, and by which tree."""
 
-    items: frozenset[int]
-    cost: float
+    items: Bits
     tree: JoinTree
 
 
-def cheapest_over(
-    atoms: Sequence[Atom], price: Callable[[frozenset[int], frozenset[int]], float]
-) -> tuple[float, JoinTree]:
-    """The cheapest tree over some atoms and its cost, from small sets of them to large; `price` is that of one join.
+def cheapest_over(atoms: Sequence[Atom], price: Callable[[Bits, Bits], float]) -> tuple[float, JoinTree]:
+    """The cheapest tree over some atoms and its cost, from small sets of them to large; `price` is that of one join,
+    whichever side comes first.
 
     O(3^n) for all trees, O(n 2^n) for all orders.
     """
     every = len(atoms) <= MOST_FOR_TREES
-    best = {frozenset({at}): atom for at, atom in enumerate(atoms)}
-    for size in range(2, len(atoms) + 1):
-        for chosen in combinations(range(len(atoms)), size):
-            found: Atom | None = None
-            for one, other in _splits(frozenset(chosen), every):
-                left, right = best[one], best[other]
-                cost = left.cost + right.cost + price(left.items, right.items)
-                if found is None or cost < found.cost:
-                    found = Atom(left.items | right.items, cost, (left.tree, right.tree))
-            assert found is not None
-            best[frozenset(chosen)] = found
-    whole = best[frozenset(range(len(atoms)))]
-    return whole.cost, whole.tree
+    items = [0]
+    for atom in atoms:
+        items += [before | atom.items for before in items]
+    cost, split = [0.0] * len(items), [0] * len(items)
+    for chosen in range(1, len(items)):
+        if chosen & (chosen - 1) == 0:
+            continue
+        low, at = -1.0, 0
+        for part in _parts(chosen, every):
+            rest = chosen ^ part
+            found = cost[part] + cost[rest] + price(items[rest], items[part])
+            if low < 0 or found < low:
+                low, at = found, part
+        cost[chosen], split[chosen] = low, at
+
+    def tree(chosen: Bits) -> JoinTree:
+        if chosen & (chosen - 1) == 0:
+            return atoms[chosen.bit_length() - 1].tree
+        return tree(chosen ^ split[chosen]), tree(split[chosen])
+
+    return cost[-1], tree(len(items) - 1)
 
 
-def _splits(items: frozenset[int], every: bool) -> Iterator[tuple[frozenset[int], frozenset[int]]]:
-    """Two sets that make up all: one item and the rest, or any (each split once)."""
-    for size in range(1, len(items) // 2 + 1 if every else 2):
-        for part in combinations(sorted(items), size):
-            chosen = frozenset(part)
-            if 2 * size < len(items) or min(items) in chosen:
-                yield items - chosen, chosen
+def _parts(chosen: Bits, every: bool) -> Iterator[Bits]:
+    """One of two sets that make up all: each that has not the last of them, or each single one."""
+    if not every:
+        yield from (1 << at for at in items_of(chosen))
+        return
+    rest = chosen ^ 1 << (chosen.bit_length() - 1)
+    part = rest
+    while part:
+        yield part
+        part = (part - 1) & rest
 
 
 def _greedy(count: int, sizes: Sizes) -> JoinTree:

@@ -8,14 +8,15 @@ from dataclasses import dataclass, replace
 from motet.optimizer.detect.choices import ChosenTrees, Searching, chosen_trees
 from motet.optimizer.detect.motto.motto import MottoOptions, MottoPlan, optimize
 from motet.optimizer.detect.multitree.search import Search, search
-from motet.plan.detect.build import Parts, PlanTrees
+from motet.plan.detect.build import JoinTree, Parts, PlanTrees
 from motet.plan.detect.cost import Rates
 from motet.plan.detect.work import cost_of
 
-# Seconds that a comparison of planners gives each that searches: at most so many, and no more than a run by the best
-# plan without search may take.
+# Seconds that a comparison of planners gives each that searches: at most so many, and about as many as a run by the
+# best plan without search may take; where that is very little, none.
 GLANCE = 1.0
-LEAST = 0.01  # less time is not worth a search
+GRACE = 0.1
+LEAST = 0.01
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,10 @@ class Multitree:
 
     def within(self, seconds: float) -> Multitree:
         return replace(self, how=replace(self.how, seconds=seconds))
+
+    def beginning_with(self, trees: Mapping[Parts, JoinTree]) -> Multitree:
+        """The same from a plan that is there already."""
+        return replace(self, how=replace(self.how, start=trees))
 
 
 @dataclass(frozen=True)
@@ -59,8 +64,9 @@ class Cheapest:
     def __call__(self, wanted: Sequence[Parts]) -> ChosenTrees:
         made = {name: plan(self.rates) for name, plan in self.planners.items()}
         found = [self._chosen(wanted, name, plan) for name, plan in made.items() if not isinstance(plan, Searching)]
-        seconds = min(self.seconds, min(map(_cost, found), default=float("inf")) * 1e-9)
-        if seconds >= LEAST:
+        cheapest = min(map(_cost, found), default=float("inf")) * 1e-9
+        seconds = min(self.seconds, max(cheapest, GRACE))
+        if cheapest >= LEAST:
             searching = {name: plan for name, plan in made.items() if isinstance(plan, Searching)}
             found += [self._chosen(wanted, name, plan.within(seconds)) for name, plan in searching.items()]
         return replace(min(found, key=_cost), considered={each.method: _cost(each) for each in found})

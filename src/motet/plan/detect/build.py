@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, reduce
+from functools import cache, cached_property, reduce
 from typing import TypeVar
 
 from motet.model.expression import Expression, variables
@@ -24,6 +24,7 @@ from motet.plan.detect.nodes import (
     WalkNode,
 )
 from motet.plan.detect.query import DetectQuery
+from motet.plan.detect.spans import Bits, bits_of, orders_of
 from motet.template.readings import Block, Item, Leaf, Line, Loop, Reading, positions_of_item
 from motet.template.symbols import Symbol
 
@@ -73,6 +74,11 @@ class Parts:
     gaps: frozenset[Gap]
     within: int  # how far apart first and last may be in microseconds; 0 where that is not known
     rows: int = 0  # how many events of a partition a window holds, where it counts them
+
+    @cached_property
+    def loops(self) -> frozenset[Bits]:
+        """The items that are paths, each as a set of its own."""
+        return frozenset(1 << at for at, item in enumerate(self.items) if isinstance(item, LoopNode))
 
 
 ChooseTree = Callable[[Parts], PlanTree]
@@ -273,7 +279,7 @@ class Builder:
     ) -> tuple[PartNode, tuple[int, ...]]:
         left, left_items = self._built(left_tree, parts, group)
         right, right_items = self._built(right_tree, parts, group)
-        if left_is_inner(left_items, right_items, parts):
+        if left_is_inner(bits_of(left_items), bits_of(right_items), parts):
             inner, inner_items, outer, outer_items = left, left_items, right, right_items
         else:
             inner, inner_items, outer, outer_items = right, right_items, left, left_items
@@ -406,21 +412,14 @@ def renumbered(parts: Parts, numbers: Sequence[int]) -> Parts:
     )
 
 
-def left_is_inner(left: Sequence[int], right: Sequence[int], parts: Parts) -> bool:
-    """Which of two sides a join searches.
-
-    Paths are listed for what they are joined with. Else the inner side is searched by its last time: best the one that
-    comes first, or a leaf.
+def left_is_inner(left: Bits, right: Bits, parts: Parts) -> bool:
+    """Which of two sides a join searches, whichever of them is called left: paths are listed for what they are joined
+    with.
     """
-    if any(len(side) == 1 and isinstance(parts.items[side[0]], LoopNode) for side in (left, right)):
-        return len(left) == 1 and isinstance(parts.items[left[0]], LoopNode)
-    if _all_before(right, left, parts.order):
-        return False
-    return _all_before(left, right, parts.order) or len(left) == 1
-
-
-def _all_before(ones: Sequence[int], others: Sequence[int], order: frozenset[tuple[int, int]]) -> bool:
-    return all((one, other) in order for one in ones for other in others)
+    loops = parts.loops
+    if left in loops or right in loops:
+        return left in loops and (right not in loops or left < right)
+    return orders_of(parts.order).searches_left(left, right)
 
 
 def _all_positions(items: frozenset[Item]) -> frozenset[int]:

@@ -18,6 +18,7 @@ from motet.plan.detect.nodes import (
     WalkNode,
     in_order,
 )
+from motet.plan.detect.spans import bits_of
 
 # How long a window is in microseconds, and how many events it holds where it counts them.
 Window = tuple[int, int]
@@ -80,12 +81,12 @@ def _work(node: Node, window: Window, rates: Rates, known: Mapping[Node, Work]) 
 
 
 def _part(node: PartNode, sizes: Sizes, known: Mapping[Node, Work]) -> Work:
-    made = sizes.of(frozenset(range(len(node.items))))
+    made = sizes.made(bits_of(range(len(node.items))))
     match node:
         case JoinNode():
-            outer, inner = frozenset(node.outer_items), frozenset(node.inner_items)
+            outer, inner = bits_of(node.outer_items), bits_of(node.inner_items)
             return Work(made, sizes.looked_at(outer, inner), join_cost(sizes, outer, inner))
         case FilterNode():
-            return Work(made, 0.0, PRICES.node + PRICES.sifted * known[node.input].instances + PRICES.instance * made)
+            return Work(made, 0.0, PRICES.node + PRICES.sifted * known[node.input].instances)
         case WalkNode():
-            return Work(made, 0.0, walk_cost(sizes) + PRICES.instance * made)
+            return Work(made, 0.0, walk_cost(sizes))

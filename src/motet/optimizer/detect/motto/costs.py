@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 from motet.optimizer.detect.local import MOST_FOR_ORDERS, Atom, cheapest_over
 from motet.optimizer.detect.motto.windows import window_of
-from motet.plan.detect.build import JoinTree, Parts, PlanTree, Walked, in_numbers, items_of, left_is_inner
-from motet.plan.detect.cost import PRICES, Prices, Rates, Sizes, join_cost, walk_cost
+from motet.plan.detect.build import JoinTree, Parts, PlanTree, Walked, in_numbers, items_of
+from motet.plan.detect.cost import PRICES, Prices, Rates, Sizes, cost_of_join, walk_cost
 from motet.plan.detect.nodes import LeafNode
+from motet.plan.detect.spans import Bits, bits_of
 
 SOURCE = -1  # in a tree: what another query finds
 
@@ -33,6 +34,7 @@ class Costs:
     rates: Rates
     prices: Prices = PRICES
     sizes: dict[Parts, Sizes] = field(default_factory=dict)
+    scratch: dict[Parts, Way] = field(default_factory=dict)
 
     def of(self, query: Parts) -> Sizes:
         """How many instances each part of a query has."""
@@ -49,16 +51,15 @@ class Costs:
         sizes = self.of(query)
         return self.prices.event * sum(sizes.of_item(query.items[item]) for item in items)
 
-    def join(self, sizes: Sizes, left: frozenset[int], right: frozenset[int]) -> float:
-        """One join of two sets of items, whichever the engine searches in."""
-        if left_is_inner(tuple(left), tuple(right), sizes.parts):
-            left, right = right, left
-        return join_cost(sizes, left, right, self.prices)
-
     def from_events(self, query: Parts) -> Way:
         """The cheapest way to compute a query from scratch: by joins, or as paths where it is a plain sequence."""
+        if query not in self.scratch:
+            self.scratch[query] = self._from_events(query)
+        return self.scratch[query]
+
+    def _from_events(self, query: Parts) -> Way:
         every = range(len(query.items))
-        cost, tree = self._cheapest(self.of(query), [Atom(frozenset({item}), 0.0, item) for item in every])
+        cost, tree = self._cheapest(self.of(query), [Atom(1 << item, item) for item in every])
         way = Way(cost + self.scan(query, every), tree)
         if can_walk(query):
             way = min(
@@ -75,27 +76,27 @@ class Costs:
         sifted = asks_less(source, query, places)
         cost = 0.0
         if sifted or len(inside) == len(query.items):
-            cost += prices.node + prices.sifted * found + prices.instance * sizes.of(inside)
+            cost += prices.node + prices.sifted * found
         elif window_of(source) != window_of(query):
             cost += prices.sifted * found
         rest = [item for item in range(len(query.items)) if item not in inside]
-        atoms = [Atom(inside, 0.0, SOURCE), *(Atom(frozenset({item}), 0.0, item) for item in rest)]
+        atoms = [Atom(bits_of(inside), SOURCE), *(Atom(1 << item, item) for item in rest)]
         joined, tree = self._cheapest(sizes, atoms)
         return Way(cost + joined + self.scan(query, rest), tree, places, sifted)
 
     def _cheapest(self, sizes: Sizes, atoms: list[Atom]) -> tuple[float, JoinTree]:
         """The cheapest tree over what is there already; of very many parts, in the order of the pattern."""
 
-        def price(left: frozenset[int], right: frozenset[int]) -> float:
-            return self.join(sizes, left, right)
+        def price(left: Bits, right: Bits) -> float:
+            return cost_of_join(sizes, left, right, self.prices)
 
         if len(atoms) <= MOST_FOR_ORDERS:
             return cheapest_over(atoms, price)
-        whole = atoms[0]
+        whole, cost = atoms[0], 0.0
         for atom in atoms[1:]:
-            cost = whole.cost + atom.cost + price(whole.items, atom.items)
-            whole = Atom(whole.items | atom.items, cost, (whole.tree, atom.tree))
-        return whole.cost, whole.tree
+            cost += price(whole.items, atom.items)
+            whole = Atom(whole.items | atom.items, (whole.tree, atom.tree))
+        return cost, whole.tree
 
 
 def asks_less(source: Parts, query: Parts, places: tuple[int, ...]) -> bool:

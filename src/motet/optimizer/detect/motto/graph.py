@@ -8,7 +8,7 @@ reading the events of several queries at once, from which conjunctions and seque
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -69,6 +69,11 @@ class PlanGraph:
         arcs = tuple(Arc(source, target, way.cost) for (source, target), way in self.ways.items())
         return Network(len(self.nodes), frozenset(self.terminals), arcs)
 
+    @property
+    def queries(self) -> list[Parts]:
+        """The queries and sub-queries among the nodes."""
+        return [node for node in self.nodes if isinstance(node, Parts)]
+
     def techniques(self, source: int, target: int) -> tuple[Technique, ...]:
         """What an arc makes use of."""
         one, other = self.nodes[source], self.nodes[target]
@@ -92,26 +97,34 @@ def canonical(query: Parts) -> Parts:
     return in_window(without_window(query), window_of(query))
 
 
-def plan_graph(queries: Sequence[Parts], costs: Costs, deadline: Deadline = NEVER) -> PlanGraph:
-    """Everything that could be shared, by all techniques; sub-queries are looked for as long as there is time."""
+def plan_graph(
+    queries: Sequence[Parts],
+    costs: Costs,
+    known: Iterable[Parts] = (),
+    deadline: Deadline = NEVER,
+    for_arcs: Deadline = NEVER,
+) -> PlanGraph:
+    """Everything that could be shared, by all techniques, sub-queries that are `known` already among it. Sub-queries
+    and then arcs are looked for as long as there is time for either.
+    """
     terminals = list(dict.fromkeys(map(canonical, queries)))
     asked = _windows(terminals)
     subjects = [*asked, *interesting(terminals, deadline=deadline)]
     kinds = _kinds(subjects)
-    found = dict.fromkeys(terminals)
+    found = dict.fromkeys((*terminals, *known))
     for what, kind in zip(subjects, kinds, strict=True):
         windows = set(asked.get(what, ()))
         for (other, own), others in zip(asked.items(), kinds, strict=False):
             if not kind & ~others and embeddings(what, other):
                 windows |= own
         found |= dict.fromkeys(in_window(what, window) for window in worth_finding_for(windows))
-    return graph_of(terminals, list(found), costs, lambda source, target: True, scans=True)
+    return graph_of(terminals, list(found), costs, lambda source, target: True, scans=True, deadline=for_arcs)
 
 
-def merge_graph(queries: Sequence[Parts], costs: Costs) -> PlanGraph:
+def merge_graph(queries: Sequence[Parts], costs: Costs, deadline: Deadline = NEVER) -> PlanGraph:
     """What merging alone can share: whole queries with the same operator and window."""
     terminals = list(dict.fromkeys(map(canonical, queries)))
-    return graph_of(terminals, terminals, costs, _same_window, loose=False)
+    return graph_of(terminals, terminals, costs, _same_window, loose=False, deadline=deadline)
 
 
 def graph_of(
@@ -122,20 +135,26 @@ def graph_of(
     loose: bool = True,
     scans: bool = False,
     frugal: bool = True,
+    deadline: Deadline = NEVER,
 ) -> PlanGraph:
     """The graph over some queries, with the arcs that are allowed: `loose` ones may pass a filter, and those of a
-    `frugal` graph are cheaper than computing from scratch. Sub-queries that fewer than two could use are left out.
+    `frugal` graph are cheaper than computing from scratch. Sub-queries that fewer than two could use are left out; so
+    are those that there is no time to look at, and queries are then computed from scratch.
     """
     nodes: list[Parts | Disjunction] = list(_disjunctions(terminals) if scans else ())
     ordered: list[Parts] = sorted(queries, key=_size)
     nodes += ordered
     numbers = {node: at for at, node in enumerate(nodes, 1)}
     kinds = [0] * (len(nodes) - len(ordered)) + _kinds(ordered)
+    asked = set(terminals)
     ways: dict[tuple[int, int], Way] = {}
     for target, query in enumerate(nodes, 1):
         if isinstance(query, Disjunction):
             read = costs.prices.event * sum(costs.rates.of_symbol(leaf.symbol) for leaf in query.items)
             ways[GROUND, target] = Way(read, GROUND)
+            continue
+        in_time = not deadline.passed
+        if not (in_time or query in asked):
             continue
         scratch = ways[GROUND, target] = costs.from_events(query)
         for source, other in enumerate(nodes[: target - 1], 1):
@@ -145,6 +164,8 @@ def graph_of(
                     ways[source, target] = replace(scratch, cost=scratch.cost - costs.scan(query, every))
             elif (
                 not kinds[source - 1] & ~kinds[target - 1]
+                and in_time
+                and (GROUND, source) in ways
                 and covers(window_of(other), window_of(query))
                 and allowed(other, query)
             ):
@@ -194,7 +215,7 @@ def _kinds(queries: Sequence[Parts]) -> list[int]:
 
 def _pruned(graph: PlanGraph) -> PlanGraph:
     """The graph without what fewer than two could be computed from."""
-    kept = set(range(len(graph.nodes)))
+    kept = {GROUND, *(target for _, target in graph.ways)}
     ways = graph.ways
     while True:
         uses = Counter(source for source, _ in ways)

@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from motet.optimizer.detect.motto.costs import Costs, asks_less
-from motet.optimizer.detect.motto.decompose import Divided, both, compare, items_at
+from motet.optimizer.detect.motto.decompose import NEVER, Divided, both, compare, items_at
 from motet.optimizer.detect.motto.embed import embeddings
 from motet.optimizer.detect.motto.graph import GROUND, PlanGraph, canonical, graph_of
 from motet.optimizer.detect.motto.windows import in_window, window_of
+from motet.optimizer.solvers.graph import Deadline
 from motet.plan.detect.build import Parts
 
 
-def longest_first(queries: Sequence[Parts], costs: Costs) -> tuple[PlanGraph, dict[int, int]]:
-    """The graph of queries and the sub-expressions taken, and where each is computed from."""
+def longest_first(
+    queries: Sequence[Parts], costs: Costs, deadline: Deadline = NEVER
+) -> tuple[PlanGraph, dict[int, int]]:
+    """The graph of queries and the sub-expressions taken, and where each is computed from. Sub-expressions are looked
+    for as long as there is time.
+    """
     terminals = list(dict.fromkeys(map(canonical, queries)))
     open_ = dict.fromkeys(terminals)
     source: dict[Parts, Parts] = {}
-    for common in sorted(_substrings(terminals), key=lambda each: (-len(each.items), repr(each))):
+    for common in sorted(_substrings(terminals, deadline), key=lambda each: (-len(each.items), repr(each))):
         held = [query for query in open_ if window_of(query) == window_of(common) and _holds(query, common)]
         if len(held) + (common in open_) > 1:
             for query in held:
@@ -35,11 +40,13 @@ def _holds(query: Parts, common: Parts) -> bool:
     return query != common and any(not asks_less(common, query, places) for places in embeddings(common, query))
 
 
-def _substrings(terminals: Sequence[Parts]) -> list[Parts]:
+def _substrings(terminals: Sequence[Parts], deadline: Deadline) -> list[Parts]:
     """The common substrings of every two queries with the same window."""
     found: dict[Parts, None] = {}
     divided = [Divided(query) for query in terminals]
     for at, right in enumerate(divided):
+        if deadline.passed:
+            break
         for left in divided[:at]:
             if window_of(left.query) != window_of(right.query) or left.kinds.isdisjoint(right.kinds):
                 continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from motet.optimizer.detect.motto.assemble import Assembler
 from motet.optimizer.detect.motto.costs import Costs
@@ -13,7 +13,7 @@ from motet.optimizer.detect.motto.lcse import longest_first
 from motet.optimizer.solvers.graph import Deadline
 from motet.optimizer.solvers.steiner import solve
 from motet.plan.detect.build import Parts, PlanTree
-from motet.plan.detect.cost import Rates
+from motet.plan.detect.cost import PRICES, Prices, Rates
 
 VARIANTS = ("motto", "motto-merge", "motto-lcse")
 
@@ -21,13 +21,14 @@ VARIANTS = ("motto", "motto-merge", "motto-lcse")
 @dataclass(frozen=True)
 class MottoOptions:
     """What to search: all that can be shared, or what a baseline can; within so many seconds, repeatably. Where it is
-    not to be `exact`, all the time is for annealing.
+    not to be `exact`, all the time is for annealing. `prices` are those of our kernels or of another engine.
     """
 
     variant: str = "motto"
     budget: float = 10.0
     seed: int = 0
     exact: bool = True
+    prices: Prices = PRICES
 
 
 @dataclass(frozen=True)
@@ -58,21 +59,41 @@ class MottoPlan:
 def optimize(queries: Sequence[Parts], rates: Rates, options: MottoOptions = MottoOptions()) -> MottoPlan:  # noqa: B008
     """The cheapest plan that the variant can find for some queries. Depends on nothing but what is given; on the clock
     only where the budget ends the search.
+
+    What the baselines find comes first, so that however little time is left for the rest, no plan is worse than theirs.
     """
-    began = time.monotonic()
-    costs = Costs(rates)
-    match options.variant:
-        case "motto-merge":
-            graph, sources, cost, bound, proved = _searched(merge_graph(queries, costs), options)
-        case "motto-lcse":
-            graph, sources = longest_first(queries, costs)
-            cost, bound, proved = sum(graph.ways[source, node].cost for node, source in sources.items()), 0.0, False
-        case _:
-            graph, sources, cost, bound, proved = _searched(
-                plan_graph(queries, costs, Deadline(options.budget / 4)), options
-            )
+    began, deadline = time.monotonic(), Deadline(options.budget)
+    share = 1.0 if options.variant != "motto" else 0.25  # of the time for what a baseline does
+    costs = Costs(rates, options.prices)
+    found: list[_Found] = []
+    if options.variant != "motto-merge":
+        found.append(_longest(queries, costs, Deadline(options.budget * share)))
+    if options.variant != "motto-lcse":
+        graph = merge_graph(queries, costs, Deadline(deadline.left * share))
+        found.append(_searched(graph, options, deadline.left * share))
+    if options.variant == "motto":
+        shared = found[0].graph.queries
+        graph = plan_graph(queries, costs, shared, Deadline(deadline.left / 4), Deadline(deadline.left * 3 / 4))
+        found.insert(0, _searched(graph, options, deadline.left))
+    best = min(found, key=lambda each: each.cost)
+    if options.variant == "motto":  # what cannot be undercut is known of the graph of all techniques alone
+        best = replace(best, bound=min(found[0].bound, best.cost), proved=found[0].proved and best is found[0])
     seconds = time.monotonic() - began
-    return MottoPlan(options.variant, graph, sources, cost, bound, proved, seconds, Assembler(graph, sources))
+    assembler = Assembler(best.graph, best.sources)
+    return MottoPlan(options.variant, best.graph, best.sources, best.cost, best.bound, best.proved, seconds, assembler)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A graph, where each of its nodes is computed from in the best tree that was found, what that costs, a bound for
+    all trees of the graph, and whether it is known to be the cheapest.
+    """
+
+    graph: PlanGraph
+    sources: dict[int, int]
+    cost: float
+    bound: float
+    proved: bool
 
 
 def alternatives(plan: MottoPlan, queries: Sequence[Parts], rates: Rates, budget: float) -> dict[str, float]:
@@ -84,7 +105,11 @@ def alternatives(plan: MottoPlan, queries: Sequence[Parts], rates: Rates, budget
     return found
 
 
-def _searched(graph: PlanGraph, options: MottoOptions) -> tuple[PlanGraph, dict[int, int], float, float, bool]:
-    """A graph, the arcs of its cheapest tree, their cost, a bound, and whether it is known to be the cheapest."""
-    tree = solve(graph.network, options.budget, options.seed, options.exact)
-    return graph, {arc.target: arc.source for arc in tree.arcs}, tree.cost, tree.bound, tree.proved
+def _longest(queries: Sequence[Parts], costs: Costs, deadline: Deadline) -> _Found:
+    graph, sources = longest_first(queries, costs, deadline)
+    return _Found(graph, sources, sum(graph.ways[source, node].cost for node, source in sources.items()), 0.0, False)
+
+
+def _searched(graph: PlanGraph, options: MottoOptions, seconds: float) -> _Found:
+    tree = solve(graph.network, seconds, options.seed, options.exact)
+    return _Found(graph, {arc.target: arc.source for arc in tree.arcs}, tree.cost, tree.bound, tree.proved)

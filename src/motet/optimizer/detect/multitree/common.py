@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
-from itertools import combinations
+from functools import cached_property
+from itertools import combinations, product
 
 from motet.model.expression import attributes
 from motet.model.names import renamed
 from motet.plan.detect.build import Parts, node_order
+from motet.plan.detect.spans import Bits, bits_of, items_of
 
-Bits = int
 Key = int
 
 
@@ -65,6 +66,15 @@ class Pattern:
             known = self._keys[bits] = self._vocabulary.number(self._described(bits))
         return known
 
+    @cached_property
+    def pairs(self) -> dict[Key, list[Bits]]:
+        """The parts of two items, by their keys."""
+        found: dict[Key, list[Bits]] = {}
+        for a, b in combinations(range(self.size), 2):
+            bits = 1 << a | 1 << b
+            found.setdefault(self.key(bits), []).append(bits)
+        return found
+
     def _described(self, bits: Bits) -> Hashable:
         items = self.ordered(bits)
         if len(items) == 1:
@@ -85,20 +95,6 @@ class Pattern:
         )
 
 
-def bits_of(items: frozenset[int] | tuple[int, ...]) -> Bits:
-    return sum(1 << item for item in items)
-
-
-def items_of(bits: Bits) -> list[int]:
-    """The items of a part, in order."""
-    found = []
-    while bits:
-        low = bits & -bits
-        found.append(low.bit_length() - 1)
-        bits ^= low
-    return found
-
-
 def maximal_common(one: Pattern, other: Pattern, smallest: int = 2) -> list[tuple[Bits, Bits]]:
     """The parts of two patterns that are the same and not within larger ones that are, as bits in each of them.
 
@@ -106,14 +102,12 @@ def maximal_common(one: Pattern, other: Pattern, smallest: int = 2) -> list[tupl
     together pairwise is a clique; tests and gaps of more than two items are compared on cliques as a whole.
     """
     pairs = [(a, b) for a in range(one.size) for b in range(other.size) if one.items[a] == other.items[b]]
+    number = {pair: v for v, pair in enumerate(pairs)}
     near = [0] * len(pairs)
-    for (v, (a, b)), (u, (c, d)) in combinations(enumerate(pairs), 2):
-        if a == c or b == d:
-            continue
-        ours, theirs = 1 << a | 1 << c, 1 << b | 1 << d
-        # The k-th item of one must be the k-th of the other.
-        same_first = (one.ordered(ours)[0] == a) == (other.ordered(theirs)[0] == b)
-        if same_first and one.key(ours) == other.key(theirs):
+    for key in one.pairs.keys() & other.pairs.keys():
+        for ours, theirs in product(one.pairs[key], other.pairs[key]):
+            # The k-th item of one stands for the k-th of the other.
+            v, u = (number[pair] for pair in zip(one.ordered(ours), other.ordered(theirs), strict=True))
             near[v] |= 1 << u
             near[u] |= 1 << v
     found: dict[tuple[Bits, Bits], None] = {}

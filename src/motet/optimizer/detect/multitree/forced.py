@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-from motet.optimizer.detect.multitree.common import Bits, Pattern, items_of
+from motet.optimizer.detect.multitree.common import Pattern
 from motet.optimizer.detect.multitree.prices import Prices
 from motet.plan.detect.build import JoinTree
+from motet.plan.detect.spans import Bits, items_of
 
 # Up to so many units all trees are searched, up to so many all orders; beyond, the next best unit is taken each time.
 MOST_FOR_TREES = 8
@@ -50,9 +51,7 @@ class LocalPlans:
         count = len(units)
         full = 1 << count
         bits = _unions([tree_bits(unit) for unit in units])
-        prices = self.prices
-        combinations = [0.0] + [prices.combinations(bits[s]) for s in range(1, full)]
-        passing = [1.0] + [prices.passing(bits[s]) for s in range(1, full)]
+        node = self.prices.node
         best, split = [0.0] * full, [0] * full
         for s in range(1, full):
             if s & (s - 1) == 0:
@@ -61,14 +60,13 @@ class LocalPlans:
             rest = s ^ top
             low, at = -1.0, 0
             left = rest  # the side without the last unit; never empty
-            combined = prices.of_pair * combinations[s]
             while left:
                 right = s ^ left
-                cost = best[left] + best[right] + combined * passing[left] * passing[right]
+                cost = best[left] + best[right] + node(bits[left], bits[right])
                 if low < 0 or cost < low:
                     low, at = cost, left
                 left = (left - 1) & rest
-            best[s], split[s] = low + prices.of_instance * combinations[s] * passing[s], at
+            best[s], split[s] = low, at
 
         def tree(s: int) -> JoinTree:
             if s & (s - 1) == 0:

@@ -7,9 +7,10 @@ sub-pattern the patterns in which it is, the other for each pattern its maximal 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import combinations
+from itertools import product
 
-from motet.optimizer.detect.multitree.common import Bits, Key, Pattern, maximal_common
+from motet.optimizer.detect.multitree.common import Key, Pattern, maximal_common
+from motet.plan.detect.spans import Bits
 
 
 class MultiPatternGraph:
@@ -22,31 +23,37 @@ class MultiPatternGraph:
         self.sharers: dict[Key, dict[int, set[Bits]]] = {}
         self.shared: dict[int, set[Key]] = {}
         self._by_pair: dict[Key, set[int]] = {}  # who has a pair of items with a key: others share nothing of size two
+        self._containing: dict[tuple[int, Bits], dict[int, set[Bits]]] = {}
         for number, pattern in enumerate(patterns):
             self.add(number, pattern)
 
     def add(self, number: int, pattern: Pattern) -> None:
-        """Take in a pattern: it is compared with those that have a pair of items in common with it."""
-        peers: set[int] = set()
-        for pair in self._pairs(pattern):
-            peers |= self._by_pair.setdefault(pair, set())
-            self._by_pair[pair].add(number)
+        """Take in a pattern: it is compared with those that have a pair of items in common with it. O(pairs in common),
+        save where two patterns have several in common, which are put together.
+        """
+        common: dict[int, list[tuple[Bits, Bits]]] = {}
+        for key, ours in pattern.pairs.items():
+            having = self._by_pair.setdefault(key, set())
+            for peer in having:
+                common.setdefault(peer, []).extend(product(ours, self.patterns[peer].pairs[key]))
+            having.add(number)
+        self._containing.clear()
         self.patterns[number] = pattern
         self.shared[number] = set()
-        for peer in sorted(peers):
-            for ours, theirs in maximal_common(pattern, self.patterns[peer]):
-                key = pattern.key(ours)
-                having = self.sharers.setdefault(key, {})
-                having.setdefault(number, set()).add(ours)
-                having.setdefault(peer, set()).add(theirs)
+        for peer, pairs in common.items():
+            for one, other in pairs if len(pairs) == 1 else maximal_common(pattern, self.patterns[peer]):
+                key = pattern.key(one)
+                sharers = self.sharers.setdefault(key, {})
+                sharers.setdefault(number, set()).add(one)
+                sharers.setdefault(peer, set()).add(other)
                 self.shared[number].add(key)
                 self.shared[peer].add(key)
 
     def remove(self, number: int) -> None:
         """Take out a pattern, and what is maximal for no two patterns any more."""
-        pattern = self.patterns.pop(number)
-        for pair in self._pairs(pattern):
+        for pair in self.patterns.pop(number).pairs:
             self._by_pair[pair].discard(number)
+        self._containing.clear()
         for key in self.shared.pop(number):
             having = self.sharers[key]
             del having[number]
@@ -70,6 +77,12 @@ class MultiPatternGraph:
 
     def containing(self, number: int, bits: Bits) -> dict[int, set[Bits]]:
         """The patterns that contain a part of a pattern, it among them, and where they do."""
+        known = self._containing.get((number, bits))
+        if known is None:
+            known = self._containing[number, bits] = self._all_containing(number, bits)
+        return known
+
+    def _all_containing(self, number: int, bits: Bits) -> dict[int, set[Bits]]:
         found: dict[int, set[Bits]] = {number: {bits}}
         for key in self.shared[number]:
             for whole in self.sharers[key][number]:
@@ -100,7 +113,3 @@ class MultiPatternGraph:
                 pending += near
             found.append(sorted(part))
         return found
-
-    @staticmethod
-    def _pairs(pattern: Pattern) -> set[Key]:
-        return {pattern.key(1 << a | 1 << b) for a, b in combinations(range(pattern.size), 2)}

@@ -5,15 +5,15 @@ With two patterns at a time it is the edge neighbourhood, with up to k the verte
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from motet.optimizer.detect.multitree.common import Bits, items_of
 from motet.optimizer.detect.multitree.forced import LocalPlans, mapped, tree_bits
 from motet.optimizer.detect.multitree.graph import MultiPatternGraph
 from motet.optimizer.detect.multitree.plans import MultiPlan, Priced
 from motet.plan.detect.build import JoinTree
+from motet.plan.detect.spans import Bits, items_of
 
 # How often a move takes one pattern back to the plan that is best for itself: sharing nothing is a choice too.
 ALONE = 0.1
@@ -57,6 +57,12 @@ class Plans:
 
     def solution(self) -> dict[int, JoinTree]:
         return dict(self.plan.trees)
+
+    def begin_with(self, trees: Mapping[int, JoinTree]) -> None:
+        """Stand where some patterns have these trees, if that costs less."""
+        move = self._changed(dict(trees))
+        if move is not None and self.cost_after(move) < self.cost:
+            self.make(move)
 
     def propose(self, dice: Random) -> Move | None:
         number = dice.choice(self.members)

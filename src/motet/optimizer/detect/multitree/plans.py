@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from motet.optimizer.detect.multitree.common import Bits, Key, Pattern
+from motet.optimizer.detect.multitree.common import Key, Pattern
 from motet.optimizer.detect.multitree.forced import mapped, tree_bits
 from motet.optimizer.detect.multitree.prices import Prices
 from motet.plan.detect.build import JoinTree
 from motet.plan.detect.cost import Rates
+from motet.plan.detect.spans import Bits
 
 Shape = int  # a subtree, whoever has it: what it finds and by which subtrees
 NOTHING: frozenset[Shape] = frozenset()
@@ -33,9 +34,11 @@ class Priced:
 
     def of(self, pattern: Pattern, share: float | None = None) -> Prices:
         """The prices of a pattern, for its own window or another."""
-        if (pattern, share) not in self._prices:
-            self._prices[pattern, share] = Prices(pattern, self.rates, share, self.costs)
-        return self._prices[pattern, share]
+        known = self._prices.get((pattern, share))
+        if known is None:
+            known = self._prices[pattern, share] = Prices(pattern, self.rates, share, self.costs)
+            self._prices[pattern, known.share] = known
+        return known
 
     def window(self, pattern: Pattern) -> float:
         """The window of a pattern, as a share of the stream."""
@@ -71,7 +74,7 @@ class Priced:
         if known is None:
             pattern, left, right = self._origin[shape]
             prices = self.of(pattern, share)
-            known = prices.node(left, right) if left else prices.made(right)
+            known = prices.node(left, right) if left else prices.leaf(right)
             self._known[shape, share] = known
         return known
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -25,7 +25,8 @@ METHODS = ("annealing", "tabu")
 class Search:
     """How to search: by the method "annealing" or "tabu"; `ordered` for orders in place of trees, `most` patterns that
     share a part by one move (2: the edge neighbourhood), seconds and steps that it may take for all patterns, and
-    neighbours without improvement after which it gives up, for each pattern.
+    neighbours without improvement after which it gives up, for each pattern. It begins with the trees of `start`, where
+    there are any, else with the best tree of each pattern.
     """
 
     method: str = "annealing"
@@ -36,6 +37,7 @@ class Search:
     patience: int | None = 400
     seed: int = 0
     costs: str = "calibrated"
+    start: Mapping[Parts, JoinTree] = field(default_factory=dict)
 
 
 @dataclass
@@ -64,6 +66,7 @@ def search(wanted: Sequence[Parts], rates: Rates, how: Search = Search()) -> Sea
     for part in components:
         plans = Plans(graph, part, priced, how.ordered, how.most)
         found.alone += plans.plan.exact_cost()
+        plans.begin_with({number: tree for number in part if (tree := how.start.get(wanted[number])) is not None})
         if len(part) > 1:
             _settle(plans, deadline)
         trees = plans.solution()
