@@ -28,7 +28,7 @@ def test_the_peers_are_there_in_a_checkout() -> None:
     assert {"peers-s1", "peers-s2", "peers-s3", "peers-s4"} <= set(known())
 
 
-def test_the_quick_sizes_of_all_are_estimated_to_take_a_quarter_of_an_hour_at_most() -> None:
+def test_the_quick_sizes_of_all_are_stated_to_take_a_quarter_of_an_hour_at_most() -> None:
     assert sum(experiment.seconds for experiment in chosen(["all"])) <= 900
 
 

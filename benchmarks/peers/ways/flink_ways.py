@@ -1,15 +1,19 @@
-"""Flink: SQL's MATCH_RECOGNIZE through PyFlink, and its CEP library in Java with the jars that PyFlink brings.
+"""Flink: SQL's MATCH_RECOGNIZE and stacked sums through PyFlink, and its CEP library in Java with PyFlink's jars.
 
 CEP has no Python interface, so FlinkCep.java is compiled against those jars on the way (needs a JDK).
 """
 
 from __future__ import annotations
 
+import re
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from harness import Answer, Question, main
+from sql import FLINK
+from sql import stacked as stacked_sums
 
 PARALLEL = 2
 
@@ -20,8 +24,8 @@ def jars() -> str:
     return str(Path(pyflink.__file__).parent / "lib" / "*")
 
 
-def match_recognize(question: Question) -> Answer:
-    """At most one match for each row that begins one: another question than all matches."""
+def tables_of(question: Question) -> Any:
+    """The events as a table of Flink's."""
     from pyflink.table import EnvironmentSettings, TableEnvironment
 
     tables = TableEnvironment.create(EnvironmentSettings.in_batch_mode())
@@ -31,6 +35,20 @@ def match_recognize(question: Question) -> Answer:
         "`at` AS TO_TIMESTAMP_LTZ(`time` / 1000, 3), WATERMARK FOR `at` AS `at`) WITH "
         f"('connector' = 'filesystem', 'path' = 'file://{question.csv}', 'format' = 'csv')"
     )
+    return tables
+
+
+def stacked(question: Question) -> Answer:
+    """Running sums over running sums, in batch mode."""
+    tables = tables_of(question)
+    # These names are words of Flink's SQL.
+    text = re.sub(r"\b(time|type|key)\b", r"`\1`", stacked_sums(question, FLINK, "events"))
+    return lambda: [tuple(row) for row in tables.execute_sql(text).collect()]
+
+
+def match_recognize(question: Question) -> Answer:
+    """At most one match for each row that begins one: another question than all matches."""
+    tables = tables_of(question)
     minutes = question.within // 60_000_000
     matches = []
     for number, pattern in enumerate(question.patterns):
@@ -86,4 +104,4 @@ def cep(question: Question) -> Answer:
 
 
 if __name__ == "__main__":
-    main({"match-recognize": match_recognize, "cep": cep})
+    main({"match-recognize": match_recognize, "stacked": stacked, "cep": cep})

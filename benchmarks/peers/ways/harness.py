@@ -1,4 +1,4 @@
-"""How every way is run: `python WAY.py NAME ANSWER FOLDER...`, in the environment of its peer.
+"""How every way is run: `python WAY.py NAME ANSWER REPEATS FOLDER...`, in the environment of its peer.
 
 A FOLDER has `question.json` and `events.parquet` (and the same as `events.csv`): time in microseconds, type, key. A way
 answers with a row (query, key, window, count) for each query, key and window, by its number, that has a match.
@@ -6,6 +6,7 @@ answers with a row (query, key, window, count) for each query, key and window, b
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 import time
@@ -26,7 +27,6 @@ class Question:
     within: int
     slide: int
     folder: Path
-    repeats: int
     limit: float
     keep_rows: bool
 
@@ -44,25 +44,28 @@ class Question:
 
 
 def main(ways: dict[str, Callable[[Question], Answer]]) -> None:
-    """Start, answer one folder after another, each as often as asked for and as time allows, and write what was found
-    and how long it took; a file after each answer, so that who waits knows how far it is."""
-    name, answer = sys.argv[1], Path(sys.argv[2])
-    for place, folder in enumerate(map(Path, sys.argv[3:])):
+    """Start, answer one folder after another, the last as often as asked for and as time allows, and write what was
+    found and how long it took; a file after each answer, so that who waits knows how far it is."""
+    name, answer, repeats, *folders = sys.argv[1:]
+    for place, folder in enumerate(map(Path, folders)):
         question = Question(**json.loads((folder / "question.json").read_text()), folder=folder)
         began = time.perf_counter()
         run = ways[name](question)
         startup = time.perf_counter() - began
-        found = {"startup": startup, **answered(question, run)}
-        partial = answer.with_suffix(".partial")
+        # What was loaded stays: or else the rows of an answer make Python look through all of it again.
+        gc.freeze()
+        times = int(repeats) if place == len(folders) - 1 else 1
+        found = {"startup": startup, **answered(question, run, times)}
+        partial = Path(answer).with_suffix(".partial")
         partial.write_text(json.dumps(found))
-        partial.rename(answer.with_suffix(f".{place}"))
+        partial.rename(Path(answer).with_suffix(f".{place}"))
 
 
-def answered(question: Question, run: Answer) -> dict[str, object]:
+def answered(question: Question, run: Answer, repeats: int) -> dict[str, object]:
     """The rows, and the seconds of each time."""
     seconds: list[float] = []
     rows: list[Row] = []
-    while len(seconds) < question.repeats and sum(seconds) < question.limit:
+    while len(seconds) < repeats and sum(seconds) < question.limit:
         began = time.perf_counter()
         rows = [(int(q), int(key), int(window), int(count)) for q, key, window, count in run()]
         seconds.append(time.perf_counter() - began)

@@ -1,4 +1,4 @@
-"""Spark's own ways: SQL by self-join and by stacked sums, and the rows of a key collected and looped over in Python."""
+"""Spark's own ways: SQL by self-join, stacked sums and a fold, and the rows of a key collected and looped over."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from harness import Answer, Question, main
 from python_ways import windows_of
-from sql import SPARK, self_join, stacked
+from sql import SPARK, fold, self_join, stacked
 
 CORES = 2
 
@@ -54,6 +54,7 @@ if __name__ == "__main__":
         {
             "self-join": lambda question: start(question, self_join),
             "stacked": lambda question: start(question, stacked),
+            "fold": lambda question: start(question, fold),
             "collect-and-loop": collect_and_loop,
         }
     )

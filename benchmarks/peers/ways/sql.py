@@ -1,4 +1,4 @@
-"""The question in SQL, three ways; dialects differ in how they divide and how they make many rows of one.
+"""The question in SQL, four ways; dialects differ in how they divide and how they make many rows of one.
 
 A window begins at pane w and has n panes, so events of panes p and q are both in it if q - n < w <= p.
 """
@@ -13,16 +13,24 @@ from harness import Question
 
 @dataclass(frozen=True)
 class Dialect:
-    """`divide` makes a whole division of two texts, `unfold` a column of all whole numbers from one to another."""
+    """`divide` makes a whole division of two texts, `unfold` a column of all whole numbers from one to another; where
+    that takes a table with the numbers from 0 on, `beside` joins it.
+    """
 
     divide: Callable[[str, str], str]
     unfold: Callable[[str, str], str]
     wide: str = "BIGINT"
+    beside: Callable[[int], str] = lambda count: ""
 
 
 DUCKDB = Dialect(lambda a, b: f"({a} // {b})", lambda low, high: f"unnest(range({low}, {high} + 1))", "HUGEINT")
 CHDB = Dialect(lambda a, b: f"intDiv({a}, {b})", lambda low, high: f"arrayJoin(range({low}, {high} + 1))", "Int128")
 SPARK = Dialect(lambda a, b: f"({a} div {b})", lambda low, high: f"explode(sequence({low}, {high}))")
+FLINK = Dialect(
+    lambda a, b: f"({a} / {b})",
+    lambda low, high: f"({high} - n)",
+    beside=lambda count: f" CROSS JOIN (VALUES {', '.join(f'({n})' for n in range(count))}) AS numbers(n)",
+)
 
 
 def self_join(question: Question, dialect: Dialect, events: str) -> str:
@@ -51,7 +59,7 @@ def expanded(question: Question, dialect: Dialect, events: str, types: list[str]
     listed = ", ".join(f"'{type}'" for type in types)
     return (
         f"(SELECT key, type, time, {dialect.unfold(f'{pane} - {question.panes - 1}', pane)} AS w "
-        f"FROM {events} WHERE type IN ({listed}))"
+        f"FROM {events}{dialect.beside(question.panes)} WHERE type IN ({listed}))"
     )
 
 
@@ -90,4 +98,26 @@ def asof(question: Question, dialect: Dialect, events: str) -> str:
                 f"ASOF JOIN {inner} p ON e.key = p.key AND e.w = p.w AND e.time > p.time)"
             )
         parts.append(f"SELECT {number} AS q, key, w, max(s) AS total FROM {inner} last GROUP BY key, w")
+    return "\nUNION ALL\n".join(parts)
+
+
+def fold(question: Question, dialect: Dialect, events: str) -> str:
+    """The events of a key and window as a sorted array, folded (Spark's higher-order functions): `c` counts what ended
+    at each position before the present time, `p` with it, so that events of one time do not see each other.
+    """
+    parts = []
+    for number, pattern in enumerate(question.patterns):
+        place = " ".join(f"WHEN '{type}' THEN {at}" for at, type in enumerate(pattern))
+        zeros = f"array_repeat(CAST(0 AS BIGINT), {len(pattern)})"
+        before = "IF(e.time > a.t, a.p, a.c)"
+        more = f"IF(i = e.place, coalesce(get({before}, e.place - 1), CAST(1 AS BIGINT)), CAST(0 AS BIGINT))"
+        parts.append(
+            f"SELECT {number} AS q, key, w, total FROM (SELECT key, w, aggregate("
+            f"array_sort(collect_list(struct(time, place))), "
+            f"named_struct('t', CAST(-1 AS BIGINT), 'c', {zeros}, 'p', {zeros}), "
+            f"(a, e) -> named_struct('t', e.time, 'c', {before}, 'p', transform(a.p, (x, i) -> x + {more})), "
+            f"a -> a.p[{len(pattern) - 1}]) AS total "
+            f"FROM (SELECT key, w, time, CASE type {place} END AS place "
+            f"FROM {expanded(question, dialect, events, pattern)} x) y GROUP BY key, w) z WHERE total > 0"
+        )
     return "\nUNION ALL\n".join(parts)

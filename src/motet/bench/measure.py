@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 SECONDS_BETWEEN_LOOKS = 0.25
+SECONDS_TO_END = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +45,15 @@ Taken = dict[str, list[float]]
 
 
 def in_turn(
-    cases: Mapping[str, Callable[[], object]], repeats: int, clock: Callable[[], float] = time.perf_counter
+    cases: Mapping[str, Callable[[], object]],
+    repeats: int,
+    clock: Callable[[], float] = time.perf_counter,
+    warm: bool = True,
 ) -> Taken:
-    """Seconds of each case, the cases taking turns so that a noisy moment hits them alike; once before it counts."""
+    """Seconds of each case, the cases taking turns so that a noisy moment hits them alike; once before it counts,
+    unless they have nothing to `warm`."""
     seconds: Taken = {name: [] for name in cases}
-    for case in cases.values():
+    for case in cases.values() if warm else ():
         case()
     for _ in range(repeats):
         for name, case in cases.items():
@@ -137,12 +143,24 @@ def alone(module: str, *arguments: Any) -> dict[str, Any]:
             watch = Watch(process.pid)
             try:
                 status = process.wait()
+            except KeyboardInterrupt:
+                _interrupt(process)
+                raise
             finally:
                 peak = watch.stop()
         if status != 0 or not answer.exists():
             raise ChildError(f"{module} {' '.join(map(str, arguments))} ended with status {status}")
         found: dict[str, Any] = json.loads(answer.read_text())
     return {**found, "peak": max(peak, found.get("own_peak", 0))}
+
+
+def _interrupt(process: subprocess.Popen[bytes]) -> None:
+    """Let a process end what it started, and end it itself if it does not."""
+    process.send_signal(signal.SIGINT)
+    try:
+        process.wait(SECONDS_TO_END)
+    except subprocess.TimeoutExpired:
+        process.kill()
 
 
 class ChildError(Exception):

@@ -56,8 +56,10 @@ class Axes:
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """One figure of a paper, or one measurement of ours. `seconds` is an estimate of how long its quick size takes on
-    two quiet cores; `needs` names modules without which it cannot run; `heavy` ones are run only by their own name."""
+    """One figure of a paper, or one measurement of ours. `seconds` is how long its quick size takes on two quiet cores,
+    as measured and rounded up, `paper_seconds` the same of the paper's size with three repeats; `needs` names modules
+    without which it cannot run; `heavy` ones are run only by their own name.
+    """
 
     name: str
     paper: str
@@ -70,6 +72,11 @@ class Experiment:
     needs: tuple[str, ...] = ()
     heavy: bool = False
     notes: tuple[str, ...] = field(default=())
+    paper_seconds: int | None = None
+
+    def stated_seconds(self, size: Size) -> int:
+        """About how long it takes; where nobody has measured the paper's size, ten times the quick one."""
+        return self.seconds if size == "quick" else self.paper_seconds or 10 * self.seconds
 
 
 @cache

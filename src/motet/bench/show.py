@@ -47,6 +47,11 @@ def number(value: float) -> str:
     return f"{value:.2f}" if size >= 0.1 else f"{value:.2g}"
 
 
+def duration(seconds: float) -> str:
+    """Seconds, or minutes where there are several."""
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+
+
 def title_of(result: Result | Experiment) -> str:
     return f"{result.name}: {result.measures} ({place(result)})"
 
@@ -95,10 +100,14 @@ def show(result: Result) -> None:
 def listing(experiments: Sequence[Experiment]) -> None:
     """Print which experiments there are."""
     table = Table(title="motet bench NAME", title_justify="left")
-    for name in ("name", "from", "measures", "quick, estimated"):
-        table.add_column(name, justify="right" if name.startswith("quick") else "left", no_wrap=name != "measures")
+    for name in ("name", "from", "measures"):
+        table.add_column(name, no_wrap=name != "measures")
+    for name in ("quick", "paper"):
+        table.add_column(name, justify="right", no_wrap=True)
     for one in experiments:
-        table.add_row(one.name, place(one), one.measures, f"{one.seconds} s" + (" (only by name)" if one.heavy else ""))
+        quick = duration(one.seconds) + (" (only by name)" if one.heavy else "")
+        paper = "" if one.paper_seconds is None else duration(one.paper_seconds)
+        table.add_row(one.name, place(one), one.measures, quick, paper)
     console = Console()
     (console if console.is_terminal else Console(width=PIPED_WIDTH)).print(table)
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from motet.bench.chart import check_chart, draw
 from motet.bench.measure import ChildError
-from motet.bench.registry import Setting, chosen, known
+from motet.bench.registry import Experiment, Setting, chosen, known
 from motet.bench.run import run
-from motet.bench.show import listing, show
+from motet.bench.show import duration, listing, show
 from motet.cli.report import say
-from motet.errors import RunError
+from motet.errors import MotetError, RunError
+from motet.explain.words import count
 
 
 def list_experiments(names: Sequence[str]) -> None:
@@ -21,29 +23,54 @@ def list_experiments(names: Sequence[str]) -> None:
 
 
 def bench(names: Sequence[str], setting: Setting, json_target: Path | None, chart_target: Path | None) -> None:
-    """Run experiments one by one; one that fails does not keep the others from running."""
+    """Run experiments one by one, each written as soon as it is over: one that fails, or whoever interrupts, costs no
+    result of another.
+    """
     experiments = chosen(names)
     several = len(experiments) > 1
     if chart_target is not None:
         check_chart(chart_target / "chart.html" if several else chart_target)
-    failed = []
-    for experiment in experiments:
-        say(f"{experiment.name}: perhaps {experiment.seconds} s" if setting.size == "quick" else experiment.name)
+    failed: dict[str, str] = {}
+    began = time.monotonic()
+    for place, experiment in enumerate(experiments):
+        say(outlook(experiments, place, setting, time.monotonic() - began))
         try:
             result = run(experiment, setting)
-        except ChildError as error:
-            say(f"error: {error}")
-            failed.append(experiment.name)
+            show(result)
+        except KeyboardInterrupt:
+            if several:
+                done = count(place - len(failed), "experiment")
+                say(f"\nstopped in {experiment.name}: {done} of {len(experiments)} done")
+            raise
+        except Exception as error:  # noqa: BLE001  whatever one meets with, the others run
+            why = str(error) if isinstance(error, ChildError | MotetError) else f"{type(error).__name__}: {error}"
+            say(f"error: {why}")
+            failed[experiment.name] = why
             continue
-        show(result)
         if json_target is not None:
             write(json_target / f"{experiment.name}.json" if several else json_target, result.as_json())
         if chart_target is not None and not draw(
             result, chart_target / f"{experiment.name}.html" if several else chart_target
         ):
             say(f"{experiment.name} is a table: no chart of it")
+    if several:
+        say(f"{len(experiments) - len(failed)} of {len(experiments)} in {duration(time.monotonic() - began)}")
     if failed:
-        raise RunError(f"failed: {', '.join(failed)}")
+        raise RunError(
+            f"{len(failed)} of {len(experiments)} failed"
+            + "".join(f"\n  {name}: {why}" for name, why in failed.items())
+        )
+
+
+def outlook(experiments: Sequence[Experiment], place: int, setting: Setting, taken: float) -> str:
+    """Which experiment is next, and how long it and the rest may take, going by those that are over."""
+    experiment = experiments[place]
+    stated = [one.stated_seconds(setting.size) for one in experiments]
+    if len(experiments) == 1:
+        return f"{experiment.name}: about {duration(stated[0])}"
+    done, left = sum(stated[:place]), sum(stated[place:])
+    pace = taken / done if done else 1.0
+    return f"{experiment.name}: {place + 1} of {len(experiments)}, about {duration(left * pace)} left"
 
 
 def write(target: Path, found: object) -> None:

@@ -218,9 +218,17 @@ def _run_branches(
     emit_to: int | None,
     observed: tuple[Observed, ...] | None,
 ) -> list[pa.Table]:
+    # As many threads as Arrow takes: who limits the one limits the other.
+    threads = pa.cpu_count()
     return [
         run_branch(
-            program, at, table.select(branch.columns), emit_from, emit_to, None if observed is None else observed[at]
+            program,
+            at,
+            table.select(branch.columns),
+            emit_from,
+            emit_to,
+            None if observed is None else observed[at],
+            threads,
         )
         for at, branch in enumerate(program.branches)
     ]
@@ -235,18 +243,29 @@ def _in_order(program: Program, tables: Sequence[pa.Table]) -> pa.Table:
     """Results by query, then time, then group. Those of each query are brought in order on their own, since to move
     structs costs as much as to make them.
     """
-    by_query: dict[str, list[pa.Table]] = {}
+    names = pa.array([query.name for query in program.workload.queries], pa.string())
+    by_query: dict[int, list[pa.Table]] = {}
     for table in tables:
-        names = pc.unique(table.column("query")).to_pylist()
-        for name in names:
-            own = table if len(names) == 1 else table.filter(pc.equal(table.column("query"), name))
-            by_query.setdefault(name, []).append(own)
-    found = [
-        sorted_results(program, pa.concat_tables(by_query[query.name]))
-        for query in program.workload.queries
-        if query.name in by_query
-    ]
+        for number, own in _apart(table, names):
+            by_query.setdefault(number, []).append(own)
+    found = [sorted_results(program, pa.concat_tables(by_query[number])) for number in sorted(by_query)]
     return pa.concat_tables(found) if found else program.result_schema.empty_table()
+
+
+def _apart(table: pa.Table, names: pa.Array) -> Iterator[tuple[int, pa.Table]]:
+    """The rows of each query that has any, by its number, in the order that they have. O(rows), however many queries
+    there are.
+    """
+    number = pc.index_in(table.column("query"), value_set=names).to_numpy()
+    # Numpy sorts numbers of two bytes by counting them.
+    number = number.astype(np.uint16) if len(names) < 1 << 16 else number
+    counts = np.bincount(number, minlength=len(names))
+    if (number[1:] < number[:-1]).any():
+        table = table.take(np.argsort(number, kind="stable"))
+    first = 0
+    for query in np.flatnonzero(counts).tolist():
+        yield query, table.slice(first, counts[query])
+        first += counts[query]
 
 
 def sorted_results(program: Program, result: pa.Table) -> pa.Table:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from functools import partial
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -18,11 +22,17 @@ from motet.engine.trends import run_trend
 from motet.kernels.pairs import Rows, run_pairs
 from motet.kernels.slots import PANES, STARTS, WINDOWS, run_slots
 from motet.kernels.stacks import run_stacks
-from motet.kernels.tables import FOREVER, LONG_AGO, Events
+from motet.kernels.tables import FOREVER, LONG_AGO, Events, of_later_keys
 from motet.kernels.totals import Layout, layouts_of, pair_layouts_of
 from motet.plan.machine import machine_for, offsets_of, queries_table
 from motet.plan.pairs import Pairs, pairs_code
 from motet.plan.units import Strategy, Unit, pairs_cost, slots_cost
+
+# Labels and totals of results, and which keys overflowed.
+Found = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray[np.bool_]]
+
+# Fewer events than this are not worth a thread.
+LEAST_EVENTS = 8_000
 
 SLOT_MODES = {Strategy.PANES: PANES, Strategy.WINDOWS: WINDOWS, Strategy.STARTS: STARTS}
 
@@ -34,9 +44,10 @@ def run_branch(
     emit_from: int | None = None,
     emit_to: int | None = None,
     observed: Observed | None = None,
+    threads: int = 1,
 ) -> pa.Table:
     """Partial results over rows in any order; with bounds, only those whose time or window end lies in [emit_from,
-    emit_to).
+    emit_to). Threads share the keys out among them.
     """
     branch = program.branches[branch_index]
     encoded = encode_branch(program, branch, events)
@@ -49,7 +60,7 @@ def run_branch(
     tables = []
     for at, unit in enumerate(branch.units):
         with nullcontext() if observed is None else observed.timed(at):
-            tables += unit_partials(program, unit, encoded, bounds)
+            tables += unit_partials(program, unit, encoded, bounds, threads)
     partials = pa.concat_tables(tables) if tables else program.partial_schema.empty_table()
     return merge_within(program, partials) if branch.needs_combine else partials
 
@@ -59,7 +70,9 @@ def encode_branch(program: Program, branch: Branch, events: pa.Table) -> Encoded
     return encode(events, program.schema, branch.partition, branch.symbols, program.definitions, branch.ranked)
 
 
-def unit_partials(program: Program, unit: Unit, encoded: Encoded, bounds: tuple[int, int]) -> list[pa.Table]:
+def unit_partials(
+    program: Program, unit: Unit, encoded: Encoded, bounds: tuple[int, int], threads: int = 1
+) -> list[pa.Table]:
     """A unit's results; keys whose counts exceed 64 bits run once more with extended totals."""
     if not len(encoded.time):
         return []
@@ -68,7 +81,7 @@ def unit_partials(program: Program, unit: Unit, encoded: Encoded, bounds: tuple[
     events = without_ties(unit_events(encoded, unit)[0], unit, encoded.classes)
     if not len(events.time):
         return []
-    found = run_unit(unit, encoded, events, bounds)
+    found = run_unit(unit, encoded, events, bounds, threads)
     return [
         partials_of(program, labels, whole, real, layout, unit.queries, encoded)
         for labels, whole, real, layout in found
@@ -76,7 +89,11 @@ def unit_partials(program: Program, unit: Unit, encoded: Encoded, bounds: tuple[
 
 
 def run_unit(
-    unit: Unit, encoded: Encoded, events: Events, bounds: tuple[int, int] = (int(LONG_AGO), int(FOREVER) + 1)
+    unit: Unit,
+    encoded: Encoded,
+    events: Events,
+    bounds: tuple[int, int] = (int(LONG_AGO), int(FOREVER) + 1),
+    threads: int = 1,
 ) -> list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], Layout]]:
     """Labels and totals of results, by layout of the totals."""
     attempts: list[tuple[Layout | None, Layout]]
@@ -87,10 +104,10 @@ def run_unit(
         attempts = [(None, layout) for layout in layouts]
     found = []
     for inner, layout in attempts:
-        if inner is None:
-            labels, whole, real, overflowed = _kernel(unit, encoded, events, layout, bounds)
-        else:
-            labels, whole, real, overflowed = _run_by_pairs(unit, encoded, events, inner, layout, bounds)
+        run = partial(_kernel, unit, encoded, layout, bounds)
+        if inner is not None:
+            run = partial(_run_by_pairs, unit, encoded, inner, layout, bounds)
+        labels, whole, real, overflowed = _by_threads(run, events, threads)
         found.append((labels, whole, real, layout))
         if not overflowed.any():
             break
@@ -98,9 +115,23 @@ def run_unit(
     return found
 
 
-def _kernel(
-    unit: Unit, encoded: Encoded, events: Events, layout: Layout, bounds: tuple[int, int]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray[np.bool_]]:
+def _by_threads(run: Callable[[Events], Found], events: Events, threads: int) -> Found:
+    """What a kernel finds, the keys shared out among threads: kernels hold no lock of Python's."""
+    keys = len(events.offsets) - 1
+    shares = min(threads, keys, len(events.time) // LEAST_EVENTS)
+    if shares < 2:
+        return run(events)
+    even = np.linspace(0, events.offsets[-1], shares + 1)[1:-1]
+    cuts = np.unique([0, *np.searchsorted(events.offsets, even), keys]).tolist()
+    parts = [events._replace(offsets=events.offsets[first : last + 1]) for first, last in pairwise(cuts)]
+    with ThreadPoolExecutor(len(parts)) as pool:
+        found = list(pool.map(run, parts))
+    labels = [of_later_keys(part[0], first) for part, first in zip(found, cuts, strict=False)]
+    _, whole, real, overflowed = zip(*found, strict=True)
+    return np.concatenate(labels), np.concatenate(whole), np.concatenate(real), np.concatenate(overflowed)
+
+
+def _kernel(unit: Unit, encoded: Encoded, layout: Layout, bounds: tuple[int, int], events: Events) -> Found:
     machine = machine_for(unit.merged, encoded.classes)
     queries = queries_table(unit.merged)
     ranked = unit.queries[0].span.ranked
@@ -132,8 +163,8 @@ def _are_full(unit: Unit, pairs: Pairs, events: Events) -> bool:
 
 
 def _run_by_pairs(
-    unit: Unit, encoded: Encoded, events: Events, inner: Layout, layout: Layout, bounds: tuple[int, int]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray[np.bool_]]:
+    unit: Unit, encoded: Encoded, inner: Layout, layout: Layout, bounds: tuple[int, int], events: Events
+) -> Found:
     pairs, queries = unit.pairs, queries_table(unit.merged)
     assert pairs is not None
     rows = Rows(

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motet.kernels.instances import LONG_AGO, Absences, Bundles, Instances, Ints, after, occurs
-from motet.kernels.jit import kernel
+from motet.kernels.jit import inner, kernel
 from motet.kernels.join import AFTER, APART, BEFORE, FOREVER, JoinTable
 from motet.kernels.paths import Endings, Line, Listed
 
@@ -88,7 +88,7 @@ def fitting(
     return kept
 
 
-@kernel
+@inner
 def _shares(what: int, paths: Listed, p: int, bundles: Bundles) -> bool:
     b = what - bundles.events
     for at in range(paths.begin[p], paths.begin[p + 1]):

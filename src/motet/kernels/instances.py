@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from motet.kernels.jit import kernel
+from motet.kernels.jit import inner
 from motet.kernels.stack import Code, Scope, Stack, Values, compares, is_true
 
 Ints = NDArray[np.int64]
@@ -61,7 +61,7 @@ class Tests(NamedTuple):
     code: Code
 
 
-@kernel
+@inner
 def after(times: Ints, begin: int, end: int, moment: int) -> int:
     """The first place of a sorted stretch whose time is later than a moment. O(log n)."""
     while begin < end:
@@ -73,7 +73,7 @@ def after(times: Ints, begin: int, end: int, moment: int) -> int:
     return begin
 
 
-@kernel
+@inner
 def occurs(absences: Absences, absence: int, key: int, since: int, until: int) -> bool:
     """Whether an event of an absence lies strictly between two times. O(log n)."""
     end = absences.offsets[absence, key + 1]
@@ -81,7 +81,7 @@ def occurs(absences: Absences, absence: int, key: int, since: int, until: int) -
     return at < end and absences.time[at] < until
 
 
-@kernel
+@inner
 def passes(tests: Tests, number: int, values: Values, scope: Scope, stack: Stack) -> bool:
     """Whether one test holds for the events chosen now."""
     table = tests.table
@@ -95,7 +95,7 @@ def passes(tests: Tests, number: int, values: Values, scope: Scope, stack: Stack
     return compares(comparison, x < y, x == y)
 
 
-@kernel
+@inner
 def share_event(bundles: Bundles, one: int, other: int) -> bool:
     """Whether two items are bound to the same event."""
     if one < bundles.events and other < bundles.events:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numba
 from numba.core import event
@@ -13,7 +13,20 @@ F = TypeVar("F", bound=Callable[..., object])
 
 def kernel(function: F) -> F:
     """Compile a function to machine code on first use and keep the result on disk for later processes."""
-    return cast(F, numba.njit(cache=True, nogil=True, error_model="numpy")(function))
+    return _compiled(function, counts_references=True)
+
+
+def inner(function: F) -> F:
+    """A kernel that makes no arrays and gives none back: those it works on belong to who called it, so nobody counts
+    references to them, which would cost more than most of what such a function does.
+    """
+    return _compiled(function, counts_references=False)
+
+
+def _compiled(function: F, counts_references: bool) -> F:
+    # The stubs of numba do not know its option `_nrt`, which callees would take over from callers if not told.
+    options: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "_nrt": counts_references}
+    return cast(F, numba.njit(**options)(function))
 
 
 def on_first_compilation(tell: Callable[[], None]) -> None:

@@ -20,7 +20,7 @@ from motet.kernels.instances import (
     passes,
     share_event,
 )
-from motet.kernels.jit import kernel
+from motet.kernels.jit import inner, kernel
 from motet.kernels.stack import AT_LEAST, AT_MOST, EQUAL, LESS, MORE, Scope, Stack, Values
 
 # How an item of the outer side stands to one of the inner.
@@ -181,7 +181,7 @@ def join(
     return found, rows, -1
 
 
-@kernel
+@inner
 def more_holds(
     key: int,
     table: JoinTable,

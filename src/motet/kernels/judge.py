@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motet.kernels.instances import LONG_AGO, Absences, Codes, Ints, after
-from motet.kernels.jit import kernel
+from motet.kernels.jit import inner, kernel
 from motet.kernels.stack import FINE, Code, Scope, Stack, Values, is_true, run_code
 
 # Policies.
@@ -94,7 +94,7 @@ def new_work(slots: int, longest: int) -> Work:
     return Work(scope, np.zeros(slots, np.int64), stack)
 
 
-@kernel
+@inner
 def sort_steps(matches: Matches, time: Ints) -> None:
     """Bring the events of each match into the order of time, then position. O(n) where they are almost so."""
     position, event = matches.position, matches.event
@@ -110,7 +110,7 @@ def sort_steps(matches: Matches, time: Ints) -> None:
             position[to], event[to] = p, e
 
 
-@kernel
+@inner
 def bind(matches: Matches, m: int, slot: Codes, scope: Scope) -> None:
     """Put the events of a match into their slots, in time order; the slot of absent events stays empty."""
     slots = scope.current.size
@@ -130,7 +130,7 @@ def bind(matches: Matches, m: int, slot: Codes, scope: Scope) -> None:
             scope.current[s] += 1
 
 
-@kernel
+@inner
 def holds(conditions: Conditions, c: int, values: Values, work: Work) -> bool:
     """Whether a condition holds for each combination of its slots' events; so it does where one has none.
 
@@ -180,7 +180,7 @@ def holds(conditions: Conditions, c: int, values: Values, work: Work) -> bool:
             return True
 
 
-@kernel
+@inner
 def shows(
     absence: int,
     key: int,
@@ -247,7 +247,7 @@ def judge(
     return kept
 
 
-@kernel
+@inner
 def _gaps_hold(
     matches: Matches,
     m: int,
@@ -296,7 +296,7 @@ def _gaps_hold(
     return True
 
 
-@kernel
+@inner
 def _keeps(
     matches: Matches, m: int, rules: Rules, partition: Partition, conditions: Conditions, values: Values, work: Work
 ) -> bool:
@@ -329,7 +329,7 @@ def _keeps(
     return True
 
 
-@kernel
+@inner
 def _bind_two(scope: Scope, one: int, e: int, other: int, f: int) -> None:
     """Put two events into their slots, which may be the same, or none (-1)."""
     at = 0

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from motet.kernels.jit import kernel
+from motet.kernels.jit import inner, kernel
 from motet.kernels.slots import Labels, nothing_weighs
 from motet.kernels.steps import Nodes, negated
 from motet.kernels.tables import (
@@ -150,7 +150,7 @@ def run_pairs(
     return labels[:row], out[: row * layout.words], out_g[: row * layout.words], overflowed
 
 
-@kernel
+@inner
 def _open_lanes(
     state: Times, v: Words, v_g: Floats, layout: Layout, rows: Rows, lanes: int, widest: int, step: int, begin: int
 ) -> None:
@@ -181,7 +181,7 @@ def _open_lanes(
                 set_one(v, v_g, layout, (rows.begin[at] * lanes + lane) * words)
 
 
-@kernel
+@inner
 def _take_pane(
     q: Words,
     g: Floats,
@@ -248,7 +248,7 @@ def _take_pane(
     return bad
 
 
-@kernel
+@inner
 def _count_runs(q: Words, g: Floats, code: Code, head: int, aside: int, n: int, shadowed: bool) -> int:
     """`_take_runs` where totals are but counts: what most events of most queries come to."""
     bad = np.int64(0)
@@ -278,7 +278,7 @@ def _count_runs(q: Words, g: Floats, code: Code, head: int, aside: int, n: int, 
     return bad
 
 
-@kernel
+@inner
 def _settle_counts(q: Words, g: Floats, code: Code, head: int, aside: int, shadowed: bool) -> int:
     """`_settle` where totals are but counts."""
     bad = np.int64(0)
@@ -298,7 +298,7 @@ def _settle_counts(q: Words, g: Floats, code: Code, head: int, aside: int, shado
     return bad
 
 
-@kernel
+@inner
 def _take_runs(
     q: Words,
     g: Floats,
@@ -332,7 +332,7 @@ def _take_runs(
     return bad
 
 
-@kernel
+@inner
 def _settle(
     q: Words, g: Floats, layout: Layout, code: Code, head: int, width: int, aside: int, zero: Words, nought: Floats
 ) -> int:
@@ -348,7 +348,7 @@ def _settle(
     return bad
 
 
-@kernel
+@inner
 def _move_on(
     q: Words, g: Floats, layout: Layout, code: Code, head: int, width: int, zero: Words, nought: Floats
 ) -> int:
@@ -366,7 +366,7 @@ def _move_on(
     return bad
 
 
-@kernel
+@inner
 def _multiply(
     state: Times,
     v: Words,
@@ -405,7 +405,7 @@ def _multiply(
     return bad
 
 
-@kernel
+@inner
 def _report(
     state: Times,
     v: Words,

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motet.kernels.instances import LONG_AGO, Absences, Bundles, Codes, Ints, Tests, after, occurs, passes
-from motet.kernels.jit import kernel
+from motet.kernels.jit import inner, kernel
 from motet.kernels.stack import Scope, Stack, Values
 
 
@@ -225,7 +225,7 @@ def list_paths(
                 end += 1
 
 
-@kernel
+@inner
 def _next_step(
     line: Line,
     walk: Walk,
@@ -261,7 +261,7 @@ def _next_step(
     return False
 
 
-@kernel
+@inner
 def _may_follow(
     line: Line,
     edge: int,
@@ -295,7 +295,7 @@ def _may_follow(
     return True
 
 
-@kernel
+@inner
 def _size(line: Line, walk: Walk, depth: int, bundles: Bundles) -> int:
     size = 0
     for at in range(depth + 1):
@@ -304,7 +304,7 @@ def _size(line: Line, walk: Walk, depth: int, bundles: Bundles) -> int:
     return size
 
 
-@kernel
+@inner
 def _write(line: Line, walk: Walk, depth: int, bundles: Bundles, out: Listed, to: int) -> None:
     """The steps of the walk in the order of time."""
     put = out.begin[to]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from motet.kernels.jit import kernel
+from motet.kernels.jit import inner, kernel
 from motet.kernels.slots import (
     BASE,
     EMPTY,
@@ -147,7 +147,7 @@ def run_slots_on(
     )  # fmt: skip
 
 
-@kernel
+@inner
 def most_slots(offsets: Times, saved: Words) -> int:
     """The most slots that any run holds."""
     most = np.int64(0)
@@ -157,7 +157,7 @@ def most_slots(offsets: Times, saved: Words) -> int:
     return most
 
 
-@kernel
+@inner
 def load_key(
     saved: Words,
     saved_g: Floats,
@@ -213,7 +213,7 @@ def load_key(
         at += held * layout.words
 
 
-@kernel
+@inner
 def save_key(
     words: Words,
     words_g: Floats,
@@ -277,7 +277,7 @@ def save_key(
     return at
 
 
-@kernel
+@inner
 def are_counts(g: Floats, first: int, count: int) -> bool:
     """Whether shadows are small enough to be exactly the counts they shadow."""
     for s in range(count):
@@ -286,7 +286,7 @@ def are_counts(g: Floats, first: int, count: int) -> bool:
     return True
 
 
-@kernel
+@inner
 def node_holds_any(q: Words, g: Floats, layout: Layout, slots: int, node: int, lo: int, hi: int) -> bool:
     """Whether a node holds any match in slots lo..hi."""
     for s in range(lo, hi + 1):
@@ -295,7 +295,7 @@ def node_holds_any(q: Words, g: Floats, layout: Layout, slots: int, node: int, l
     return False
 
 
-@kernel
+@inner
 def forget_slots(state: NDArray[np.int64], mode: int, unit: int, widest: int, until: int) -> None:
     """Pass over slots that no window that ends after `until` can hold."""
     if mode != STARTS and state[LO] <= state[HI]:
@@ -303,7 +303,7 @@ def forget_slots(state: NDArray[np.int64], mode: int, unit: int, widest: int, un
         state[LO] = max(state[LO], oldest - state[BASE])
 
 
-@kernel
+@inner
 def is_worth_keeping(
     state: NDArray[np.int64],
     q: Words,
@@ -340,7 +340,7 @@ def is_worth_keeping(
     return False
 
 
-@kernel
+@inner
 def next_call(
     state: NDArray[np.int64], queries: Queries, due: NDArray[np.int64], began: Times, mode: int, unit: int, widest: int
 ) -> int:
@@ -386,7 +386,7 @@ def extend_runs(offsets: Times, saved: Words, small: Layout, large: Layout, star
     return new_offsets, words[:to]
 
 
-@kernel
+@inner
 def extend_total(
     saved: Words, a: int, shadow: float, small: Layout, words: Words, floats: Floats, b: int, large: Layout
 ) -> None:

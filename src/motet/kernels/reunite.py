@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from motet.kernels.jit import kernel
+from motet.kernels.jit import inner, kernel
 from motet.kernels.resume import FIRST_SLOT, HEAD, SLOTS, load_key, most_slots, save_key
 from motet.kernels.slots import BASE, HI, LO, PANES, STARTS, STATE
 from motet.kernels.steps import DUE, FIRST_DUE, LAST_DUE, WAITING, Nodes
@@ -94,7 +94,7 @@ def join_runs(
     return new_offsets, words[: new_offsets[-1]]
 
 
-@kernel
+@inner
 def _span_of_slots(offsets: Times, saved: Words, other_offsets: Times, other_saved: Words, mode: int) -> int:
     """The most slots that the two runs of a key take together, with what lies between them."""
     if mode == STARTS:
@@ -150,7 +150,7 @@ def _load(
                 began[s] = state[BASE] + s
 
 
-@kernel
+@inner
 def _merge_slots(one: Times, ones: int, other: Times, others: int, merged: Times, mode: int) -> int:
     """Both lists of slots as one, in order; where slots are numbered, with those between. Returns how many."""
     a, b, held = 0, 0, 0
@@ -178,7 +178,7 @@ def _merge_slots(one: Times, ones: int, other: Times, others: int, merged: Times
     return held
 
 
-@kernel
+@inner
 def _join_node(
     one: Words,
     one_g: Floats,
@@ -216,7 +216,7 @@ def _join_node(
             copy_totals(one, one_g, (base + a) * words, q, g, (base + s) * words, 1, layout)
 
 
-@kernel
+@inner
 def _open(
     q: Words,
     g: Floats,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from motet.kernels.jit import kernel
+from motet.kernels.jit import inner, kernel
 from motet.kernels.steps import (
     DUE,
     FIRST_DUE,
@@ -51,6 +51,7 @@ from motet.kernels.totals import (
     Layout,
     Words,
     add_total,
+    add_totals,
     clear,
     copy_totals,
     holds_any,
@@ -143,7 +144,7 @@ def run_slots(
     return labels[: state[ROW]], out[: state[ROW] * layout.words], out_g[: state[ROW] * layout.words], overflowed
 
 
-@kernel
+@inner
 def begin_key(state: NDArray[np.int64], first: int, due: NDArray[np.int64], last_neg: Times) -> None:
     """Make ready for the events of the next key."""
     state[AT] = first
@@ -155,7 +156,7 @@ def begin_key(state: NDArray[np.int64], first: int, due: NDArray[np.int64], last
     no_windows_due(due)
 
 
-@kernel
+@inner
 def run_key(
     state: NDArray[np.int64],
     key: int,
@@ -273,7 +274,7 @@ def run_key(
         e = after
 
 
-@kernel
+@inner
 def make_windows_ready(
     state: NDArray[np.int64],
     key: int,
@@ -309,7 +310,7 @@ def make_windows_ready(
     return status
 
 
-@kernel
+@inner
 def make_starts_ready(
     state: NDArray[np.int64],
     key: int,
@@ -373,7 +374,7 @@ def nothing_weighs(layout: Layout) -> Words:
     return weights
 
 
-@kernel
+@inner
 def slot_capacity(events: Events, code: Code, mode: int, unit: int, widest: int) -> int:
     """Slots to keep: twice those open at once, so that they rarely have to be shifted down."""
     if mode != STARTS:
@@ -392,7 +393,7 @@ def slot_capacity(events: Events, code: Code, mode: int, unit: int, widest: int)
     return 2 * (most + 1)
 
 
-@kernel
+@inner
 def begins_at(code: Code, klass: NDArray[np.int32], e: int, after: int) -> bool:
     """Whether any of the events of one time may begin a match."""
     for a in range(e, after):
@@ -401,7 +402,7 @@ def begins_at(code: Code, klass: NDArray[np.int32], e: int, after: int) -> bool:
     return False
 
 
-@kernel
+@inner
 def open_slots(
     q: Words, g: Floats, layout: Layout, slots: int, starts: Nodes, touched: Flags, lo: int, hi: int
 ) -> None:
@@ -412,7 +413,7 @@ def open_slots(
             set_one(q, g, layout, (starts[at] * slots + s) * layout.words)
 
 
-@kernel
+@inner
 def advance(
     state: NDArray[np.int64],
     q: Words,
@@ -452,7 +453,7 @@ def advance(
     state[EMPTY] = 0
 
 
-@kernel
+@inner
 def shift(q: Words, g: Floats, layout: Layout, slots: int, touched: Flags, by: int, hi: int) -> None:
     """Move slots by..hi down to the beginning."""
     if by == 0:
@@ -465,7 +466,7 @@ def shift(q: Words, g: Floats, layout: Layout, slots: int, touched: Flags, by: i
             clear(q, g, layout, first + (hi - by + 1) * words, by)
 
 
-@kernel
+@inner
 def close_windows(
     state: NDArray[np.int64],
     q: Words,
@@ -519,10 +520,10 @@ def close_windows(
                 high = (end // unit - base - 1) if mode == PANES else low
             bad = np.int64(0)
             clear(out, out_g, layout, row * words, 1)
+            low = max(low, np.int64(0))
             for at in range(queries.accept_offsets[query], queries.accept_offsets[query + 1]):
-                for s in range(max(low, np.int64(0)), min(high, hi) + 1):
-                    a = (queries.accept[at] * slots + s) * words
-                    bad |= add_total(q, g, a, out, out_g, row * words, layout)
+                a = (queries.accept[at] * slots + low) * words
+                bad |= add_totals(q, g, a, min(high, hi) + 1 - low, out, out_g, row * words, layout)
             if bad < 0:
                 return OVERFLOWED
             if holds_any(out, out_g, layout, row * words):
@@ -536,7 +537,7 @@ def close_windows(
     return DONE
 
 
-@kernel
+@inner
 def expire_starts(
     state: NDArray[np.int64],
     q: Words,
@@ -580,8 +581,8 @@ def expire_starts(
             clear(out, out_g, layout, row * words, 1)
             oldest, newest = (lo, lo) if at_close else (lo + 1, state[HI])
             for at in range(first, last):
-                for s in range(oldest, newest + 1):
-                    bad |= add_total(q, g, (queries.accept[at] * slots + s) * words, out, out_g, row * words, layout)
+                a = (queries.accept[at] * slots + oldest) * words
+                bad |= add_totals(q, g, a, newest + 1 - oldest, out, out_g, row * words, layout)
             if not at_close or not negated(queries, query, last_neg, began[lo]):
                 put_label(labels, row, query, key, when, when, at_close)
                 state[ROW] = row + 1
@@ -593,7 +594,7 @@ def expire_starts(
     return DONE
 
 
-@kernel
+@inner
 def report_completed(
     state: NDArray[np.int64],
     q: Words,

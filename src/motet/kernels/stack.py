@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from motet.kernels.jit import kernel
+from motet.kernels.jit import inner
 
 WIDTH = 4
 
@@ -117,7 +117,7 @@ def new_stack() -> Stack:
     return Stack(np.zeros(64, np.int64), np.zeros(64, np.float64), np.zeros(64, np.bool_), np.zeros(1, np.int64))
 
 
-@kernel
+@inner
 def chosen(scope: Scope, slot: int, which: int) -> int:
     """The event that a load reads, or -1."""
     if which == EACH:
@@ -130,7 +130,7 @@ def chosen(scope: Scope, slot: int, which: int) -> int:
     return scope.events[begin] if which == FIRST else scope.events[end - 1]
 
 
-@kernel
+@inner
 def compares(comparison: int, less: bool, equal: bool) -> bool:
     """What a comparison says of two values that are not null."""
     if comparison == EQUAL:
@@ -146,7 +146,7 @@ def compares(comparison: int, less: bool, equal: bool) -> bool:
     return not less
 
 
-@kernel
+@inner
 def run_code(code: Code, number: int, values: Values, scope: Scope, stack: Stack) -> None:
     """Evaluate one expression; its value is left at the bottom of the stack. O(instructions)."""
     words, si, sf, sn = code.words, stack.whole, stack.real, stack.null
@@ -226,7 +226,7 @@ def run_code(code: Code, number: int, values: Values, scope: Scope, stack: Stack
             aggregate(op, a, b, c, values, scope, stack, top)
 
 
-@kernel
+@inner
 def whole_arithmetic(op: int, at: int, stack: Stack) -> None:
     """Arithmetic on whole numbers: exact, or marked as an overflow."""
     x, y = stack.whole[at], stack.whole[at + 1]
@@ -255,7 +255,7 @@ def whole_arithmetic(op: int, at: int, stack: Stack) -> None:
     stack.whole[at] = z
 
 
-@kernel
+@inner
 def real_arithmetic(op: int, at: int, stack: Stack) -> None:
     """Arithmetic on floating numbers; what is not a number is null."""
     x, y = stack.real[at], stack.real[at + 1]
@@ -277,7 +277,7 @@ def real_arithmetic(op: int, at: int, stack: Stack) -> None:
     stack.null[at] = np.isnan(z)
 
 
-@kernel
+@inner
 def call(op: int, at: int, stack: Stack) -> None:
     """A function of one number that is not null."""
     if op == ABS_WHOLE:
@@ -297,7 +297,7 @@ def call(op: int, at: int, stack: Stack) -> None:
         stack.whole[at] = np.int64(rounded)
 
 
-@kernel
+@inner
 def aggregate(op: int, slot: int, row: int, other: int, values: Values, scope: Scope, stack: Stack, top: int) -> None:
     """An aggregate of the values that a match binds to a slot; null over none of them, except a count."""
     begin, end = scope.offsets[slot], scope.offsets[slot + 1]
@@ -340,7 +340,7 @@ def aggregate(op: int, slot: int, row: int, other: int, values: Values, scope: S
         stack.null[top] = count == 0 or np.isnan(stack.real[top])
 
 
-@kernel
+@inner
 def is_true(code: Code, number: int, values: Values, scope: Scope, stack: Stack) -> bool:
     """Whether a condition holds: one that is null does not."""
     run_code(code, number, values, scope, stack)

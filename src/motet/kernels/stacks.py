@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from motet.kernels.jit import kernel
+from motet.kernels.jit import inner, kernel
 from motet.kernels.slots import DONE, NEEDS_ROOM, OVERFLOWED, Labels, nothing_weighs
 from motet.kernels.steps import (
     DUE,
@@ -368,7 +368,7 @@ def _single_steps(code: Code, accepting: Flags, rows_before: Nodes, rank: int, l
     return single
 
 
-@kernel
+@inner
 def _count_on(
     state: NDArray[np.int64],
     key: int,
@@ -474,7 +474,7 @@ def _count_on(
     return 0
 
 
-@kernel
+@inner
 def _close_windows(
     state: NDArray[np.int64],
     key: int,
@@ -550,7 +550,7 @@ def _close_windows(
     return DONE
 
 
-@kernel
+@inner
 def _reset(q: Words, g: Floats, layout: Layout, settled: Nodes) -> None:
     """Make a product the identity."""
     clear(q, g, layout, 0, q.size // layout.words)
@@ -558,7 +558,7 @@ def _reset(q: Words, g: Floats, layout: Layout, settled: Nodes) -> None:
         set_one(q, g, layout, (settled[at] * settled.size + at) * layout.words)
 
 
-@kernel
+@inner
 def _meets(
     state: NDArray[np.int64],
     front: Words,
@@ -580,7 +580,7 @@ def _meets(
     return False
 
 
-@kernel
+@inner
 def _value(
     state: NDArray[np.int64],
     front: Words,
@@ -609,7 +609,7 @@ def _value(
     return bad
 
 
-@kernel
+@inner
 def _sweep(
     front: Words,
     front_g: Floats,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from motet.kernels.jit import kernel
+from motet.kernels.jit import inner
 from motet.kernels.tables import (
     BLOCK,
     DIRECT,
@@ -29,7 +29,7 @@ from motet.kernels.totals import Floats, Layout, Words, carry, carry_many, clear
 Nodes = NDArray[np.int32]
 
 
-@kernel
+@inner
 def take_alone(
     q: Words,
     g: Floats,
@@ -78,7 +78,7 @@ def take_alone(
     return bad
 
 
-@kernel
+@inner
 def count_alone(
     q: Words,
     g: Floats,
@@ -114,7 +114,7 @@ def count_alone(
         step += 2
 
 
-@kernel
+@inner
 def count_tied(
     q: Words,
     g: Floats,
@@ -146,7 +146,7 @@ def count_tied(
             step += 2
 
 
-@kernel
+@inner
 def add_times(q: Words, g: Floats, a: int, b: int, count: int, n: int) -> None:
     """Add `count` counts from a on, n times, to those from b on."""
     times = np.float64(n)
@@ -155,7 +155,7 @@ def add_times(q: Words, g: Floats, a: int, b: int, count: int, n: int) -> None:
         g[b + s] += times * g[a + s]
 
 
-@kernel
+@inner
 def take_tied(
     q: Words,
     g: Floats,
@@ -202,7 +202,7 @@ def take_tied(
     return bad
 
 
-@kernel
+@inner
 def take_moves(
     q: Words,
     g: Floats,
@@ -240,7 +240,7 @@ def take_moves(
     return bad
 
 
-@kernel
+@inner
 def touch(touched: Flags, fold: Nodes, fresh: Nodes, node: int) -> None:
     """Note that a node is in use. `fresh` lists the fresh nodes in use, their number last."""
     if not touched[node]:
@@ -250,7 +250,7 @@ def touch(touched: Flags, fold: Nodes, fresh: Nodes, node: int) -> None:
             fresh[-1] += 1
 
 
-@kernel
+@inner
 def settle(
     q: Words,
     g: Floats,
@@ -286,7 +286,7 @@ WAITING = 3  # a list of the queries with windows due, its length in the last co
 DUE = 4
 
 
-@kernel
+@inner
 def no_windows_due(due: NDArray[np.int64]) -> None:
     """Empty the table of windows that have to report."""
     for query in range(due.shape[1]):
@@ -296,7 +296,7 @@ def no_windows_due(due: NDArray[np.int64]) -> None:
         due[WAITING, query] = 0
 
 
-@kernel
+@inner
 def note_due(
     code: Code,
     klass: NDArray[np.int32],
@@ -337,7 +337,7 @@ def note_due(
             due[LAST_DUE, query] = now // slide[query] if slide[query] > 0 else 0
 
 
-@kernel
+@inner
 def note_negs(code: Code, klass: NDArray[np.int32], width: int, last_neg: Times, e: int, after: int, now: int) -> None:
     """Remember when each NEG was last belied."""
     for a in range(e, after):
@@ -348,7 +348,7 @@ def note_negs(code: Code, klass: NDArray[np.int32], width: int, last_neg: Times,
                 last_neg[code[at]] = now
 
 
-@kernel
+@inner
 def negated(queries: Queries, query: int, last_neg: Times, since: int) -> bool:
     """Whether a NEG of a query was belied at or after some time."""
     for at in range(queries.neg_offsets[query], queries.neg_offsets[query + 1]):

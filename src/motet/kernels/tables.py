@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from motet.kernels.jit import kernel
+from motet.kernels.jit import inner, kernel
 from motet.kernels.totals import NOTHING, Floats, Layout, Words
 
 Code = NDArray[np.int32]
@@ -80,29 +80,29 @@ NEGS = 6
 BLOCK = 7
 
 
-@kernel
+@inner
 def step_width(layout: Layout) -> int:
     """Words of code to a step."""
     return 2 + layout.ni + layout.nm + layout.nf
 
 
-@kernel
+@inner
 def steps_at(block: int, code: Code, width: int) -> int:
     """Where a block's steps into fresh nodes begin."""
     return block + BLOCK + code[block + DIRECT] * width
 
 
-@kernel
+@inner
 def moves_at(block: int, code: Code, width: int) -> int:
     return steps_at(block, code, width) + code[block + STEPS] * width
 
 
-@kernel
+@inner
 def done_at(block: int, code: Code, width: int) -> int:
     return moves_at(block, code, width) + 2 * code[block + MOVES]
 
 
-@kernel
+@inner
 def weigh(
     wi: Words, wf: Floats, layout: Layout, code: Code, step: int, whole: Words, real: Floats, e: int, n: int = 1
 ) -> None:
@@ -146,7 +146,7 @@ def grown_words(q: Words) -> Words:
     return wider
 
 
-@kernel
+@inner
 def fill(array: NDArray[np.int64], value: int) -> None:
     for at in range(array.size):
         array[at] = value
@@ -161,7 +161,7 @@ def marked(nodes: NDArray[np.int32], size: int) -> Flags:
     return flags
 
 
-@kernel
+@inner
 def all_divide(unit: int, sizes: Times) -> bool:
     """Whether every size is a whole number of units."""
     for at in range(sizes.size):
@@ -170,14 +170,14 @@ def all_divide(unit: int, sizes: Times) -> bool:
     return True
 
 
-@kernel
+@inner
 def move_down(array: NDArray[np.int64], first: int, last: int) -> None:
     """Move elements first..last to the beginning."""
     for at in range(last - first + 1):
         array[at] = array[first + at]
 
 
-@kernel
+@inner
 def put_label(labels: NDArray[np.int64], row: int, query: int, key: int, start: int, end: int, completes: bool) -> None:
     """Fill in a row's labels; its totals are there already."""
     labels[row, OWNER] = (query << 33) | (key << 1) | completes
@@ -189,3 +189,9 @@ def owners(labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int
     """The query and key of each row, and whether it is a result."""
     owner = labels[:, OWNER]
     return owner >> 33, (owner >> 1) & (2**32 - 1), (owner & 1) == 1
+
+
+def of_later_keys(labels: NDArray[np.int64], first: int) -> NDArray[np.int64]:
+    """Labels of keys that were numbered from 0 where `first` others come before them."""
+    labels[:, OWNER] += first << 1
+    return labels

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from motet.kernels.jit import kernel
+from motet.kernels.jit import inner, kernel
 
 Words = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -99,7 +99,7 @@ def wider_totals(q: Words, g: Floats, layout: Layout) -> tuple[Words, Floats]:
     return wider, wider_g
 
 
-@kernel
+@inner
 def copy_totals(q: Words, g: Floats, a: int, to_q: Words, to_g: Floats, b: int, count: int, layout: Layout) -> None:
     """Copy `count` totals, to the same or another buffer; where they overlap, downwards only."""
     for at in range(count * layout.words):
@@ -109,7 +109,7 @@ def copy_totals(q: Words, g: Floats, a: int, to_q: Words, to_g: Floats, b: int, 
             to_g[b + at] = g[a + at]
 
 
-@kernel
+@inner
 def extended_sum(m1: float, e1: int, m2: float, e2: int) -> tuple[float, int]:
     """The sum of two extended numbers."""
     if m1 == 0.0:
@@ -129,7 +129,7 @@ def extended_sum(m1: float, e1: int, m2: float, e2: int) -> tuple[float, int]:
     return m, e1
 
 
-@kernel
+@inner
 def extended_product(m1: float, e1: int, m2: float, e2: int) -> tuple[float, int]:
     """The product of two extended numbers."""
     m = m1 * m2
@@ -141,7 +141,7 @@ def extended_product(m1: float, e1: int, m2: float, e2: int) -> tuple[float, int
     return m, e
 
 
-@kernel
+@inner
 def add_extended(q: Words, g: Floats, at: int, exponent_at: int, m: float, e: int) -> None:
     """Add to the extended number whose mantissa and exponent are at these words."""
     m, e = extended_sum(g[at], q[exponent_at], m, e)
@@ -149,7 +149,7 @@ def add_extended(q: Words, g: Floats, at: int, exponent_at: int, m: float, e: in
     q[exponent_at] = e
 
 
-@kernel
+@inner
 def add_counts(q: Words, g: Floats, a: int, b: int, count: int) -> None:
     """What `carry` is for counts alone: loops over consecutive words."""
     for s in range(count):
@@ -158,7 +158,7 @@ def add_counts(q: Words, g: Floats, a: int, b: int, count: int) -> None:
         g[b + s] += g[a + s]
 
 
-@kernel
+@inner
 def carry(q: Words, g: Floats, layout: Layout, a: int, b: int, count: int, wi: Words, wf: Floats) -> int:
     """Add `count` totals from word a on, joined by an event of weights wi (counts, then minima) and wf (sums), to
     those from word b on.
@@ -199,7 +199,7 @@ def carry(q: Words, g: Floats, layout: Layout, a: int, b: int, count: int, wi: W
     return bad
 
 
-@kernel
+@inner
 def _carry_sums(q: Words, g: Floats, a: int, b: int, count: int, n: int, wi: int, wf: float) -> int:
     """`carry_many` for totals of a count, another and a sum: without loops over channels."""
     bad = np.int64(0)
@@ -221,7 +221,7 @@ def _carry_sums(q: Words, g: Floats, a: int, b: int, count: int, n: int, wi: int
     return bad
 
 
-@kernel
+@inner
 def carry_many(q: Words, g: Floats, layout: Layout, a: int, b: int, count: int, n: int, wi: Words, wf: Floats) -> int:
     """What `carry` does for each of n events at one time, whose weights taken together are wi and wf: all of them join
     the totals as they were.
@@ -266,7 +266,7 @@ def carry_many(q: Words, g: Floats, layout: Layout, a: int, b: int, count: int, 
     return bad
 
 
-@kernel
+@inner
 def _carry_extended(q: Words, g: Floats, layout: Layout, one: int, other: int, n: int, wi: Words, wf: Floats) -> None:
     ni, nm, nf, x = layout.ni, layout.nm, layout.nf, layout.x
     m, e = g[one + x], q[one + x + 1]
@@ -294,7 +294,7 @@ def _carry_extended(q: Words, g: Floats, layout: Layout, one: int, other: int, n
     add_extended(q, g, other + x, other + x + 1, m, e)
 
 
-@kernel
+@inner
 def clear(q: Words, g: Floats, layout: Layout, a: int, count: int) -> None:
     """Empty `count` totals from word a on."""
     for at in range(a, a + count * layout.words):
@@ -308,7 +308,7 @@ def clear(q: Words, g: Floats, layout: Layout, a: int, count: int) -> None:
                 q[a + s * layout.words + c] = NOTHING
 
 
-@kernel
+@inner
 def set_one(q: Words, g: Floats, layout: Layout, a: int) -> None:
     """One empty match: what a start node holds."""
     q[a] = 1
@@ -318,7 +318,7 @@ def set_one(q: Words, g: Floats, layout: Layout, a: int) -> None:
         g[a] = 1.0
 
 
-@kernel
+@inner
 def holds_any(q: Words, g: Floats, layout: Layout, a: int) -> bool:
     """Whether a total counts any match; a wrapped count of zero does not deceive it."""
     if layout.extended:
@@ -328,7 +328,7 @@ def holds_any(q: Words, g: Floats, layout: Layout, a: int) -> bool:
     return bool(q[a] != 0)
 
 
-@kernel
+@inner
 def add_total(q: Words, g: Floats, a: int, into_q: Words, into_g: Floats, b: int, layout: Layout) -> int:
     """Add one total to another, of another buffer; negative where a count left its bounds."""
     if layout.counts:
@@ -355,7 +355,23 @@ def add_total(q: Words, g: Floats, a: int, into_q: Words, into_g: Floats, b: int
     return 0
 
 
-@kernel
+@inner
+def add_totals(q: Words, g: Floats, a: int, count: int, into_q: Words, into_g: Floats, b: int, layout: Layout) -> int:
+    """Add `count` totals that lie side by side to one of another buffer; negative where a count left its bounds."""
+    if layout.counts:
+        total, shadow = into_q[b], into_g[b]
+        for at in range(a, a + count):
+            total += q[at]
+            shadow += g[at]
+        into_q[b], into_g[b] = total, shadow
+        return 0 if shadow < SHADOW_LIMIT else -1
+    bad = np.int64(0)
+    for s in range(count):
+        bad |= add_total(q, g, a + s * layout.words, into_q, into_g, b, layout)
+    return bad
+
+
+@inner
 def add_product(
     q: Words, g: Floats, a: int, r: Words, h: Floats, b: int, into_q: Words, into_g: Floats, to: int, layout: Layout
 ) -> int:
@@ -393,7 +409,7 @@ def add_product(
     return bad
 
 
-@kernel
+@inner
 def _add_product_extended(
     q: Words, g: Floats, a: int, r: Words, h: Floats, b: int, into_q: Words, into_g: Floats, to: int, layout: Layout
 ) -> None:

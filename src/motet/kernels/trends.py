@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from motet.kernels.jit import kernel
+from motet.kernels.jit import inner, kernel
 from motet.kernels.slots import (
     AT,
     BASE,
@@ -121,7 +121,7 @@ class Buffer(NamedTuple):
     touched: Flags
 
 
-@kernel
+@inner
 def add_row(t: Buffer, source: int, target: int, lo: int, hi: int, wi: Words, wf: Floats) -> int:
     """Carry the totals of one row to another in slots lo..hi; negative where a 64-bit count overflowed."""
     words = t.layout.words
@@ -130,19 +130,19 @@ def add_row(t: Buffer, source: int, target: int, lo: int, hi: int, wi: Words, wf
     return carry(t.q, t.g, t.layout, a, b, hi - lo + 1, wi, wf)
 
 
-@kernel
+@inner
 def clear_row(t: Buffer, row: int) -> None:
     clear(t.q, t.g, t.layout, row * t.slots * t.layout.words, t.slots)
 
 
-@kernel
+@inner
 def copy_row(t: Buffer, source: int, target: int) -> None:
     size = t.slots * t.layout.words
     copy_totals(t.q, t.g, source * size, t.q, t.g, target * size, t.slots, t.layout)
     t.touched[target] = True
 
 
-@kernel
+@inner
 def live_events(events: Events, widest: int) -> tuple[int, int]:
     """The most events of one key in a window (all of them where widest is 0), and the most at one time. O(n)."""
     most = np.int64(1)
@@ -443,7 +443,7 @@ def _join_edge(
     return bad
 
 
-@kernel
+@inner
 def _allowed(edges: Edges, edge: int, one: int, other: int) -> bool:
     """Whether all of an edge's conditions hold between two events."""
     for c in range(edges.offsets[edge], edges.offsets[edge + 1]):
@@ -511,7 +511,7 @@ def _insert(
     return bad
 
 
-@kernel
+@inner
 def _clear_tree(t: Buffer, index: Index, edge: int) -> None:
     for row in range(index.first_row[edge] + 1, index.first_row[edge] + index.size[edge] + 1):
         if t.touched[row]:

@@ -192,7 +192,7 @@ EXPERIMENTS = (
         "A-Seq",
         "12",
         "matches built against online, by pattern length",
-        8,
+        5,
         by_length,
         Axes("length", BOTH, "us an event", log_y=True),
         (
@@ -204,22 +204,24 @@ EXPERIMENTS = (
                 ),
             ),
         ),
+        paper_seconds=12,
     ),
     Experiment(
         "a-seq-13",
         "A-Seq",
         "13",
         "matches built against online, by window",
-        8,
+        4,
         by_window,
         Axes("window ms", BOTH, "us an event", log_y=True),
+        paper_seconds=7,
     ),
     Experiment(
         "a-seq-14a",
         "A-Seq",
         "14(a)",
         "long patterns in long windows, online",
-        5,
+        4,
         long_patterns,
         Axes("length", ("us an event",), "us an event"),
         (
@@ -229,13 +231,14 @@ EXPERIMENTS = (
                 lambda rows: f"{middle(rows[-1]['us an event']):.2f} us",
             ),
         ),
+        paper_seconds=6,
     ),
     Experiment(
         "a-seq-14b",
         "A-Seq",
         "14(b)",
         "the cost of a negation",
-        6,
+        5,
         negation,
         None,
         (
@@ -248,13 +251,14 @@ EXPERIMENTS = (
                 ),
             ),
         ),
+        paper_seconds=7,
     ),
     Experiment(
         "a-seq-15",
         "A-Seq",
         "15",
         "three queries: matches or counts, alone or shared",
-        8,
+        6,
         four_ways,
         None,
         (
@@ -264,6 +268,7 @@ EXPERIMENTS = (
                 lambda rows: f"{middle(rows[1]['times as long as the last']):.1f} times",
             ),
         ),
+        paper_seconds=9,
     ),
     *(
         Experiment(
@@ -275,6 +280,7 @@ EXPERIMENTS = (
             partial(shared, axis=axis, within=within),
             Axes(axis, PLANS, "CPU s"),
             (gains(what, paper),),
+            paper_seconds=6,
         )
         for letter, measures, axis, within, what, paper in SHARED
     ),

@@ -29,7 +29,7 @@ GROUP BY key WITHIN {window}
 
 def by_window(setting: Setting) -> list[Row]:
     """The command as a user runs it, start and all."""
-    events = setting.pick(1_000_000, 20_000_000)
+    events = setting.pick(500_000, 20_000_000)
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "events.parquet"

@@ -146,7 +146,7 @@ EXPERIMENTS = (
         "Sharon",
         "11",
         "matches built against online, by events in a window, traffic",
-        8,
+        9,
         two_step,
         Axes("events", ("matches built", "online"), "CPU s", log_y=True),
         (
@@ -156,16 +156,18 @@ EXPERIMENTS = (
                 lambda rows: f"{middle(rows[-1]['online gains']):,.0f} times at {rows[-1]['events']:,} (our own joins)",
             ),
         ),
+        paper_seconds=15,
     ),
     Experiment(
         "sharon-12a",
         "Sharon",
         "12(a), (e)",
         "shared against alone, by events in a window, e-commerce",
-        12,
+        11,
         partial(by_events, scene="ecommerce"),
         Axes("events", LINES, "CPU s"),
         (BY_EVENTS,),
+        paper_seconds=40,
     ),
     *(
         Experiment(
@@ -173,7 +175,7 @@ EXPERIMENTS = (
             "Sharon",
             "12(b), (d), (f)",
             f"shared against alone, by number of queries, {name}",
-            18,
+            22,
             partial(by_queries, scene=scene, legs=legs),
             Axes("queries", LINES, "CPU s"),
             (
@@ -194,17 +196,18 @@ EXPERIMENTS = (
         "Sharon",
         "12(c), (g), (h)",
         "shared against alone, by pattern length, e-commerce",
-        12,
+        14,
         partial(by_length, scene="ecommerce"),
         Axes("length", LINES, "CPU s"),
         (BY_LENGTH, Stated("memory at length 30", "20 times less", totals_saved)),
+        paper_seconds=30,
     ),
     Experiment(
         "sharon-14",
         "Sharon",
         "14",
         "the greedy plan against the optimal one, by number of queries, taxi",
-        20,
+        12,
         plan_quality,
         Axes("queries", ("greedy", "sharon", "auto"), "CPU s"),
         (

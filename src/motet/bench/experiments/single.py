@@ -68,7 +68,7 @@ def from_table(table: pa.Table, window: int) -> Callable[[], object]:
 
 def strategies(setting: Setting) -> list[Row]:
     """Sharon's e-commerce stream: 20 item sequences of length 4 to 10, 20 minutes sliding by one."""
-    table = ecommerce(setting.pick(1_000_000, 5_400_000))
+    table = ecommerce(setting.pick(600_000, 5_400_000))
     plans = {
         "panes, queries alone": Options(optimizer="none"),
         "panes, equal prefixes once": Options(optimizer="prefix"),
@@ -119,7 +119,7 @@ EXPERIMENTS = (
         OURS,
         "",
         "MOTTO's sample queries over a data centre's log, counted, alone and together",
-        5,
+        4,
         monitoring,
     ),
     Experiment(
@@ -127,7 +127,7 @@ EXPERIMENTS = (
         OURS,
         "",
         "one continuous SEQ(A, B, C), a value at every completion, by events in the window",
-        10,
+        7,
         continuous,
     ),
     Experiment(
@@ -135,7 +135,7 @@ EXPERIMENTS = (
         OURS,
         "",
         "20 item sequences of length 4 to 10 over Sharon's e-commerce stream, by strategy",
-        10,
+        7,
         strategies,
     ),
 )
