@@ -14,6 +14,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+# Seconds of answering, where more than one answer is asked for.
+LEAST = 1.0
+
 Row = tuple[int, int, int, int]
 Answer = Callable[[], Iterable[Row]]
 
@@ -62,10 +65,12 @@ def main(ways: dict[str, Callable[[Question], Answer]]) -> None:
 
 
 def answered(question: Question, run: Answer, repeats: int) -> dict[str, object]:
-    """The rows, and the seconds of each time."""
+    """The rows, and the seconds of each time: quick answers are asked for so often that the first few, for which memory
+    is still made ready, do not decide.
+    """
     seconds: list[float] = []
     rows: list[Row] = []
-    while len(seconds) < repeats and sum(seconds) < question.limit:
+    while (len(seconds) < repeats or (repeats > 1 and sum(seconds) < LEAST)) and sum(seconds) < question.limit:
         began = time.perf_counter()
         rows = [(int(q), int(key), int(window), int(count)) for q, key, window, count in run()]
         seconds.append(time.perf_counter() - began)
