@@ -91,12 +91,12 @@ def overlapping(count: int, types: int = 10, seed: int = 9) -> tuple[tuple[str, 
 
 
 SCENARIOS = (
-    Scenario("s1", "SEQ of 3, 60 events of a key in a window", 60, 50_000, 200_000, 1_000, 10, 60, 10, (sequence(3),)),
+    Scenario("s1", "SEQ of 3, 60 events of a key in a window", 62, 50_000, 200_000, 1_000, 10, 60, 10, (sequence(3),)),
     Scenario("s2", "SEQ of 4, 200 events of a key in a window", 60, 20_000, 200_000, 200, 10, 200, 10, (sequence(4),)),
     Scenario(
         "s3",
         "SEQ of 4 over Sharon's e-commerce stream: 20 keys, 50 types, 180,000 events of a key in 20 minutes",
-        65,
+        77,
         100_000,
         2_000_000,
         20,
@@ -108,7 +108,7 @@ SCENARIOS = (
     Scenario(
         "s4",
         "20 queries of length 4 and 5 that share parts, data of s1",
-        90,
+        97,
         20_000,
         200_000,
         1_000,

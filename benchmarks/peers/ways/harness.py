@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 # Seconds of answering, where more than one answer is asked for.
-LEAST = 1.0
+LEAST = 0.5
 
 Row = tuple[int, int, int, int]
 Answer = Callable[[], Iterable[Row]]

@@ -192,7 +192,7 @@ EXPERIMENTS = (
         "A-Seq",
         "12",
         "matches built against online, by pattern length",
-        5,
+        3,
         by_length,
         Axes("length", BOTH, "us an event", log_y=True),
         (
@@ -211,7 +211,7 @@ EXPERIMENTS = (
         "A-Seq",
         "13",
         "matches built against online, by window",
-        4,
+        3,
         by_window,
         Axes("window ms", BOTH, "us an event", log_y=True),
         paper_seconds=7,
@@ -221,7 +221,7 @@ EXPERIMENTS = (
         "A-Seq",
         "14(a)",
         "long patterns in long windows, online",
-        4,
+        3,
         long_patterns,
         Axes("length", ("us an event",), "us an event"),
         (
@@ -238,7 +238,7 @@ EXPERIMENTS = (
         "A-Seq",
         "14(b)",
         "the cost of a negation",
-        5,
+        3,
         negation,
         None,
         (
@@ -258,7 +258,7 @@ EXPERIMENTS = (
         "A-Seq",
         "15",
         "three queries: matches or counts, alone or shared",
-        6,
+        3,
         four_ways,
         None,
         (
@@ -276,7 +276,7 @@ EXPERIMENTS = (
             "A-Seq",
             f"16({letter})",
             measures,
-            5,
+            4,
             partial(shared, axis=axis, within=within),
             Axes(axis, PLANS, "CPU s"),
             (gains(what, paper),),

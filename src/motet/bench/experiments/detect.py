@@ -61,7 +61,7 @@ def whole_run(workload: Workload, events: pa.Table, optimizer: str = "auto") -> 
 def many_patterns(setting: Setting) -> list[Row]:
     """Events and matches per CPU second, by number of patterns."""
     pa.set_cpu_count(1)
-    table = stocks(setting.pick(4_000, 50_000))
+    table = stocks(setting.pick(3_000, 50_000))
     rows: list[Row] = []
     for count in (1, 10, 50, 500):
         workload = patterns(count)
@@ -146,7 +146,7 @@ EXPERIMENTS = (
         OURS,
         "",
         "matches found: SEQ of three with two conditions between events, by number of patterns",
-        15,
+        20,
         many_patterns,
         Axes("patterns", ("k events/s",), "k events / CPU s", log_x=True, log_y=True),
         notes=("OpenCEP (Python) on work of this kind: 9,000, 1,400 and 370 events per CPU second.",),
@@ -157,7 +157,7 @@ EXPERIMENTS = (
         OURS,
         "",
         "SEQ(A, B+, C) returning matches: an event that completes none, by window",
-        4,
+        3,
         compact,
     ),
 )

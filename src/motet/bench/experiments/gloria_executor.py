@@ -151,7 +151,7 @@ EXPERIMENTS = (
         "Gloria",
         "19(a), (b)",
         "simple and complex Kleene queries by length of bursts, 100 queries",
-        13,
+        10,
         bursts,
         Axes("burst", LINES, "CPU s", log_x=True, log_y=True),
         (

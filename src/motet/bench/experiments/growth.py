@@ -148,7 +148,7 @@ def experiment(name: str, size: str, about: str, values: Sequence[int], more: Se
 
     fits = tuple(power(size, column, f"power of the growth, {column}") for column in ("alone", "online"))
     axes = Axes(size, ("alone", "online"), "CPU ns an event", log_x=True, log_y=True)
-    return Experiment(f"growth-{name}", OURS, "", f"CPU time of an event by {about}", 5, run, axes, fits)
+    return Experiment(f"growth-{name}", OURS, "", f"CPU time of an event by {about}", 4, run, axes, fits)
 
 
 EXPERIMENTS = (
@@ -164,7 +164,7 @@ EXPERIMENTS = (
         OURS,
         "",
         "CPU seconds by number of matches: found, and counted online",
-        6,
+        4,
         by_matches,
         Axes("matches", ("found", "counted"), "CPU s", log_x=True, log_y=True),
         (
@@ -178,7 +178,7 @@ EXPERIMENTS = (
         OURS,
         "",
         "wall seconds of 100 queries on Spark by cores",
-        50,
+        62,
         by_cores,
         needs=("pyspark",),
     ),

@@ -68,7 +68,7 @@ EXPERIMENTS = (
         OURS,
         "",
         f"a stream in process: micro-batches of {ROWS:,} rows and {KEYS:,} keys where live windows are run again",
-        10,
+        9,
         live_windows,
     ),
 )

@@ -70,7 +70,7 @@ EXPERIMENTS = (
         OURS,
         "",
         "peak memory and time of `motet run --engine local` from parquet, two queries",
-        15,
+        18,
         by_window,
     ),
 )

@@ -214,7 +214,7 @@ EXPERIMENTS = (
         PAPER,
         "10, 12(a)",
         "joins shared and reordered, by number of patterns",
-        14,
+        15,
         workload_sizes,
         Axes("patterns", PLANS, "CPU s", log_y=True),
         (
@@ -230,7 +230,7 @@ EXPERIMENTS = (
         PAPER,
         "11(a), 12(b)",
         "the same by events in a pattern",
-        12,
+        7,
         pattern_sizes,
         Axes("size", PLANS, "CPU s", log_y=True),
         (
@@ -246,7 +246,7 @@ EXPERIMENTS = (
         PAPER,
         "10, 11(b)",
         "cost of the plan found, by method and time of the search",
-        16,
+        11,
         search_times,
     ),
     Experiment(
@@ -254,7 +254,7 @@ EXPERIMENTS = (
         PAPER,
         "11(c), 12(c)",
         "the same by window in minutes",
-        10,
+        9,
         partial(windows, of_events=False),
         Axes("minutes", PLANS, "CPU s", log_y=True),
     ),
@@ -263,7 +263,7 @@ EXPERIMENTS = (
         PAPER,
         "11(d), 12(d)",
         "the same by window in events",
-        10,
+        8,
         partial(windows, of_events=True),
         Axes("events", PLANS, "CPU s", log_y=True),
     ),
@@ -272,7 +272,7 @@ EXPERIMENTS = (
         PAPER,
         "13",
         "a plan that is made anew as rates change, against one that is not",
-        15,
+        23,
         adaptation,
         stated=(
             Stated(

@@ -89,7 +89,7 @@ EXPERIMENTS = (
         OURS,
         "",
         "a query on each public data set that is there, counted online and by its matches, one core",
-        10,
+        7,
         real,
         notes=("Matches are found only where there are few enough of them; only the flights come with motet.",),
     ),

@@ -104,7 +104,7 @@ EXPERIMENTS = (
         "Sharon",
         "13",
         "time to a plan by number of queries: greedy, Sharon, exhaustive, packing",
-        11,
+        10,
         against_queries,
         Axes("queries", tuple(OPTIMIZERS), "s", log_y=True),
         (
@@ -118,7 +118,7 @@ EXPERIMENTS = (
         OURS,
         "",
         "how good a plan for 70 and 500 queries of ten items is, within seconds",
-        12,
+        9,
         in_budget,
     ),
 )

@@ -119,7 +119,7 @@ EXPERIMENTS = (
         OURS,
         "",
         "MOTTO's sample queries over a data centre's log, counted, alone and together",
-        4,
+        3,
         monitoring,
     ),
     Experiment(
@@ -127,7 +127,7 @@ EXPERIMENTS = (
         OURS,
         "",
         "one continuous SEQ(A, B, C), a value at every completion, by events in the window",
-        7,
+        5,
         continuous,
     ),
     Experiment(
@@ -135,7 +135,7 @@ EXPERIMENTS = (
         OURS,
         "",
         "20 item sequences of length 4 to 10 over Sharon's e-commerce stream, by strategy",
-        7,
+        6,
         strategies,
     ),
 )

@@ -94,7 +94,7 @@ EXPERIMENTS = (
         OURS,
         "",
         "Structured Streaming, local[2]: 100 queries, 10,000 keys, against identity; empty batches; idle keys",
-        50,
+        75,
         micro_batches,
         needs=("pyspark",),
     ),
