@@ -103,7 +103,7 @@ def by_cores(setting: Setting) -> list[Row]:
     from motet.bench import pipelines
     from motet.spark.session import local_session
 
-    events = setting.pick(300_000, 5_000_000)
+    events = setting.pick(200_000, 5_000_000)
     workload = pipelines.sequences(100)
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -178,7 +178,7 @@ EXPERIMENTS = (
         OURS,
         "",
         "wall seconds of 100 queries on Spark by cores",
-        62,
+        60,
         by_cores,
         needs=("pyspark",),
     ),
