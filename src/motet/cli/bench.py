@@ -29,7 +29,7 @@ def bench(names: Sequence[str], setting: Setting, json_target: Path | None, char
     experiments = chosen(names)
     several = len(experiments) > 1
     if chart_target is not None:
-        check_chart(chart_target / "chart.html" if several else chart_target)
+        check_chart(_file(chart_target, experiments[0], "html", several))
     failed: dict[str, str] = {}
     began = time.monotonic()
     for place, experiment in enumerate(experiments):
@@ -48,10 +48,8 @@ def bench(names: Sequence[str], setting: Setting, json_target: Path | None, char
             failed[experiment.name] = why
             continue
         if json_target is not None:
-            write(json_target / f"{experiment.name}.json" if several else json_target, result.as_json())
-        if chart_target is not None and not draw(
-            result, chart_target / f"{experiment.name}.html" if several else chart_target
-        ):
+            write(_file(json_target, experiment, "json", several), result.as_json())
+        if chart_target is not None and not draw(result, _file(chart_target, experiment, "html", several)):
             say(f"{experiment.name} is a table: no chart of it")
     if several:
         say(f"{len(experiments) - len(failed)} of {len(experiments)} in {duration(time.monotonic() - began)}")
@@ -60,6 +58,11 @@ def bench(names: Sequence[str], setting: Setting, json_target: Path | None, char
             f"{len(failed)} of {len(experiments)} failed"
             + "".join(f"\n  {name}: {why}" for name, why in failed.items())
         )
+
+
+def _file(target: Path, experiment: Experiment, kind: str, several: bool) -> Path:
+    """Where what is found goes: one of its own for each of several experiments, or where the target is a folder."""
+    return target / f"{experiment.name}.{kind}" if several or target.is_dir() else target
 
 
 def outlook(experiments: Sequence[Experiment], place: int, setting: Setting, taken: float) -> str:

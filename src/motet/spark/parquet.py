@@ -26,6 +26,9 @@ ROWS_PER_READ = 250_000
 OPENING = 4 << 20
 # A plan that only reads: columns of parquet files, nothing computed, renamed, filtered or joined.
 PICKED = re.compile(r"(Project \[[^\]()=]*\]\s*)?[+\-: ]*Relation \[[^\]]*\] parquet\s*")
+# What Spark reads plain parquet files by, and how it lists them.
+FORMAT = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"
+LISTED = "org.apache.spark.sql.execution.datasources.InMemoryFileIndex"
 # Under these settings Spark passes over files that it cannot read.
 FORGIVING = ("spark.sql.files.ignoreCorruptFiles", "spark.sql.files.ignoreMissingFiles")
 # Files whose times are in the calendars of old say so.
@@ -49,8 +52,9 @@ def files_behind(events: DataFrame, columns: pa.Schema) -> list[Path]:
     conf = events.sparkSession.conf
     if any(conf.get(setting, "false") == "true" for setting in FORGIVING):
         return []
-    plan = classic.queryExecution().optimizedPlan().toString()
-    if " AS " in plan or not PICKED.fullmatch(plan):
+    plan = classic.queryExecution().optimizedPlan()
+    text = plan.toString()
+    if " AS " in text or not PICKED.fullmatch(text) or not _is_plain(plan.collectLeaves().head().relation()):
         return []
     places = [urlparse(file) for file in events.inputFiles()]
     files = [Path(unquote(place.path)) for place in places if place.scheme == "file"]
@@ -94,6 +98,13 @@ def spread(things: Sequence[Any], most: int) -> list[Any]:
     """Up to so many of them, evenly."""
     count = min(len(things), most)
     return [things[at * len(things) // count] for at in range(count)]
+
+
+def _is_plain(relation: Any) -> bool:
+    """Whether files are all there is to it: a table format that stands on parquet keeps its deleted rows elsewhere."""
+    return bool(
+        relation.fileFormat().getClass().getName() == FORMAT and relation.location().getClass().getName() == LISTED
+    )
 
 
 def _opened(file: Path, coded: Sequence[str] = ()) -> pq.ParquetFile:
