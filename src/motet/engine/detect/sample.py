@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from motet.engine.encode import Encoded, Ints
 from motet.engine.expressions import holds
+from motet.errors import DataError
 from motet.model.expression import Attribute, Expression, attributes, variables
 from motet.plan.detect.selectivity import Measured, conjuncts, measured_test
 from motet.template.symbols import Symbol
@@ -60,10 +61,16 @@ class Sample:
         return first, last
 
     def share(self, measured: Measured) -> float | None:
-        """The share of combinations that satisfy a condition, or several at once; None where that takes too much. Where
-        there are no such events, all do.
+        """The share of combinations that satisfy a condition, or several at once; None where that takes too much, or
+        where it cannot be computed for some: who runs the query says so, if it comes to that. Where there are no such
+        events, all do.
         """
-        test, symbols = measured
+        try:
+            return self._share(*measured)
+        except DataError:
+            return None
+
+    def _share(self, test: Expression, symbols: Sequence[Symbol]) -> float | None:
         drawn = [self._of_symbol(symbol) for symbol in symbols]
         combinations = sum(np.prod([each.taken.sum(axis=1) for each in drawn], axis=0))
         if not combinations:
