@@ -259,11 +259,39 @@ EXPERIMENTS = (
         20,
         by_mixture,
         axes("basic %"),
+        paper_seconds=600,
     ),
-    Experiment("motto-kinds", "MOTTO", "Table V", "sharing of each kind by itself", 17, by_kind, axes("type")),
-    Experiment("motto-14a", "MOTTO", "14(a)", "sharing by number of queries", 8, by_queries, axes("queries")),
-    Experiment("motto-14c", "MOTTO", "14(c)", "sharing between different windows", 6, by_windows, axes("windows")),
     Experiment(
-        "motto-14d", "MOTTO", "14(d)", "sharing within nested patterns, by levels", 12, by_nesting, axes("levels")
+        "motto-kinds",
+        "MOTTO",
+        "Table V",
+        "sharing of each kind by itself",
+        17,
+        by_kind,
+        axes("type"),
+        paper_seconds=290,
+    ),
+    Experiment(
+        "motto-14a", "MOTTO", "14(a)", "sharing by number of queries", 8, by_queries, axes("queries"), paper_seconds=200
+    ),
+    Experiment(
+        "motto-14c",
+        "MOTTO",
+        "14(c)",
+        "sharing between different windows",
+        6,
+        by_windows,
+        axes("windows"),
+        paper_seconds=60,
+    ),
+    Experiment(
+        "motto-14d",
+        "MOTTO",
+        "14(d)",
+        "sharing within nested patterns, by levels",
+        12,
+        by_nesting,
+        axes("levels"),
+        paper_seconds=260,
     ),
 )

@@ -224,6 +224,7 @@ EXPERIMENTS = (
                 lambda rows: f"{middle(rows[-1]['multitree-prefix']) / middle(rows[-1]['multitree']):.1f} times",
             ),
         ),
+        paper_seconds=900,
     ),
     Experiment(
         "multitree-11a",
@@ -240,6 +241,7 @@ EXPERIMENTS = (
                 lambda rows: f"{middle(rows[-1]['multitree gains']):.1f} times at {rows[-1]['size']}",
             ),
         ),
+        paper_seconds=150,
     ),
     Experiment(
         "multitree-11b",
@@ -286,5 +288,6 @@ EXPERIMENTS = (
                 lambda rows: f"{100 * (1 / middle(rows[-1]['adaptive gains']) - 1):.0f} %",
             ),
         ),
+        paper_seconds=560,
     ),
 )
