@@ -250,6 +250,7 @@ EXPERIMENTS = (
         "cost of the plan found, by method and time of the search",
         11,
         search_times,
+        paper_seconds=180,
     ),
     Experiment(
         "multitree-11c",
@@ -259,6 +260,7 @@ EXPERIMENTS = (
         9,
         partial(windows, of_events=False),
         Axes("minutes", PLANS, "CPU s", log_y=True),
+        paper_seconds=120,
     ),
     Experiment(
         "multitree-11d",
@@ -268,6 +270,7 @@ EXPERIMENTS = (
         8,
         partial(windows, of_events=True),
         Axes("events", PLANS, "CPU s", log_y=True),
+        paper_seconds=120,
     ),
     Experiment(
         "multitree-13",
