@@ -91,6 +91,12 @@ def microseconds(column: pa.Array, schema: EventSchema) -> pa.Array:
         ) from None
 
 
+def times_of(table: pa.Table, schema: EventSchema) -> Ints:
+    """The times of rows that all have one."""
+    found: Ints = microseconds(read_column(table, schema.time), schema).to_numpy(zero_copy_only=False)
+    return found.astype(np.int64, copy=False)
+
+
 def set_aside(table: pa.Table, schema: EventSchema) -> int:
     """How many rows have no time or no type."""
     missing = pc.or_(pc.is_null(table.column(schema.time)), pc.is_null(table.column(schema.type)))

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from motet.engine.detect.planning import Drift, Planning
 from motet.engine.detect.run import DetectRun, finished
 from motet.engine.encode import microseconds, set_aside
+from motet.engine.groups import brought_together
 from motet.engine.observed import Observed
 from motet.engine.partials import finish, merge, overflows_of
 from motet.engine.program import Program
@@ -257,15 +258,11 @@ def _apart(table: pa.Table, names: pa.Array) -> Iterator[tuple[int, pa.Table]]:
     there are.
     """
     number = pc.index_in(table.column("query"), value_set=names).to_numpy()
-    # Numpy sorts numbers of two bytes by counting them.
-    number = number.astype(np.uint16) if len(names) < 1 << 16 else number
-    counts = np.bincount(number, minlength=len(names))
+    order, queries = brought_together(number)
     if (number[1:] < number[:-1]).any():
-        table = table.take(np.argsort(number, kind="stable"))
-    first = 0
-    for query in np.flatnonzero(counts).tolist():
-        yield query, table.slice(first, counts[query])
-        first += counts[query]
+        table = table.take(order)
+    for query, first, size in queries:
+        yield query, table.slice(first, size)
 
 
 def sorted_results(program: Program, result: pa.Table) -> pa.Table:

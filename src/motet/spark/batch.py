@@ -16,7 +16,7 @@ from pyspark.sql import functions as sf
 from motet.engine import Branch, EventSchema, Options, Program, compile_workload
 from motet.engine.detect.planning import planned_ahead, searches
 from motet.engine.detect.program import DetectBranch
-from motet.engine.encode import microseconds, read_column
+from motet.engine.encode import times_of
 from motet.errors import DataError, RunError
 from motet.model.query import Workload
 from motet.spark.glance import glance
@@ -246,8 +246,8 @@ def _sampled_layout(
     needed = list(dict.fromkeys((*branch.partition, schema.time)))
     chosen = sample.select(*map(column, needed)).orderBy(sf.rand(seed=1)).limit(MOST_SAMPLED)
     rows = chosen.toArrow().cast(pa.schema([columns.field(name) for name in needed]))
-    times = microseconds(read_column(rows, schema.time), schema).to_numpy(zero_copy_only=False)
-    return find_layout(key_hashes(rows, branch.partition), times, SAMPLED, halo, limit, partitions)
+    hashes, times = key_hashes(rows, branch.partition), times_of(rows, schema)
+    return find_layout(hashes, times, SAMPLED, halo, limit, partitions)
 
 
 def _relevant(events: DataFrame, branch: Branch | DetectBranch, schema: EventSchema) -> DataFrame:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from motet.engine.groups import brought_together
 from motet.spark.blobs import to_blob
 
 Batches = Iterator[pa.RecordBatch]
@@ -68,11 +69,11 @@ def _parts(
     rows: pa.Table, route: Route, schema: pa.Schema, buckets: NDArray[np.int32], first: NDArray[np.bool_]
 ) -> Iterator[tuple[int, pa.Table]]:
     """The rows of each bucket, with a column that tells those that no earlier branch has taken."""
-    order = np.argsort(buckets, kind="stable")
-    order = order[np.searchsorted(buckets[order], 0) :]
+    kept = np.flatnonzero(buckets >= 0)
+    order, parts = brought_together(buckets[kept])
+    order = kept[order]
     own = pa.schema([schema.field(at) for at in route.columns])
     events = rows.select(list(route.columns)).take(pa.array(order)).rename_columns(own.names).cast(own)
     events = events.append_column(FIRST, pa.array(first[order]))
-    numbers, starts, sizes = np.unique(buckets[order], return_index=True, return_counts=True)
-    for number, start, size in zip(numbers.tolist(), starts.tolist(), sizes.tolist(), strict=True):
+    for number, start, size in parts:
         yield number, events.slice(start, size)

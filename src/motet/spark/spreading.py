@@ -18,7 +18,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from motet.engine import EventSchema
-from motet.engine.encode import microseconds, read_column
+from motet.engine.encode import times_of
+from motet.engine.groups import brought_together
 from motet.spark.blobs import from_blob, to_blob
 from motet.spark.buckets import even_numbers
 from motet.spark.parquet import Piece, read
@@ -104,19 +105,15 @@ class Spread:
         if not len(rows):
             return
         layout = self.layout
-        times = np.empty(0, np.int64)
-        if layout.slices:
-            times = microseconds(read_column(rows, self.schema.time), self.schema).to_numpy(zero_copy_only=False)
+        times = times_of(rows, self.schema) if layout.slices else np.empty(0, np.int64)
         taken, places = layout.placed(key_hashes(rows, self.keys), times)
-        # Numbers of 16 bits are sorted by radix.
-        order = np.argsort(places.astype(np.min_scalar_type(-1 - int(places.max()))), kind="stable")
+        order, parts = brought_together(places)
         sorted_rows = rows.combine_chunks().take(pa.array(taken[order]))
-        numbers, starts, sizes = np.unique(places[order], return_index=True, return_counts=True)
-        blobs = [
-            to_blob(sorted_rows.slice(start, size)) for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)
-        ]
-        tasks = self._numbers[[layout.task(place) for place in numbers.tolist()]]
-        yield pa.record_batch([pa.array(tasks), pa.array(numbers), pa.array(blobs, pa.binary())], schema=PACKED)
+        blobs = [to_blob(sorted_rows.slice(start, size)) for _, start, size in parts]
+        numbers = [place for place, _, _ in parts]
+        tasks = self._numbers[[layout.task(place) for place in numbers]]
+        columns = [pa.array(tasks), pa.array(numbers, pa.int32()), pa.array(blobs, pa.binary())]
+        yield pa.record_batch(columns, schema=PACKED)
 
     def _usable(self, rows: pa.Table) -> pa.ChunkedArray:
         """Whether rows have a time, a type of the branch and a key; a NaN is none."""

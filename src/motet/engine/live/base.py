@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from motet.engine.detect.program import DetectBranch
+from motet.engine.encode import times_of
 from motet.engine.live.due import Report, next_reports
 from motet.engine.live.keys import Keys
-from motet.engine.live.rows import Flags, Times, sort_out, still_needed, times_of
+from motet.engine.live.rows import Flags, Times, sort_out, still_needed
 from motet.engine.live.slots import LiveSlots
 from motet.engine.program import Branch, Program
 from motet.errors import DataError

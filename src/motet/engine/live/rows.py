@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from motet.engine.detect.program import DetectBranch
-from motet.engine.encode import key_codes, microseconds, read_column
+from motet.engine.encode import key_codes, microseconds, read_column, times_of
 from motet.engine.program import Branch
 from motet.engine.schema import EventSchema
 from motet.errors import DataError
@@ -29,12 +29,6 @@ class Arrivals:
     late: pa.Table
     set_aside: int
     newest: int  # the greatest time of any row, asked for or not
-
-
-def times_of(table: pa.Table, schema: EventSchema) -> Times:
-    """The times of rows that all have one."""
-    found: Times = microseconds(read_column(table, schema.time), schema).to_numpy(zero_copy_only=False)
-    return found.astype(np.int64, copy=False)
 
 
 def sort_out(table: pa.Table, branch: Branch | DetectBranch, schema: EventSchema, watermark: int) -> Arrivals:

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from motet.engine.encode import times_of
 from motet.engine.live.base import Live
 from motet.engine.live.fit import fit_rows, fit_values, plain_values
 from motet.engine.live.reunion import SavedUnit
-from motet.engine.live.rows import still_needed, times_of
+from motet.engine.live.rows import still_needed
 from motet.engine.live.runs import RUN_PARTS, Runs
 from motet.engine.live.saved import Saved, table_bytes
 from motet.engine.schema import EventSchema
