@@ -15,6 +15,7 @@ from motet.engine import EventSchema, compile_workload, finish, merge, run_branc
 from motet.errors import DataError, QueryError, RunError
 from motet.language import parse
 from motet.spark.batch import run
+from motet.spark.spreading import type_code
 from motet.testing import assert_same_results
 
 pytestmark = pytest.mark.spark
@@ -164,6 +165,27 @@ def test_rows_without_time_or_type_are_counted(spark: SparkSession) -> None:
         "set_aside": sum(time or type for time, type in missing),
         "overflows": 0,
     }
+
+
+@pytest.mark.parametrize("most_taken", [0.0, 1.0], ids=["counted in tasks", "observed by Spark"])
+def test_rows_may_be_counted_by_spark_or_in_tasks(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, most_taken: float
+) -> None:
+    # The names have the same checksum, and only the first is asked for.
+    assert type_code("plumless") == type_code("buckeroo")
+    names = {"A": "plumless", "D": "buckeroo"}
+    events = random_events()
+    types = [names.get(type, type) for type in events["type"].to_pylist()]
+    events = events.set_column(1, "type", pa.array(types, pa.string()))
+    text = "QUERY q RETURN COUNT(*), SUM(B.x) PATTERN SEQ(plumless, B) WITHIN 40 s SLIDE 10 s GROUP BY k, n"
+    monkeypatch.setattr("motet.spark.batch.SAMPLED", 1.0)
+    monkeypatch.setattr("motet.spark.batch.MOST_TAKEN", most_taken)
+    done = run(spark.createDataFrame(events), parse(text), partitions=6)
+    assert_same_results(done.result.toArrow(), in_process(events, text))
+    plan = done.result._jdf.queryExecution().optimizedPlan().toString()
+    assert ("pack_and_count_rows" in plan) == (most_taken == 0.0)
+    missing = [row["time"] is None or row["type"] is None for row in events.to_pylist()]
+    assert (done.metrics()["rows"], done.metrics()["set_aside"]) == (1500, sum(missing))
 
 
 def test_counts_beyond_64_bits_are_null_and_counted(spark: SparkSession) -> None:

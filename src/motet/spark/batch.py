@@ -22,7 +22,7 @@ from motet.model.query import Workload
 from motet.spark.glance import glance
 from motet.spark.parquet import files_behind, pieces
 from motet.spark.skew import HOT, Layout, even_layout, find_layout, key_hashes
-from motet.spark.spreading import COUNTED, COUNTS, PACKED, Spread, type_code
+from motet.spark.spreading import COUNTED, COUNTS, NO_CODE, PACKED, Spread, type_code
 from motet.spark.tables import arrow_schema, as_events, column, present, spark_schema
 from motet.spark.tasks import (
     TRUNCATED,
@@ -37,8 +37,12 @@ from motet.spark.tasks import (
 # The part of the rows that is looked at to find hot keys and where in time their rows are: enough of any that are worth
 # a task to tell their number within a fifth or so.
 SAMPLED = 0.001
+TAKES_PART = "#takes part"
 # More rows of a sample than these say no more.
 MOST_SAMPLED = 1_000_000
+# Where a branch takes more than this share of the rows, all of them go to its tasks, which count what they set aside:
+# that costs less than to have Spark observe them, unless it would bring mostly rows of no use.
+MOST_TAKEN = 0.5
 # Rows that joins are planned by.
 PLANNED_ROWS = 50_000
 # How long after an action its metrics may take to arrive.
@@ -176,11 +180,13 @@ def spread_over_tasks(
     columns = pa.schema([schema.columns.field(name) for name in branch.columns])
     events = events.select(*map(column, branch.columns))
     files = files_behind(events, columns)
-    layout = _layout(events, files, columns, branch, schema, partitions, cut_hot_keys)
+    layout, taken = _layout(events, files, columns, branch, schema, partitions, cut_hot_keys)
     types = None if branch.types is None else tuple(sorted(branch.types))
     spread = Spread(schema, columns, branch.partition, types, _are_coded(branch, schema), layout)
     if files:
         packed = _packed_files(files, spread, events.sparkSession, observation)
+    elif observation is not None and taken > MOST_TAKEN:
+        packed = _packed_and_counted_rows(events, spread, observation)
     else:
         packed = _packed_rows(events, branch, spread, observation)
     to_tasks = packed.repartition(layout.tasks, "task") if layout.fixed else packed.repartition("task")
@@ -190,7 +196,7 @@ def spread_over_tasks(
 def _packed_rows(
     events: DataFrame, branch: Branch | DetectBranch, spread: Spread, observation: Observation | None
 ) -> DataFrame:
-    """Blobs of what Spark's rows are: any DataFrame will do."""
+    """Blobs of rows of any DataFrame, from which Spark leaves out those of no use."""
     schema = spread.schema
     # An observation ends with the first action that meets it, so the search for hot keys must not.
     read = events if observation is None else events.observe(observation, *_counts(schema))
@@ -201,13 +207,27 @@ def _packed_rows(
     return _by_place(rows).mapInArrow(spread.pack_rows, spark_schema(PACKED))
 
 
+def _packed_and_counted_rows(events: DataFrame, spread: Spread, observation: Observation) -> DataFrame:
+    """The same with all rows in the tasks, which leave out and count."""
+    type = column(spread.schema.type)
+    if spread.coded:
+        named = sf.when(type.isin(list(spread.types or ())), sf.crc32(type))
+        events = events.withColumn(spread.schema.type, named.when(type.isNotNull(), sf.lit(NO_CODE)))
+    packed = _by_place(events).mapInArrow(spread.pack_and_count_rows, spark_schema(COUNTED))
+    return _without_counts(packed, observation)
+
+
 def _packed_files(
     files: Sequence[Path], spread: Spread, session: SparkSession, observation: Observation | None
 ) -> DataFrame:
     """Blobs of what parquet files hold, read in the tasks themselves."""
     tasks = pieces(files, session)
     numbers = session.range(0, len(tasks), 1, len(tasks))
-    packed = numbers.mapInArrow(spread.pack_files(tasks), spark_schema(COUNTED))
+    return _without_counts(numbers.mapInArrow(spread.pack_files(tasks), spark_schema(COUNTED)), observation)
+
+
+def _without_counts(packed: DataFrame, observation: Observation | None) -> DataFrame:
+    """Blobs alone, once what tasks have counted beside them is observed."""
     if observation is not None:
         sums = [sf.coalesce(sf.sum(sf.col(f"counted {name}")), sf.lit(0)).alias(name) for name in COUNTS]
         packed = packed.observe(observation, *sums)
@@ -222,15 +242,21 @@ def _layout(
     schema: EventSchema,
     partitions: int | None,
     cut_hot_keys: bool,
-) -> Layout:
-    """Where rows go: by a look into their files where that shows that no key is hot, else by a sample of them."""
+) -> tuple[Layout, float]:
+    """Where rows go: by a look into their files where that shows that no key is hot, else by a sample of them; and what
+    share of them takes part, none where nobody has looked.
+    """
     limit = int(events.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
     layout = Layout(partitions or limit, fixed=partitions is not None)
+    taken = 1.0 if branch.types is None else 0.0
     if cut_hot_keys and branch.halo is not None and layout.tasks > HOT:
         seen = glance(files, branch.partition, schema.type, branch.types)
         even = even_layout(seen.rows, seen.largest, limit, partitions) if seen else None
-        layout = even or _sampled_layout(events, columns, branch, schema, branch.halo, limit, partitions)
-    return layout if branch.partition or layout.slices else Layout(1)
+        if even:
+            layout = even
+        else:
+            layout, taken = _sampled_layout(events, columns, branch, schema, branch.halo, limit, partitions)
+    return layout if branch.partition or layout.slices else Layout(1), taken
 
 
 def _sampled_layout(
@@ -241,19 +267,24 @@ def _sampled_layout(
     halo: int,
     limit: int,
     partitions: int | None,
-) -> Layout:
-    sample = _relevant(events.sample(fraction=SAMPLED, seed=1), branch, schema)
+) -> tuple[Layout, float]:
     needed = list(dict.fromkeys((*branch.partition, schema.time)))
-    chosen = sample.select(*map(column, needed)).orderBy(sf.rand(seed=1)).limit(MOST_SAMPLED)
-    rows = chosen.toArrow().cast(pa.schema([columns.field(name) for name in needed]))
+    chosen = events.sample(fraction=SAMPLED, seed=1).orderBy(sf.rand(seed=1)).limit(MOST_SAMPLED)
+    sample = chosen.select(*map(column, needed), _takes_part(events, branch, schema).alias(TAKES_PART)).toArrow()
+    rows = sample.filter(sample[TAKES_PART]).drop_columns(TAKES_PART)
+    rows = rows.cast(pa.schema([columns.field(name) for name in needed]))
     hashes, times = key_hashes(rows, branch.partition), times_of(rows, schema)
-    return find_layout(hashes, times, SAMPLED, halo, limit, partitions)
+    return find_layout(hashes, times, SAMPLED, halo, limit, partitions), len(rows) / max(len(sample), 1)
 
 
 def _relevant(events: DataFrame, branch: Branch | DetectBranch, schema: EventSchema) -> DataFrame:
-    """The rows that a branch needs: a row without a time, a type or a key takes no part."""
-    kept = events.filter(present(events, (schema.time, schema.type, *branch.partition)))
-    return kept if branch.types is None else kept.filter(column(schema.type).isin(sorted(branch.types)))
+    return events.filter(_takes_part(events, branch, schema))
+
+
+def _takes_part(events: DataFrame, branch: Branch | DetectBranch, schema: EventSchema) -> Column:
+    """Whether a branch needs a row: one without a time, a type or a key takes no part."""
+    whole = present(events, (schema.time, schema.type, *branch.partition))
+    return whole if branch.types is None else whole & column(schema.type).isin(sorted(branch.types))
 
 
 def _by_place(events: DataFrame) -> DataFrame:

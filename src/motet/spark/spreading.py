@@ -33,6 +33,8 @@ MOST_BYTES = 32 << 20
 PACKED = pa.schema([pa.field("task", pa.int32()), pa.field("place", pa.int32()), pa.field("rows", pa.binary())])
 COUNTS = ("rows", "null_times", "null_types", "set_aside")
 COUNTED = pa.schema([*PACKED, *(pa.field(f"counted {name}", pa.int64()) for name in COUNTS)])
+# What stands for a type that a branch does not name: `type_code` is never below zero.
+NO_CODE = -1
 
 
 def type_code(name: str) -> int:
@@ -55,10 +57,14 @@ class Spread:
 
     def pack_rows(self, batches: Batches) -> Batches:
         """Rows that Spark has found to be of use to blobs; types that are coded come as what `type_code` says."""
-        arriving = self._with_type_as(pa.int64()) if self.coded else self.columns
-        tables = (pa.Table.from_batches([batch]).rename_columns(arriving.names).cast(arriving) for batch in batches)
-        for rows in _together(tables):
-            yield from self._packed(self._recoded(rows) if self.coded else rows)
+        for rows in _together(self._arriving(batches)):
+            yield from self._packed(rows)
+
+    def pack_and_count_rows(self, batches: Batches) -> Batches:
+        """Rows of any kind to blobs, and what was counted on the way; types that are coded come as `type_code` says,
+        those that the branch does not name as `NO_CODE`.
+        """
+        yield from self._packed_and_counted(self._arriving(batches))
 
     def pack_files(self, tasks: Sequence[Sequence[Piece]]) -> Task:
         """Pieces of parquet files, told by the number of their task, to blobs, and what was counted on the way."""
@@ -67,11 +73,7 @@ class Spread:
             numbers = (number for batch in batches for number in batch.column(0).to_pylist())
             pieces = (piece for number in numbers for piece in tasks[number])
             tables = (rows for piece in pieces for rows in read(piece, self.columns, self._texts))
-            for rows in _together(map(self._with_codes, tables)):
-                usable = self._usable(rows)
-                yield _beside_nothing(self._counts(rows))
-                for batch in self._packed(rows if pc.all(usable).as_py() else rows.filter(usable)):
-                    yield _beside_counts(batch)
+            yield from self._packed_and_counted(map(self._with_codes, tables))
 
         return pack
 
@@ -99,6 +101,20 @@ class Spread:
     @property
     def _texts(self) -> tuple[str, ...]:
         return (self.schema.type,) if self.coded else ()
+
+    def _arriving(self, batches: Batches) -> Iterator[pa.Table]:
+        """Spark's rows, whose columns are told by their place, with types that are coded as the branch counts them."""
+        arriving = self._with_type_as(pa.int64()) if self.coded else self.columns
+        for batch in batches:
+            rows = pa.Table.from_batches([batch]).rename_columns(arriving.names).cast(arriving)
+            yield self._recoded(rows) if self.coded else rows
+
+    def _packed_and_counted(self, tables: Iterator[pa.Table]) -> Batches:
+        for rows in _together(tables):
+            usable = self._usable(rows)
+            yield _beside_nothing(self._counts(rows))
+            for batch in self._packed(rows if pc.all(usable).as_py() else rows.filter(usable)):
+                yield _beside_counts(batch)
 
     def _packed(self, rows: pa.Table) -> Batches:
         """One blob for each place."""
@@ -146,10 +162,12 @@ class Spread:
         return self._with_types(rows, places.cast(self._code_type).take(column.indices))
 
     def _recoded(self, rows: pa.Table) -> pa.Table:
-        codes = np.array([type_code(name) for name in self._listed.to_pylist()], np.int64)
-        order = np.argsort(codes)
-        places = order[np.searchsorted(codes[order], rows[self.schema.type].to_numpy())]
-        return self._with_types(rows, pa.array(places).cast(self._code_type))
+        """Types as their places, told from their codes; a code of none of them is the one place more."""
+        codes = rows[self.schema.type]
+        places = pc.fill_null(pc.index_in(codes, self._codes), len(self._listed)).cast(self._code_type)
+        if codes.null_count:
+            places = pc.if_else(codes.is_valid(), places, pa.scalar(None, self._code_type))
+        return self._with_types(rows, places)
 
     def _with_names(self, rows: pa.Table) -> pa.Table:
         if not self.coded:
@@ -167,6 +185,10 @@ class Spread:
     @property
     def _listed(self) -> pa.Array:
         return pa.array(self.types or (), pa.string())
+
+    @cached_property
+    def _codes(self) -> pa.Array:
+        return pa.array([type_code(name) for name in self.types or ()], pa.int64())
 
     @property
     def _code_type(self) -> pa.DataType:
