@@ -11,6 +11,8 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from motet.bench.registry import Seconds
+
 MINUTE = 60_000_000
 START = 1_577_836_800_000_000  # the beginning of 2020
 MILLISECOND = 1_000  # the finest time that Flink knows
@@ -19,11 +21,11 @@ MILLISECOND = 1_000  # the finest time that Flink knows
 @dataclass(frozen=True)
 class Scenario:
     """A stream and sequences to count in it, per key, in windows of some panes of a minute. `dense` is how many events
-    a key has in a window, `seconds` about how long all peers take on the quick size."""
+    a key has in a window, `seconds` how long all peers take."""
 
     name: str
     about: str
-    seconds: int
+    seconds: Seconds
     quick: int
     events: int
     keys: int
@@ -91,12 +93,34 @@ def overlapping(count: int, types: int = 10, seed: int = 9) -> tuple[tuple[str, 
 
 
 SCENARIOS = (
-    Scenario("s1", "SEQ of 3, 60 events of a key in a window", 62, 50_000, 200_000, 1_000, 10, 60, 10, (sequence(3),)),
-    Scenario("s2", "SEQ of 4, 200 events of a key in a window", 60, 20_000, 200_000, 200, 10, 200, 10, (sequence(4),)),
+    Scenario(
+        "s1",
+        "SEQ of 3, 60 events of a key in a window",
+        Seconds(62, 500),
+        50_000,
+        200_000,
+        1_000,
+        10,
+        60,
+        10,
+        (sequence(3),),
+    ),
+    Scenario(
+        "s2",
+        "SEQ of 4, 200 events of a key in a window",
+        Seconds(60, 1000),
+        20_000,
+        200_000,
+        200,
+        10,
+        200,
+        10,
+        (sequence(4),),
+    ),
     Scenario(
         "s3",
         "SEQ of 4 over Sharon's e-commerce stream: 20 keys, 50 types, 180,000 events of a key in 20 minutes",
-        77,
+        Seconds(77, 1000),
         100_000,
         2_000_000,
         20,
@@ -108,7 +132,7 @@ SCENARIOS = (
     Scenario(
         "s4",
         "20 queries of length 4 and 5 that share parts, data of s1",
-        97,
+        Seconds(97, 1000),
         20_000,
         200_000,
         1_000,

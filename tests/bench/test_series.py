@@ -13,7 +13,7 @@ import pytest
 from tests.command_line import Motet
 
 from motet.bench.measure import ChildError
-from motet.bench.registry import Experiment, Setting
+from motet.bench.registry import Experiment, Seconds, Setting
 from motet.bench.run import Result
 from motet.cli import bench as benches
 from motet.errors import RunError
@@ -21,11 +21,11 @@ from motet.errors import RunError
 QUICK = Setting("quick", 1)
 
 
-def experiment(name: str, seconds: int, paper_seconds: int | None = None) -> Experiment:
-    return Experiment(name, "motet", "", "nothing", seconds, lambda setting: [], paper_seconds=paper_seconds)
+def experiment(name: str, quick: int, paper: int) -> Experiment:
+    return Experiment(name, "motet", "", "nothing", Seconds(quick, paper), lambda setting: [])
 
 
-SOME = [experiment("a", 10, 60), experiment("b", 20), experiment("c", 30)]
+SOME = [experiment("a", 10, 60), experiment("b", 20, 70), experiment("c", 30, 80)]
 
 
 def measured(name: str) -> Result:

@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -55,28 +55,34 @@ class Axes:
 
 
 @dataclass(frozen=True, slots=True)
+class Seconds:
+    """How long the sizes of an experiment take with three repeats on two cores, as measured and rounded up."""
+
+    quick: int
+    paper: int
+
+    def of(self, size: Size) -> int:
+        """Those of the one size."""
+        return self.quick if size == "quick" else self.paper
+
+
+@dataclass(frozen=True, slots=True)
 class Experiment:
-    """One figure of a paper, or one measurement of ours. `seconds` is how long its quick size takes on two quiet cores,
-    as measured and rounded up, `paper_seconds` the same of the paper's size with three repeats; `needs` names modules
-    without which it cannot run; `heavy` ones are run only by their own name.
+    """One figure of a paper, or one measurement of ours. `needs` names modules without which it cannot run; what is
+    `heavy` runs only by its own name.
     """
 
     name: str
     paper: str
     figure: str
     measures: str
-    seconds: int
+    seconds: Seconds
     run: Callable[[Setting], list[Row]]
     axes: Axes | None = None
     stated: tuple[Stated, ...] = ()
     needs: tuple[str, ...] = ()
     heavy: bool = False
-    notes: tuple[str, ...] = field(default=())
-    paper_seconds: int | None = None
-
-    def stated_seconds(self, size: Size) -> int:
-        """About how long it takes; where nobody has measured the paper's size, ten times the quick one."""
-        return self.seconds if size == "quick" else self.paper_seconds or 10 * self.seconds
+    notes: tuple[str, ...] = ()
 
 
 @cache

@@ -105,9 +105,8 @@ def listing(experiments: Sequence[Experiment]) -> None:
     for name in ("quick", "paper"):
         table.add_column(name, justify="right", no_wrap=True)
     for one in experiments:
-        quick = duration(one.seconds) + (" (only by name)" if one.heavy else "")
-        paper = "" if one.paper_seconds is None else duration(one.paper_seconds)
-        table.add_row(one.name, place(one), one.measures, quick, paper)
+        quick = duration(one.seconds.quick) + (" (only by name)" if one.heavy else "")
+        table.add_row(one.name, place(one), one.measures, quick, duration(one.seconds.paper))
     console = Console()
     (console if console.is_terminal else Console(width=PIPED_WIDTH)).print(table)
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from motet.bench.engine import against, programs, timed
 from motet.bench.measure import Measured, ratio
-from motet.bench.registry import Axes, Experiment, Row, Setting, Stated
+from motet.bench.registry import Axes, Experiment, Row, Seconds, Setting, Stated
 from motet.bench.run import middle
 from motet.engine import Options, Program
 from motet.language import parse
@@ -192,7 +192,7 @@ EXPERIMENTS = (
         "A-Seq",
         "12",
         "matches built against online, by pattern length",
-        3,
+        Seconds(3, 12),
         by_length,
         Axes("length", BOTH, "us an event", log_y=True),
         (
@@ -204,24 +204,22 @@ EXPERIMENTS = (
                 ),
             ),
         ),
-        paper_seconds=12,
     ),
     Experiment(
         "a-seq-13",
         "A-Seq",
         "13",
         "matches built against online, by window",
-        3,
+        Seconds(3, 7),
         by_window,
         Axes("window ms", BOTH, "us an event", log_y=True),
-        paper_seconds=7,
     ),
     Experiment(
         "a-seq-14a",
         "A-Seq",
         "14(a)",
         "long patterns in long windows, online",
-        3,
+        Seconds(3, 6),
         long_patterns,
         Axes("length", ("us an event",), "us an event"),
         (
@@ -231,14 +229,13 @@ EXPERIMENTS = (
                 lambda rows: f"{middle(rows[-1]['us an event']):.2f} us",
             ),
         ),
-        paper_seconds=6,
     ),
     Experiment(
         "a-seq-14b",
         "A-Seq",
         "14(b)",
         "the cost of a negation",
-        3,
+        Seconds(3, 7),
         negation,
         None,
         (
@@ -251,14 +248,13 @@ EXPERIMENTS = (
                 ),
             ),
         ),
-        paper_seconds=7,
     ),
     Experiment(
         "a-seq-15",
         "A-Seq",
         "15",
         "three queries: matches or counts, alone or shared",
-        3,
+        Seconds(3, 9),
         four_ways,
         None,
         (
@@ -268,7 +264,6 @@ EXPERIMENTS = (
                 lambda rows: f"{middle(rows[1]['times as long as the last']):.1f} times",
             ),
         ),
-        paper_seconds=9,
     ),
     *(
         Experiment(
@@ -276,11 +271,10 @@ EXPERIMENTS = (
             "A-Seq",
             f"16({letter})",
             measures,
-            4,
+            Seconds(4, 6),
             partial(shared, axis=axis, within=within),
             Axes(axis, PLANS, "CPU s"),
             (gains(what, paper),),
-            paper_seconds=6,
         )
         for letter, measures, axis, within, what, paper in SHARED
     ),

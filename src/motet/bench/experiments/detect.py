@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from motet.bench.engine import matches
 from motet.bench.measure import Measured, in_turn, ratio
-from motet.bench.registry import OURS, Axes, Experiment, Row, Setting
+from motet.bench.registry import OURS, Axes, Experiment, Row, Seconds, Setting
 from motet.engine import EventSchema, Options, compile_workload
 from motet.language import parse
 from motet.model.query import Workload
@@ -146,18 +146,20 @@ EXPERIMENTS = (
         OURS,
         "",
         "matches found: SEQ of three with two conditions between events, by number of patterns",
-        20,
+        Seconds(20, 90),
         many_patterns,
         Axes("patterns", ("k events/s",), "k events / CPU s", log_x=True, log_y=True),
         notes=("OpenCEP (Python) on work of this kind: 9,000, 1,400 and 370 events per CPU second.",),
     ),
-    Experiment("detect-order", OURS, "", "joins as planned against as written, rarest type last", 4, reordering),
+    Experiment(
+        "detect-order", OURS, "", "joins as planned against as written, rarest type last", Seconds(4, 12), reordering
+    ),
     Experiment(
         "detect-compact",
         OURS,
         "",
         "SEQ(A, B+, C) returning matches: an event that completes none, by window",
-        3,
+        Seconds(3, 8),
         compact,
     ),
 )

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from motet.bench.engine import against, programs, runner, timed
 from motet.bench.measure import Measured, exponent, in_turn, ratio
-from motet.bench.registry import OURS, Axes, Experiment, Row, Setting, Stated
+from motet.bench.registry import OURS, Axes, Experiment, Row, Seconds, Setting, Stated
 from motet.bench.run import middle
 from motet.bench.trends import MINUTE, Shape, bursty, companies, stock, workload
 from motet.engine import EventSchema, Options, compile_workload
@@ -129,7 +129,7 @@ EXPERIMENTS = (
         "Gloria",
         "16",
         "shared against alone by number of queries: stock, windows, groups, aggregates and predicates mixed",
-        12,
+        Seconds(12, 35),
         mixed,
         Axes("queries", LINES, "CPU s"),
         THROUGHPUT,
@@ -140,7 +140,7 @@ EXPERIMENTS = (
         "Gloria",
         "16",
         "the same where all count in one kind of window without groups, as their program does",
-        8,
+        Seconds(8, 20),
         counts,
         Axes("queries", LINES, "CPU s"),
         THROUGHPUT,
@@ -151,7 +151,7 @@ EXPERIMENTS = (
         "Gloria",
         "19(a), (b)",
         "simple and complex Kleene queries by length of bursts, 100 queries",
-        10,
+        Seconds(10, 25),
         bursts,
         Axes("burst", LINES, "CPU s", log_x=True, log_y=True),
         (
@@ -165,5 +165,7 @@ EXPERIMENTS = (
             ),
         ),
     ),
-    Experiment("growth-kleene", OURS, "", "A+ over ever more events in one window, COUNT beyond 64 bits", 4, kleene),
+    Experiment(
+        "growth-kleene", OURS, "", "A+ over ever more events in one window, COUNT beyond 64 bits", Seconds(4, 8), kleene
+    ),
 )

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from motet.bench.measure import Measured, in_turn, ratio
-from motet.bench.registry import Axes, Experiment, Row, Setting, Stated
+from motet.bench.registry import Axes, Experiment, Row, Seconds, Setting, Stated
 from motet.bench.run import middle
 from motet.bench.trends import Shape, workload
 from motet.engine.survey import compiled_queries
@@ -123,18 +123,17 @@ EXPERIMENTS = (
         "Gloria",
         "11",
         "time to a plan by number of queries, sequences",
-        18,
+        Seconds(18, 170),
         partial(by_queries, kleene=0.0, few=(10, 20)),
         Axes("queries", LINES, "CPU s", log_y=True),
         (gains("5 to 7 times"), over_greedy("16 times")),
-        paper_seconds=170,
     ),
     Experiment(
         "gloria-12",
         "Gloria",
         "12",
         "time to a plan by length of what is repeated, 100 Kleene queries (quick: 40)",
-        7,
+        Seconds(7, 60),
         partial(by_length, nested=False),
         Axes("length", LINES, "CPU s", log_y=True),
         (gains("2 to 13 times"),),
@@ -144,7 +143,7 @@ EXPERIMENTS = (
         "Gloria",
         "12",
         "the same with repetitions in repetitions",
-        8,
+        Seconds(8, 60),
         partial(by_length, nested=True),
         Axes("length", LINES, "CPU s", log_y=True),
         (gains("2 to 13 times"),),
@@ -154,7 +153,7 @@ EXPERIMENTS = (
         "Gloria",
         "13",
         "time to a plan by number of queries, 6:1 SEQ to Kleene",
-        6,
+        Seconds(6, 45),
         partial(by_queries, kleene=1 / 7, few=(20, 60)),
         Axes("queries", LINES, "CPU s", log_y=True),
         (gains("5 times"), over_greedy("10 times")),
@@ -164,7 +163,7 @@ EXPERIMENTS = (
         "Gloria",
         "14",
         "time to a plan by share of Kleene queries, of 100 (quick: 40)",
-        3,
+        Seconds(3, 40),
         by_percent,
         Axes("% Kleene", LINES, "CPU s", log_y=True),
         (gains("6 to 16 times"),),
@@ -174,7 +173,7 @@ EXPERIMENTS = (
         "Gloria",
         "15",
         "memory of the search by number of queries, 6:1 SEQ to Kleene",
-        6,
+        Seconds(6, 60),
         memory,
         Axes("queries", tuple(f"MB {name}" for name in VARIANTS), "MB", log_y=True),
         (

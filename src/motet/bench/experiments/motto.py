@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from motet.bench.engine import against, programs
 from motet.bench.measure import Measured, in_turn
-from motet.bench.registry import Axes, Experiment, Row, Setting
+from motet.bench.registry import Axes, Experiment, Row, Seconds, Setting
 from motet.engine import Options
 from motet.engine.detect.measure import rates_of
 from motet.engine.encode import encode
@@ -256,42 +256,38 @@ EXPERIMENTS = (
         "MOTTO",
         "13",
         "sharing in mixtures of the seven kinds of Table V, stocks",
-        20,
+        Seconds(20, 600),
         by_mixture,
         axes("basic %"),
-        paper_seconds=600,
     ),
     Experiment(
         "motto-kinds",
         "MOTTO",
         "Table V",
         "sharing of each kind by itself",
-        17,
+        Seconds(17, 290),
         by_kind,
         axes("type"),
-        paper_seconds=290,
     ),
     Experiment(
-        "motto-14a", "MOTTO", "14(a)", "sharing by number of queries", 8, by_queries, axes("queries"), paper_seconds=200
+        "motto-14a", "MOTTO", "14(a)", "sharing by number of queries", Seconds(8, 200), by_queries, axes("queries")
     ),
     Experiment(
         "motto-14c",
         "MOTTO",
         "14(c)",
         "sharing between different windows",
-        6,
+        Seconds(6, 60),
         by_windows,
         axes("windows"),
-        paper_seconds=60,
     ),
     Experiment(
         "motto-14d",
         "MOTTO",
         "14(d)",
         "sharing within nested patterns, by levels",
-        12,
+        Seconds(12, 260),
         by_nesting,
         axes("levels"),
-        paper_seconds=260,
     ),
 )

@@ -14,7 +14,7 @@ import pyarrow as pa
 from motet import api
 from motet.bench.engine import against, matches, programs, timed
 from motet.bench.measure import Measured, in_turn
-from motet.bench.registry import Axes, Experiment, Row, Setting, Stated
+from motet.bench.registry import Axes, Experiment, Row, Seconds, Setting, Stated
 from motet.bench.run import middle
 from motet.engine import Options, Program
 from motet.engine.detect.planning import Drift, Planning
@@ -214,7 +214,7 @@ EXPERIMENTS = (
         PAPER,
         "10, 12(a)",
         "joins shared and reordered, by number of patterns",
-        15,
+        Seconds(15, 900),
         workload_sizes,
         Axes("patterns", PLANS, "CPU s", log_y=True),
         (
@@ -224,14 +224,13 @@ EXPERIMENTS = (
                 lambda rows: f"{middle(rows[-1]['multitree-prefix']) / middle(rows[-1]['multitree']):.1f} times",
             ),
         ),
-        paper_seconds=900,
     ),
     Experiment(
         "multitree-11a",
         PAPER,
         "11(a), 12(b)",
         "the same by events in a pattern",
-        7,
+        Seconds(7, 150),
         pattern_sizes,
         Axes("size", PLANS, "CPU s", log_y=True),
         (
@@ -241,43 +240,39 @@ EXPERIMENTS = (
                 lambda rows: f"{middle(rows[-1]['multitree gains']):.1f} times at {rows[-1]['size']}",
             ),
         ),
-        paper_seconds=150,
     ),
     Experiment(
         "multitree-11b",
         PAPER,
         "10, 11(b)",
         "cost of the plan found, by method and time of the search",
-        11,
+        Seconds(11, 180),
         search_times,
-        paper_seconds=180,
     ),
     Experiment(
         "multitree-11c",
         PAPER,
         "11(c), 12(c)",
         "the same by window in minutes",
-        9,
+        Seconds(9, 120),
         partial(windows, of_events=False),
         Axes("minutes", PLANS, "CPU s", log_y=True),
-        paper_seconds=120,
     ),
     Experiment(
         "multitree-11d",
         PAPER,
         "11(d), 12(d)",
         "the same by window in events",
-        8,
+        Seconds(8, 120),
         partial(windows, of_events=True),
         Axes("events", PLANS, "CPU s", log_y=True),
-        paper_seconds=120,
     ),
     Experiment(
         "multitree-13",
         PAPER,
         "13",
         "a plan that is made anew as rates change, against one that is not",
-        23,
+        Seconds(23, 560),
         adaptation,
         stated=(
             Stated(
@@ -291,6 +286,5 @@ EXPERIMENTS = (
                 lambda rows: f"{100 * (1 / middle(rows[-1]['adaptive gains']) - 1):.0f} %",
             ),
         ),
-        paper_seconds=560,
     ),
 )

@@ -16,7 +16,7 @@ import pyarrow as pa
 from motet.bench import streams, workloads
 from motet.bench.engine import against, programs, timed, totals
 from motet.bench.measure import Measured, ratio
-from motet.bench.registry import Axes, Experiment, Row, Setting, Stated
+from motet.bench.registry import Axes, Experiment, Row, Seconds, Setting, Stated
 from motet.bench.run import middle
 from motet.engine import Options
 from motet.language import parse
@@ -146,7 +146,7 @@ EXPERIMENTS = (
         "Sharon",
         "11",
         "matches built against online, by events in a window, traffic",
-        4,
+        Seconds(4, 15),
         two_step,
         Axes("events", ("matches built", "online"), "CPU s", log_y=True),
         (
@@ -156,18 +156,16 @@ EXPERIMENTS = (
                 lambda rows: f"{middle(rows[-1]['online gains']):,.0f} times at {rows[-1]['events']:,} (our own joins)",
             ),
         ),
-        paper_seconds=15,
     ),
     Experiment(
         "sharon-12a",
         "Sharon",
         "12(a), (e)",
         "shared against alone, by events in a window, e-commerce",
-        10,
+        Seconds(10, 40),
         partial(by_events, scene="ecommerce"),
         Axes("events", LINES, "CPU s"),
         (BY_EVENTS,),
-        paper_seconds=40,
     ),
     *(
         Experiment(
@@ -175,7 +173,7 @@ EXPERIMENTS = (
             "Sharon",
             "12(b), (d), (f)",
             f"shared against alone, by number of queries, {name}",
-            20,
+            Seconds(20, 40),
             partial(by_queries, scene=scene, legs=legs),
             Axes("queries", LINES, "CPU s"),
             (
@@ -196,18 +194,17 @@ EXPERIMENTS = (
         "Sharon",
         "12(c), (g), (h)",
         "shared against alone, by pattern length, e-commerce",
-        12,
+        Seconds(12, 30),
         partial(by_length, scene="ecommerce"),
         Axes("length", LINES, "CPU s"),
         (BY_LENGTH, Stated("memory at length 30", "20 times less", totals_saved)),
-        paper_seconds=30,
     ),
     Experiment(
         "sharon-14",
         "Sharon",
         "14",
         "the greedy plan against the optimal one, by number of queries, taxi",
-        10,
+        Seconds(10, 40),
         plan_quality,
         Axes("queries", ("greedy", "sharon", "auto"), "CPU s"),
         (

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from motet.bench.engine import programs, timed
 from motet.bench.measure import Measured, in_turn, ratio
-from motet.bench.registry import OURS, Experiment, Row, Setting
+from motet.bench.registry import OURS, Experiment, Row, Seconds, Setting
 from motet.bench.streams import data_centre, ecommerce, item_queries
 from motet.engine import EventSchema, Options, compile_workload
 from motet.engine.encode import encode, unit_events
@@ -119,7 +119,7 @@ EXPERIMENTS = (
         OURS,
         "",
         "MOTTO's sample queries over a data centre's log, counted, alone and together",
-        3,
+        Seconds(3, 8),
         monitoring,
     ),
     Experiment(
@@ -127,7 +127,7 @@ EXPERIMENTS = (
         OURS,
         "",
         "one continuous SEQ(A, B, C), a value at every completion, by events in the window",
-        5,
+        Seconds(5, 12),
         continuous,
     ),
     Experiment(
@@ -135,7 +135,7 @@ EXPERIMENTS = (
         OURS,
         "",
         "20 item sequences of length 4 to 10 over Sharon's e-commerce stream, by strategy",
-        6,
+        Seconds(6, 40),
         strategies,
     ),
 )

@@ -9,7 +9,7 @@ import time
 from typing import Any
 
 from motet.bench.measure import Measured, family_memory
-from motet.bench.registry import OURS, Axes, Experiment, Row, Setting
+from motet.bench.registry import OURS, Axes, Experiment, Row, Seconds, Setting
 
 STARTING = 3  # micro-batches in which workers start and kernels are loaded: the time counts from there on
 LONGEST_START = 300  # seconds
@@ -91,7 +91,7 @@ EXPERIMENTS = (
         OURS,
         "",
         "a stream of 5,000 rows/s, 10,000 keys, 20 queries, for minutes: batches, memory and state over time",
-        160,
+        Seconds(160, 1260),
         steady,
         Axes("minute", CURVES, "s, MB", log_y=True),
         needs=("pyspark",),

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from motet.bench.measure import Measured, Taken, family_cpu, in_turn, ratio
-from motet.bench.registry import OURS, Experiment, Row, Setting
+from motet.bench.registry import OURS, Experiment, Row, Seconds, Setting
 from motet.bench.streams import keyed
 
 QUERIES = 100
@@ -66,7 +66,7 @@ EXPERIMENTS = (
         OURS,
         "",
         "Spark batch, local[2], 100 queries, 10,000 keys or one, from parquet, against identity pipelines",
-        45,
+        Seconds(45, 120),
         against_identity,
         needs=("pyspark",),
     ),
