@@ -9,9 +9,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
+from tests.chunks import run_in_chunks
 
 from motet.engine import EventSchema, Options, compile_workload
-from motet.engine.local import run_batches, run_table
+from motet.engine.local import run_table
 from motet.errors import Diagnostic
 from motet.language.printer import to_text
 from motet.model.query import Query, Workload
@@ -72,4 +73,4 @@ def test_a_stream_run_in_chunks_gives_the_results_of_the_whole(workload: Workloa
     table = stream_table(ordered)
     program = compile_workload(workload, EventSchema(table.schema))
     batches = table.to_batches(max_chunksize=chunk)
-    assert_same_results(run_batches(program, batches, True, chunk_rows=chunk).table, run_table(program, table).table)
+    assert_same_results(run_in_chunks(program, batches, chunk), run_table(program, table).table)

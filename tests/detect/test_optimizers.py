@@ -11,13 +11,14 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
+from tests.chunks import run_in_chunks
 from tests.detect.test_against_oracle import engine_results, taken
 from tests.detect.test_plan_shapes import joined_queries
 
 import motet
 from motet.engine import EventSchema, Options, compile_workload
 from motet.engine.detect import planning
-from motet.engine.local import run_batches, run_table
+from motet.engine.local import run_table
 from motet.language import parse
 from motet.language.printer import to_text
 from motet.model.query import Query, Workload
@@ -79,7 +80,7 @@ def test_chunks_are_planned_for_once() -> None:
     workload = parse(to_text(WORKLOAD).replace("WITHIN 4 EVENTS", "WITHIN 4 s"))
     program = compile_workload(workload, EventSchema(STREAM_SCHEMA), Options(optimizer="multitree"))
     with patch.object(planning, "plan_trees", wraps=planning.plan_trees) as plan:
-        result = run_batches(program, EVENTS.to_batches(max_chunksize=20), True, chunk_rows=20).table
+        result = run_in_chunks(program, EVENTS.to_batches(max_chunksize=20), 20)
     assert plan.call_count == 1
     assert_same_results(result, enumerate_table(workload, EVENTS))
 

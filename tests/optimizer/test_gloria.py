@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from tests.optimizer.every_gloria_plan import cost_of, every_plan
 from tests.optimizer.snapshots import replay
 
 from motet.language import parse
 from motet.optimizer.aggregate.gloria.costs import COSTS
-from motet.optimizer.aggregate.gloria.exhaustive import cost_of, every_plan
 from motet.optimizer.aggregate.gloria.gloria import GloriaOptions, optimize, reweigh
 from motet.optimizer.aggregate.gloria.graph import GloriaGraph, grow, weight_of
 from motet.optimizer.aggregate.gloria.nodes import Weights

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from motet.optimizer.aggregate.finder import find_plan
 from motet.optimizer.aggregate.reduction import reduce_graph
 from motet.optimizer.solvers.graph import Deadline, WeightedGraph, gap
-from motet.optimizer.solvers.independent import branch_and_bound, clique_bound, exhaustive, guaranteed_weight, gwmin
+from motet.optimizer.solvers.independent import clique_bound, exhaustive, guaranteed_weight, gwmin
 from motet.optimizer.solvers.lagrange import relax
 from motet.optimizer.solvers.levels import enumerate_levels
-from motet.optimizer.solvers.packing import Offer, Packing, edge_cliques, pack, pack_graph
+from motet.optimizer.solvers.packing import Offer, Packing, pack
 from motet.optimizer.solvers.substrings import repeats
 
 
@@ -35,7 +35,7 @@ def independent_sets(graph: WeightedGraph) -> list[tuple[int, ...]]:
 @given(graphs())
 def test_exact_searches_find_a_heaviest_independent_set(graph: WeightedGraph) -> None:
     heaviest = max(map(graph.weight, independent_sets(graph)))
-    for search in (exhaustive, branch_and_bound, enumerate_levels, find_plan, pack_graph):
+    for search in (exhaustive, enumerate_levels, find_plan):
         found = search(graph)
         assert found.complete
         assert graph.is_independent(found.chosen)
@@ -65,12 +65,6 @@ def test_reduction_never_loses_the_optimum(graph: WeightedGraph) -> None:
 @given(graphs())
 def test_levels_visit_every_independent_set_once(graph: WeightedGraph) -> None:
     assert enumerate_levels(graph).visited == len(independent_sets(graph)) - 1
-
-
-@given(graphs())
-def test_cliques_cover_every_edge_and_nothing_else(graph: WeightedGraph) -> None:
-    covered = {pair for clique in edge_cliques(graph) for pair in combinations(clique, 2)}
-    assert covered == set(graph.edges)
 
 
 def test_a_search_out_of_time_says_that_it_is_not_complete() -> None:

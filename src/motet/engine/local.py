@@ -164,18 +164,6 @@ def run_table(program: Program, table: pa.Table) -> Outcome:
     return run.outcome(run.over_table(table))
 
 
-def run_batches(
-    program: Program,
-    batches: Iterable[pa.RecordBatch],
-    ordered: bool,
-    progress: Progress | None = None,
-    chunk_rows: int = CHUNK_ROWS,
-) -> Outcome:
-    """Run over a stream, and put all results together."""
-    run = LocalRun(program)
-    return run.outcome(run.over_batches(batches, ordered, progress, chunk_rows))
-
-
 Chunk = tuple[pa.Table, int | None, int | None]
 
 

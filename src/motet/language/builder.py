@@ -16,7 +16,6 @@ from typing import overload
 from motet.errors import Diagnostic, QueryError
 from motet.language.clauses import make_window, named_item
 from motet.language.durations import EVENTS, TICKS, TIME, Length, read_length
-from motet.language.expressions import conjuncts
 from motet.language.printer import expression_text
 from motet.language.syntax import Wrong, parse_clause
 from motet.language.tokens import tokenize
@@ -35,6 +34,7 @@ from motet.model.expression import (
     Logical,
     Membership,
     Negative,
+    conjuncts,
 )
 from motet.model.names import with_variables
 from motet.model.pattern import And, Event, Neg, Not, Or, Pattern, Repeat, Seq

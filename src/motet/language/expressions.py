@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
 
 from lark import Token, Tree
 
@@ -33,16 +32,6 @@ from motet.model.span import Span
 
 _SELECTORS = {"NEXT": At.NEXT, "FIRST": At.FIRST, "LAST": At.LAST}
 _COMPARATORS = {"EQ": "=", "NE": "!=", "LT": "<", "LE": "<=", "GT": ">", "GE": ">="}
-
-
-def conjuncts(expression: Expression) -> Iterator[Expression]:
-    """The conditions that a conjunction is made of."""
-    match expression:
-        case Logical("AND", parts):
-            for part in parts:
-                yield from conjuncts(part)
-        case _:
-            yield expression
 
 
 def read_expression(tree: Tree[Token], bare: bool = False) -> Expression:

@@ -22,12 +22,12 @@ from lark import Token, Tree
 from motet.errors import DataError, Diagnostic, QueryError
 from motet.language.clauses import make_window, read_aggregation, read_item, read_names, read_policy, where_entries
 from motet.language.durations import read_length
-from motet.language.expressions import conjuncts, read_expression
+from motet.language.expressions import read_expression
 from motet.language.patterns import read_pattern
 from motet.language.statements import Clause, Statement, split
 from motet.language.syntax import Wrong, parse_clause, span_of
 from motet.language.tokens import tokenize
-from motet.model.expression import Expression
+from motet.model.expression import Expression, conjuncts
 from motet.model.names import with_variables
 from motet.model.pattern import Event, Pattern
 from motet.model.query import AllVariables, EventDefinition, Policy, Query, ReturnItem, Workload

@@ -172,6 +172,16 @@ def walk(expression: Expression) -> Iterator[Expression]:
         yield from walk(operand)
 
 
+def conjuncts(*conditions: Expression) -> Iterator[Expression]:
+    """The conditions that hold exactly where all of these do and that are no conjunctions themselves."""
+    for condition in conditions:
+        match condition:
+            case Logical("AND", parts):
+                yield from conjuncts(*parts)
+            case _:
+                yield condition
+
+
 def attributes(expression: Expression) -> list[Attribute]:
     """Every attribute an expression reads, in the order written."""
     return [node for node in walk(expression) if isinstance(node, Attribute)]

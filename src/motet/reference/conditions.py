@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
 
@@ -12,8 +12,8 @@ from motet.model.expression import (
     Attribute,
     Expression,
     KleeneAggregate,
-    Logical,
     attributes,
+    conjuncts,
     variables,
     walk,
 )
@@ -36,18 +36,6 @@ class Conditions:
     adjacent: tuple[Expression, ...]
 
 
-def conjuncts(conditions: Iterable[Expression]) -> list[Expression]:
-    """The parts of a conjunction, each of which stands on its own."""
-    found: list[Expression] = []
-    for condition in conditions:
-        match condition:
-            case Logical("AND", parts):
-                found += conjuncts(parts)
-            case _:
-                found.append(condition)
-    return found
-
-
 def is_local(condition: Expression) -> bool:
     """Whether a condition reads single events of one variable only."""
     one = len(variables(condition)) <= 1
@@ -64,7 +52,7 @@ def sort_conditions(query: Query, written: Written) -> Conditions:
     local: list[tuple[str, Expression]] = []
     absent: dict[Event, list[Expression]] = {}
     whole: list[Expression] = []
-    for condition in conjuncts(query.conditions):
+    for condition in conjuncts(*query.conditions):
         names = variables(condition)
         for name in sorted(names):
             if not written.positions(name) and name not in absent_names:

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from motet.engine.encode import Encoded, Ints
 from motet.engine.expressions import holds
 from motet.errors import DataError
-from motet.model.expression import Attribute, Expression, attributes, variables
-from motet.plan.detect.selectivity import Measured, conjuncts, measured_test
+from motet.model.expression import Attribute, Expression, attributes, conjuncts, variables
+from motet.plan.detect.selectivity import Measured, measured_test
 from motet.template.symbols import Symbol
 
 STRETCHES = 16

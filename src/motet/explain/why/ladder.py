@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motet.language.printer import expression_text, pattern_text, window_text
-from motet.model.expression import At, Attribute, Expression, KleeneAggregate, Logical, variables, walk
+from motet.model.expression import At, Attribute, Expression, KleeneAggregate, conjuncts, variables, walk
 from motet.model.names import renamed, written
 from motet.model.pattern import And, Event, Neg, Not, Or, Pattern, Repeat, Seq, absences, events
 from motet.model.query import AllVariables, Policy, Query
@@ -183,7 +183,7 @@ def _numbered(query: Query) -> tuple[Query, dict[str, str]]:
             case Not(event) | Neg(event):
                 return replace(pattern, event=replace(event, variable=next(numbers)))
 
-    conditions = tuple(renamed(each, called) for each in _conjuncts(query.conditions))
+    conditions = tuple(renamed(each, called) for each in conjuncts(*query.conditions))
     partition = query.partition
     numbered = replace(
         query,
@@ -204,15 +204,6 @@ def _distinct(names: Sequence[str]) -> list[str]:
         at = next(seen[name])
         found.append(name if at == 1 else f"{name}#{at}")
     return found
-
-
-def _conjuncts(conditions: Sequence[Expression]) -> Iterator[Expression]:
-    for condition in conditions:
-        match condition:
-            case Logical("AND", parts):
-                yield from _conjuncts(parts)
-            case _:
-                yield condition
 
 
 def _keeping(pattern: Pattern, names: frozenset[str]) -> Pattern:

@@ -1,4 +1,4 @@
-"""Maximum-weight independent sets: greedily, by looking at every set, and by branch and bound."""
+"""Maximum-weight independent sets: greedily and by looking at every set, and bounds on their weight."""
 
 from __future__ import annotations
 
@@ -61,25 +61,6 @@ def exhaustive(graph: WeightedGraph, deadline: Deadline | None = None) -> Found:
     return Found(chosen, weight, weight if complete else sum(graph.weights), visited, complete)
 
 
-def branch_and_bound(graph: WeightedGraph, deadline: Deadline | None = None) -> Found:
-    """A heaviest independent set: with or without each vertex, cut where a cover by cliques shows that nothing heavier
-    can come. Each part of the graph on its own.
-    """
-    deadline = deadline or Deadline()
-    chosen: set[int] = set()
-    bound, visited, complete = 0.0, 0, True
-    for part in graph.components():
-        inner = graph.induced(part)
-        search = _Branching(inner, deadline)
-        search.run()
-        weight = inner.weight(search.best)
-        chosen |= {part[v] for v in search.best}
-        visited += search.visited
-        complete &= not search.stopped
-        bound += clique_bound(inner, range(len(inner))) if search.stopped else weight
-    return Found(frozenset(chosen), graph.weight(chosen), bound, visited, complete)
-
-
 def clique_bound(graph: WeightedGraph, vertices: range | list[int]) -> float:
     """No independent set among the vertices weighs more: it has at most one of each clique of a cover."""
     heaviest_first = sorted(vertices, key=lambda v: -graph.weights[v])
@@ -94,38 +75,6 @@ def clique_bound(graph: WeightedGraph, vertices: range | list[int]) -> float:
         else:
             home.add(v)
     return bound
-
-
-class _Branching:
-    """The state of one search: the best set so far and how much was looked at."""
-
-    def __init__(self, graph: WeightedGraph, deadline: Deadline) -> None:
-        self.graph = graph
-        self.deadline = deadline
-        self.best: frozenset[int] = gwmin(graph).chosen
-        self.heaviest = graph.weight(self.best)
-        self.visited = 0
-        self.stopped = False
-
-    def run(self) -> None:
-        """Depth first, heaviest share of a neighbourhood first."""
-        pending: list[tuple[frozenset[int], float, list[int]]] = [(frozenset(), 0.0, list(range(len(self.graph))))]
-        while pending:
-            self.visited += 1
-            if self.visited % 64 == 0 and self.deadline.passed:
-                self.stopped = True
-                return
-            chosen, weight, open_ = pending.pop()
-            if weight > self.heaviest:
-                self.best, self.heaviest = chosen, weight
-            if not open_ or weight + clique_bound(self.graph, open_) <= self.heaviest:
-                continue
-            still = set(open_)
-            v = max(open_, key=lambda u: (len(self.graph.neighbours[u] & still), self.graph.weights[u]))
-            rest = [u for u in open_ if u != v]
-            pending.append((chosen, weight, rest))
-            without_near = [u for u in rest if u not in self.graph.neighbours[v]]
-            pending.append((chosen | {v}, weight + self.graph.weights[v], without_near))
 
 
 def _bits(members: int) -> list[int]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from motet.optimizer.solvers.graph import Deadline, Found, WeightedGraph, gap
+from motet.optimizer.solvers.graph import Deadline, gap
 
 # Sets as good as each other up to this share are the same to us; HiGHS stops there.
 TOLERANCE = 1e-9
@@ -115,41 +115,6 @@ def _feasible(packing: Packing, rounded: list[int]) -> frozenset[int]:
     for at in rounded:
         lines.setdefault(packing.offers[at].bundle, set()).add(packing.offers[at].line)
     return frozenset(at for at in rounded if len(lines[packing.offers[at].bundle]) > 1)
-
-
-def pack_graph(graph: WeightedGraph, seconds: float | None = None) -> Found:
-    """A heaviest independent set as a set packing: at most one vertex of each clique of a cover of the edges."""
-    if not len(graph):
-        return Found(frozenset(), 0.0, 0.0, complete=True)
-    rows = _Rows(len(graph))
-    for clique in edge_cliques(graph):
-        rows.add(dict.fromkeys(clique, 1.0), limit=1.0)
-    outcome = _solve(np.array(graph.weights), rows, np.ones(len(graph)), Deadline(seconds).left)
-    bound = _bound_of(outcome, sum(graph.weights))
-    if outcome.x is None:
-        return Found(frozenset(), 0.0, bound)
-    chosen = frozenset(np.flatnonzero(outcome.x > 0.5).tolist())
-    weight = graph.weight(chosen)
-    return Found(chosen, weight, max(weight, bound), complete=outcome.status == 0)
-
-
-def edge_cliques(graph: WeightedGraph) -> list[tuple[int, ...]]:
-    """Cliques that cover every edge: one inequality each says more than one for each edge."""
-    covered: set[tuple[int, int]] = set()
-    cliques = []
-    for v, u in graph.edges:
-        if (v, u) in covered:
-            continue
-        clique = [v, u]
-        common = graph.neighbours[v] & graph.neighbours[u]
-        while common:
-            w = min(common)
-            clique.append(w)
-            common &= graph.neighbours[w]
-        clique.sort()
-        covered |= {(a, b) for a in clique for b in clique if a < b}
-        cliques.append(tuple(clique))
-    return cliques
 
 
 class _Rows:

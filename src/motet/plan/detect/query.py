@@ -11,8 +11,8 @@ from motet.model.expression import (
     Attribute,
     Expression,
     KleeneAggregate,
-    Logical,
     attributes,
+    conjuncts,
     variables,
     walk,
 )
@@ -189,7 +189,7 @@ class _Sorted:
 def _sort(query: Query, written: Written, absent_events: Sequence[Event]) -> _Sorted:
     """Put each conjunct where it belongs: with one position, with an absence, or with the match."""
     found = _Sorted({}, [], [[] for _ in absent_events], [[] for _ in absent_events])
-    for condition in _conjuncts(query.conditions):
+    for condition in conjuncts(*query.conditions):
         names = variables(condition)
         missing = [name for name in names if not written.of_name(name)]
         if missing:
@@ -199,16 +199,6 @@ def _sort(query: Query, written: Written, absent_events: Sequence[Event]) -> _So
             found.local.setdefault(next(iter(names)), []).append(condition)
         else:
             found.whole.append(condition)
-    return found
-
-
-def _conjuncts(conditions: Iterable[Expression]) -> list[Expression]:
-    found: list[Expression] = []
-    for condition in conditions:
-        if isinstance(condition, Logical) and condition.operator == "AND":
-            found += _conjuncts(condition.operands)
-        else:
-            found.append(condition)
     return found
 
 

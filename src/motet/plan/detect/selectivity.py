@@ -58,11 +58,6 @@ def _place(test: Expression, *symbols: Symbol) -> tuple[str, str]:
     return repr(measured_test(test, dict(zip(sorted(variables(test)), symbols, strict=True)))), repr(test)
 
 
-def conjuncts(test: Expression) -> tuple[Expression, ...]:
-    """The tests that one made of several stands for."""
-    return test.operands if isinstance(test, Logical) and test.operator == "AND" else (test,)
-
-
 def symbols_of(parts: Parts) -> dict[str, Symbol]:
     """The symbols of those items that are events, by what tests call them."""
     return {str(at): item.symbol for at, item in enumerate(parts.items) if isinstance(item, LeafNode)}
