@@ -43,20 +43,25 @@ class Way:
     lacks: str = ""
     own_environment: bool = True
     in_quick_runs: bool = True
-
-    @property
-    def starts_jvm(self) -> bool:
-        return "Spark" in self.title or "Flink" in self.title
+    starts_jvm: bool = False
 
     @property
     def python(self) -> Path:
         return ENVIRONMENT if self.own_environment else Path(sys.executable)
 
 
+def of_spark(title: str, name: str, lacks: str, in_quick_runs: bool = True) -> Way:
+    return Way(title, "spark_ways.py", name, lacks, False, in_quick_runs, starts_jvm=True)
+
+
+def of_flink(title: str, name: str, lacks: str, in_quick_runs: bool = True) -> Way:
+    return Way(title, "flink_ways.py", name, lacks, True, in_quick_runs, starts_jvm=True)
+
+
 SQL = "no Kleene, no NOT in between without another join each; queries one by one"
 WAYS = (
     Way("motet, in process", "motet_ways.py", "local", own_environment=False),
-    Way("motet, Spark local[2]", "motet_ways.py", "spark", own_environment=False),
+    Way("motet, Spark local[2]", "motet_ways.py", "spark", own_environment=False, starts_jvm=True),
     Way("plain Python A-Seq", "python_ways.py", "a-seq", "what its author wrote", own_environment=False),
     Way("DuckDB, ASOF joins", "duckdb_ways.py", "asof", SQL),
     Way("DuckDB, stacked sums", "duckdb_ways.py", "stacked", SQL),
@@ -64,25 +69,14 @@ WAYS = (
     Way("chDB, stacked sums", "chdb_ways.py", "stacked", SQL),
     Way("chDB, self-join", "chdb_ways.py", "self-join", SQL),
     Way("chDB, sequenceCount", "chdb_ways.py", "sequenceCount", "all matches: those it counts do not overlap"),
-    Way("Spark SQL, stacked sums", "spark_ways.py", "stacked", SQL, own_environment=False, in_quick_runs=False),
-    Way("Spark SQL, fold", "spark_ways.py", "fold", SQL, own_environment=False, in_quick_runs=False),
-    Way("Spark SQL, self-join", "spark_ways.py", "self-join", SQL, own_environment=False),
-    Way(
-        "Spark, collect and loop",
-        "spark_ways.py",
-        "collect-and-loop",
-        "what its author wrote",
-        own_environment=False,
-        in_quick_runs=False,
-    ),
-    Way("Flink SQL, stacked sums", "flink_ways.py", "stacked", SQL, in_quick_runs=False),
-    Way("Flink CEP (Java)", "flink_ways.py", "cep", "aggregates without building matches; sharing"),
-    Way(
-        "Flink SQL MATCH_RECOGNIZE",
-        "flink_ways.py",
-        "match-recognize",
-        "all matches: one for each first row",
-        in_quick_runs=False,
+    of_spark("Spark SQL, stacked sums", "stacked", SQL, False),
+    of_spark("Spark SQL, fold", "fold", SQL, False),
+    of_spark("Spark SQL, self-join", "self-join", SQL),
+    of_spark("Spark, collect and loop", "collect-and-loop", "what its author wrote", False),
+    of_flink("Flink SQL, stacked sums", "stacked", SQL, False),
+    of_flink("Flink CEP (Java)", "cep", "aggregates without building matches; sharing"),
+    of_flink(
+        "Flink SQL MATCH_RECOGNIZE", "match-recognize", "all matches: one for each first row", in_quick_runs=False
     ),
 )
 

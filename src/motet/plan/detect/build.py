@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, reduce
 from typing import TypeVar
@@ -118,13 +118,13 @@ def trees_wanted(queries: Sequence[DetectQuery]) -> list[Parts]:
     """What trees have to be built over for some queries, in their order, each once."""
     wanted: dict[Parts, None] = {}
 
-    def first_come(parts: Parts) -> JoinTree:
+    def inside_a_loop(parts: Parts) -> JoinTree:
         wanted[parts] = None
         return pattern_order(parts)
 
-    builder = Builder(first_come)
+    builder = Builder(inside_a_loop)
     for query in queries:
-        builder.plan(query)
+        wanted |= dict.fromkeys(parts for parts in builder.parts_of(query) if len(parts.items) > 1)
     return list(wanted)
 
 
@@ -136,6 +136,17 @@ def pattern_order(parts: Parts) -> JoinTree:
 
     first: JoinTree = 0
     return reduce(grown, range(1, len(parts.items)), first)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is asked of the matches of a reading: tests between its items, within those that are loops, and of a whole
+    match, by their numbers among the conditions of the query.
+    """
+
+    tests: frozenset[Expression] = frozenset()
+    edges: Mapping[Item, EdgeTests] = field(default_factory=dict)
+    residual: tuple[int, ...] = ()
 
 
 @dataclass
@@ -150,6 +161,11 @@ class Builder:
         """The nodes for one query."""
         return PlannedQuery(query, tuple(self._reading(reading, query) for reading in query.readings))
 
+    def parts_of(self, query: DetectQuery) -> Iterator[Parts]:
+        """What each reading of a query joins."""
+        for reading in query.readings:
+            yield self._parts(reading, query, _asked(reading, query))[0]
+
     def build(self, parts: Parts) -> Node:
         """The node that finds some parts."""
         return self._built(self.choose(parts), parts)[0]
@@ -160,30 +176,29 @@ class Builder:
         return found
 
     def _reading(self, reading: Reading, query: DetectQuery) -> PlannedReading:
-        items = sorted(reading.items, key=lambda item: min(positions_of_item(item)))
-        tests, residual = item_tests(items, query)
         deferred = tuple(
             (guard.absence, _all_positions(guard.after), _all_positions(guard.before))
             for guard in sorted(reading.guards, key=repr)
             if not query.is_free(guard.absence)
         )
-        bound = _all_positions(reading.items)
-        edge_tests = {item: edge_tests_of(item, bound, query, residual) for item in items}
-        root, columns = self._root(items, reading, query, tests, edge_tests)
+        asked = _asked(reading, query)
+        root, columns = self._root(reading, query, asked)
         places = tuple(sum(map(len, columns[:at])) for at in range(len(columns)))
         flat = tuple(position for column in columns for position in column)
-        return PlannedReading(reading, root, flat, places, tuple(residual), deferred)
+        return PlannedReading(reading, root, flat, places, asked.residual, deferred)
 
-    def _root(
-        self,
-        items: Sequence[Item],
-        reading: Reading,
-        query: DetectQuery,
-        tests: frozenset[Expression],
-        edge_tests: Mapping[Item, EdgeTests],
-    ) -> tuple[Node, list[tuple[int, ...]]]:
+    def _root(self, reading: Reading, query: DetectQuery, asked: Asked) -> tuple[Node, list[tuple[int, ...]]]:
         """The node of a reading, and the positions that each of its items counts by."""
-        built = [self._item(item, query, edge_tests.get(item, {})) for item in items]
+        parts, columns = self._parts(reading, query, asked)
+        if len(parts.items) == 1:
+            return parts.items[0], columns
+        root, bound = self._built(self.choose(parts), parts)
+        return root, [columns[item] for item in bound]
+
+    def _parts(self, reading: Reading, query: DetectQuery, asked: Asked) -> tuple[Parts, list[tuple[int, ...]]]:
+        """What a reading joins, and the positions that each item counts by."""
+        items = _in_order(reading)
+        built = [self._item(item, query, asked.edges.get(item, {})) for item in items]
         columns = [positions for _, positions in built]
         number = {item: at for at, item in enumerate(items)}
         within, rows = (0, query.span.within - 1) if query.span.ranked else (query.span.within, 0)
@@ -196,11 +211,7 @@ class Builder:
                 last = frozenset(a for a in after if not any((a, other) in order for other in after))
                 first = frozenset(b for b in before if not any((other, b) in order for other in before))
                 gaps.add(Gap(query.absent[guard.absence], last, first))
-        parts = Parts(tuple(node for node, _ in built), order, tests, frozenset(gaps), within, rows)
-        if len(items) == 1:
-            return parts.items[0], columns
-        root, bound = self._built(self.choose(parts), parts)
-        return root, [columns[item] for item in bound]
+        return Parts(tuple(node for node, _ in built), order, asked.tests, frozenset(gaps), within, rows), columns
 
     def _item(self, item: Item, query: DetectQuery, tests: EdgeTests) -> tuple[ItemNode, tuple[int, ...]]:
         match item:
@@ -248,8 +259,7 @@ class Builder:
     def _union(self, readings: Sequence[Reading], own: tuple[int, ...], query: DetectQuery) -> UnionNode:
         parts = []
         for reading in readings:
-            items = sorted(reading.items, key=lambda item: min(positions_of_item(item)))
-            root, columns = self._root(items, reading, query, frozenset(), {})
+            root, columns = self._root(reading, query, Asked())
             parts.append((root, tuple(own.index(position) for column in columns for position in column)))
         return self._once(UnionNode(tuple(parts)))
 
@@ -420,6 +430,19 @@ def left_is_inner(left: Bits, right: Bits, parts: Parts) -> bool:
     if left in loops or right in loops:
         return left in loops and (right not in loops or left < right)
     return orders_of(parts.order).searches_left(left, right)
+
+
+def _asked(reading: Reading, query: DetectQuery) -> Asked:
+    """Put each condition where it is tested first."""
+    items, bound = _in_order(reading), _all_positions(reading.items)
+    tests, residual = item_tests(items, query)
+    edges = {item: edge_tests_of(item, bound, query, residual) for item in items}
+    return Asked(tests, edges, tuple(residual))
+
+
+def _in_order(reading: Reading) -> list[Item]:
+    """The items of a reading in the order of the pattern."""
+    return sorted(reading.items, key=lambda item: min(positions_of_item(item)))
 
 
 def _all_positions(items: frozenset[Item]) -> frozenset[int]:
