@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from tests.command_line import Motet
@@ -62,4 +63,5 @@ def test_numbers_have_three_digits_that_count() -> None:
 
 
 def test_markdown_names_the_command() -> None:
-    assert "`motet bench some`, quick size, medians of 3" in markdown(result())
+    assert "`motet bench some`, medians of 3" in markdown(result())
+    assert "`motet bench some --size paper`, medians of 3" in markdown(replace(result(), size="paper"))

@@ -120,8 +120,9 @@ def markdown(result: Result) -> str:
     ]
     lines += ["", *(f"- {said(one)}" for one in result.stated)]
     lines += ["", *(f"{note}  " for note in result.notes)]
+    size = "" if result.size == "quick" else f" --size {result.size}"
     lines.append(
-        f"`motet bench {result.name}`, {result.size} size, medians of {result.repeats} (in brackets the least and the "
-        f"most); {result.seconds:.0f} s, {result.peak_mb:,.0f} MiB at the peak; {result.date[:10]}."
+        f"`motet bench {result.name}{size}`, medians of {result.repeats} (in brackets the least and the most); "
+        f"{result.seconds:.0f} s, {result.peak_mb:,.0f} MiB at the peak; {result.date[:10]}."
     )
     return "\n".join(lines)
