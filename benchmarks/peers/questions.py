@@ -132,8 +132,8 @@ SCENARIOS = (
     Scenario(
         "s4",
         "20 queries of length 4 and 5 that share parts, data of s1",
-        Seconds(97, 1000),
-        20_000,
+        Seconds(80, 1000),
+        10_000,
         200_000,
         1_000,
         10,
