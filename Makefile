@@ -7,6 +7,7 @@ WARM := $(VENV)/.warm
 PYTEST := $(BIN)/python -m pytest
 PYTEST_FLAGS ?= -q
 WORKERS ?= 2
+SIZE ?= quick
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check format lint types imports suite nojit docs bench peers figures lock clean
@@ -48,14 +49,14 @@ suite: $(WARM)
 docs: $(READY) ## build the documentation into build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-bench: $(WARM) ## every experiment at its quick size (perhaps a quarter of an hour); results in bench-results
-	$(BIN)/motet bench all --json bench-results
+bench: $(WARM) ## every experiment (a quarter of an hour; SIZE=paper: hours); results in bench-results
+	$(BIN)/motet bench all --size $(SIZE) --json bench-results
 
 peers: $(WARM) .venv-peers/.ready ## DuckDB, chDB, Spark, Flink and plain Python on the same questions (some minutes)
-	$(BIN)/motet bench peers --json bench-results
+	$(BIN)/motet bench peers --size $(SIZE) --json bench-results
 
 figures: $(WARM) .venv-peers/.ready ## every experiment, peers included, and their results into docs/benchmarks.md
-	$(BIN)/motet bench all --json bench-results
+	$(BIN)/motet bench all --size $(SIZE) --json bench-results
 	$(BIN)/python -m motet.bench.page bench-results docs/benchmarks.md
 
 # What peers need is no part of motet: an environment of their own.
