@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from motet.engine import EventSchema, Program, compile_workload
 from motet.language import parse
 from motet.spark.blobs import to_blob
+from motet.spark.shipping import Shipped
 from motet.spark.skew import Bounds, Layout, Slice
 from motet.spark.spreading import PACKED, Spread
 from motet.spark.tasks import branch_task, merge_task
@@ -53,9 +54,9 @@ def results(program: Program, parts: Sequence[tuple[pa.Table, Bounds]]) -> pa.Ta
     packed = pa.record_batch(
         [pa.array([0] * len(parts), pa.int32()), pa.array(places, pa.int32()), blobs], schema=PACKED
     )
-    batches = branch_task(program, 0, spread)(iter([packed]))
+    batches = branch_task(Shipped(program), 0, spread)(iter([packed]))
     if branch.needs_combine:
-        batches = merge_task(program)(batches)
+        batches = merge_task(Shipped(program))(batches)
     return pa.Table.from_batches(batches, program.result_schema)
 
 

@@ -21,6 +21,7 @@ from motet.errors import DataError, RunError
 from motet.model.query import Workload
 from motet.spark.glance import glance
 from motet.spark.parquet import files_behind, pieces
+from motet.spark.shipping import Shipped
 from motet.spark.skew import HOT, Layout, even_layout, find_layout, key_hashes
 from motet.spark.spreading import COUNTED, COUNTS, NO_CODE, PACKED, Spread, type_code
 from motet.spark.tables import arrow_schema, as_events, column, present, spark_schema
@@ -83,16 +84,17 @@ def run(
     events = as_events(df, time, type)
     schema = EventSchema(arrow_schema(events), time, type, time_unit)
     program = planned(events, compile_workload(workload, schema, options or Options()))
+    shipped = Shipped(program)
     observation = Observation()
     results = [
         # Every branch reads all rows: the first counts those that are set aside.
-        _branch_results(events, program, index, schema, partitions, skew == "auto", None if index else observation)
+        _branch_results(events, shipped, index, schema, partitions, skew == "auto", None if index else observation)
         for index in range(len(program.branches))
     ]
     cut_short = [Observation() for _ in program.detect] if may_truncate(program) else []
     for index in range(len(program.detect)):
         counts, cuts = None if results else observation, cut_short[index] if cut_short else None
-        results.append(_detect_results(events, program, index, schema, partitions, skew == "auto", counts, cuts))
+        results.append(_detect_results(events, shipped, index, schema, partitions, skew == "auto", counts, cuts))
     produced = Observation()
     result = reduce(DataFrame.union, results).observe(produced, count_of_overflows(program))
 
@@ -123,7 +125,7 @@ def planned(events: DataFrame, program: Program) -> Program:
 
 def _branch_results(
     events: DataFrame,
-    program: Program,
+    shipped: Shipped[Program],
     index: int,
     schema: EventSchema,
     partitions: int | None,
@@ -131,19 +133,20 @@ def _branch_results(
     observation: Observation | None,
 ) -> DataFrame:
     """The results of queries that are aggregated online."""
+    program = shipped.value
     branch = program.branches[index]
     packed, spread = spread_over_tasks(events, branch, schema, partitions, cut_hot_keys, observation)
-    task = branch_task(program, index, spread)
+    task = branch_task(shipped, index, spread)
     if not branch.needs_combine:
         return packed.mapInArrow(task, spark_schema(program.result_schema))
     partials = packed.mapInArrow(task, spark_schema(program.partial_schema))
     together = _by_key(partials, program.merge_keys, partitions)
-    return together.mapInArrow(merge_task(program), spark_schema(program.result_schema))
+    return together.mapInArrow(merge_task(shipped), spark_schema(program.result_schema))
 
 
 def _detect_results(
     events: DataFrame,
-    program: Program,
+    shipped: Shipped[Program],
     index: int,
     schema: EventSchema,
     partitions: int | None,
@@ -152,11 +155,12 @@ def _detect_results(
     cuts: Observation | None,
 ) -> DataFrame:
     """The results of queries whose matches are found."""
+    program = shipped.value
     branch = program.detect[index]
     # Two slices of a key may both find a match that adds to what is combined later, so such keys stay whole.
     cut_hot_keys = cut_hot_keys and not branch.needs_combine
     packed, spread = spread_over_tasks(events, branch, schema, partitions, cut_hot_keys, observation)
-    task = detect_task(program, index, spread)
+    task = detect_task(shipped, index, spread)
     found = packed.mapInArrow(task, spark_schema(found_schema(program, branch)))
     if cuts is not None:
         # A query that was cut short is named in a row of its own.
@@ -165,7 +169,7 @@ def _detect_results(
     if not branch.needs_combine:
         return found
     together = _by_key(found, program.contribution_keys, partitions)
-    return together.mapInArrow(contribution_task(program), spark_schema(program.result_schema))
+    return together.mapInArrow(contribution_task(shipped), spark_schema(program.result_schema))
 
 
 def spread_over_tasks(
@@ -229,9 +233,9 @@ def _packed_files(
 def _without_counts(packed: DataFrame, observation: Observation | None) -> DataFrame:
     """Blobs alone, once what tasks have counted beside them is observed."""
     if observation is not None:
-        sums = [sf.coalesce(sf.sum(sf.col(f"counted {name}")), sf.lit(0)).alias(name) for name in COUNTS]
-        packed = packed.observe(observation, *sums)
-    return packed.filter(sf.col("task").isNotNull()).select(*PACKED.names)
+        # As texts: each function called by its name would be a call to the JVM.
+        packed = packed.observe(observation, *(sf.expr(f"coalesce(sum(`counted {n}`), 0L) AS {n}") for n in COUNTS))
+    return packed.filter("task IS NOT NULL").select(*PACKED.names)
 
 
 def _layout(

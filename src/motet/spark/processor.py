@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,6 +22,7 @@ from motet.kernels.tables import LONG_AGO
 from motet.spark.blobs import from_blob, to_blob
 from motet.spark.buckets import spark_hash
 from motet.spark.packing import FIRST
+from motet.spark.shipping import Shipped
 from motet.spark.store import BucketStore
 from motet.spark.tasks import ROWS_PER_BATCH
 
@@ -36,32 +36,22 @@ OUTPUT = (
 
 OUTPUT_NAMES = [part.split()[0] for part in OUTPUT.split(", ")]
 
-_programs: dict[str, Program] = {}
-
-
-def _processor(start: str, program: bytes, *rest: Any) -> BucketProcessor:
-    if start not in _programs:
-        _programs.clear()
-        _programs[start] = pickle.loads(program)
-    return BucketProcessor(_programs[start], *rest)
-
 
 class BucketProcessor(StatefulProcessor):
     """Feeds a bucket's rows to its branch; with no rows, a timer wakes it when the watermark makes results final."""
 
     def __init__(
-        self, program: Program, branches: dict[str, int], births: dict[int, int], keep_late: bool, start: str
+        self, shipped: Shipped[Program], branches: dict[str, int], births: dict[int, int], keep_late: bool
     ) -> None:
-        self.program = program
+        self.shipped = shipped
         self.branches = branches
         self.births = births
         self.keep_late = keep_late
-        self.start = start  # tells one start of the query from another
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Workers are used again: what they made of the program for earlier micro-batches is still good.
-        rest = (self.branches, self.births, self.keep_late, self.start)
-        return _processor, (self.start, pickle.dumps(self.program), *rest)
+    @property
+    def start(self) -> str:
+        """What tells one start of the query from another."""
+        return self.shipped.name
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.handle = handle
@@ -81,9 +71,10 @@ class BucketProcessor(StatefulProcessor):
         if branch is None:  # its queries are gone
             self.store.clear()
             return
-        live = live_branch(self.program, branch, self.births)
+        program = self.shipped.value
+        live = live_branch(program, branch, self.births)
         self.store.load(live)
-        events = pa.concat_tables(blobs) if blobs else self.program.schema.columns.empty_table()
+        events = pa.concat_tables(blobs) if blobs else program.schema.columns.empty_table()
         # Spark's watermark is 0 before there is one.
         fed = live.feed(events, watermark_ms * 1000 if watermark_ms > 0 else int(LONG_AGO))
         timer = self._wake_at(live, watermark_ms, -1 if fired else self.store.timer)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -25,6 +24,7 @@ from motet.spark.history import History
 from motet.spark.packing import PACKED, Route, pack_task
 from motet.spark.processor import CONTRIBUTIONS, LATE, OUTPUT, PARTIALS, RESULTS, BucketProcessor
 from motet.spark.session import ROCKSDB
+from motet.spark.shipping import Shipped
 from motet.spark.tables import TICKS, arrow_schema, as_events, column, microseconds, present, spark_schema
 from motet.spark.tasks import ROWS_PER_BATCH, may_truncate
 
@@ -82,7 +82,8 @@ def run(
         cut, births = History(session, checkpoint).joined(program, watermark, buckets)
     packed = packed_rows(df, program, watermark, cut, keep_late=keep_late)
     branches = {branch.name: index for index, branch in enumerate(program.all_branches)}
-    processor = BucketProcessor(program, branches, births, keep_late, uuid.uuid4().hex)
+    shipped = Shipped(program)
+    processor = BucketProcessor(shipped, branches, births, keep_late)
     fed = packed.groupBy("bucket").transformWithStateInPandas(processor, OUTPUT, mode.capitalize(), "EventTime")
     sums = [sf.sum(name).alias(name) for name in ("late", "set_aside", "waiting", "state_bytes")]
     counted = fed.observe(METRICS, *sums, *([names_in("truncated")] if may_truncate(program) else []))
@@ -90,7 +91,7 @@ def run(
     if any(branch.needs_combine for branch in program.branches) or any(each.scattered for each in program.detect):
         # Every bucket reports a window in the micro-batch whose watermark ends it: what belongs together is here now.
         bodies = bodies.repartition("place")
-    result = bodies.mapInArrow(unpack_task(program, keep_late), spark_schema(_result_schema(program, keep_late)))
+    result = bodies.mapInArrow(unpack_task(shipped, keep_late), spark_schema(_result_schema(program, keep_late)))
     return result.observe(RESULT_METRICS, count_of_overflows(program), *_results_by_query(program))
 
 
@@ -205,11 +206,12 @@ def _result_schema(program: Program, keep_late: bool) -> pa.Schema:
     return schema.append(pa.field("late", pa.string())) if keep_late else schema
 
 
-def unpack_task(program: Program, keep_late: bool) -> Callable[[Batches], Batches]:
+def unpack_task(shipped: Shipped[Program], keep_late: bool) -> Callable[[Batches], Batches]:
     """Blobs of results, partial results and late rows to rows."""
-    target = _result_schema(program, keep_late)
+    target = _result_schema(shipped.value, keep_late)
 
     def unpack(batches: Batches) -> Batches:
+        program = shipped.value
         found: dict[int, list[pa.Table]] = {RESULTS: [], PARTIALS: [], CONTRIBUTIONS: [], LATE: []}
         for batch in batches:
             for kind, body in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):

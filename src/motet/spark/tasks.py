@@ -9,6 +9,7 @@ import pyarrow as pa
 from motet.engine import Program, finish, merge, run_branch
 from motet.engine.detect.program import DetectBranch
 from motet.engine.detect.run import DetectRun, finished
+from motet.spark.shipping import Shipped
 from motet.spark.spreading import Spread
 
 Batches = Iterator[pa.RecordBatch]
@@ -17,12 +18,13 @@ ROWS_PER_BATCH = 100_000
 TRUNCATED = "#truncated"
 
 
-def branch_task(program: Program, index: int, spread: Spread) -> Task:
+def branch_task(shipped: Shipped[Program], index: int, spread: Spread) -> Task:
     """Events of many keys, and of slices of hot ones, to results; to partial ones where others are to be merged in."""
-    final = not program.branches[index].needs_combine
-    target = program.result_schema if final else program.partial_schema
 
     def run(batches: Batches) -> Batches:
+        program = shipped.value
+        final = not program.branches[index].needs_combine
+        target = program.result_schema if final else program.partial_schema
         for events, (emit_from, emit_to) in spread.unpack(batches):
             if events.num_rows:
                 partials = run_branch(program, index, events, emit_from, emit_to)
@@ -31,12 +33,13 @@ def branch_task(program: Program, index: int, spread: Spread) -> Task:
     return run
 
 
-def detect_task(program: Program, index: int, spread: Spread) -> Task:
+def detect_task(shipped: Shipped[Program], index: int, spread: Spread) -> Task:
     """Events of many keys to matches, or to what they add to aggregates that others are to be merged into."""
-    branch = program.detect[index]
-    target = found_schema(program, branch)
 
     def run(batches: Batches) -> Batches:
+        program = shipped.value
+        branch = program.detect[index]
+        target = found_schema(program, branch)
         cut_short: set[str] = set()
         detecting = DetectRun(program, branch, cut_short)
         for events, bounds in spread.unpack(batches):
@@ -71,10 +74,11 @@ def _fitted(piece: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.table(columns, names=schema.names)
 
 
-def contribution_task(program: Program) -> Task:
+def contribution_task(shipped: Shipped[Program]) -> Task:
     """What matches add, all of what belongs together, to results."""
 
     def run(batches: Batches) -> Batches:
+        program = shipped.value
         contributions = _table(batches, program.contribution_schema)
         if contributions.num_rows:
             for piece in finished([contributions], program):
@@ -83,10 +87,11 @@ def contribution_task(program: Program) -> Task:
     return run
 
 
-def merge_task(program: Program) -> Task:
+def merge_task(shipped: Shipped[Program]) -> Task:
     """Partial results, all of those that belong together, to results."""
 
     def run(batches: Batches) -> Batches:
+        program = shipped.value
         partials = _table(batches, program.partial_schema)
         if partials.num_rows:
             yield from _batches(finish(program, merge(program, partials)), program.result_schema)
