@@ -96,7 +96,7 @@ SCENARIOS = (
     Scenario(
         "s1",
         "SEQ of 3, 60 events of a key in a window",
-        Seconds(62, 500),
+        Seconds(62, 480),
         50_000,
         200_000,
         1_000,
@@ -108,7 +108,7 @@ SCENARIOS = (
     Scenario(
         "s2",
         "SEQ of 4, 200 events of a key in a window",
-        Seconds(60, 1000),
+        Seconds(65, 740),
         20_000,
         200_000,
         200,
@@ -120,7 +120,7 @@ SCENARIOS = (
     Scenario(
         "s3",
         "SEQ of 4 over Sharon's e-commerce stream: 20 keys, 50 types, 180,000 events of a key in 20 minutes",
-        Seconds(77, 1000),
+        Seconds(77, 540),
         100_000,
         2_000_000,
         20,
@@ -132,7 +132,7 @@ SCENARIOS = (
     Scenario(
         "s4",
         "20 queries of length 4 and 5 that share parts, data of s1",
-        Seconds(80, 1000),
+        Seconds(100, 660),
         10_000,
         200_000,
         1_000,
