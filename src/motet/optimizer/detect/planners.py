@@ -12,10 +12,11 @@ from motet.plan.detect.build import JoinTree, Parts, PlanTrees
 from motet.plan.detect.cost import Rates
 from motet.plan.detect.work import cost_of
 
-# Seconds that a comparison of planners gives each that searches: at most so many, and about as many as a run by the
-# best plan without search may take; where that is very little, none.
+# Seconds that a comparison of planners gives each that searches: at most so many, and a part of what a run by the best
+# plan without search may take, since more may not come back; where that is very little, none.
 GLANCE = 1.0
-GRACE = 0.1
+PART = 0.15
+GRACE = 0.02
 LEAST = 0.01
 
 
@@ -65,7 +66,7 @@ class Cheapest:
         made = {name: plan(self.rates) for name, plan in self.planners.items()}
         found = [self._chosen(wanted, name, plan) for name, plan in made.items() if not isinstance(plan, Searching)]
         cheapest = min(map(_cost, found), default=float("inf")) * 1e-9
-        seconds = min(self.seconds, max(cheapest, GRACE))
+        seconds = min(self.seconds, max(PART * cheapest, GRACE))
         if cheapest >= LEAST:
             searching = {name: plan for name, plan in made.items() if isinstance(plan, Searching)}
             found += [self._chosen(wanted, name, plan.within(seconds)) for name, plan in searching.items()]
