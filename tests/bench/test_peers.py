@@ -9,8 +9,8 @@ import pytest
 
 peers = pytest.importorskip("benchmarks.peers", reason="only in a checkout")
 
-PEERS = [way for way in peers.WAYS if "Spark" not in way.title and "Flink" not in way.title]
-SLOW = [way for way in peers.WAYS if way not in PEERS]
+PEERS = [way for way in peers.WAYS if not way.starts_jvm]
+SLOW = [way for way in peers.WAYS if way.starts_jvm]
 DIFFERENT = {"chDB, sequenceCount", "Flink SQL MATCH_RECOGNIZE"}  # they ask something else, and are shown as such
 
 
