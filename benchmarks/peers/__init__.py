@@ -69,11 +69,11 @@ WAYS = (
     Way("chDB, stacked sums", "chdb_ways.py", "stacked", SQL),
     Way("chDB, self-join", "chdb_ways.py", "self-join", SQL),
     Way("chDB, sequenceCount", "chdb_ways.py", "sequenceCount", "all matches: those it counts do not overlap"),
-    of_spark("Spark SQL, stacked sums", "stacked", SQL, False),
-    of_spark("Spark SQL, fold", "fold", SQL, False),
+    of_spark("Spark SQL, stacked sums", "stacked", SQL, in_quick_runs=False),
+    of_spark("Spark SQL, fold", "fold", SQL, in_quick_runs=False),
     of_spark("Spark SQL, self-join", "self-join", SQL),
-    of_spark("Spark, collect and loop", "collect-and-loop", "what its author wrote", False),
-    of_flink("Flink SQL, stacked sums", "stacked", SQL, False),
+    of_spark("Spark, collect and loop", "collect-and-loop", "what its author wrote", in_quick_runs=False),
+    of_flink("Flink SQL, stacked sums", "stacked", SQL, in_quick_runs=False),
     of_flink("Flink CEP (Java)", "cep", "aggregates without building matches; sharing"),
     of_flink(
         "Flink SQL MATCH_RECOGNIZE", "match-recognize", "all matches: one for each first row", in_quick_runs=False

@@ -61,10 +61,6 @@ class Seconds:
     quick: int
     paper: int
 
-    def of(self, size: Size) -> int:
-        """Those of the one size."""
-        return self.quick if size == "quick" else self.paper
-
 
 @dataclass(frozen=True, slots=True)
 class Experiment:

@@ -68,7 +68,7 @@ def _file(target: Path, experiment: Experiment, kind: str, several: bool) -> Pat
 def outlook(experiments: Sequence[Experiment], place: int, setting: Setting, taken: float) -> str:
     """Which experiment is next, and how long it and the rest may take, going by those that are over."""
     experiment = experiments[place]
-    stated = [one.seconds.of(setting.size) for one in experiments]
+    stated = [setting.pick(one.seconds.quick, one.seconds.paper) for one in experiments]
     if len(experiments) == 1:
         return f"{experiment.name}: about {duration(stated[0])}"
     done, left = sum(stated[:place]), sum(stated[place:])

@@ -30,7 +30,6 @@ from motet.optimizer.aggregate.report import SharonReport
 from motet.optimizer.detect import PLANNERS, plan_trees
 from motet.optimizer.detect.motto import motto
 from motet.plan.compiled import CompiledQuery, compile_query
-from motet.plan.detect.build import trees_wanted
 from motet.plan.detect.query import DetectQuery, compile_detect
 from motet.plan.sharing import Sharing
 from motet.plan.units import Unit
@@ -344,11 +343,10 @@ def compile_workload(
 
 def _planned(branch: DetectBranch, options: Options) -> DetectBranch:
     """A branch that detects, with its trees where statistics tell what to plan for."""
-    wanted = trees_wanted(branch.queries) if options.statistics is not None else []
-    if not wanted:
+    if options.statistics is None or not branch.wanted:
         return branch
     rates = rates_from(options.statistics, branch)
-    return replace(branch, trees=plan_trees(wanted, options.optimizer, rates, options.budget))
+    return replace(branch, trees=plan_trees(branch.wanted, options.optimizer, rates, options.budget))
 
 
 def _compiled(number: int, workload: Workload, tick: int, options: Options) -> CompiledQuery | DetectQuery | Diagnostic:

@@ -17,7 +17,7 @@ from motet.model.expression import Expression
 from motet.optimizer.detect import alternatives, plan_trees
 from motet.optimizer.detect.choices import ChosenTrees
 from motet.optimizer.detect.motto import motto
-from motet.plan.detect.build import PlannedQuery, plan_queries, trees_wanted
+from motet.plan.detect.build import PlannedQuery, plan_queries
 from motet.plan.detect.nodes import (
     FilterNode,
     Gap,
@@ -80,8 +80,8 @@ def planned_detect(
     chosen = branch.trees
     if chosen is None:
         known = None if counts is None else Statistics(counts)
-        options, wanted = program.options, trees_wanted(branch.queries)
-        chosen = plan_trees(wanted, options.optimizer, rates_from(known, branch), options.budget)
+        options = program.options
+        chosen = plan_trees(branch.wanted, options.optimizer, rates_from(known, branch), options.budget)
     return chosen, plan_queries(branch.queries, chosen)
 
 

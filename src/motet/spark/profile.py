@@ -13,7 +13,7 @@ from pyspark.sql import functions as sf
 from motet.engine import EventSchema
 from motet.engine.survey import Questions, columns_asked, count_symbols, named, questions_of
 from motet.model.query import Workload
-from motet.spark.tables import arrow_schema, as_events, column, microseconds, present
+from motet.spark.tables import arrived, arrow_schema, as_events, column, microseconds, present
 from motet.statistics.model import Statistics, partition_text
 from motet.template.symbols import Symbol
 
@@ -77,8 +77,7 @@ def _symbols(events: DataFrame, type: str, asked: Questions) -> dict[Symbol, int
 
     def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            table = pa.Table.from_batches([batch]).rename_columns(schema.names).cast(schema)
-            counts = count_symbols(table, type, asked)
+            counts = count_symbols(arrived(batch, schema), type, asked)
             rows = [counts.get(symbol, 0) for symbol in asked.symbols]
             yield pa.RecordBatch.from_pydict({"symbol": pa.array(range(len(rows)), pa.int32()), "rows": rows})
 

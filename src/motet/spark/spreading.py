@@ -24,6 +24,7 @@ from motet.spark.blobs import from_blob, to_blob
 from motet.spark.buckets import even_numbers
 from motet.spark.parquet import Piece, read
 from motet.spark.skew import Bounds, Layout, key_hashes
+from motet.spark.tables import arrived
 
 Batches = Iterator[pa.RecordBatch]
 Task = Callable[[Batches], Batches]
@@ -103,10 +104,10 @@ class Spread:
         return (self.schema.type,) if self.coded else ()
 
     def _arriving(self, batches: Batches) -> Iterator[pa.Table]:
-        """Spark's rows, whose columns are told by their place, with types that are coded as the branch counts them."""
+        """Spark's rows, with types that are coded as the branch counts them."""
         arriving = self._with_type_as(pa.int64()) if self.coded else self.columns
         for batch in batches:
-            rows = pa.Table.from_batches([batch]).rename_columns(arriving.names).cast(arriving)
+            rows = arrived(batch, arriving)
             yield self._recoded(rows) if self.coded else rows
 
     def _packed_and_counted(self, tables: Iterator[pa.Table]) -> Batches:

@@ -40,6 +40,11 @@ def arrow_schema(df: DataFrame) -> pa.Schema:
     return to_arrow_schema(df.schema, timezone="UTC")
 
 
+def arrived(batch: pa.RecordBatch, schema: pa.Schema) -> pa.Table:
+    """Rows that have reached a worker; columns are told by their place, and instants are in UTC again."""
+    return pa.Table.from_batches([batch]).rename_columns(schema.names).cast(schema)
+
+
 def spark_schema(schema: pa.Schema) -> st.StructType:
     """The Spark schema of a table that workers give back."""
     return from_arrow_schema(schema, prefer_timestamp_ntz=True)

@@ -11,6 +11,7 @@ from motet.engine.detect.program import DetectBranch
 from motet.engine.detect.run import DetectRun, finished
 from motet.spark.shipping import Shipped
 from motet.spark.spreading import Spread
+from motet.spark.tables import arrived
 
 Batches = Iterator[pa.RecordBatch]
 Task = Callable[[Batches], Batches]
@@ -100,8 +101,8 @@ def merge_task(shipped: Shipped[Program]) -> Task:
 
 
 def _table(batches: Batches, schema: pa.Schema) -> pa.Table:
-    """The rows of a task as one table; columns are told by their place, and instants are in UTC again."""
-    tables = [pa.Table.from_batches([batch]).rename_columns(schema.names).cast(schema) for batch in batches]
+    """The rows of a task as one table."""
+    tables = [arrived(batch, schema) for batch in batches]
     return pa.concat_tables(tables) if tables else schema.empty_table()
 
 

@@ -29,7 +29,6 @@ from motet.engine.local import LocalRun
 from motet.language import parse
 from motet.model.query import Workload
 from motet.optimizer.detect.motto.motto import VARIANTS, MottoOptions, optimize
-from motet.plan.detect.build import trees_wanted
 
 SYMBOLS = tuple(f"S{number}" for number in range(1, 14))  # 13 stocks, as in the paper
 SECOND = 1_000_000
@@ -193,7 +192,7 @@ def searches(queries: Workload, events: pa.Table) -> Row:
     (branch,) = program.detect
     read = events.select(branch.columns)
     encoded = encode(read, program.schema, branch.partition, branch.symbols, program.definitions, branch.ranked)
-    wanted, rates = trees_wanted(branch.queries), rates_of(branch, encoded)
+    wanted, rates = branch.wanted, rates_of(branch, encoded)
     row: Row = {}
     for name, exact in (("exact", True), ("annealing", False)):
         plan = optimize(wanted, rates, MottoOptions(budget=20.0, exact=exact))

@@ -22,7 +22,6 @@ from motet.engine.detect.run import DetectRun
 from motet.language import parse
 from motet.model.query import Workload
 from motet.optimizer.detect.multitree.search import METHODS, Search, search
-from motet.plan.detect.build import trees_wanted
 
 PAPER = "multi-pattern trees"
 BATCH = 10_000  # events of a stream that come together
@@ -144,7 +143,7 @@ def search_times(setting: Setting) -> list[Row]:
     (branch,) = programs(workload, table, {"": options})[""].detect
     if branch.trees is None:
         raise AssertionError("a plan of trees has none")
-    wanted, rates = trees_wanted(branch.queries), branch.trees.rates
+    wanted, rates = branch.wanted, branch.trees.rates
     ways = {
         **{f"{method}, edge": Search(method) for method in METHODS},
         **{f"{method}, vertex-{most}": Search(method, most=most) for method in METHODS for most in (4, 8)},

@@ -8,7 +8,6 @@ from motet.engine.detect.program import DetectBranch
 from motet.language.printer import expression_text
 from motet.model.expression import Expression, variables
 from motet.model.names import renamed
-from motet.plan.detect.build import trees_wanted
 from motet.plan.detect.cost import Rates
 from motet.plan.detect.selectivity import Measured, asked_of, guess
 from motet.statistics.model import MICROSECONDS, Statistics
@@ -45,7 +44,7 @@ def _count(symbol: Symbol, known: Statistics) -> float:
 
 def conditions_of(branch: DetectBranch) -> Iterator[Measured]:
     """The conditions of a branch whose shares plans go by."""
-    for parts in trees_wanted(branch.queries):
+    for parts in branch.wanted:
         yield from asked_of(parts)
 
 

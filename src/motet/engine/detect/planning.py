@@ -9,7 +9,6 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 import pyarrow as pa
 
@@ -19,7 +18,7 @@ from motet.engine.encode import Encoded, encode
 from motet.engine.program import DETECTING, Options, Program
 from motet.optimizer.detect import BLIND, plan_trees, replanned
 from motet.optimizer.detect.choices import ChosenTrees, extended
-from motet.plan.detect.build import Parts, PlannedQuery, plan_queries, trees_wanted
+from motet.plan.detect.build import PlannedQuery, plan_queries
 from motet.plan.detect.cost import Rates
 from motet.plan.detect.work import cost_of, expected_work, roots_of, total_cost
 from motet.statistics.symbols import symbol_text
@@ -80,17 +79,13 @@ class Planning:
         self._spent = 0.0  # seconds of this thread that went into plans since
         self._building = 0.0  # those that the nodes of a plan took last
 
-    @cached_property
-    def _wanted(self) -> list[Parts]:
-        return trees_wanted(self.branch.queries)
-
     def for_events(self, encoded: Encoded) -> list[PlannedQuery]:
         """The plan for the next events."""
         self.batches += 1
         if self._planned is None:
             self._begin(encoded)
             self._began = time.perf_counter()
-        elif self.drift is not None and self._wanted and self.options.optimizer not in BLIND:
+        elif self.drift is not None and self.branch.wanted and self.options.optimizer not in BLIND:
             self._watch(encoded, self.drift)
         assert self._planned is not None
         return self._planned
@@ -110,20 +105,21 @@ class Planning:
         chosen, rates = self.chosen, self._rates
         if chosen is None or rates is None or branch.trees is not None or chosen.method != "multitree":
             return changed
-        found = extended(chosen, changed._wanted, rates)
-        reason = f"{len(self._wanted)} patterns have become {len(changed._wanted)}"
+        found = extended(chosen, changed.branch.wanted, rates)
+        reason = f"{len(self.branch.wanted)} patterns have become {len(changed.branch.wanted)}"
         before, after = chosen.considered[chosen.method], found.considered[found.method]
         self.log.append(PlanChange(self.batches, reason, before, after, taken=True))
         changed.take(found, rates)
         return changed
 
     def _begin(self, encoded: Encoded) -> None:
-        given = self.branch.trees
+        branch, options = self.branch, self.options
+        given = branch.trees
         if given is not None:
-            self.chosen, self._rates, self._planned = given, given.rates, self.branch.planned
+            self.chosen, self._rates, self._planned = given, given.rates, branch.planned
         else:
-            rates = Rates() if self.options.optimizer in BLIND or not self._wanted else rates_of(self.branch, encoded)
-            self.take(plan_trees(self._wanted, self.options.optimizer, rates, self.options.budget), rates)
+            rates = Rates() if options.optimizer in BLIND or not branch.wanted else rates_of(branch, encoded)
+            self.take(plan_trees(branch.wanted, options.optimizer, rates, options.budget), rates)
 
     def _watch(self, encoded: Encoded, drift: Drift) -> None:
         if self._spent > drift.share * (time.perf_counter() - self._began):
@@ -152,9 +148,8 @@ class Planning:
             self.log.append(PlanChange(self.batches, reason, before, before, taken=False))
             self._rates = rates
             return
-        found = replanned(
-            self.chosen, self._wanted, self.options.optimizer, rates, min(drift.seconds, self.options.budget, worth)
-        )
+        seconds = min(drift.seconds, self.options.budget, worth)
+        found = replanned(self.chosen, self.branch.wanted, self.options.optimizer, rates, seconds)
         before, after = cost_of(self.chosen.trees, rates), found.considered[found.method]
         saved = (before - after) * 1e-9 * lasting
         taken = after < before * (1 - drift.gain) and saved > self._building
@@ -172,7 +167,7 @@ class Planning:
 
 def planned_ahead(program: Program, branch: DetectBranch, sample: pa.Table, share: float) -> DetectBranch:
     """A branch with trees for its events, of which a sample has a share: for whoever runs them in many places."""
-    options, wanted = program.options, trees_wanted(branch.queries)
+    options, wanted = program.options, branch.wanted
     encoded = encode(sample, program.schema, branch.partition, branch.symbols, program.definitions, branch.ranked)
     if not len(encoded.time):
         return branch
@@ -188,7 +183,7 @@ def searches(branch: DetectBranch, options: Options) -> bool:
     """
     if branch.trees is not None or options.optimizer in BLIND:
         return False
-    return len(trees_wanted(branch.queries)) > (1 if options.optimizer in DETECTING else FEW)
+    return len(branch.wanted) > (1 if options.optimizer in DETECTING else FEW)
 
 
 def changed_rates(known: Rates, now: Rates, drift: Drift) -> Iterator[str]:

@@ -24,7 +24,7 @@ from motet.model.expression import (
 from motet.model.pattern import Event
 from motet.model.query import Aggregate, AllVariables, Computed, Query, Variable
 from motet.optimizer.detect.choices import ChosenTrees
-from motet.plan.detect.build import PlannedQuery, plan_queries
+from motet.plan.detect.build import Parts, PlannedQuery, plan_queries, trees_wanted
 from motet.plan.detect.query import DetectQuery
 from motet.template.symbols import Symbol
 from motet.template.written import Written, most_bound
@@ -65,6 +65,11 @@ class DetectBranch:
     def symbols(self) -> tuple[Symbol, ...]:
         found = (symbol for query in self.queries for symbol in (*query.symbols, *query.absent))
         return tuple(dict.fromkeys(sorted(found, key=repr)))
+
+    @cached_property
+    def wanted(self) -> list[Parts]:
+        """What trees have to be chosen for."""
+        return trees_wanted(self.queries)
 
     @cached_property
     def planned(self) -> list[PlannedQuery]:
