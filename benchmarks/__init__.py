@@ -1,1 +1,1 @@
-"""What is measured beside motet and is no part of it."""
+"""Experiments of the papers and of motet itself, each run by one command: `motet bench` in a checkout."""

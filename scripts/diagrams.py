@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 from itertools import count, pairwise
 
-from motet.explain.page.layout import Point, Size, layered
+from motet.explain.page.layout import Point, Size, place_in_layers
 
 FENCE = re.compile(r"^```mermaid\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NODE = re.compile(r"\s*(?P<name>\w+)(?:\(\[\"(?P<round>[^\"]*)\"\]\)|\[\"(?P<box>[^\"]*)\"\])?")
@@ -139,7 +139,7 @@ def place(drawing: Drawing) -> Layout:
             sizes.append(edge.size)
         parts.append(list(range(len(arcs), len(arcs) + len(ends) - 1)))
         arcs += pairwise(ends)
-    placed = layered(sizes if drawing.across else [turned(size) for size in sizes], arcs)
+    placed = place_in_layers(sizes if drawing.across else [turned(size) for size in sizes], arcs)
 
     def there(point: Point) -> Point:
         x, y = point if drawing.across else turned(point)

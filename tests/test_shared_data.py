@@ -11,7 +11,7 @@ import pytest
 import motet
 from motet.engine import EventSchema, compile_workload
 from motet.engine.local import run_table
-from motet.testing import assert_same_results
+from tests.comparison import assert_same_results
 
 TRAFFIC = Path(__file__).parents[2] / "shared" / "data" / "aarhus_traffic.parquet"
 

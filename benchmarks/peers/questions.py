@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from motet.bench.registry import Seconds
+from benchmarks.registry import Seconds
 
 MINUTE = 60_000_000
 START = 1_577_836_800_000_000  # the beginning of 2020
@@ -35,7 +35,7 @@ class Scenario:
     patterns: tuple[tuple[str, ...], ...]
 
     def table(self, events: int, keys: int | None = None, ties: bool = False, seed: int = 4) -> pa.Table:
-        """So many events, in time order; with `ties`, many of a key at one moment."""
+        """Draw so many events, in time order; with `ties`, many of a key at one moment."""
         rng = np.random.default_rng(seed)
         keys = keys or self.keys
         span = max(events * self.minutes // (self.dense * keys), 1) * MINUTE
@@ -53,7 +53,7 @@ class Scenario:
         )
 
     def write(self, folder: Path, table: pa.Table, limit: float, keep_rows: bool) -> None:
-        """The events and the question, as `ways/harness.py` has them."""
+        """Write the events and the question, as `solutions/harness.py` reads them."""
         folder.mkdir(parents=True)
         pq.write_table(table, folder / "events.parquet")
         pa.csv.write_csv(table, folder / "events.csv", pa.csv.WriteOptions(include_header=False, quoting_style="none"))
@@ -68,7 +68,7 @@ class Scenario:
         (folder / "question.json").write_text(json.dumps(question))
 
     def text(self) -> str:
-        """The question as a workload."""
+        """Return the question as a workload."""
         return "\n\n".join(
             f"QUERY q{number}\nRETURN COUNT(*)\nPATTERN SEQ({', '.join(pattern)})\nGROUP BY key\n"
             f"WITHIN {self.minutes} min SLIDE 1 min"
@@ -76,12 +76,12 @@ class Scenario:
         )
 
 
-def sequence(length: int, skip: int = 0, types: int = 10) -> tuple[str, ...]:
+def make_sequence(length: int, skip: int = 0, types: int = 10) -> tuple[str, ...]:
     return tuple(f"t{(skip + at) % types}" for at in range(length))
 
 
-def overlapping(count: int, types: int = 10, seed: int = 9) -> tuple[tuple[str, ...], ...]:
-    """Sequences of four or five, most of them along one of three popular runs."""
+def make_overlapping(count: int, types: int = 10, seed: int = 9) -> tuple[tuple[str, ...], ...]:
+    """Return sequences of four or five, most of them along one of three popular runs."""
     rng = np.random.default_rng(seed)
     runs = [rng.permutation(types) for _ in range(3)]
     found = []
@@ -103,7 +103,7 @@ SCENARIOS = (
         10,
         60,
         10,
-        (sequence(3),),
+        (make_sequence(3),),
     ),
     Scenario(
         "s2",
@@ -115,7 +115,7 @@ SCENARIOS = (
         10,
         200,
         10,
-        (sequence(4),),
+        (make_sequence(4),),
     ),
     Scenario(
         "s3",
@@ -127,7 +127,7 @@ SCENARIOS = (
         50,
         180_000,
         20,
-        (sequence(4, types=50),),
+        (make_sequence(4, types=50),),
     ),
     Scenario(
         "s4",
@@ -139,6 +139,6 @@ SCENARIOS = (
         10,
         60,
         10,
-        overlapping(20),
+        make_overlapping(20),
     ),
 )

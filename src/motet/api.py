@@ -1,261 +1,364 @@
-"""The Python interface: read a workload, run it over events of any kind, plan it, profile data."""
+"""The Python interface: run a workload over events of any kind, plan it, explain it, profile data."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from motet.engine import OPTIMIZERS, EventSchema, Options, Program, compile_workload
-from motet.engine.detect.known import measured_text
-from motet.engine.detect.measure import selectivities
-from motet.engine.encode import set_aside
-from motet.engine.live import Adapting, Running
-from motet.engine.local import LocalRun, Outcome, can_be_cut, columns_of, in_time_order
-from motet.engine.observed import Observed
-from motet.engine.survey import columns_asked, survey
-from motet.errors import DataError, Diagnostic, MotetError, QueryError
-from motet.explain.actual import Analysis
-from motet.explain.page.document import framed
-from motet.explain.page.plan import plan_html
-from motet.explain.text import plan_text
-from motet.explain.why.ask import ask as ask_why
-from motet.explain.why.report import Explanation
-from motet.io.answer import Result
+from motet.engine import EventSchema, Program, compile_workload
+from motet.engine.detect.measured_rates import measure_selectivities
+from motet.engine.detect.stated_rates import typed_test_text
+from motet.engine.encode import count_invalid_rows
+from motet.engine.live import LiveWorkload, ReplanPolicy
+from motet.engine.local import LocalRun, Outcome, can_run_in_chunks, is_time_ordered, required_columns
+from motet.engine.metrics import BranchMetrics
+from motet.engine.workload_profile import columns_to_profile, profile_workload
+from motet.errors import DataError, Diagnostic, MotetError, OptionError, QueryError
+from motet.explain.analysis import Analysis
+from motet.explain.diagnosis.report import Explanation
+from motet.explain.diagnosis.select import explain_query
+from motet.explain.page.document import embed_in_iframe
+from motet.explain.page.plan import render_plan_html
+from motet.explain.text import render_plan_text
 from motet.io.events import EventSource, open_events, require_columns
-from motet.io.files import PARQUET
+from motet.io.formats import PARQUET
+from motet.io.result import Result
 from motet.language import read
+from motet.language.builder import QueryBuilder
+from motet.language.builder import workload as build_workload
 from motet.model.query import Query, Workload
-from motet.model.validate import problems
-from motet.optimizer.aggregate.gloria.costs import COSTS
+from motet.model.validate import find_problems
+from motet.options import Engine, OptionKeywords, Options, resolve_options
 from motet.statistics.model import Statistics
 from motet.statistics.profile import profile as profile_table
 
-ENGINES = ("local", "spark", "oracle")
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql import DataFrame
 
 Progress = Callable[[int], None]
 
-
-@dataclass(frozen=True)
-class Settings:
-    """How to read events and run over them."""
-
-    time: str = "time"
-    type: str = "type"
-    time_unit: str = "s"
-    counts: str = "exact"
-    windows: str = "auto"
-    optimizer: str = "auto"
-    statistics: Statistics | None = None
-    budget: float = 10.0
-    costs: str = "calibrated"
-    match_limit: int | None = None
-    memory_limit: int = 4 << 30
-    on_limit: str = "error"
-
-    def options(self) -> Options:
-        _one_of("counts", self.counts, ("exact", "double"))
-        _one_of("windows", self.windows, ("auto", "panes", "pairs", "stacks"))
-        _one_of("optimizer", self.optimizer, OPTIMIZERS)
-        _one_of("costs", self.costs, tuple(COSTS))
-        _one_of("on_limit", self.on_limit, ("error", "truncate"))
-        return Options(
-            self.counts,
-            self.windows,
-            self.optimizer,
-            self.statistics,
-            self.budget,
-            self.costs,
-            self.match_limit,
-            self.memory_limit,
-            self.on_limit,
-        )
+Content = Workload | Query | QueryBuilder | str | Path | Sequence[Query | QueryBuilder]
 
 
-def _one_of(what: str, given: str, known: Sequence[str]) -> None:
-    if given not in known:
-        raise MotetError(f"{what} is {given!r}: use one of {', '.join(known)}")
-
-
-def as_workload(workload: Workload | Query | Sequence[Query] | str | Path) -> Workload:
-    """A workload from whatever describes one: text, a path, queries."""
+def as_workload(workload: Content) -> Workload:
+    """Return the workload that text, a path, queries or builders describe."""
     match workload:
         case Workload():
             return workload
         case Query():
             return Workload((workload,))
+        case QueryBuilder():
+            return Workload((workload.build(),))
         case str() | Path():
             return read(workload)
-    return Workload(tuple(workload))
+    if not isinstance(workload, Sequence):  # someone gave the events here
+        raise MotetError(f"a workload cannot be read from a {type(workload).__name__}: events come first, then queries")
+    return build_workload(*workload)
+
+
+@overload
+def run(
+    events: DataFrame,
+    workload: Content,
+    options: Options | None = None,
+    *,
+    engine: Literal["spark"] | None = None,
+    **keywords: Unpack[OptionKeywords],
+) -> DataFrame: ...
+
+
+@overload
+def run(
+    events: pa.Table | pa.RecordBatch | pa.RecordBatchReader | str | Path,
+    workload: Content,
+    options: Options | None = None,
+    *,
+    engine: Literal["local", "oracle"] | None = None,
+    progress: Progress | None = None,
+    **keywords: Unpack[OptionKeywords],
+) -> pa.Table: ...
+
+
+@overload
+def run(
+    events: pd.DataFrame,
+    workload: Content,
+    options: Options | None = None,
+    *,
+    engine: Literal["local", "oracle"] | None = None,
+    progress: Progress | None = None,
+    **keywords: Unpack[OptionKeywords],
+) -> pd.DataFrame: ...
+
+
+@overload
+def run(
+    events: Any,
+    workload: Content,
+    options: Options | None = None,
+    *,
+    engine: Literal["spark"],
+    **keywords: Unpack[OptionKeywords],
+) -> DataFrame: ...
 
 
 def run(
     events: Any,
-    workload: Workload | Query | Sequence[Query] | str | Path,
+    workload: Content,
+    options: Options | None = None,
     *,
-    time: str = "time",
-    type: str = "type",
-    time_unit: str = "s",
-    engine: str | None = None,
-    counts: str = "exact",
-    windows: str = "auto",
-    optimizer: str = "auto",
-    statistics: Statistics | None = None,
-    match_limit: int | None = None,
-    memory_limit: int = 4 << 30,
-    on_limit: str = "error",
+    engine: Engine | None = None,
     progress: Progress | None = None,
-    watermark: str | None = None,
-    mode: str = "append",
-    keep_late: bool = False,
-    checkpoint: str | None = None,
-    buckets: int | None = None,
+    **keywords: Unpack[OptionKeywords],
 ) -> Any:
-    """Run a workload over events: an Arrow table, a pandas or Spark DataFrame, or a path. The same kind comes out
-    (Arrow for a path).
+    """Run a workload over events and return its results.
 
-    `engine` is 'local' (in process), 'spark' or 'oracle' (plain enumeration, for small data); by default Spark for
-    a Spark DataFrame, else local. `statistics` (from `profile`) is what an optimizer goes by.
+    Args:
+        events: An Arrow table, record batch or reader, a pandas or Spark DataFrame, or the path of a file or folder of
+            events (parquet, csv or json lines).
+        workload: Queries: text, the path of a file of them, what the builder made, or a sequence of queries.
+        options: How to read events and run; see `Options`.
+        engine: 'local' (in process), 'spark', or 'oracle' (plain enumeration, for small data). By default Spark for a
+            Spark DataFrame, else local.
+        progress: Called with the number of rows done so far; in process only.
+        **keywords: Options by name, in place of or in addition to `options`.
 
-    Queries that need their matches found keep at most `memory_limit` bytes of parts of them, and find at most
-    `match_limit` matches of one key in a stretch of the window's length; beyond, `on_limit` is 'error' or 'truncate'.
+    Returns:
+        The results in one table of the kind that the events came in: an Arrow table (for a path too), a pandas or a
+        Spark DataFrame. Nothing runs on Spark before an action on the result; `result.motet` has its metrics then.
 
-    For a streaming DataFrame, `watermark` is how late rows may come ('10 minutes'), `mode` 'append' or 'update',
-    `keep_late` adds a column with rows that came too late, `checkpoint` is where the query will keep its checkpoint,
-    where its queries may change later, and `buckets` into how many parts the state is cut.
+    Raises:
+        QueryError: The queries are wrong, or do not fit the events.
+        DataError: The events cannot be read.
+        OptionError: An option is wrong, or does not apply to this run.
+        RunError: The run could not finish.
+
+    Example:
+        >>> import motet, pyarrow as pa
+        >>> events = pa.table({"time": [1, 2, 3], "type": ["A", "B", "B"]})
+        >>> motet.run(events, "RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 10 s SLIDE 10 s").column("COUNT(*)").to_pylist()
+        [2]
     """
-    settings = Settings(
-        time,
-        type,
-        time_unit,
-        counts,
-        windows,
-        optimizer,
-        statistics,
-        match_limit=match_limit,
-        memory_limit=memory_limit,
-        on_limit=on_limit,
-    )
     if is_spark(events) and events.isStreaming:
-        from motet.spark.stream import run as run_stream
-
-        return run_stream(
-            events,
-            as_workload(workload),
-            watermark=watermark,
-            time=time,
-            type=type,
-            time_unit=time_unit,
-            options=settings.options(),
-            mode=mode,
-            keep_late=keep_late,
-            checkpoint=checkpoint,
-            buckets=buckets,
-        )
+        raise OptionError("these events are a stream: motet.stream(events, workload, watermark='10 minutes') runs it")
     chosen = engine or ("spark" if is_spark(events) else "local")
-    _one_of("engine", chosen, ENGINES)
+    if chosen not in ("local", "spark", "oracle"):
+        raise OptionError(f"engine is {chosen!r}: use one of local, spark, oracle")
+    settled = resolve_options(chosen, options, keywords)
+    if progress is not None and chosen != "local":
+        raise OptionError("progress applies to runs in process only: Spark shows its own, the oracle is for small data")
     if chosen == "spark":
-        return _run_on_spark(events, as_workload(workload), settings)
+        return _run_on_spark(events, as_workload(workload), settled)
     if is_spark(events):
-        raise MotetError(
+        raise OptionError(
             f"a Spark DataFrame runs on Spark: leave out engine={chosen!r}, or give an Arrow or pandas table"
         )
-    outcome = execute(events, workload, settings, engine=chosen, progress=progress)
+    outcome = execute(events, workload, settled, engine=chosen, progress=progress)
     return outcome.table.to_pandas() if is_pandas(events) else outcome.table
 
 
-def ask(events: Any, workload: Workload | Query | Sequence[Query] | str | Path, **settings: Any) -> Result:
-    """Run a workload over events, as `run` does and with its settings, for an answer that knows its queries: it shows
-    itself in a notebook, plots itself, and goes on as Arrow, pandas or Spark.
+def ask(
+    events: Any,
+    workload: Content,
+    options: Options | None = None,
+    *,
+    engine: Engine | None = None,
+    **keywords: Unpack[OptionKeywords],
+) -> Result:
+    """Run a workload as `run` does and return an answer that knows its queries.
+
+    It shows itself in a notebook, plots itself, gives the rows of a query by `answer["name"]`, and goes on as Arrow,
+    pandas or Spark.
+
+    Args:
+        events: Events of any kind that `run` takes.
+        workload: Queries, as for `run`.
+        options: How to read events and run; see `Options`.
+        engine: As for `run`.
+        **keywords: Options by name.
+
+    Returns:
+        The results, as a `Result`.
+
+    Raises:
+        MotetError: As `run` does.
+
+    Example:
+        >>> import motet, pyarrow as pa
+        >>> events = pa.table({"time": [1, 2], "type": ["A", "B"]})
+        >>> motet.ask(events, "QUERY q RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 10 s SLIDE 10 s")
+        <Result of q: 1 rows>
     """
     loaded = as_workload(workload)
-    if is_spark(events) and events.isStreaming:
-        raise MotetError("a stream has no answer that ends: use motet.run, and write its results to a sink")
     given = pa.Table.from_pandas(events, preserve_index=False) if is_pandas(events) else events
-    return Result(run(given, loaded, **settings), loaded)
+    return Result(run(given, loaded, options, engine=engine, **keywords), loaded)
+
+
+def batches(
+    events: Any, workload: Content, options: Options | None = None, **keywords: Unpack[OptionKeywords]
+) -> pa.RecordBatchReader:
+    """Run a workload in process and return a reader of its results, batch by batch as they are found.
+
+    Matches need not fit in memory. Results of a query come in order of time within a batch, not over all of them.
+
+    Args:
+        events: An Arrow table, record batch or reader, a pandas DataFrame, or a path.
+        workload: Queries, as for `run`.
+        options: How to read events and run; see `Options`.
+        **keywords: Options by name.
+
+    Returns:
+        A reader that runs the workload while it is read.
+
+    Raises:
+        MotetError: As `run` does; RunError while reading.
+
+    Example:
+        >>> import motet, pyarrow as pa
+        >>> events = pa.table({"time": [1, 2], "type": ["A", "B"]})
+        >>> sum(len(batch) for batch in motet.batches(events, "RETURN * PATTERN SEQ(A a, B b) WITHIN 10 s"))
+        1
+    """
+    settled = resolve_options("batches", options, keywords)
+    source = open_source(events, settled)
+    local = LocalRun(program_for(source, as_workload(workload), settled))
+    found = (batch for table in run_source(local, source) for batch in table.to_batches())
+    return pa.RecordBatchReader.from_batches(local.program.result_schema, found)
+
+
+def stream(
+    events: DataFrame, workload: Content, options: Options | None = None, **keywords: Unpack[OptionKeywords]
+) -> Any:
+    """Run a workload over a streaming DataFrame on Structured Streaming, exactly once.
+
+    Args:
+        events: A streaming DataFrame, from `spark.readStream`.
+        workload: Queries, as for `run`.
+        options: How to read events and run; see `Options`. `watermark` is needed.
+        **keywords: Options by name.
+
+    Returns:
+        A streaming DataFrame of results: write it to any sink with `writeStream`.
+
+    Raises:
+        QueryError: The queries are wrong, or do not fit the events.
+        OptionError: An option is wrong, or does not apply to a stream; there is no watermark.
+        DataError: The DataFrame is not a stream.
+
+    Example:
+        >>> results = motet.stream(spark.readStream.table("clicks"), "queries.motet", watermark="10 minutes")
+        >>> results.writeStream.toTable("answers")
+    """
+    from motet.spark.stream import run as run_stream
+
+    settled = resolve_options("stream", options, keywords)
+    return run_stream(
+        events,
+        as_workload(workload),
+        watermark=None if settled.watermark is None else f"{settled.watermark_micros} microseconds",
+        time=settled.time,
+        type=settled.type,
+        time_unit=settled.time_unit,
+        options=settled,
+        mode=settled.mode or "append",
+        keep_late=settled.keep_late,
+        checkpoint=settled.checkpoint,
+        buckets=settled.buckets,
+    )
+
+
+def live(
+    events: Any, workload: Content, options: Options | None = None, **keywords: Unpack[OptionKeywords]
+) -> LiveWorkload:
+    """Start a workload that runs on in this process: `feed` it events as they come, `add` and `remove` queries.
+
+    Where `feed` is given no watermark, it stays the option `watermark` (none: 0) behind the newest event. The plan
+    follows the rates of events: when one has changed by more than `replan`, plans are compared again, and another is
+    taken if it saves more in the time `horizon` than it takes to move to it.
+
+    Args:
+        events: What has the columns of the events to come: an Arrow schema or table, a DataFrame or a path.
+        workload: Queries, as for `run`.
+        options: How to read events and run; see `Options`.
+        **keywords: Options by name.
+
+    Returns:
+        The running workload.
+
+    Raises:
+        QueryError: The queries are wrong, or do not fit the columns.
+        OptionError: An option is wrong, or does not apply.
+
+    Example:
+        >>> import motet, pyarrow as pa
+        >>> events = pa.table({"time": [1, 2, 30], "type": ["A", "B", "A"]})
+        >>> live = motet.live(events.schema, "RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 10 s SLIDE 10 s")
+        >>> live.feed(events).column("COUNT(*)").to_pylist()
+        [1]
+    """
+    settled = resolve_options("live", options, keywords)
+    settled = replace(settled, mode=settled.mode or "append")
+    schema = EventSchema(_schema_of(events, settled), settled.time, settled.type, settled.time_unit)
+    policy = ReplanPolicy(settled.replan or None, settled.horizon_seconds)
+    return LiveWorkload(as_workload(workload), schema, settled, policy, settled.watermark_micros)
 
 
 def execute(
     events: Any,
-    workload: Workload | Query | Sequence[Query] | str | Path,
-    settings: Settings = Settings(),  # noqa: B008
+    workload: Content,
+    options: Options = Options(),  # noqa: B008
     engine: str = "local",
     progress: Progress | None = None,
     warn: Callable[[Diagnostic], None] | None = None,
 ) -> Outcome:
-    """Run in process, and tell what was noticed on the way."""
-    source = _source(events, settings)
+    """Run in process, and return the results with what was noticed on the way."""
+    source = open_source(events, options)
     loaded = as_workload(workload)
     if engine == "oracle":
         from motet.reference.tables import run_table as enumerate_table
 
         table = source.table()
-        schema = EventSchema(table.schema, settings.time, settings.type, settings.time_unit)
+        schema = EventSchema(table.schema, options.time, options.type, options.time_unit)
         _check(loaded, schema, warn)
         result = enumerate_table(
-            loaded, table, time=settings.time, type=settings.type, time_unit=settings.time_unit, counts=settings.counts
+            loaded, table, time=options.time, type=options.type, time_unit=options.time_unit, counts=options.counts
         )
-        return Outcome(result, len(table), set_aside(table, schema), 0)  # enumeration ends long before 2**63 matches
-    program = program_for(source, loaded, settings)
+        return Outcome(
+            result, len(table), count_invalid_rows(table, schema), 0
+        )  # enumeration ends long before 2**63 matches
+    program = program_for(source, loaded, options)
     for warning in program.warnings:
         if warn is not None:
             warn(warning)
     local = LocalRun(program)
-    return local.outcome(pieces(local, source, progress))
+    return local.outcome(run_source(local, source, progress))
 
 
-def pieces(local: LocalRun, source: TableSource | EventSource, progress: Progress | None = None) -> Iterator[pa.Table]:
-    """The results of a run in process over a source of events, table by table."""
+def run_source(
+    local: LocalRun, source: TableSource | EventSource, progress: Progress | None = None
+) -> Iterator[pa.Table]:
+    """Yield the results of a run in process over a source of events, table by table."""
     program = local.program
     if isinstance(source, TableSource):
         yield from local.over_table(source.content)
         if progress is not None:
             progress(local.rows)
         return
-    ordered = can_be_cut(program) and in_time_order(source.batches([program.schema.time]), program)
-    yield from local.over_batches(source.batches(columns_of(program)), ordered, progress)
-
-
-def batches(
-    events: Any,
-    workload: Workload | Query | Sequence[Query] | str | Path,
-    *,
-    time: str = "time",
-    type: str = "type",
-    time_unit: str = "s",
-    counts: str = "exact",
-    optimizer: str = "auto",
-    match_limit: int | None = None,
-    memory_limit: int = 4 << 30,
-    on_limit: str = "error",
-) -> pa.RecordBatchReader:
-    """Run in process and read the results batch by batch, as they are found: matches need not fit in memory."""
-    settings = Settings(
-        time,
-        type,
-        time_unit,
-        counts,
-        optimizer=optimizer,
-        match_limit=match_limit,
-        memory_limit=memory_limit,
-        on_limit=on_limit,
-    )
-    source = _source(events, settings)
-    local = LocalRun(program_for(source, as_workload(workload), settings))
-    found = (batch for table in pieces(local, source) for batch in table.to_batches())
-    return pa.RecordBatchReader.from_batches(local.program.result_schema, found)
+    ordered = can_run_in_chunks(program) and is_time_ordered(source.batches([program.schema.time]), program)
+    yield from local.over_batches(source.batches(required_columns(program)), ordered, progress)
 
 
 def _check(workload: Workload, schema: EventSchema, warn: Callable[[Diagnostic], None] | None) -> None:
     """Raise what is wrong with a workload over these columns; pass on what is only odd."""
-    found = problems(workload, schema.kinds(), time=schema.time, type=schema.type)
+    found = find_problems(workload, schema.kinds(), time=schema.time, type=schema.type)
     errors = [problem for problem in found if not problem.warning]
     if errors:
         raise QueryError(errors, workload.text, workload.origin)
@@ -264,10 +367,10 @@ def _check(workload: Workload, schema: EventSchema, warn: Callable[[Diagnostic],
             warn(problem)
 
 
-def program_for(source: Any, workload: Workload, settings: Settings) -> Program:
+def program_for(source: Any, workload: Workload, options: Options) -> Program:
     """Compile a workload for a source of events."""
-    schema = EventSchema(source.schema, settings.time, settings.type, settings.time_unit)
-    return compile_workload(workload, schema, settings.options())
+    schema = EventSchema(source.schema, options.time, options.type, options.time_unit)
+    return compile_workload(workload, schema, options)
 
 
 @dataclass(frozen=True)
@@ -278,20 +381,25 @@ class TableSource:
 
     @property
     def schema(self) -> pa.Schema:
+        """The columns."""
         return self.content.schema
 
     @property
     def num_rows(self) -> int:
+        """How many rows there are."""
         return len(self.content)
 
     def table(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return all rows, with the named columns only."""
         return self.content if columns is None else self.content.select(list(columns))
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in batches."""
         yield from self.table(columns).to_batches()
 
 
-def _source(events: Any, settings: Settings) -> TableSource | EventSource:
+def open_source(events: Any, options: Options) -> TableSource | EventSource:
+    """Return a source of events that are in memory or in files."""
     match events:
         case EventSource() | TableSource():
             return events
@@ -302,27 +410,29 @@ def _source(events: Any, settings: Settings) -> TableSource | EventSource:
         case pa.RecordBatchReader():
             return TableSource(events.read_all())
         case str() | Path():
-            return open_events(events, time=settings.time, type=settings.type)
+            return open_events(events, time=options.time, type=options.type)
     if is_pandas(events):
         return TableSource(pa.Table.from_pandas(events, preserve_index=False))
     raise DataError(f"events cannot be read from a {type(events).__name__}: give an Arrow table, a DataFrame or a path")
 
 
 def is_pandas(events: Any) -> bool:
+    """Whether events are a pandas DataFrame; pandas need not be installed."""
     return type(events).__module__.partition(".")[0] == "pandas"
 
 
 def is_spark(events: Any) -> bool:
+    """Whether events are a Spark DataFrame; pyspark need not be installed."""
     return type(events).__module__.partition(".")[0] == "pyspark"
 
 
-def _run_on_spark(events: Any, workload: Workload, settings: Settings) -> Any:
+def _run_on_spark(events: Any, workload: Workload, options: Options) -> Any:
     from motet.spark.batch import run as run_batch
 
     if not is_spark(events):
         from motet.spark.session import local_session
 
-        source = _source(events, settings)
+        source = open_source(events, options)
         session = local_session()
         if isinstance(source, EventSource) and source.format == PARQUET:
             events = session.read.parquet(*source.files)
@@ -331,10 +441,10 @@ def _run_on_spark(events: Any, workload: Workload, settings: Settings) -> Any:
     return run_batch(
         events,
         workload,
-        time=settings.time,
-        type=settings.type,
-        time_unit=settings.time_unit,
-        options=settings.options(),
+        time=options.time,
+        type=options.type,
+        time_unit=options.time_unit,
+        options=options,
     ).result
 
 
@@ -349,179 +459,181 @@ class Plan:
     analysis: Analysis | None = None
 
     def __str__(self) -> str:
-        return plan_text(self.program, self.counts, self.analysis)
+        return render_plan_text(self.program, self.counts, self.analysis)
 
     def to_html(self, path: str | Path | None = None) -> str:
-        """The plan as one page that needs nothing but itself; written to a file where a path is given."""
-        page = plan_html(self.program, self.counts, analysis=self.analysis)
+        """Return the plan as one page that needs nothing but itself; written to a file where a path is given."""
+        page = render_plan_html(self.program, self.counts, analysis=self.analysis)
         if path is not None:
             Path(path).write_text(page, encoding="utf-8")
         return page
 
     def _repr_html_(self) -> str:
-        return framed(self.to_html(), "A plan")
+        return embed_in_iframe(self.to_html(), "A plan")
 
 
 def run_analyzed(program: Program, source: TableSource | EventSource, progress: Progress | None = None) -> Analysis:
     """Run a program in process for what it finds on its way."""
-    observed = tuple(Observed() for _ in program.all_branches)
+    observed = tuple(BranchMetrics() for _ in program.all_branches)
     local = LocalRun(program, observed=observed)
     results: Counter[str] = Counter()
     begun = perf_counter()
-    for table in pieces(local, source, progress):
+    for table in run_source(local, source, progress):
         found = pc.value_counts(table.column("query"))
         results.update({each["values"]: each["counts"] for each in found.to_pylist()})
-    return Analysis(local.rows, local.set_aside, perf_counter() - begun, results, observed)
+    return Analysis(local.rows, local.invalid_rows, perf_counter() - begun, results, observed)
 
 
 def plan(
-    workload: Workload | Query | Sequence[Query] | str | Path,
     events: Any,
+    workload: Content,
+    options: Options | None = None,
     *,
-    time: str = "time",
-    type: str = "type",
-    time_unit: str = "s",
-    windows: str = "auto",
-    optimizer: str = "auto",
-    statistics: Statistics | None = None,
-    budget: float = 10.0,
-    costs: str = "calibrated",
     analyze: bool = False,
+    **keywords: Unpack[OptionKeywords],
 ) -> Plan:
-    """How a workload would run over events: an Arrow table or schema, a pandas or Spark DataFrame, or a path.
+    """Plan a workload: how it would run over events, and what its queries share.
 
-    `print` it to read it, `to_html` makes a page of it. An optimizer goes by `statistics` (from `profile`) and takes at
-    most `budget` seconds; that of Gloria goes by `costs`, 'calibrated' to our kernels or 'printed' in its paper.
-    `analyze` also runs it in process, and shows what was found beside the estimates.
+    Args:
+        events: Events of any kind that `run` takes, or an Arrow schema with their columns.
+        workload: Queries, as for `run`.
+        options: How to read events and plan; see `Options`. An optimizer goes by `statistics` (see `profile`) and
+            searches no longer than `budget`.
+        analyze: Also run the plan, in process, and show what was found beside the estimates.
+        **keywords: Options by name.
+
+    Returns:
+        The plan: `print` it to read it, `to_html` makes a page of it.
+
+    Raises:
+        QueryError: The queries are wrong, or do not fit the events.
+        OptionError: An option is wrong, or does not apply to a plan.
+
+    Example:
+        >>> import motet, pyarrow as pa
+        >>> schema = pa.schema({"time": pa.int64(), "type": pa.string()})
+        >>> print(motet.plan(schema, "RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 10 s"))  # doctest: +ELLIPSIS
+        1 query...
     """
-    settings = Settings(
-        time, type, time_unit, windows=windows, optimizer=optimizer, statistics=statistics, budget=budget, costs=costs
-    )
-    source = None if isinstance(events, pa.Schema) or is_spark(events) else _source(events, settings)
-    schema = _schema_of(events, settings) if source is None else source.schema
+    settled = resolve_options("plan", options, keywords)
     loaded = as_workload(workload)
+    source = None if isinstance(events, pa.Schema) or is_spark(events) else open_source(events, settled)
     if analyze and source is None:
-        raise MotetError("analyze runs the queries in process: give an Arrow table, a pandas DataFrame or a path")
-    if analyze and statistics is None:
-        statistics = profile(source, loaded, time=time, type=type, time_unit=time_unit)
-        settings = replace(settings, statistics=statistics)
-    program = compile_workload(loaded, EventSchema(schema, time, type, time_unit), settings.options())
-    counts = None if statistics is None else statistics.counts or None
+        raise OptionError("analyze runs the queries in process: give an Arrow table, a pandas DataFrame or a path")
+    if analyze and settled.statistics is None:
+        settled = replace(settled, statistics=profile(source, loaded, settled.for_reading()))
+    columns_of_events = _schema_of(events, settled) if source is None else source.schema
+    schema = EventSchema(columns_of_events, settled.time, settled.type, settled.time_unit)
+    program = compile_workload(loaded, schema, settled)
+    counts = None if settled.statistics is None else settled.statistics.counts or None
     return Plan(program, counts, run_analyzed(program, source) if analyze and source is not None else None)
 
 
 def explain_match(
-    workload: Workload | Query | Sequence[Query] | str | Path,
     events: Any,
+    workload: Content,
+    options: Options | None = None,
     *,
     query: str | None = None,
     key: Mapping[str, Any] | None = None,
     start: Any = None,
     end: Any = None,
     limit: int = 5,
-    time: str = "time",
-    type: str = "type",
-    time_unit: str = "s",
+    **keywords: Unpack[OptionKeywords],
 ) -> Explanation:
-    """Why a query has the matches it has, or none: its demands one after another, with what each leaves.
+    """Explain why a query has the matches it has, or none: its demands one after another, with what each leaves.
 
-    `query` names one of the workload's, `key` gives values of its GROUP BY or [attribute] columns, and `start`
-    (included) and `end` (not included) bound the times of matches. The first `limit` matches are listed. The result is
-    true where there is a match, and `died` is the first step that leaves none; `print` it to read it.
+    Args:
+        events: An Arrow table, a pandas DataFrame, or a path.
+        workload: Queries, as for `run`.
+        options: How to read events; see `Options`.
+        query: The name of the query, where the workload has several.
+        key: Values of the query's GROUP BY or [attribute] columns to look at.
+        start: Look at matches from this time on (included).
+        end: Look at matches before this time.
+        limit: How many matches to list.
+        **keywords: Options by name.
+
+    Returns:
+        An explanation, true where there is a match; `first_failing_step` is the first step that leaves none. `print` it
+        to read it.
+
+    Raises:
+        MotetError: There is no such query, key or time.
+
+    Example:
+        >>> import motet, pyarrow as pa
+        >>> events = pa.table({"time": [1, 2], "type": ["A", "A"]})
+        >>> bool(motet.explain_match(events, "RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 10 s"))
+        False
     """
-    settings = Settings(time, type, time_unit)
-    source = _source(events, settings)
+    settled = resolve_options("explain", options, keywords)
+    source = open_source(events, settled)
     loaded = as_workload(workload)
-    schema = EventSchema(source.schema, time, type, time_unit)
+    schema = EventSchema(source.schema, settled.time, settled.type, settled.time_unit)
     _check(loaded, schema, None)
-    return ask_why(loaded, schema, source.batches(), query=query, key=key or {}, start=start, end=end, limit=limit)
+    return explain_query(
+        loaded, schema, source.batches(), query=query, key=key or {}, start=start, end=end, limit=limit
+    )
 
 
-def _schema_of(events: Any, settings: Settings) -> pa.Schema:
-    """The columns of events of any kind, or given as such."""
+def _schema_of(events: Any, options: Options) -> pa.Schema:
+    """Return the columns of events of any kind, or given as such."""
     if isinstance(events, pa.Schema):
         return events
     if is_spark(events):
-        from motet.spark.tables import arrow_schema, as_events
+        from motet.spark.dataframes import get_arrow_schema, prepare_events
 
-        return arrow_schema(as_events(events, settings.time, settings.type))
-    return _source(events, settings).schema
-
-
-def live(
-    workload: Workload | Query | Sequence[Query] | str | Path,
-    events: Any,
-    *,
-    time: str = "time",
-    type: str = "type",
-    time_unit: str = "s",
-    counts: str = "exact",
-    mode: str = "append",
-    optimizer: str = "auto",
-    statistics: Statistics | None = None,
-    budget: float = 10.0,
-    costs: str = "calibrated",
-    delay: timedelta = timedelta(0),
-    threshold: float | None = 0.5,
-    horizon: timedelta | None = None,
-) -> Running:
-    """A workload that runs on in this process: `feed` it events as they come, `add` and `remove` queries.
-
-    `events` has the columns of what will come: an Arrow schema or table, a DataFrame or a path. `mode` is 'append' for
-    final results or 'update' for early values as well. Where `feed` is given no watermark, it stays `delay` behind the
-    newest event.
-
-    The plan follows the rates of events: when one has changed by more than `threshold` (a share; None: never), plans
-    are compared again, and another is taken if it saves more in the time `horizon` (ten times the longest window unless
-    given) than it takes to move to it.
-    """
-    settings = Settings(
-        time, type, time_unit, counts, optimizer=optimizer, statistics=statistics, budget=budget, costs=costs
-    )
-    _one_of("mode", mode, ("append", "update"))
-    if threshold is not None and not 0 < threshold < 1:
-        raise MotetError(f"threshold is {threshold}: a share between 0 and 1, or None, will do")
-    schema = EventSchema(_schema_of(events, settings), time, type, time_unit)
-    adapting = Adapting(threshold, None if horizon is None else horizon.total_seconds())
-    options = replace(settings.options(), live=mode)
-    return Running(as_workload(workload), schema, options, adapting, delay // timedelta(microseconds=1))
+        return get_arrow_schema(prepare_events(events, options.time, options.type))
+    return open_source(events, options).schema
 
 
 def profile(
     events: Any,
-    workload: Workload | Query | Sequence[Query] | str | Path | None = None,
+    workload: Content | None = None,
+    options: Options | None = None,
     *,
     keys: Sequence[str] = (),
-    time: str = "time",
-    type: str = "type",
-    time_unit: str = "s",
+    **keywords: Unpack[OptionKeywords],
 ) -> Statistics:
-    """Rates of event types, time span, ties and nulls of events of any kind, for each set of keys; with a workload also
-    rates of its symbols (types with local conditions), how many partitions its queries have and, in process, how often
-    its conditions between two events hold.
+    """Count what is in events: rates of types, time span, ties and nulls, and how many keys there are.
+
+    Args:
+        events: Events of any kind that `run` takes.
+        workload: Queries, to count their symbols (types with local conditions), the partitions they make and, in
+            process, how often their conditions between two events hold.
+        options: How to read events; see `Options`.
+        keys: Columns whose values partition the events.
+        **keywords: Options by name.
+
+    Returns:
+        The statistics, which `run`, `plans` and `live` take as the option `statistics`.
+
+    Raises:
+        DataError: The events cannot be read, or lack a column.
+        QueryError: The queries are wrong.
+
+    Example:
+        >>> import motet, pyarrow as pa
+        >>> dict(motet.profile(pa.table({"time": [1, 2, 3], "type": ["A", "B", "B"]})).counts)
+        {'B': 2, 'A': 1}
     """
+    settled = resolve_options("profile", options, keywords)
     asked = None if workload is None else as_workload(workload)
+    time, type, time_unit = settled.time, settled.type, settled.time_unit
     if is_spark(events):
         from motet.spark.profile import profile as profile_on_spark
 
         return profile_on_spark(events, time, type, keys, time_unit, asked)
-    settings = Settings(time, type, time_unit)
-    source = _source(events, settings)
+    source = open_source(events, settled)
     if asked is None:
         needed = list(dict.fromkeys((time, type, *keys)))
         require_columns(source.schema, needed, "the table of events")
         return profile_table(source.table(needed), time, type, keys, time_unit)
     schema = EventSchema(source.schema, time, type, time_unit)
-    found = survey(source.table(columns_asked(asked, schema, keys)), asked, schema, keys)
-    return _with_selectivities(found, source, asked, settings)
-
-
-def _with_selectivities(
-    found: Statistics, source: TableSource | EventSource, workload: Workload, settings: Settings
-) -> Statistics:
-    """Statistics with the share of sampled pairs of events that satisfy each condition between two variables."""
-    program = program_for(source, workload, settings)
+    found = profile_workload(source.table(columns_to_profile(asked, schema, keys)), asked, schema, keys)
+    program = program_for(source, asked, settled)
     if not program.detect:
         return found
-    shares = selectivities(program, source.table(columns_of(program)))
-    return replace(found, selectivities={measured_text(test): share for test, share in shares.items()})
+    shares = measure_selectivities(program, source.table(required_columns(program)))
+    return replace(found, selectivities={typed_test_text(test): share for test, share in shares.items()})

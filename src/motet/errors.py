@@ -13,8 +13,16 @@ class MotetError(Exception):
     """Any problem that a user can act on."""
 
 
+class OptionError(MotetError, ValueError):
+    """An option is unknown, has a value that it cannot have, or does not apply to what is done."""
+
+
 class DataError(MotetError):
     """The event data cannot be read or does not have the shape asked for."""
+
+
+class UnreadableError(DataError):
+    """Files that exist but do not hold what their name says: found only by reading them."""
 
 
 class RunError(MotetError):

@@ -7,41 +7,41 @@ from pathlib import Path
 
 import pytest
 
-peers = pytest.importorskip("benchmarks.peers", reason="only in a checkout")
+from benchmarks.experiments import peers
 
-PEERS = [way for way in peers.WAYS if not way.starts_jvm]
-SLOW = [way for way in peers.WAYS if way.starts_jvm]
+PEERS = [solution for solution in peers.SOLUTIONS if not solution.starts_jvm]
+SLOW = [solution for solution in peers.SOLUTIONS if solution.starts_jvm]
 DIFFERENT = {"chDB, sequenceCount", "Flink SQL MATCH_RECOGNIZE"}  # they ask something else, and are shown as such
 
 
-def check(way: peers.Way, scenario: peers.Scenario, folder: Path) -> None:
-    if not way.python.exists():
+def check(solution: peers.Solution, scenario: peers.Scenario, folder: Path) -> None:
+    if not solution.python.exists():
         pytest.skip("peers are not installed: make peers")
-    small = peers.slices(scenario, folder, 60)
-    found, why, peak = peers.asked(way, [folder for folder, _ in small.values()], 60)
+    small = peers.write_slices(scenario, folder, 60)
+    found, why, peak = peers.run_solution(solution, [folder for folder, _ in small.values()], 60)
     assert why == ""
     assert peak >= 0
-    verdict = peers.verdict(found, [answer for _, answer in small.values()])
-    expected = {"no"} if way.title in DIFFERENT else {"yes"}
+    judge_answers = peers.judge_answers(found, [answer for _, answer in small.values()])
+    expected = {"no"} if solution.title in DIFFERENT else {"yes"}
     # Flink orders by milliseconds and chains rows that tie.
-    assert verdict in (expected | {"not with ties"} if "Flink" in way.title else expected)
+    assert judge_answers in (expected | {"not with ties"} if "Flink" in solution.title else expected)
 
 
-@pytest.mark.parametrize("way", PEERS, ids=lambda way: way.title)
+@pytest.mark.parametrize("solution", PEERS, ids=lambda solution: solution.title)
 @pytest.mark.parametrize("scenario", [peers.SCENARIOS[0], peers.SCENARIOS[3]], ids=lambda scenario: scenario.name)
-def test_a_peer_is_exact_on_a_slice(way: peers.Way, scenario: peers.Scenario, tmp_path: Path) -> None:
-    check(way, scenario, tmp_path)
+def test_a_peer_is_exact_on_a_slice(solution: peers.Solution, scenario: peers.Scenario, tmp_path: Path) -> None:
+    check(solution, scenario, tmp_path)
 
 
 @pytest.mark.spark
 @pytest.mark.skipif(not os.environ.get("MOTET_LONG"), reason="a JVM each: MOTET_LONG=1")
-@pytest.mark.parametrize("way", SLOW, ids=lambda way: way.title)
-def test_a_peer_with_a_jvm_is_exact_on_a_slice(way: peers.Way, tmp_path: Path) -> None:
-    check(way, peers.SCENARIOS[0], tmp_path)
+@pytest.mark.parametrize("solution", SLOW, ids=lambda solution: solution.title)
+def test_a_peer_with_a_jvm_is_exact_on_a_slice(solution: peers.Solution, tmp_path: Path) -> None:
+    check(solution, peers.SCENARIOS[0], tmp_path)
 
 
 def test_a_peer_that_fails_says_why(tmp_path: Path) -> None:
-    way = peers.Way("none", "python_ways.py", "no such way", own_environment=False)
-    small = peers.slices(peers.SCENARIOS[0], tmp_path, 60)
-    found, why, _ = peers.asked(way, [folder for folder, _ in small.values()], 60)
+    solution = peers.Solution("none", "python_solutions.py", "no such way", own_environment=False)
+    small = peers.write_slices(peers.SCENARIOS[0], tmp_path, 60)
+    found, why, _ = peers.run_solution(solution, [folder for folder, _ in small.values()], 60)
     assert (found, why) == ([], "fails: KeyError: 'no such way'")

@@ -6,11 +6,10 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+from benchmarks.page import fill_page, read_results
+from benchmarks.run import Result
+from benchmarks.show import format_value, to_markdown
 from tests.command_line import Motet
-
-from motet.bench.page import filled, read_results
-from motet.bench.run import Result
-from motet.bench.show import markdown, text
 
 
 def test_the_list_shows_names_papers_and_figures(motet: Motet) -> None:
@@ -49,19 +48,19 @@ def result() -> Result:
 def test_a_page_takes_results_where_it_has_places_for_them(tmp_path: Path) -> None:
     (tmp_path / "some.json").write_text(json.dumps(result().as_json()))
     page = "before\n<!-- bench some -->\nold\n<!-- /bench -->\nbetween\n<!-- bench other -->\nkept\n<!-- /bench -->\n"
-    once = filled(page, read_results(tmp_path))
+    once = fill_page(page, read_results(tmp_path))
     assert "| 20 | 2.00 (1.90-2.20) | a\\|b | - |" in once
     assert "- gain: paper 5 times; here 3 times\n- power: 1.02" in once
     assert "old" not in once
     assert "kept" in once
-    assert filled(once, read_results(tmp_path)) == once, "a page can be filled again"
+    assert fill_page(once, read_results(tmp_path)) == once, "a page can be filled again"
 
 
 def test_numbers_have_three_digits_that_count() -> None:
-    shown = [text(value) for value in (0.0, 0.01234, 0.5, 12.345, 1234.5, 5e6, 2.5e8, 7, None, "DNF")]
+    shown = [format_value(value) for value in (0.0, 0.01234, 0.5, 12.345, 1234.5, 5e6, 2.5e8, 7, None, "DNF")]
     assert shown == ["0", "0.012", "0.50", "12.3", "1,234", "5,000,000", "250 M", "7", "-", "DNF"]
 
 
 def test_markdown_names_the_command() -> None:
-    assert "`motet bench some`, medians of 3" in markdown(result())
-    assert "`motet bench some --size paper`, medians of 3" in markdown(replace(result(), size="paper"))
+    assert "`motet bench some`, medians of 3" in to_markdown(result())
+    assert "`motet bench some --size paper`, medians of 3" in to_markdown(replace(result(), size="paper"))

@@ -10,13 +10,13 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.command_line import Motet
 
-from motet.bench.measure import ChildError
-from motet.bench.registry import Experiment, Seconds, Setting
-from motet.bench.run import Result
-from motet.cli import bench as benches
+from benchmarks import command
+from benchmarks.measure import ChildError
+from benchmarks.registry import Experiment, Seconds, Setting
+from benchmarks.run import Result
 from motet.errors import RunError
+from tests.command_line import Motet
 
 QUICK = Setting("quick", 1)
 
@@ -42,15 +42,17 @@ def outcomes(monkeypatch: pytest.MonkeyPatch) -> dict[str, BaseException]:
             raise raised[one.name]
         return measured(one.name)
 
-    monkeypatch.setattr(benches, "run", run)
-    monkeypatch.setattr(benches, "chosen", lambda names: SOME)
+    monkeypatch.setattr(command, "run", run)
+    monkeypatch.setattr(command, "select_experiments", lambda names: SOME)
     return raised
 
 
 def test_how_far_it_is_goes_by_stated_times_and_by_how_true_they_were() -> None:
-    assert benches.outlook(SOME, 0, QUICK, 0.0) == "a: 1 of 3, about 60 s left"
-    assert benches.outlook(SOME, 2, QUICK, 60.0) == "c: 3 of 3, about 60 s left", "twice as slow as stated so far"
-    assert benches.outlook(SOME[:1], 0, Setting("paper"), 0.0) == "a: about 60 s"
+    assert command.describe_progress(SOME, 0, QUICK, 0.0) == "a: 1 of 3, about 60 s left"
+    assert command.describe_progress(SOME, 2, QUICK, 60.0) == "c: 3 of 3, about 60 s left", (
+        "twice as slow as stated so far"
+    )
+    assert command.describe_progress(SOME[:1], 0, Setting("paper"), 0.0) == "a: about 60 s"
 
 
 def test_what_fails_is_told_at_the_end_and_loses_no_other(
@@ -59,7 +61,7 @@ def test_what_fails_is_told_at_the_end_and_loses_no_other(
     outcomes["a"] = ChildError("ended with status 1")
     outcomes["b"] = KeyError("online")
     with pytest.raises(RunError, match=r"2 of 3 failed\n  a: ended with status 1\n  b: KeyError: 'online'"):
-        benches.bench(["all"], QUICK, tmp_path, None)
+        command.run_experiments(["all"], QUICK, tmp_path, None)
     assert {file.name for file in tmp_path.iterdir()} == {"c.json"}
     assert "1 of 3 in 0 s" in capsys.readouterr().err
 
@@ -69,7 +71,7 @@ def test_an_interruption_leaves_what_is_over(
 ) -> None:
     outcomes["c"] = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
-        benches.bench(["all"], QUICK, tmp_path, None)
+        command.run_experiments(["all"], QUICK, tmp_path, None)
     assert {file.name for file in tmp_path.iterdir()} == {"a.json", "b.json"}
     assert "stopped in c: 2 experiments of 3 done" in capsys.readouterr().err
 
@@ -101,6 +103,6 @@ def children(process: int) -> list[int]:
 
 
 def test_the_list_states_times(motet: Motet, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(benches, "known", lambda: {"a": SOME[0]})
+    monkeypatch.setattr(command, "load_experiments", lambda: {"a": SOME[0]})
     outcome = motet("bench", "--list")
     assert "10 s │  60 s" in outcome.stdout

@@ -11,15 +11,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from motet.engine import EventSchema, Options, Program, compile_workload
+from motet.engine import EventSchema, Program, compile_workload
 from motet.errors import DataError
 from motet.language import parse
+from motet.options import Options
 
 pytest.importorskip("pyspark")
 By = pytest.importorskip("selenium.webdriver.common.by").By
 
-from motet.spark.serve import Pages, serve  # noqa: E402
-from motet.spark.watch import Watcher  # noqa: E402
+from motet.spark.monitor import StreamMonitor  # noqa: E402
+from motet.spark.status_server import StatusPages, start_server  # noqa: E402
 
 QUERY = "QUERY pairs RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 1 min SLIDE 1 min"
 
@@ -41,15 +42,15 @@ def progress(minute: int, rows: int, results: int, late: int = 0) -> dict[str, A
 
 def plan() -> Program:
     columns = pa.schema([("time", pa.timestamp("us")), ("type", pa.string())])
-    return compile_workload(parse(QUERY), EventSchema(columns), Options(live="append"))
+    return compile_workload(parse(QUERY), EventSchema(columns), Options(mode="append"))
 
 
 @pytest.fixture
-def stream() -> Iterator[tuple[Watcher, str]]:
-    watcher = Watcher(("pairs", '<i>"odd"</i>'))
-    watcher.restarted(("pairs", '<i>"odd"</i>'), "")
-    server = serve(Pages(watcher, "clicks", plan), 0, page=True)
-    yield watcher, f"http://127.0.0.1:{server.server_port}"
+def stream() -> Iterator[tuple[StreamMonitor, str]]:
+    monitor = StreamMonitor(("pairs", '<i>"odd"</i>'))
+    monitor.follow_run(("pairs", '<i>"odd"</i>'), "")
+    server = start_server(StatusPages(monitor, "clicks", plan), 0, page=True)
+    yield monitor, f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
     server.server_close()
 
@@ -62,28 +63,28 @@ def until(holds: Callable[[], bool], seconds: float = 15.0) -> None:
         time.sleep(0.1)
 
 
-def test_a_stream_is_drawn_as_it_goes(browser: Any, stream: tuple[Watcher, str]) -> None:
-    watcher, address = stream
-    watcher.run_id = None
-    watcher.add(progress(1, 1000, 3))
+def test_a_stream_is_drawn_as_it_goes(browser: Any, stream: tuple[StreamMonitor, str]) -> None:
+    monitor, address = stream
+    monitor.run_id = None
+    monitor.add(progress(1, 1000, 3))
     browser.get(address)
 
-    def told(words: str) -> bool:
+    def to_json(words: str) -> bool:
         return words in str(browser.find_element(By.TAG_NAME, "body").text)
 
-    until(lambda: told("2 queries running"))
-    assert told("500 /s")
-    assert told("started with 2 queries")
-    assert told('<i>"odd"</i>')
-    assert not told("needs a look")
-    watcher.add(progress(2, 4000, 40, late=2))
-    until(lambda: told("2,000 /s"))
-    assert told("needs a look")  # late rows are told by words too
+    until(lambda: to_json("2 queries running"))
+    assert to_json("500 /s")
+    assert to_json("started with 2 queries")
+    assert to_json('<i>"odd"</i>')
+    assert not to_json("needs a look")
+    monitor.add(progress(2, 4000, 40, late=2))
+    until(lambda: to_json("2,000 /s"))
+    assert to_json("needs a look")  # late rows are told by words too
     cells = [each.text for each in browser.find_elements(By.CSS_SELECTOR, "#results tbody tr:first-child td")]
     assert cells[:2] == ["43", "40"]
-    watcher.restarted(("pairs", "more"), "")
-    until(lambda: told("added more; removed"))
-    assert told("(no longer runs)")
+    monitor.follow_run(("pairs", "more"), "")
+    until(lambda: to_json("added more; removed"))
+    assert to_json("(no longer runs)")
     browser.find_element(By.ID, "search").send_keys("pai")
     assert len(browser.find_elements(By.CSS_SELECTOR, "#results tbody tr")) == 1
     browser.find_element(By.ID, "plan").click()
@@ -91,7 +92,7 @@ def test_a_stream_is_drawn_as_it_goes(browser: Any, stream: tuple[Watcher, str])
     assert browser.find_elements(By.CSS_SELECTOR, ".node")
 
 
-def answer(address: str, **headers: str) -> tuple[int, str]:
+def respond(address: str, **headers: str) -> tuple[int, str]:
     try:
         with urllib.request.urlopen(urllib.request.Request(address, headers=headers)) as found:
             return found.status, found.read().decode()
@@ -99,19 +100,19 @@ def answer(address: str, **headers: str) -> tuple[int, str]:
         return error.code, error.read().decode()
 
 
-def test_what_is_answered(stream: tuple[Watcher, str]) -> None:
-    watcher, address = stream
-    watcher.run_id = None
-    watcher.add(progress(1, 10, 3))
-    watcher.add(progress(2, 20, 0))
-    status, text = answer(f"{address}/status.json?since=1")
+def test_what_is_answered(stream: tuple[StreamMonitor, str]) -> None:
+    monitor, address = stream
+    monitor.run_id = None
+    monitor.add(progress(1, 10, 3))
+    monitor.add(progress(2, 20, 0))
+    status, text = respond(f"{address}/status.json?since=1")
     assert status == 200
     assert '"number": 2' in text
     assert '"number": 1,' not in text
-    assert answer(f"{address}/status.json?since=x")[0] == 200
-    assert "motet_rows_total 30" in answer(f"{address}/metrics")[1]
-    assert answer(f"{address}/etc/passwd")[0] == 404
-    assert answer(f"{address}/", Host="rebound.example")[0] == 403
+    assert respond(f"{address}/status.json?since=x")[0] == 200
+    assert "motet_rows_total 30" in respond(f"{address}/metrics")[1]
+    assert respond(f"{address}/etc/passwd")[0] == 404
+    assert respond(f"{address}/", Host="rebound.example")[0] == 403
     port = int(address.rpartition(":")[2])
     with pytest.raises(DataError, match=f"cannot serve on 127.0.0.1:{port}"):
-        serve(Pages(watcher), port)
+        start_server(StatusPages(monitor), port)

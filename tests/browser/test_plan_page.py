@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.browser.conftest import look, opened
 
 import motet
+from tests.browser.conftest import look, opened
 
 By = pytest.importorskip("selenium.webdriver.common.by").By
 Keys = pytest.importorskip("selenium.webdriver.common.keys").Keys
@@ -50,7 +50,7 @@ def buttons(browser: Any, name: str) -> Any:
 
 @pytest.fixture(scope="module")
 def five() -> str:
-    return motet.plan(FIVE, SCHEMA).to_html()
+    return motet.plan(SCHEMA, FIVE).to_html()
 
 
 def test_a_query_lights_its_road(browser: Any, five: str, tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_nothing_is_fetched(browser: Any, five: str, tmp_path: Path) -> None:
 
 def test_two_hundred_queries(browser: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     began = time.monotonic()
-    page = motet.plan(many(200), SCHEMA, optimizer="prefix").to_html()
+    page = motet.plan(SCHEMA, many(200), optimizer="prefix").to_html()
     made = time.monotonic()
     opened(browser, page, tmp_path)
     shown = time.monotonic()
@@ -203,13 +203,13 @@ def test_gloria_and_sharon(browser: Any, tmp_path: Path) -> None:
     text = "\n".join(
         f"QUERY q{at} RETURN COUNT(*) PATTERN SEQ({route}) WITHIN 10 min SLIDE 1 min" for at, route in enumerate(routes)
     )
-    opened(browser, motet.plan(text, SCHEMA, optimizer="gloria").to_html(), tmp_path)
+    opened(browser, motet.plan(SCHEMA, text, optimizer="gloria").to_html(), tmp_path)
     mark = browser.find_element(By.CSS_SELECTOR, ".set-mark")
     mark.click()
     lit = browser.find_elements(By.CSS_SELECTOR, ".edge.lit text")
     assert lit
     assert {each.text for each in lit} == {mark.text}  # a Q-set is told by its label, not by colour alone
-    opened(browser, motet.plan(text, SCHEMA, optimizer="sharon").to_html(), tmp_path)
+    opened(browser, motet.plan(SCHEMA, text, optimizer="sharon").to_html(), tmp_path)
     browser.find_element(By.XPATH, "//button[.='Sharon: candidates']").click()
     assert browser.find_elements(By.CSS_SELECTOR, ".edge.conflict")
     heads = [each.text for each in browser.find_elements(By.CSS_SELECTOR, ".lane")]
@@ -223,7 +223,7 @@ def test_a_run_is_shown_beside_what_was_expected(browser: Any, tmp_path: Path) -
         "key": ["u"] * 40,
         "x": [float(at % 3) for at in range(40)],
     }
-    opened(browser, motet.plan(FIVE, pa.table(rows), analyze=True).to_html(), tmp_path)
+    opened(browser, motet.plan(pa.table(rows), FIVE, analyze=True).to_html(), tmp_path)
     heads = [each.text for each in browser.find_elements(By.CSS_SELECTOR, "#below h2")]
     assert {"Events: expected and found", "Instances: expected and found", "Time"} <= set(heads)
     assert "results" in buttons(browser, "pairs").text
@@ -231,7 +231,7 @@ def test_a_run_is_shown_beside_what_was_expected(browser: Any, tmp_path: Path) -
 
 def test_a_notebook_has_it_in_a_frame(browser: Any, tmp_path: Path) -> None:
     file = tmp_path / "cell.html"
-    file.write_text(f"<!doctype html><title>cell</title>{motet.plan(FIVE, SCHEMA)._repr_html_()}")
+    file.write_text(f"<!doctype html><title>cell</title>{motet.plan(SCHEMA, FIVE)._repr_html_()}")
     browser.get(file.as_uri())
     browser.switch_to.frame(browser.find_element(By.TAG_NAME, "iframe"))
     buttons(browser, "two").click()

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from tests.command_line import Motet
 
 from motet.errors import MotetError
+from tests.command_line import Motet
 
 ON_SPARK = pytest.param("spark", marks=pytest.mark.spark)
 
@@ -235,7 +235,7 @@ def test_the_demo_offers_a_way_without_java(motet: Motet, monkeypatch: pytest.Mo
     def nowhere() -> None:
         raise MotetError("Spark needs Java 17")
 
-    monkeypatch.setattr("motet.spark.java.java_home", nowhere)
+    monkeypatch.setattr("motet.spark.java.find_java_home", nowhere)
     outcome = motet("demo")
     assert outcome.status == 1
     assert outcome.stderr == "error: Spark needs Java 17\nWithout Java: motet demo --engine local\n"

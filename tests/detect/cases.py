@@ -8,7 +8,7 @@ import pyarrow as pa
 
 import motet
 from motet.reference.tables import run_table as enumerate_table
-from motet.testing import assert_same_results
+from tests.comparison import assert_same_results
 
 SCHEMA = pa.schema({"time": pa.int64(), "type": pa.string(), "x": pa.int64(), "k": pa.string()})
 

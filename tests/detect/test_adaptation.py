@@ -10,25 +10,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
-from tests.detect.test_optimizers import TYPES, named
-from tests.detect.test_plan_shapes import joined_queries, random_tree
 
-from motet.engine import EventSchema, Options, Program, compile_workload
-from motet.engine.detect.planning import Drift, Planning, searches
+from motet.engine import EventSchema, Program, compile_workload
+from motet.engine.detect.planner import BranchPlanner, DetectReplanPolicy, needs_plan_search
 from motet.engine.detect.run import DetectRun
 from motet.language import parse
 from motet.language.printer import to_text
 from motet.model.query import Query, Workload
-from motet.optimizer.detect import plan_trees, replanned
-from motet.optimizer.detect.choices import ChosenTrees
-from motet.plan.detect.build import trees_wanted
-from motet.plan.detect.cost import Rates
+from motet.optimizer.joins import plan_trees, replan_trees
+from motet.optimizer.joins.plan import JoinPlan
+from motet.options import Options
+from motet.plans.detect.build import join_specs
+from motet.plans.detect.cost import Rates
 from motet.reference.tables import run_table as enumerate_table
-from motet.testing import STREAM_SCHEMA, assert_same_results, stream_table, streams
+from tests.comparison import assert_same_results
+from tests.detect.test_optimizers import TYPES, named
+from tests.detect.test_plan_shapes import joined_queries, random_tree
+from tests.strategies import STREAM_SCHEMA, build_stream_table, streams
 
 TICK = 1_000_000
 # Every change is looked into, and any plan that costs less taken, however little there is to win.
-EAGER = Drift(events=30, gain=0.0, share=1e9, lasting=1e9)
+EAGER = DetectReplanPolicy(events=30, gain=0.0, share=1e9, expected_batches=1e9)
 
 
 def program_of(workload: Workload, **options: Any) -> Program:
@@ -42,12 +44,12 @@ def timed(rows: list[Any]) -> list[Any]:
 class Stretches:
     """A stream in stretches of time: each run over all events so far, for what becomes certain in it."""
 
-    def __init__(self, rows: list[Any], program: Program, drift: Drift | None = None) -> None:
+    def __init__(self, rows: list[Any], program: Program, drift: DetectReplanPolicy | None = None) -> None:
         self.rows = rows
         self.since: int | None = None
-        self.go_on(program, Planning(program.detect[0], program.options, drift))
+        self.go_on(program, BranchPlanner(program.detect[0], program.options, drift))
 
-    def go_on(self, program: Program, planning: Planning) -> None:
+    def go_on(self, program: Program, planning: BranchPlanner) -> None:
         self.program, self.planning = program, planning
 
     def until(self, cut: int | None, kept: int = 10**6) -> list[pa.Table]:
@@ -57,7 +59,7 @@ class Stretches:
         bounds = [None if time is None else time * TICK for time in (self.since, cut)]
         run = DetectRun(self.program, self.program.detect[0], planning=self.planning)
         self.since = cut
-        return list(run.pieces(stream_table(rows), *bounds))
+        return list(run.process(build_stream_table(rows), *bounds))
 
 
 @given(
@@ -76,11 +78,11 @@ def test_any_plan_may_take_over_at_any_time(
     found: list[pa.Table] = []
     for cut in [*sorted(set(cuts)), None]:
         found += stream.until(cut)
-        wanted = trees_wanted(stream.planning.branch.queries)
+        wanted = join_specs(stream.planning.branch.queries)
         choose = random_tree(dice.randrange(1000))(Rates())(wanted)
-        stream.planning.take(ChosenTrees({parts: choose(parts) for parts in wanted}, "any"), None)
+        stream.planning.adopt(JoinPlan({parts: choose(parts) for parts in wanted}, "any"), None)
     result = pa.concat_tables(found) if found else stream.program.result_schema.empty_table()
-    assert_same_results(result, enumerate_table(workload, stream_table(rows)))
+    assert_same_results(result, enumerate_table(workload, build_stream_table(rows)))
 
 
 @given(
@@ -96,7 +98,7 @@ def test_queries_come_and_go(queries: list[Query], rows: list[Any], cuts: list[i
     current = every.queries[:1]
     optimizer = dice.choice(["multitree", "reorder"])
     stream = Stretches(rows, program_of(Workload(current), optimizer=optimizer, budget=0.1))
-    everything = enumerate_table(every, stream_table(rows))
+    everything = enumerate_table(every, build_stream_table(rows))
     names = ["query", "start", "end", *(f"v{at}" for at in range(4))]
     found, expected = [everything.slice(0, 0).select(names)], [everything.slice(0, 0).select(names)]
     for cut in [*sorted(set(cuts)), None]:
@@ -112,7 +114,7 @@ def test_queries_come_and_go(queries: list[Query], rows: list[Any], cuts: list[i
         come = [query for query in every.queries if query not in current and dice.random() < 0.6]
         current = tuple(dice.sample([*stay, *come], len(stay) + len(come))) or current
         program = program_of(Workload(current), optimizer=optimizer, budget=0.1)
-        stream.go_on(program, stream.planning.for_queries(program.detect[0], program.options))
+        stream.go_on(program, stream.planning.with_queries(program.detect[0], program.options))
     assert_same_results(pa.concat_tables(found), pa.concat_tables(expected))
 
 
@@ -139,21 +141,21 @@ def test_a_change_of_rates_brings_another_plan() -> None:
     stream = Stretches(rows, program_of(one, optimizer="reorder"), EAGER)
     found = [table for at in range(200, 2200, 200) for table in stream.until(at, kept=40)]
     log = stream.planning.log
-    assert any(change.taken for change in log)
-    assert all(change.after < change.before for change in log if change.taken)
+    assert any(change.adopted for change in log)
+    assert all(change.after < change.before for change in log if change.adopted)
     assert "as often" in log[0].reason
     program = program_of(one)
-    whole = pa.concat_tables(DetectRun(program, program.detect[0]).pieces(stream_table(rows)))
+    whole = pa.concat_tables(DetectRun(program, program.detect[0]).process(build_stream_table(rows)))
     assert_same_results(pa.concat_tables(found), whole)
 
 
 def test_a_plan_is_left_where_another_cannot_pay() -> None:
-    stream = Stretches(swapped(2000), program_of(CHANGING, optimizer="multitree"), replace(EAGER, lasting=1.0))
+    stream = Stretches(swapped(2000), program_of(CHANGING, optimizer="multitree"), replace(EAGER, expected_batches=1.0))
     for at in range(200, 2200, 200):
         stream.until(at, kept=40)
     log = stream.planning.log  # of a run that takes microseconds
     assert log
-    assert not any(change.taken for change in log)
+    assert not any(change.adopted for change in log)
     assert all(change.after == change.before for change in log)
 
 
@@ -166,9 +168,9 @@ def test_planning_takes_a_small_share_of_the_time() -> None:
 
 def test_a_search_goes_on_from_the_plan_that_is_there() -> None:
     (branch,) = program_of(CHANGING).detect
-    wanted = trees_wanted(branch.queries)
+    wanted = join_specs(branch.queries)
     good = plan_trees(wanted, "multitree", Rates(), 0.2)
-    again = replanned(good, wanted, "multitree", Rates(), 0.0)
+    again = replan_trees(good, wanted, "multitree", Rates(), 0.0)
     assert again.considered["multitree"] <= good.considered["multitree"]
 
 
@@ -185,7 +187,7 @@ def test_a_change_of_selectivity_is_noticed() -> None:
 def test_steady_rates_keep_the_plan() -> None:
     dice = random.Random(3)
     rows = [{"time": at, "type": dice.choice("ABCD"), "x": dice.randrange(100)} for at in range(2000)]
-    stream = Stretches(rows, program_of(CHANGING, optimizer="multitree", budget=0.2), Drift())
+    stream = Stretches(rows, program_of(CHANGING, optimizer="multitree", budget=0.2), DetectReplanPolicy())
     for at in range(500, 2500, 500):
         stream.until(at, kept=40)
     assert stream.planning.log == []
@@ -197,7 +199,7 @@ def test_a_pattern_that_comes_reads_what_others_find() -> None:
     stream.until(200)
     before = stream.planning.chosen
     program = program_of(CHANGING, optimizer="multitree")
-    after = stream.planning.for_queries(program.detect[0], program.options)
+    after = stream.planning.with_queries(program.detect[0], program.options)
     assert before is not None
     assert after.chosen is not None
     assert len(after.chosen.trees) == 2
@@ -212,7 +214,7 @@ def test_what_takes_time_is_planned_ahead() -> None:
             for at in range(patterns)
         )
         program = program_of(parse(text), optimizer=optimizer)
-        return searches(program.detect[0], program.options)
+        return needs_plan_search(program.detect[0], program.options)
 
     assert [ahead(2, optimizer) for optimizer in ("multitree", "auto", "share", "none")] == [True, False, False, False]
     assert ahead(20, "auto")

@@ -9,17 +9,19 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
-from tests.chunks import run_in_chunks
 
-from motet.engine import EventSchema, Options, compile_workload
+from motet.engine import EventSchema, compile_workload
 from motet.engine.local import run_table
 from motet.errors import Diagnostic
 from motet.language.printer import to_text
 from motet.model.query import Query, Workload
-from motet.model.validate import problems
-from motet.plan.detect.query import compile_detect
+from motet.model.validate import find_problems
+from motet.options import Options
+from motet.plans.detect.query import compile_detect
 from motet.reference.tables import run_table as enumerate_table
-from motet.testing import STREAM_SCHEMA, assert_same_results, detection_queries, stream_table, streams, workloads
+from tests.chunks import run_in_chunks
+from tests.comparison import assert_same_results
+from tests.strategies import STREAM_SCHEMA, build_stream_table, detection_queries, streams, workloads
 
 Rows = list[dict[str, Any]]
 
@@ -29,7 +31,7 @@ REFUSED = ("a NOT in a repeated AND", "too many")
 
 def is_valid(query: Query, workload: Workload) -> bool:
     """Random conditions may ask for the NEXT of what is bound once."""
-    found = problems(replace(workload, queries=(query,)), EventSchema(STREAM_SCHEMA).kinds())
+    found = find_problems(replace(workload, queries=(query,)), EventSchema(STREAM_SCHEMA).kinds())
     return not any(not problem.warning for problem in found)
 
 
@@ -53,7 +55,7 @@ def engine_results(workload: Workload, table: pa.Table, **options: Any) -> pa.Ta
 def test_any_query_gives_the_results_of_plain_enumeration(optimizer: str, query: Query, rows: Rows) -> None:
     workload = taken(Workload((query,)))
     note(to_text(workload))
-    table = stream_table(rows)
+    table = build_stream_table(rows)
     assert_same_results(engine_results(workload, table, optimizer=optimizer), enumerate_table(workload, table))
 
 
@@ -61,7 +63,7 @@ def test_any_query_gives_the_results_of_plain_enumeration(optimizer: str, query:
 def test_queries_that_are_aggregated_and_detected_go_together(workload: Workload, rows: Rows) -> None:
     workload = taken(workload)
     note(to_text(workload))
-    table = stream_table(rows)
+    table = build_stream_table(rows)
     assert_same_results(engine_results(workload, table), enumerate_table(workload, table))
 
 
@@ -70,7 +72,7 @@ def test_a_stream_run_in_chunks_gives_the_results_of_the_whole(workload: Workloa
     workload = taken(workload)
     note(to_text(workload))
     ordered = sorted(rows, key=lambda row: (row["time"] is None, row["time"]))
-    table = stream_table(ordered)
+    table = build_stream_table(ordered)
     program = compile_workload(workload, EventSchema(table.schema))
     batches = table.to_batches(max_chunksize=chunk)
     assert_same_results(run_in_chunks(program, batches, chunk), run_table(program, table).table)

@@ -6,13 +6,13 @@ import json
 
 import pyarrow as pa
 import pytest
-from tests.detect.cases import stream
 
 import motet
 from motet.engine import EventSchema, compile_workload
-from motet.explain.text import plan_json, plan_text
+from motet.explain.text import render_plan_json, render_plan_text
 from motet.reference.tables import run_table as enumerate_table
-from motet.testing import assert_same_results
+from tests.comparison import assert_same_results
+from tests.detect.cases import stream
 
 EVENTS = "a1:1/u a2:5/u b3:3/u c4:4/u c5:9/v a6:2/v b7:1/v c8:7/v c9:3/v"
 SEQUENCE = "PATTERN SEQ(A a, B b, C c) WHERE a.x < c.x"
@@ -41,10 +41,10 @@ def test_the_plan_says_that_matches_are_found_first_and_why() -> None:
     columns = pa.schema([("time", pa.int64()), ("type", pa.string()), ("x", pa.int64())])
     text = f"QUERY far RETURN COUNT(*) {SEQUENCE} WITHIN 6 s\nQUERY near RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 6 s"
     program = compile_workload(motet.parse(text), EventSchema(columns))
-    shown = plan_text(program)
+    shown = render_plan_text(program)
     assert "aggregated after detection: this condition compares events that are not neighbours in every match" in shown
     assert [compiled.query.name for compiled in program.queries.values()] == ["near"]
-    plan = json.loads(plan_json(program))
+    plan = json.loads(render_plan_json(program))
     (detect,) = plan["detect"]
     assert detect["queries"][0]["reason"].startswith("this condition compares events")
     assert [node["kind"] for node in detect["nodes"]].count("join") == 2

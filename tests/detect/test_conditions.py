@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from tests.detect.cases import found
 
 import motet
 from motet.errors import MotetError
 from motet.reference.tables import run_table as enumerate_table
-from motet.testing import assert_same_results
+from tests.comparison import assert_same_results
+from tests.detect.cases import found
 
 
 @pytest.mark.parametrize(

@@ -8,18 +8,18 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import given, note
 from hypothesis import strategies as st
-from tests.engine.test_expressions import ROWS, TYPES, conditions, lengths, numbers, texts
 
 from motet.engine import EventSchema, compile_workload
 from motet.engine.local import run_table
 from motet.errors import MotetError
 from motet.language.printer import expression_text
 from motet.model.expression import At, Attribute, Expression, KleeneAggregate
-from motet.model.names import rewritten
+from motet.model.names import rewrite_leaves
 from motet.model.pattern import Event, Repeat, Seq
 from motet.model.query import AllVariables, Computed, Query, ReturnItem, Workload
 from motet.reference.tables import run_table as enumerate_table
-from motet.testing import assert_same_results
+from tests.comparison import assert_same_results
+from tests.engine.test_expressions import ROWS, TYPES, conditions, lengths, numbers, texts
 
 SCHEMA = pa.schema({"time": pa.int64(), "type": pa.string(), **TYPES})
 
@@ -32,7 +32,7 @@ def spread(expression: Expression, leaves: list[tuple[str, At]]) -> Expression:
         variable, at = next(names)
         return Attribute(variable, leaf.name or "", at)
 
-    return rewritten(expression, read)
+    return rewrite_leaves(expression, read)
 
 
 def table_of(rows: list[dict[str, Any]]) -> pa.Table:

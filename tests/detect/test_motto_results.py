@@ -8,18 +8,20 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
-from tests.detect.test_against_oracle import taken
 
-from motet.engine import EventSchema, Options, compile_workload
+from motet.engine import EventSchema, compile_workload
 from motet.engine.local import run_table
 from motet.language.printer import to_text
 from motet.model.expression import Attribute, Comparison, Expression
 from motet.model.pattern import And, Event, Not, Or, Pattern, Seq
 from motet.model.query import AllVariables, Query, Workload
 from motet.model.window import TimeWindow
-from motet.optimizer.detect.motto.motto import VARIANTS
+from motet.optimizer.motto.motto import VARIANTS
+from motet.options import Options
 from motet.reference.tables import run_table as enumerate_table
-from motet.testing import assert_same_results, stream_table, streams, workloads
+from tests.comparison import assert_same_results
+from tests.detect.test_against_oracle import taken
+from tests.strategies import build_stream_table, streams, workloads
 
 Rows = list[dict[str, Any]]
 
@@ -65,7 +67,7 @@ def results(workload: Workload, table: pa.Table, optimizer: str) -> pa.Table:
 @given(workload=related_workloads(), rows=streams(types=("A", "B", "C", "D", "N")))
 def test_related_queries_keep_their_matches(optimizer: str, workload: Workload, rows: Rows) -> None:
     note(to_text(workload))
-    table = stream_table(rows)
+    table = build_stream_table(rows)
     found = results(workload, table, optimizer)
     assert_same_results(found, enumerate_table(workload, table))
     assert_same_results(found, results(workload, table, "none"))
@@ -75,5 +77,5 @@ def test_related_queries_keep_their_matches(optimizer: str, workload: Workload, 
 def test_queries_of_any_kind_keep_their_matches(workload: Workload, rows: Rows) -> None:
     workload = taken(workload)
     note(to_text(workload))
-    table = stream_table(rows)
+    table = build_stream_table(rows)
     assert_same_results(results(workload, table, "motto"), enumerate_table(workload, table))

@@ -11,20 +11,22 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
-from tests.chunks import run_in_chunks
-from tests.detect.test_against_oracle import engine_results, taken
-from tests.detect.test_plan_shapes import joined_queries
 
 import motet
-from motet.engine import EventSchema, Options, compile_workload
-from motet.engine.detect import planning
+from motet.engine import EventSchema, compile_workload
+from motet.engine.detect import planner
 from motet.engine.local import run_table
 from motet.language import parse
 from motet.language.printer import to_text
 from motet.model.query import Query, Workload
-from motet.optimizer.detect import PLANNERS
+from motet.optimizer.joins import PLANNERS
+from motet.options import Options
 from motet.reference.tables import run_table as enumerate_table
-from motet.testing import STREAM_SCHEMA, assert_same_results, stream_table, streams, workloads
+from tests.chunks import run_in_chunks
+from tests.comparison import assert_same_results
+from tests.detect.test_against_oracle import engine_results, taken
+from tests.detect.test_plan_shapes import joined_queries
+from tests.strategies import STREAM_SCHEMA, build_stream_table, streams, workloads
 
 TYPES = ("A", "B", "C", "D", "N")
 
@@ -39,7 +41,7 @@ def named(queries: list[Query]) -> Workload:
 def test_patterns_with_much_in_common(optimizer: str, queries: list[Query], rows: list[Any]) -> None:
     workload = named(queries)
     note(to_text(workload))
-    table = stream_table(rows)
+    table = build_stream_table(rows)
     found = engine_results(workload, table, optimizer=optimizer, budget=0.1)
     assert_same_results(found, enumerate_table(workload, table))
 
@@ -50,7 +52,7 @@ def test_patterns_with_much_in_common(optimizer: str, queries: list[Query], rows
 def test_any_workload(optimizer: str, workload: Workload, rows: list[Any]) -> None:
     workload = taken(workload)
     note(to_text(workload))
-    table = stream_table(rows)
+    table = build_stream_table(rows)
     found = engine_results(workload, table, optimizer=optimizer, budget=0.1)
     assert_same_results(found, enumerate_table(workload, table))
 
@@ -62,7 +64,7 @@ WORKLOAD = parse(
     QUERY three RETURN * PATTERN AND(A a, C c, D d) WHERE a.x < c.x WITHIN 4 EVENTS
     """
 )
-EVENTS = stream_table([{"time": at, "type": "ABCD"[at * 7 % 4], "x": at * 5 % 11} for at in range(60)])
+EVENTS = build_stream_table([{"time": at, "type": "ABCD"[at * 7 % 4], "x": at * 5 % 11} for at in range(60)])
 
 
 def test_what_is_known_ahead_is_planned_for_ahead() -> None:
@@ -71,7 +73,7 @@ def test_what_is_known_ahead_is_planned_for_ahead() -> None:
     options = Options(optimizer="multitree", statistics=statistics)
     program = pickle.loads(pickle.dumps(compile_workload(WORKLOAD, EventSchema(STREAM_SCHEMA), options)))
     assert all(branch.trees is not None for branch in program.detect)
-    with patch.object(planning, "plan_trees", side_effect=AssertionError("planned again")):
+    with patch.object(planner, "plan_trees", side_effect=AssertionError("planned again")):
         result = run_table(program, EVENTS).table
     assert_same_results(result, enumerate_table(WORKLOAD, EVENTS))
 
@@ -79,7 +81,7 @@ def test_what_is_known_ahead_is_planned_for_ahead() -> None:
 def test_chunks_are_planned_for_once() -> None:
     workload = parse(to_text(WORKLOAD).replace("WITHIN 4 EVENTS", "WITHIN 4 s"))
     program = compile_workload(workload, EventSchema(STREAM_SCHEMA), Options(optimizer="multitree"))
-    with patch.object(planning, "plan_trees", wraps=planning.plan_trees) as plan:
+    with patch.object(planner, "plan_trees", wraps=planner.plan_trees) as plan:
         result = run_in_chunks(program, EVENTS.to_batches(max_chunksize=20), 20)
     assert plan.call_count == 1
     assert_same_results(result, enumerate_table(workload, EVENTS))

@@ -10,29 +10,31 @@ import pyarrow as pa
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from motet.engine import EventSchema, Options, compile_workload
+from motet.engine import EventSchema, compile_workload
 from motet.engine.local import run_table
 from motet.language import parse
 from motet.language.printer import to_text
 from motet.model.expression import Attribute, Comparison, Expression
-from motet.model.names import renamed
+from motet.model.names import rename_variables
 from motet.model.pattern import And, Event, Not, Pattern, Seq
 from motet.model.query import AllVariables, Query, Workload
 from motet.model.window import TimeWindow
-from motet.optimizer.detect import PLANNERS, each_apart
-from motet.optimizer.detect.local import cheapest_tree
-from motet.plan.detect.build import JoinTree, Parts
-from motet.plan.detect.cost import Rates
-from motet.plan.detect.nodes import LeafNode
+from motet.optimizer.joins import PLANNERS, plan_individually
+from motet.optimizer.tree_search import cheapest_tree
+from motet.options import Options
+from motet.plans.detect.build import JoinSpec, JoinTree
+from motet.plans.detect.cost import Rates
+from motet.plans.detect.nodes import LeafNode
 from motet.reference.tables import run_table as enumerate_table
 from motet.template.symbols import Symbol
-from motet.testing import assert_same_results, stream_table, streams
+from tests.comparison import assert_same_results
+from tests.strategies import build_stream_table, streams
 
 
 def random_tree(seed: int) -> Any:
     """A planner that joins in any shape."""
 
-    def choose(parts: Parts) -> JoinTree:
+    def choose(parts: JoinSpec) -> JoinTree:
         dice = random.Random(seed)
         trees: list[JoinTree] = list(range(len(parts.items)))
         while len(trees) > 1:
@@ -40,7 +42,7 @@ def random_tree(seed: int) -> Any:
             trees = [(trees[0], trees[1]), *trees[2:]]
         return trees[0]
 
-    return lambda rates: each_apart(choose)
+    return lambda rates: plan_individually(choose)
 
 
 @st.composite
@@ -70,16 +72,19 @@ def joined_queries(draw: st.DrawFn) -> Query:
 def test_every_tree_gives_the_results_of_plain_enumeration(query: Query, rows: list[Any], seed: int) -> None:
     workload = Workload((query,))
     note(to_text(workload))
-    table = stream_table(rows)
-    with patch.dict(PLANNERS, {"auto": random_tree(seed)}), patch("motet.engine.detect.tables.WORTH_SORTING", seed % 2):
+    table = build_stream_table(rows)
+    with (
+        patch.dict(PLANNERS, {"auto": random_tree(seed)}),
+        patch("motet.engine.detect.tables.MIN_ROWS_TO_SORT", seed % 2),
+    ):
         program = compile_workload(workload, EventSchema(table.schema), Options())
         result = run_table(program, table).table
     assert_same_results(result, enumerate_table(workload, table))
 
 
-def parts_of(order: set[tuple[int, int]], tests: list[Expression], count: int = 3) -> Parts:
+def parts_of(order: set[tuple[int, int]], tests: list[Expression], count: int = 3) -> JoinSpec:
     items = tuple(LeafNode(Symbol("ABCDEFGHIJKLMNO"[at])) for at in range(count))
-    return Parts(items, frozenset(order), frozenset(tests), frozenset(), 10)
+    return JoinSpec(items, frozenset(order), frozenset(tests), frozenset(), 10)
 
 
 def test_the_rarest_is_joined_first() -> None:
@@ -95,7 +100,7 @@ def test_a_selective_condition_is_tested_first() -> None:
     rates = Rates(
         {Symbol(t): 1000.0 for t in "ABC"},
         duration=100.0,
-        selectivity={(renamed(test, {"2": "1"}), (Symbol("A"), Symbol("C"))): 0.001},
+        selectivity={(rename_variables(test, {"2": "1"}), (Symbol("A"), Symbol("C"))): 0.001},
     )
     tree = cheapest_tree(rates)(parts_of({(0, 1), (1, 2), (0, 2)}, [test]))
     assert isinstance(tree, tuple)
@@ -121,5 +126,5 @@ def test_a_pattern_with_more_alternatives_than_are_listed_is_walked_as_one_graph
     table = pa.Table.from_pylist(rows)
     workload = parse(query)
     program = compile_workload(workload, EventSchema(table.schema))
-    assert program.detected[0].compact
+    assert program.detect_queries[0].is_compact
     assert_same_results(run_table(program, table).table, enumerate_table(workload, table))

@@ -8,11 +8,11 @@ import pytest
 from motet.engine import EventSchema, compile_workload
 from motet.engine.local import run_table
 from motet.language import parse
-from motet.plan.detect.build import Builder, pattern_order
-from motet.plan.detect.nodes import JoinNode, in_order
-from motet.plan.detect.query import DetectQuery, compile_detect
+from motet.plans.detect.build import PlanBuilder, pattern_order
+from motet.plans.detect.nodes import JoinNode, topological_order
+from motet.plans.detect.query import DetectQuery, compile_detect
 from motet.reference.tables import run_table as enumerate_table
-from motet.testing import assert_same_results
+from tests.comparison import assert_same_results
 
 COLUMNS = pa.schema([("time", pa.int64()), ("type", pa.string()), ("x", pa.int64()), ("y", pa.int64())])
 
@@ -20,13 +20,13 @@ COLUMNS = pa.schema([("time", pa.int64()), ("type", pa.string()), ("x", pa.int64
 def joins(*queries: str) -> int:
     """How many joins some queries have together."""
     workload = parse("\n".join(f"QUERY q{at}\n{query}" for at, query in enumerate(queries)))
-    builder = Builder(pattern_order)
+    builder = PlanBuilder(pattern_order)
     planned = []
     for number in range(len(queries)):
         compiled = compile_detect(number, workload, 1_000_000)
         assert isinstance(compiled, DetectQuery)
         planned.append(builder.plan(compiled))
-    nodes = in_order(reading.root for each in planned for reading in each.readings)
+    nodes = topological_order(reading.root for each in planned for reading in each.readings)
     return sum(isinstance(node, JoinNode) for node in nodes)
 
 

@@ -11,17 +11,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from tests.optimizer.patterns import parts_of
 
-from motet.engine.detect.sample import Sample
+from motet.engine.detect.event_sample import EventSample
 from motet.engine.encode import encode
 from motet.engine.schema import EventSchema
 from motet.model.expression import variables
-from motet.plan.detect.build import Parts, left_is_inner
-from motet.plan.detect.cost import Rates, Sizes
-from motet.plan.detect.selectivity import asked_of, connected, grouped, measured_together, symbols_of
-from motet.plan.detect.spans import Orders, bits_of, fitting, items_of
+from motet.plans.detect.build import JoinSpec, is_left_inner
+from motet.plans.detect.cost import Cardinalities, Rates
+from motet.plans.detect.partial_orders import PartialOrder, bits_of, items_of, share_in_window
+from motet.plans.detect.selectivity import (
+    group_connected,
+    group_overlapping,
+    list_tests_to_measure,
+    make_joint_test,
+    symbols_of,
+)
 from motet.template.symbols import Symbol
+from tests.optimizer.patterns import parts_of
 
 SECOND = 1_000_000
 Times = dict[str, NDArray[np.float64]]
@@ -31,13 +37,13 @@ Times = dict[str, NDArray[np.float64]]
 def test_the_share_of_combinations_that_a_window_holds(count: int, share: float) -> None:
     times = np.random.default_rng(1).random((200_000, count))
     held = (times.max(axis=1) - times.min(axis=1) <= share).mean()
-    assert fitting(count, share) == pytest.approx(held, rel=0.05)
+    assert share_in_window(count, share) == pytest.approx(held, rel=0.05)
 
 
 @given(pairs=st.sets(st.tuples(st.integers(0, 3), st.integers(0, 3)).filter(lambda pair: pair[0] < pair[1])))
 def test_orders_are_those_that_can_be_listed(pairs: set[tuple[int, int]]) -> None:
     order = {(a, b) for a, b in product(range(4), repeat=2) if _reaches(a, b, pairs)}
-    orders = Orders(order)
+    orders = PartialOrder(order)
     allowed = [each for each in permutations(range(4)) if all(each.index(a) < each.index(b) for a, b in order)]
     assert orders.ways(0b1111) == len(allowed)
     for chosen in (0b0011, 0b1010, 0b1000):
@@ -62,7 +68,7 @@ PATTERNS = (
 LENGTH, EVENTS = 100.0, 24
 
 
-def listed(parts: Parts, items: list[int], times: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+def listed(parts: JoinSpec, items: list[int], times: list[NDArray[np.float64]]) -> NDArray[np.float64]:
     """The times of all combinations of items that are in order and in the window."""
     grid = np.stack(np.meshgrid(*(times[item] for item in items), indexing="ij"), axis=-1).reshape(-1, len(items))
     kept = grid.max(axis=1) - grid.min(axis=1) < parts.within / SECOND
@@ -72,7 +78,7 @@ def listed(parts: Parts, items: list[int], times: list[NDArray[np.float64]]) -> 
     return grid[kept]
 
 
-def searched(parts: Parts, outer: list[int], inner: list[int], times: list[NDArray[np.float64]]) -> int:
+def searched(parts: JoinSpec, outer: list[int], inner: list[int], times: list[NDArray[np.float64]]) -> int:
     """How many inner instances end where a join looks for outer ones."""
     window, found = parts.within / SECOND, listed(parts, outer, times)
     last = np.sort(listed(parts, inner, times).max(axis=1))
@@ -89,16 +95,16 @@ def searched(parts: Parts, outer: list[int], inner: list[int], times: list[NDArr
 def test_instances_and_pairs_are_as_many_as_expected(pattern: str) -> None:
     parts = replace(parts_of(pattern)[0], tests=frozenset())
     rates = Rates({Symbol(letter): float(EVENTS) for letter in "ABCD"}, duration=LENGTH * SECOND)
-    sizes, rng = Sizes(parts, rates), np.random.default_rng(2)
+    sizes, rng = Cardinalities(parts, rates), np.random.default_rng(2)
     streams = [list(rng.random((4, EVENTS)) * LENGTH) for _ in range(8)]
     for bits in (0b0011, 0b0110, 0b0111, 0b1111):
         made = np.mean([len(listed(parts, items_of(bits), times)) for times in streams])
-        assert sizes.made(bits) == pytest.approx(made, rel=0.25)
+        assert sizes.instances(bits) == pytest.approx(made, rel=0.25)
     for left, right in ((0b0001, 0b0010), (0b0011, 0b1100), (0b0101, 0b1010), (0b0011, 0b0100), (0b0110, 0b0001)):
-        if left_is_inner(left, right, parts):
+        if is_left_inner(left, right, parts):
             left, right = right, left
         looked = np.mean([searched(parts, items_of(left), items_of(right), times) for times in streams])
-        assert sizes.looked_at(left, right) == pytest.approx(looked, rel=0.35)
+        assert sizes.candidate_pairs(left, right) == pytest.approx(looked, rel=0.35)
 
 
 # Conditions that hold together
@@ -117,14 +123,14 @@ def trades(count: int = 1500, keys: int = 1, seed: int = 3) -> pa.Table:
     )
 
 
-def sampled(table: pa.Table, parts: Parts, partition: tuple[str, ...] = ()) -> tuple[Sample, Sizes]:
+def sampled(table: pa.Table, parts: JoinSpec, partition: tuple[str, ...] = ()) -> tuple[EventSample, Cardinalities]:
     symbols = tuple(Symbol(letter) for letter in "ABCD")
     encoded = encode(table, EventSchema(table.schema), partition, symbols, {}, False)
-    sample = Sample(encoded, parts.within)
-    shares = {test: sample.share(test) for test in asked_of(parts)}
+    sample = EventSample(encoded, parts.within)
+    shares = {test: sample.share(test) for test in list_tests_to_measure(parts)}
     selectivity = {test: share for test, share in shares.items() if share is not None}
     counts = {symbol: len(table) / 4 for symbol in symbols}
-    return sample, Sizes(parts, Rates(counts, duration=1500.0 * SECOND, selectivity=selectivity))
+    return sample, Cardinalities(parts, Rates(counts, duration=1500.0 * SECOND, selectivity=selectivity))
 
 
 CHAIN = "AND(A a, B b, C c, D d) WHERE a.x + 0.5 < b.x AND b.x + 0.5 < c.x AND c.x + 0.5 < d.x WITHIN 300 s"
@@ -143,15 +149,15 @@ def test_conditions_on_the_same_events_are_taken_together(text: str) -> None:
         STAR: (x[1] + 1 < x[0]) & (x[2] + 1 < x[0]) & (x[3] + 1 < x[0]),
         RING: (x[0] < x[1]) & (y[1] < y[2]) & (x[2] < x[3]) & (y[3] < y[0]),
     }[text].mean()
-    assert sizes.passing(0b1111) == pytest.approx(holds, rel=0.35)
-    apart = np.prod([sizes.rates.of_test(test, symbols_of(parts)) for test in parts.tests])
+    assert sizes.selectivity(0b1111) == pytest.approx(holds, rel=0.35)
+    apart = np.prod([sizes.rates.test_selectivity(test, symbols_of(parts)) for test in parts.tests])
     assert text == RING or not 0.5 < apart / holds < 2
 
 
 def test_a_condition_is_known_from_either_side() -> None:
     (parts,) = parts_of("AND(A a, B b, C c) WHERE a.x + 1 < b.x AND b.x > c.x + 1 WITHIN 300 s")
     sample, _ = sampled(trades(), parts)
-    one, other = (sample.share(measured_together([test], symbols_of(parts))) for test in sorted(parts.tests, key=repr))
+    one, other = (sample.share(make_joint_test([test], symbols_of(parts))) for test in sorted(parts.tests, key=repr))
     assert one == pytest.approx(0.24, abs=0.06)
     assert other == pytest.approx(0.24, abs=0.06)
 
@@ -159,28 +165,29 @@ def test_a_condition_is_known_from_either_side() -> None:
 def test_events_of_different_keys_are_not_compared() -> None:
     (parts,) = parts_of("AND(A a, B b) WHERE a.key != b.key WITHIN 300 s")
     sample, _ = sampled(trades(keys=5), parts, ("key",))
-    assert [sample.share(test) for test in asked_of(parts)] == [0.0]
+    assert [sample.share(test) for test in list_tests_to_measure(parts)] == [0.0]
 
 
 def test_where_there_are_no_events_all_conditions_hold() -> None:
     (parts,) = parts_of(CHAIN)
     sample, _ = sampled(trades().slice(0, 0), parts)
-    assert {sample.share(test) for test in asked_of(parts)} == {1.0}
+    assert {sample.share(test) for test in list_tests_to_measure(parts)} == {1.0}
 
 
 def test_what_is_asked_is_what_sizes_look_up() -> None:
     (parts,) = parts_of(STAR)
-    asked = set(asked_of(parts))
+    asked = set(list_tests_to_measure(parts))
     assert len(asked) == 3 + 3 + 1
     tests = sorted(parts.tests, key=repr)
-    assert measured_together(tests[::-1], symbols_of(parts)) in asked
+    assert make_joint_test(tests[::-1], symbols_of(parts)) in asked
     assert all(len(variables(test)) >= 2 for test, _ in asked)
 
 
 @given(pairs=st.lists(st.sets(st.integers(0, 5), min_size=2, max_size=2).map(bits_of), min_size=1, max_size=6))
 def test_connected_sets_are_connected(pairs: list[int]) -> None:
-    for group in connected(pairs, 1000):
-        assert len(grouped([pair for pair in pairs if not pair & ~group])) == 1
-    whole = {bits_of({item for number in group for item in items_of(pairs[number])}) for group in grouped(pairs)}
-    assert whole <= set(connected(pairs, 1000))
-    assert len(connected(pairs, 2)) <= 2
+    for group in group_connected(pairs, 1000):
+        assert len(group_overlapping([pair for pair in pairs if not pair & ~group])) == 1
+    components = group_overlapping(pairs)
+    items = {bits_of({item for number in group for item in items_of(pairs[number])}) for group in components}
+    assert items <= set(group_connected(pairs, 1000))
+    assert len(group_connected(pairs, 2)) <= 2

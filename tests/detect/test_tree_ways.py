@@ -10,42 +10,44 @@ from unittest.mock import patch
 
 from hypothesis import given, note
 from hypothesis import strategies as st
-from tests.detect.test_plan_shapes import joined_queries
 
-from motet.engine import EventSchema, Options, compile_workload
+from motet.engine import EventSchema, compile_workload
 from motet.engine.local import run_table
 from motet.language.printer import to_text
 from motet.model.query import Query, Workload
-from motet.optimizer.detect import PLANNERS, each_apart
-from motet.plan.detect.build import Apart, Parts, PlanTree, Sifted, Walked, items_of, part_of
+from motet.optimizer.joins import PLANNERS, plan_individually
+from motet.options import Options
+from motet.plans.detect.build import FilterFrom, JoinSpec, PathScan, PlanTree, Unshared, items_of_test, restrict_spec
 from motet.reference.tables import run_table as enumerate_table
-from motet.testing import assert_same_results, stream_table, streams
+from tests.comparison import assert_same_results
+from tests.detect.test_plan_shapes import joined_queries
+from tests.strategies import build_stream_table, streams
 
 
-def can_walk(parts: Parts, items: list[int]) -> bool:
+def can_scan_paths(parts: JoinSpec, items: list[int]) -> bool:
     """Whether some items are a sequence of which only neighbours are compared."""
-    own, _ = part_of(parts, items)
+    own, _ = restrict_spec(parts, items)
     size = len(items)
     in_sequence = len(own.order) == size * (size - 1) // 2
-    tested = [*map(items_of, own.tests), *(gap.after | gap.before for gap in own.gaps)]
+    tested = [*map(items_of_test, own.tests), *(gap.after | gap.before for gap in own.gaps)]
     return in_sequence and all(max(used) - min(used) == 1 for used in tested)
 
 
 def any_way(seed: int) -> Any:
     """A planner that joins in any shape, and finds parts in any of the ways there are."""
 
-    def choose(parts: Parts) -> PlanTree:
+    def choose(parts: JoinSpec) -> PlanTree:
         dice = random.Random(seed)
         return grown(parts, list(range(len(parts.items))), dice)
 
-    def grown(parts: Parts, items: list[int], dice: random.Random) -> PlanTree:
+    def grown(parts: JoinSpec, items: list[int], dice: random.Random) -> PlanTree:
         if len(items) == 1:
             return items[0]
         way = dice.random()
         if way < 0.2:
-            return Apart(grown(parts, items, dice), dice.randint(1, 3))
+            return Unshared(grown(parts, items, dice), dice.randint(1, 3))
         if way < 0.5:
-            loose = Parts(
+            loose = JoinSpec(
                 parts.items,
                 parts.order if dice.random() < 0.3 else frozenset(),
                 frozenset(test for test in sorted(parts.tests, key=repr) if dice.random() < 0.5),
@@ -53,15 +55,15 @@ def any_way(seed: int) -> Any:
                 0,
             )
             found = grown(loose, items, dice)
-            found = Apart(found, 4) if dice.random() < 0.3 else found
-            return Sifted(found, loose.order, loose.tests, loose.gaps)
-        if way < 0.8 and can_walk(parts, items):
-            return Walked(tuple(items))
+            found = Unshared(found, 4) if dice.random() < 0.3 else found
+            return FilterFrom(found, loose.order, loose.tests, loose.gaps)
+        if way < 0.8 and can_scan_paths(parts, items):
+            return PathScan(tuple(items))
         dice.shuffle(items)
         at = dice.randint(1, len(items) - 1)
         return grown(parts, items[:at], dice), grown(parts, items[at:], dice)
 
-    return lambda rates: each_apart(choose)
+    return lambda rates: plan_individually(choose)
 
 
 @given(
@@ -73,7 +75,7 @@ def test_every_way_gives_the_results_of_plain_enumeration(queries: list[Query], 
     named = [Query(f"q{at}", q.pattern, q.returns, q.conditions, window=q.window) for at, q in enumerate(queries)]
     workload = Workload(tuple(named))
     note(to_text(workload))
-    table = stream_table(rows)
+    table = build_stream_table(rows)
     with patch.dict(PLANNERS, {"auto": any_way(seed)}):
         result = run_table(compile_workload(workload, EventSchema(table.schema), Options()), table).table
     assert_same_results(result, enumerate_table(workload, table))

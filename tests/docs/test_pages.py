@@ -10,9 +10,9 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbclient import NotebookClient
-from tests.docs.walkthrough import FENCE, ROOT, Shown, beside_the_sources, walk
 
 from motet.cli.app import app
+from tests.docs.walkthrough import FENCE, ROOT, Shown, beside_the_sources, walk
 
 PAGES = [
     ROOT / "docs" / "tutorial.md",

@@ -9,16 +9,18 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
-from tests.chunks import run_in_chunks
 
-from motet.engine import EventSchema, Options, compile_workload
+from motet.engine import EventSchema, compile_workload
 from motet.engine.local import run_table
 from motet.errors import Diagnostic
 from motet.language.printer import to_text
 from motet.model.query import Workload
-from motet.plan.compiled import CompiledQuery, compile_query
+from motet.options import Options
+from motet.plans.compiled import CompiledQuery, compile_query
 from motet.reference.tables import run_table as enumerate_table
-from motet.testing import assert_same_results, stream_table, streams, workloads
+from tests.chunks import run_in_chunks
+from tests.comparison import assert_same_results
+from tests.strategies import build_stream_table, streams, workloads
 
 Rows = list[dict[str, Any]]
 
@@ -44,7 +46,7 @@ def test_every_window_strategy_gives_the_results_of_plain_enumeration(
 ) -> None:
     workload = taken(workload)
     note(to_text(workload))
-    table = stream_table(rows)
+    table = build_stream_table(rows)
     assert_same_results(engine_results(workload, table, windows=windows), enumerate_table(workload, table))
 
 
@@ -52,7 +54,7 @@ def test_every_window_strategy_gives_the_results_of_plain_enumeration(
 def test_sharing_prefixes_changes_no_result(workload: Workload, rows: Rows) -> None:
     workload = taken(workload)
     note(to_text(workload))
-    table = stream_table(rows)
+    table = build_stream_table(rows)
     alone = engine_results(workload, table, optimizer="none")
     assert_same_results(engine_results(workload, table, optimizer="prefix"), alone)
 
@@ -62,7 +64,7 @@ def test_a_stream_run_in_chunks_gives_the_results_of_the_whole(workload: Workloa
     workload = taken(workload)
     note(to_text(workload))
     ordered = sorted(rows, key=lambda row: (row["time"] is None, row["time"]))
-    table = stream_table(ordered)
+    table = build_stream_table(ordered)
     program = compile_workload(workload, EventSchema(table.schema))
     batches = table.to_batches(max_chunksize=chunk)
     assert_same_results(run_in_chunks(program, batches, chunk), run_table(program, table).table)
@@ -72,5 +74,5 @@ def test_a_stream_run_in_chunks_gives_the_results_of_the_whole(workload: Workloa
 def test_twenty_queries_at_once_give_the_results_of_plain_enumeration(workload: Workload, rows: Rows) -> None:
     workload = taken(workload)
     note(to_text(workload))
-    table = stream_table(rows)
+    table = build_stream_table(rows)
     assert_same_results(engine_results(workload, table), enumerate_table(workload, table))

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motet.engine.expressions import evaluate, holds
+from motet.engine.expressions import evaluate, evaluate_condition
 from motet.errors import DataError
 from motet.model.expression import (
     Arithmetic,
@@ -31,14 +31,14 @@ from motet.model.expression import (
     Membership,
     Negative,
 )
-from motet.reference.expressions import Occurrence, Scope, value_of
+from motet.reference.expressions import EvaluationScope, Occurrence, evaluate_expression
 
 Row = dict[str, Any]
 
 
 def row_value(expression: Expression, row: Row) -> Any:
     """The value of an expression for one row, as the reference states it."""
-    return value_of(expression, Scope({}, {"v": Occurrence(0, 0, row, row)}))
+    return evaluate_expression(expression, EvaluationScope({}, {"v": Occurrence(0, 0, row, row)}))
 
 
 TYPES = {
@@ -149,7 +149,7 @@ def test_a_condition_over_columns_is_the_condition_of_each_row(
     wanted = [row_value(condition, row) for row in rows]
     columns = columns_of(rows, chunked)
     assert evaluate(condition, columns, len(rows)).to_pylist() == wanted
-    assert holds(condition, columns, len(rows)).tolist() == [value is True for value in wanted]
+    assert evaluate_condition(condition, columns, len(rows)).tolist() == [value is True for value in wanted]
 
 
 @given(numbers | texts | lengths, ROWS, st.booleans())
@@ -257,7 +257,7 @@ def test_a_constant_needs_a_length() -> None:
     with pytest.raises(ValueError, match="say how many"):
         evaluate(Literal(1), columns_of([]))
     assert evaluate(Literal(1), columns_of([]), 3).to_pylist() == [1, 1, 1]
-    assert holds(Literal(None), columns_of([]), 2).tolist() == [False, False]
+    assert evaluate_condition(Literal(None), columns_of([]), 2).tolist() == [False, False]
 
 
 def test_an_aggregate_over_a_match_has_no_value_here() -> None:

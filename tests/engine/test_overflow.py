@@ -8,8 +8,9 @@ import pyarrow as pa
 import pytest
 
 import motet
-from motet.api import Settings, execute
+from motet.api import execute
 from motet.engine.local import Outcome
+from motet.options import Options
 
 WINDOWS = {"whole": "", "sliding": "WITHIN 100000 s SLIDE 100000 s", "continuous": "WITHIN 100000 s"}
 
@@ -27,7 +28,7 @@ def last_row(outcome: Outcome) -> dict[str, object]:
 def test_the_largest_count_fits_and_the_next_does_not(window: str, windows: str) -> None:
     # A+ over n events has 2**n - 1 matches.
     query = f"RETURN COUNT(*) PATTERN A+ {WINDOWS[window]}"
-    settings = Settings(windows=windows)
+    settings = Options(windows=windows)
     fits = execute(rising(63), query, settings)
     assert last_row(fits)["COUNT(*)"] == 2**63 - 1
     assert fits.overflows == 0
@@ -55,7 +56,7 @@ def test_a_sum_within_doubles_is_right_though_its_count_is_not_a_bigint() -> Non
 
 
 def test_counts_may_be_doubles() -> None:
-    outcome = execute(rising(100), "RETURN COUNT(*), COUNT(A) PATTERN A+", Settings(counts="double"))
+    outcome = execute(rising(100), "RETURN COUNT(*), COUNT(A) PATTERN A+", Options(counts="double"))
     row = last_row(outcome)
     assert row["COUNT(*)"] == pytest.approx(2.0**100, rel=1e-12)
     assert row["COUNT(A)"] == pytest.approx(100 * 2.0**99, rel=1e-12)
@@ -89,7 +90,7 @@ def test_a_hundred_thousand_events_in_one_repetition(optimizer: str) -> None:
     # Every event is in half of all matches, so their mean is that of the events.
     events = 100_000
     query = "RETURN COUNT(*), AVG(a.x), MIN(a.x) PATTERN A a+ WITHIN 100000 s SLIDE 100000 s"
-    row = last_row(execute(rising(events), query, Settings(optimizer=optimizer)))
+    row = last_row(execute(rising(events), query, Options(optimizer=optimizer)))
     assert row["COUNT(*)"] is None
     assert row["AVG(a.x)"] == pytest.approx((events - 1) / 2)
     assert row["MIN(a.x)"] == 0.0

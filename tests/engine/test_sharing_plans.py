@@ -10,20 +10,21 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from motet.engine import EventSchema, Options, Program, compile_workload
+from motet.engine import EventSchema, Program, compile_workload
 from motet.engine.local import run_table
 from motet.language import parse
 from motet.model.query import Workload
-from motet.optimizer.aggregate.candidates import sharing_candidates
-from motet.optimizer.aggregate.gloria.gloria import plan_of
-from motet.optimizer.aggregate.gloria.template import templates_of
-from motet.plan.compiled import CompiledQuery
-from motet.plan.repeats import repeated_sequences
-from motet.plan.sequences import plain_sequences
-from motet.plan.sharing import Segment, Sharing, SharingPlan, TransitionPlan
-from motet.plan.units import Strategy, estimated_cost
+from motet.optimizer.gloria.gloria import build_plan
+from motet.optimizer.gloria.template import build_templates
+from motet.optimizer.sharon.candidates import find_candidates
+from motet.options import Options
+from motet.plans.compiled import CompiledQuery
+from motet.plans.repeats import find_repeated_sequences
+from motet.plans.sequences import find_plain_sequences
+from motet.plans.sharing import Segment, Sharing, SharingPlan, TransitionPlan
+from motet.plans.units import Strategy, estimate_cost
 from motet.reference.tables import run_table as enumerate_table
-from motet.testing import assert_same_results
+from tests.comparison import assert_same_results
 
 SCHEMA = pa.schema({"time": pa.int64(), "type": pa.string(), "k": pa.string(), "x": pa.float64()})
 
@@ -76,7 +77,7 @@ def queries_of(workload: Workload) -> list[CompiledQuery]:
 @st.composite
 def plans(draw: st.DrawFn, workload: Workload) -> SharingPlan:
     """A valid plan: candidates in any order, each for some of its queries, as far as they do not overlap."""
-    candidates = sharing_candidates(plain_sequences(queries_of(workload))[0])
+    candidates = find_candidates(find_plain_sequences(queries_of(workload))[0])
     taken: set[tuple[int, int]] = set()
     segments = []
     for candidate in draw(st.permutations(candidates)):
@@ -136,8 +137,8 @@ def repetitions(draw: st.DrawFn, windows: Sequence[str] = ()) -> Workload:
 @st.composite
 def transition_plans(draw: st.DrawFn, workload: Workload) -> TransitionPlan:
     """A plan that parts the queries of every transition as it comes."""
-    found, _ = repeated_sequences(queries_of(workload))
-    templates = templates_of(sequence for sequence in found if len(sequence) > 1)
+    found, _ = find_repeated_sequences(queries_of(workload))
+    templates = build_templates(sequence for sequence in found if len(sequence) > 1)
     paths = []
     for template in templates:
         path = {}
@@ -146,7 +147,7 @@ def transition_plans(draw: st.DrawFn, workload: Workload) -> TransitionPlan:
             sets = (sum(1 << at for at, own in part.items() if own == number) for number in (1, 2))
             path[pool.number] = tuple((queries, pool.entry) for queries in sets if queries.bit_count() > 1)
         paths.append(path)
-    return plan_of(templates, paths)
+    return build_plan(templates, paths)
 
 
 @pytest.mark.parametrize("windows", ["auto", "pairs"])
@@ -257,4 +258,4 @@ def test_left_to_itself_the_engine_takes_a_plan_that_no_other_undercuts(workload
     for other in others:
         for left, asked in zip(auto.branches, other.branches, strict=True):
             assert left.estimates[left.chosen] <= asked.estimates[asked.chosen] + 1e-9
-            assert estimated_cost(asked.units) == asked.estimates[asked.chosen]
+            assert estimate_cost(asked.units) == asked.estimates[asked.chosen]

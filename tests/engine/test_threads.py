@@ -9,24 +9,26 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
-from tests.engine.live.micro_batches import Rows
 
 import motet
-from motet.engine import EventSchema, Options, compile_workload, run
+from motet.engine import EventSchema, compile_workload, run
 from motet.engine.local import run_table
 from motet.language.printer import to_text
 from motet.model.query import Workload
+from motet.options import Options
 from motet.reference.tables import run_table as enumerate_table
-from motet.testing import assert_same_results, stream_table, streams, workloads
+from tests.comparison import assert_same_results
+from tests.engine.live.micro_batches import Rows
+from tests.strategies import build_stream_table, streams, workloads
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _three_threads_for_any_event() -> Iterator[None]:
-    before, most = run.LEAST_EVENTS, pa.cpu_count()
-    run.LEAST_EVENTS = 1
+    before, most = run.MIN_EVENTS_PER_THREAD, pa.cpu_count()
+    run.MIN_EVENTS_PER_THREAD = 1
     pa.set_cpu_count(3)
     yield
-    run.LEAST_EVENTS = before
+    run.MIN_EVENTS_PER_THREAD = before
     pa.set_cpu_count(most)
 
 
@@ -38,7 +40,7 @@ def _three_threads_for_any_event() -> Iterator[None]:
 )
 def test_threads_find_what_there_is(windows: str, workload: Workload, rows: Rows) -> None:
     note(to_text(workload))
-    table = stream_table(rows)
+    table = build_stream_table(rows)
     program = compile_workload(workload, EventSchema(table.schema), Options(windows=windows))
     assert_same_results(run_table(program, table).table, enumerate_table(workload, table))
 

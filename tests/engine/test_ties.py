@@ -9,18 +9,20 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
-from tests.engine.live.micro_batches import Rows, endless
 
 import motet
-from motet.engine import EventSchema, Options, compile_workload
+from motet.engine import EventSchema, compile_workload
 from motet.engine.live import Stream
 from motet.engine.local import run_table
-from motet.engine.ties import in_turn
+from motet.engine.ties import order_classes
 from motet.language.printer import to_text
 from motet.model.query import Workload
+from motet.options import Options
 from motet.reference.tables import run_table as enumerate_table
 from motet.template.symbols import Symbol
-from motet.testing import assert_same_results, stream_table, streams, workloads
+from tests.comparison import assert_same_results
+from tests.engine.live.micro_batches import Rows, endless
+from tests.strategies import build_stream_table, streams, workloads
 
 FEW_TIMES = streams(max_rows=20, keys=1, earliest=0, latest=3)
 
@@ -29,7 +31,7 @@ FEW_TIMES = streams(max_rows=20, keys=1, earliest=0, latest=3)
 @given(workload=workloads(min_queries=1, max_queries=5), rows=FEW_TIMES)
 def test_events_of_one_time_are_as_many_as_they_are(windows: str, workload: Workload, rows: Rows) -> None:
     note(to_text(workload))
-    table = stream_table(rows)
+    table = build_stream_table(rows)
     program = compile_workload(workload, EventSchema(table.schema), Options(windows=windows))
     assert_same_results(run_table(program, table).table, enumerate_table(workload, table))
 
@@ -39,8 +41,8 @@ def test_also_in_a_stream(workload: Workload, rows: Rows, cut: int) -> None:
     workload = endless(workload)
     if not workload.queries:
         return
-    table = stream_table(rows)
-    stream = Stream(compile_workload(workload, EventSchema(table.schema), Options(live="append")))
+    table = build_stream_table(rows)
+    stream = Stream(compile_workload(workload, EventSchema(table.schema), Options(mode="append")))
     found = [stream.feed(table, -1_000_000).results, stream.feed(table.slice(0, 0), cut * 1_000_000).results]
     assert_same_results(pa.concat_tables([*found, stream.finish().results]), enumerate_table(workload, table))
 
@@ -71,7 +73,7 @@ def test_classes_take_turns_so_that_none_reads_what_an_earlier_one_wrote() -> No
     schema = pa.schema({"time": pa.int64(), "type": pa.string()})
     (unit,) = compile_workload(motet.parse(text), EventSchema(schema)).branches[0].units
     names = "ABCDN"
-    rank, part = in_turn(unit.merged, [frozenset({Symbol(name, ())}) for name in names])
+    rank, part = order_classes(unit.merged, [frozenset({Symbol(name, ())}) for name in names])
     turns = dict(zip(names, rank.tolist(), strict=True))
     assert turns["C"] < turns["D"] < turns["N"] < turns["A"]
     parts = dict(zip(names, part.tolist(), strict=True))

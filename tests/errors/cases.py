@@ -15,7 +15,7 @@ from motet.engine import EventSchema
 from motet.language.builder import event, next_, query, seq
 from motet.model.pattern import And, Event, Or, Pattern, Repeat, Seq
 from motet.model.query import Aggregate, Query, Workload
-from motet.model.validate import problems
+from motet.model.validate import find_problems
 
 EVENTS = pa.table({"time": [1, 2], "type": ["A", "B"], "x": [1, 2], "k": ["u", "u"], "s": ["p", "q"]})
 
@@ -136,7 +136,7 @@ OVER_DATA = {
 def from_model(pattern: Pattern) -> str:
     """What is said of a query that only Python can make."""
     workload = Workload((Query("q", pattern, (Aggregate("COUNT"),)),))
-    return "\n".join(found.render("", "<text>") for found in problems(workload) if not found.warning)
+    return "\n".join(found.render("", "<text>") for found in find_problems(workload) if not found.warning)
 
 
 def raised(action: Callable[[], object]) -> str:
@@ -172,13 +172,13 @@ def in_python() -> dict[str, str]:
             match_limit=10,
         ),
         "schema": lambda: EventSchema(EVENTS.schema, "time", "type", "hour"),
-        "explain a key": lambda: motet.explain_match(text, EVENTS, key={"x": 1}),
-        "explain no key": lambda: motet.explain_match(text.replace("WHERE [k]", ""), EVENTS, key={"x": 1}),
-        "explain a value": lambda: motet.explain_match(text.replace("[k]", "[x]"), EVENTS, key={"x": "u"}),
-        "explain a query": lambda: motet.explain_match(text, EVENTS, query="p"),
-        "explain one of two": lambda: motet.explain_match(f"{text}\n{text.replace('QUERY q', 'QUERY r')}", EVENTS),
-        "explain a time": lambda: motet.explain_match(text, EVENTS, start="noon"),
-        "explain a timestamp": lambda: motet.explain_match(text.replace("5", "5 s"), seconds_with_key(), start="noon"),
+        "explain a key": lambda: motet.explain_match(EVENTS, text, key={"x": 1}),
+        "explain no key": lambda: motet.explain_match(EVENTS, text.replace("WHERE [k]", ""), key={"x": 1}),
+        "explain a value": lambda: motet.explain_match(EVENTS, text.replace("[k]", "[x]"), key={"x": "u"}),
+        "explain a query": lambda: motet.explain_match(EVENTS, text, query="p"),
+        "explain one of two": lambda: motet.explain_match(EVENTS, f"{text}\n{text.replace('QUERY q', 'QUERY r')}"),
+        "explain a time": lambda: motet.explain_match(EVENTS, text, start="noon"),
+        "explain a timestamp": lambda: motet.explain_match(seconds_with_key(), text.replace("5", "5 s"), start="noon"),
         "translate": lambda: motet.translate("", "esper"),
         "no pattern": lambda: query("q").build(),
         "no length": lambda: query("q").pattern(event("A")).within("soon").build(),
@@ -269,7 +269,7 @@ def over_data(text: str) -> str:
     warnings: list[Any] = []
     try:
         workload = motet.parse(text, "file.motet")
-        found = problems(workload, EventSchema(EVENTS.schema).kinds(), {"A", "B"})
+        found = find_problems(workload, EventSchema(EVENTS.schema).kinds(), {"A", "B"})
         warnings = [problem.render(workload.text, workload.origin) for problem in found]
         motet.run(EVENTS, workload)
     except motet.MotetError as error:

@@ -13,6 +13,7 @@ SPEAKERS = {
     "MotetError",
     "DataError",
     "RunError",
+    "OptionError",
     "UnreadableError",
     "BadParameter",
     "Wrong",
@@ -25,7 +26,7 @@ SPEAKERS = {
 }
 # What fills the second place of a call where it names a place rather than a message.
 SECOND = {"refusal_at", "Misfit"}
-LEFT_OUT = {"errors.py", "testing.py"}
+LEFT_OUT = {"errors.py"}
 
 
 @dataclass(frozen=True, order=True)

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
-from tests.command_line import Motet
-from tests.errors.cases import COMMANDS, OVER_DATA, TEXTS, in_python, over_data, write_files
-from tests.errors.sites import sites
 
 from motet.errors import QueryError
 from motet.language import parse
-from motet.model.validate import problems
+from motet.model.validate import find_problems
+from tests.command_line import Motet
+from tests.errors.cases import COMMANDS, OVER_DATA, TEXTS, in_python, over_data, write_files
+from tests.errors.sites import sites
 
 
 def of_text(text: str) -> str:
@@ -26,7 +26,7 @@ def of_text(text: str) -> str:
         workload = parse(text, "file.motet")
     except QueryError as error:
         return str(error)
-    return "\n".join(found.render(workload.text, workload.origin) for found in problems(workload))
+    return "\n".join(found.render(workload.text, workload.origin) for found in find_problems(workload))
 
 
 def of_commands(motet: Motet) -> dict[str, str]:

@@ -10,9 +10,9 @@ import pytest
 import motet
 from motet.engine import EventSchema, compile_workload
 from motet.engine.local import LocalRun
-from motet.engine.observed import Observed
+from motet.engine.metrics import BranchMetrics
 from motet.language import parse
-from motet.statistics.symbols import symbol_text
+from motet.statistics.symbols import format_symbol
 
 ROWS = 600
 EVENTS = pa.table(
@@ -33,7 +33,7 @@ QUERY loops RETURN * PATTERN SEQ(D+ d, A) WHERE [key] WITHIN 15 s
 
 
 def test_what_was_found_is_what_is_there() -> None:
-    plan = motet.plan(WORKLOAD, EVENTS, analyze=True)
+    plan = motet.plan(EVENTS, WORKLOAD, analyze=True)
     assert plan.analysis is not None
     answer = motet.ask(EVENTS, WORKLOAD)
     assert plan.analysis.rows == ROWS
@@ -42,22 +42,22 @@ def test_what_was_found_is_what_is_there() -> None:
     true = Counter(row["type"] for row in rows)
     true["A[x > 3]"] = sum(row["type"] == "A" and row["x"] > 3 for row in rows)
     for seen in plan.analysis.observed:
-        assert {symbol_text(symbol): count for symbol, count in seen.events.items()}.items() <= true.items()
+        assert {format_symbol(symbol): count for symbol, count in seen.events.items()}.items() <= true.items()
     detected = plan.analysis.observed[-1]
     roots = {each.query.query.name: each.readings[0].root for each in detected.planned}
     for name in ("pairs", "triples", "loops"):
-        assert detected.made[roots[name]] >= len(answer[name]) > 0
+        assert detected.instance_counts[roots[name]] >= len(answer[name]) > 0
     assert all(seconds >= 0 for seen in plan.analysis.observed for seconds in seen.seconds.values())
 
 
 @pytest.mark.parametrize("chunk", [50, 170, ROWS])
 def test_chunks_are_counted_once(chunk: int) -> None:
     program = compile_workload(parse(WORKLOAD), EventSchema(EVENTS.schema))
-    observed = tuple(Observed() for _ in program.all_branches)
+    observed = tuple(BranchMetrics() for _ in program.all_branches)
     run = LocalRun(program, observed=observed)
     for _ in run.over_batches(EVENTS.to_batches(max_chunksize=25), ordered=True, chunk_rows=chunk):
         pass
-    whole = tuple(Observed() for _ in program.all_branches)
+    whole = tuple(BranchMetrics() for _ in program.all_branches)
     for _ in LocalRun(program, observed=whole).over_table(EVENTS):
         pass
     assert [seen.events for seen in observed] == [seen.events for seen in whole]

@@ -8,9 +8,10 @@ import re
 import pyarrow as pa
 from syrupy.assertion import SnapshotAssertion
 
-from motet.engine import EventSchema, Options, Program, compile_workload
-from motet.explain.text import plan_json, plan_mermaid, plan_text
+from motet.engine import EventSchema, Program, compile_workload
+from motet.explain.text import render_plan_json, render_plan_mermaid, render_plan_text
 from motet.language import parse
+from motet.options import Options
 
 # Workload 1 of the paper.
 WORKLOAD = """\
@@ -37,11 +38,11 @@ def program(optimizer: str = "motto") -> Program:
 
 
 def test_the_plan_of_workload_1_as_text(snapshot: SnapshotAssertion) -> None:
-    assert re.sub(r"searched in [\d.]+ s", "searched", plan_text(program())) == snapshot
+    assert re.sub(r"searched in [\d.]+ s", "searched", render_plan_text(program())) == snapshot
 
 
 def test_the_plan_as_data_names_sources_techniques_and_alternatives() -> None:
-    (branch,) = json.loads(plan_json(program()))["detect"]
+    (branch,) = json.loads(render_plan_json(program()))["detect"]
     plan = branch["motto"]
     assert plan["optimal"]
     assert plan["alternatives"].keys() == {"none", "motto-merge", "motto-lcse"}
@@ -55,7 +56,7 @@ def test_the_plan_as_data_names_sources_techniques_and_alternatives() -> None:
 
 
 def test_the_plan_graph_is_drawn_with_the_chosen_arcs_thick() -> None:
-    lines = plan_mermaid(program()).splitlines()
+    lines = render_plan_mermaid(program()).splitlines()
     assert lines[0] == "graph TD"
     (number,) = re.findall(r'(p1_\d+)\["q2<br/>', "\n".join(lines))
     (source,) = re.findall(r'(p1_\d+)\["q5<br/>', "\n".join(lines))
@@ -64,4 +65,4 @@ def test_the_plan_graph_is_drawn_with_the_chosen_arcs_thick() -> None:
 
 
 def test_a_baseline_says_which_it_is() -> None:
-    assert "sharing (motto-merge): estimated" in plan_text(program("motto-merge"))
+    assert "sharing (motto-merge): estimated" in render_plan_text(program("motto-merge"))

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import motet
-from motet.explain.page.document import asset, document
-from motet.explain.page.graph import Arc, Graph, Vertex, summarised, thinned
-from motet.explain.page.layout import layered
+from motet.explain.page.document import build_document, read_asset
+from motet.explain.page.graph import Graph, GraphEdge, GraphNode, summarize, thin_edges
+from motet.explain.page.layout import place_in_layers
 
 SCHEMA = pa.schema([("time", pa.timestamp("us")), ("type", pa.string()), ("key", pa.string()), ("x", pa.float64())])
 
@@ -38,7 +38,7 @@ def data_of(page: str) -> Any:
 @settings(max_examples=60)
 def test_no_two_nodes_lie_on_each_other(graph: tuple[list[tuple[int, int]], list[tuple[int, int]]]) -> None:
     sizes, arcs = graph
-    placed = layered([(float(w), float(h)) for w, h in sizes], arcs)
+    placed = place_in_layers([(float(w), float(h)) for w, h in sizes], arcs)
     boxes = [(x - w / 2, y - h / 2, x + w / 2, y + h / 2) for (x, y), (w, h) in zip(placed.centres, sizes, strict=True)]
     for at, (left, top, right, bottom) in enumerate(boxes):
         assert top >= -1e-6
@@ -62,35 +62,38 @@ def test_a_summary_has_every_query(roads: list[list[int]], most: int) -> None:
         for length in range(len(road) + 1):
             members.setdefault(tuple(road[:length]), set()).add(query)
     vertices = tuple(
-        Vertex(str(key), str(key[-1:]), "start" if not key else "state", tuple(sorted(queries)))
+        GraphNode(str(key), str(key[-1:]), "start" if not key else "state", tuple(sorted(queries)))
         for key, queries in members.items()
     )
-    arcs = tuple(Arc(str(key[:-1]), str(key), queries=tuple(sorted(members[key]))) for key in members if key)
-    graph = summarised(Graph(vertices, arcs), most)
+    arcs = tuple(GraphEdge(str(key[:-1]), str(key), queries=tuple(sorted(members[key]))) for key in members if key)
+    graph = summarize(Graph(vertices, arcs), most)
     assert len(graph.vertices) <= len(vertices)
     keys = {vertex.key for vertex in graph.vertices}
     assert {query for v in graph.vertices if v.kind != "start" for query in v.queries} == set(range(len(roads)))
-    assert all(arc.source in keys and arc.target in keys for arc in thinned(graph).arcs)
+    assert all(arc.source in keys and arc.target in keys for arc in thin_edges(graph).arcs)
 
 
 def test_too_many_arrows_are_thinned_without_a_circle() -> None:
-    vertices = tuple(Vertex(str(at), str(at), "state", (0, 1)) for at in range(30))
+    vertices = tuple(GraphNode(str(at), str(at), "state", (0, 1)) for at in range(30))
     arcs = tuple(
-        Arc(str(a), str(b), queries=tuple(range((a * b) % 9))) for a in range(30) for b in range(30) if (a + b) % 3
+        GraphEdge(str(a), str(b), queries=tuple(range((a * b) % 9)))
+        for a in range(30)
+        for b in range(30)
+        if (a + b) % 3
     )
-    strong = [arc for arc in thinned(Graph(vertices, arcs)).arcs if not arc.weak]
+    strong = [arc for arc in thin_edges(Graph(vertices, arcs)).arcs if not arc.weak]
     assert 20 <= len(strong) <= 80
-    placed = layered([(10.0, 10.0)] * 30, [(int(arc.source), int(arc.target)) for arc in strong])
+    placed = place_in_layers([(10.0, 10.0)] * 30, [(int(arc.source), int(arc.target)) for arc in strong])
     assert all(placed.routes)
 
 
 def test_text_of_queries_cannot_leave_its_place() -> None:
     text = "-- </script><script>alert(1)</script>\n"
     text += "QUERY a RETURN COUNT(*) PATTERN SEQ(A, B b) WHERE b.key = '</script><!--'"
-    page = motet.plan(text, SCHEMA).to_html()
+    page = motet.plan(SCHEMA, text).to_html()
     assert page.count("</script>") == 2
     assert "alert(1)" in data_of(page)["queries"][0]["words"]
-    assert "<title>Plan: a&lt;b</title>" in document("plan", {"title": "a<b"})
+    assert "<title>Plan: a&lt;b</title>" in build_document("plan", {"title": "a<b"})
 
 
 def test_absences_and_loops_are_drawn() -> None:
@@ -100,7 +103,7 @@ def test_absences_and_loops_are_drawn() -> None:
     QUERY either RETURN COUNT(*) PATTERN SEQ(OR(A, B), C) GROUP BY key WITHIN 10 s
     QUERY both RETURN COUNT(*) PATTERN AND(A, B) GROUP BY key
     """
-    view = data_of(motet.plan(text, SCHEMA).to_html())["graphs"][0]["views"]["all"]
+    view = data_of(motet.plan(SCHEMA, text).to_html())["graphs"][0]["views"]["all"]
     notes = [node.get("note", "") for node in view["nodes"]]
     assert any("given up at C" in note for note in notes)
     assert any(edge["kind"] == "loop" for edge in view["edges"])
@@ -110,7 +113,7 @@ def test_absences_and_loops_are_drawn() -> None:
 
 def test_units_of_one_query_are_summed_up_in_one_lane() -> None:
     queries = [f"QUERY q{at} RETURN COUNT(*) PATTERN SEQ(A, B, C{at}) WITHIN {at + 1} min" for at in range(40)]
-    graph = data_of(motet.plan("\n".join(queries), SCHEMA).to_html())["graphs"][0]
+    graph = data_of(motet.plan(SCHEMA, "\n".join(queries)).to_html())["graphs"][0]
     assert len(graph["views"]["all"]["lanes"]) == 40
     summary = graph["views"]["summary"]
     assert [lane["words"] for lane in summary["lanes"]] == ["40 units of one query each"]
@@ -119,7 +122,7 @@ def test_units_of_one_query_are_summed_up_in_one_lane() -> None:
 
 COLOURS = {
     name: (light, dark)
-    for name, light, dark in re.findall(r"--([\w-]+): light-dark\((#\w{6}), (#\w{6})\)", asset("base.css"))
+    for name, light, dark in re.findall(r"--([\w-]+): light-dark\((#\w{6}), (#\w{6})\)", read_asset("base.css"))
 }
 # Text on what it stands on needs 4.5 to 1 (WCAG AA); lines and marks that mean something 3 to 1.
 TEXT = [

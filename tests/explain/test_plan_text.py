@@ -9,11 +9,12 @@ import pyarrow as pa
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from motet.engine import EventSchema, Options, Program, compile_workload
-from motet.explain.statistics import statistics_text
-from motet.explain.text import plan_json, plan_mermaid, plan_text
-from motet.explain.words import words_above
+from motet.engine import EventSchema, Program, compile_workload
+from motet.explain.formatting import find_leading_comment
+from motet.explain.statistics import format_statistics
+from motet.explain.text import render_plan_json, render_plan_mermaid, render_plan_text
 from motet.language import parse
+from motet.options import Options
 from motet.statistics.model import Statistics
 
 WORKLOAD = """\
@@ -41,7 +42,7 @@ def program() -> Program:
 
 
 def test_a_plan_as_text(snapshot: SnapshotAssertion) -> None:
-    assert plan_text(program(), {"A": 60, "B": 30, "C": 10}) == snapshot
+    assert render_plan_text(program(), {"A": 60, "B": 30, "C": 10}) == snapshot
 
 
 def fig_1(optimizer: str) -> Program:
@@ -66,17 +67,17 @@ def fig_1(optimizer: str) -> Program:
 
 @pytest.mark.parametrize("optimizer", ["sharon", "sharon-greedy"])
 def test_what_is_shared_as_text(snapshot: SnapshotAssertion, optimizer: str) -> None:
-    text = plan_text(fig_1(optimizer))
+    text = render_plan_text(fig_1(optimizer))
     shown = text[text.index("sharing") :]
     assert re.sub(r"\d+\.\d+ s\b", "0.000 s", shown) == snapshot
 
 
 def test_the_graph_of_an_optimizer_for_mermaid(snapshot: SnapshotAssertion) -> None:
-    assert plan_mermaid(fig_1("sharon")) == snapshot
+    assert render_plan_mermaid(fig_1("sharon")) == snapshot
 
 
 def test_a_plan_as_json_says_the_same() -> None:
-    plan = json.loads(plan_json(program()))
+    plan = json.loads(render_plan_json(program()))
     units = [unit for branch in plan["branches"] for unit in branch["units"]]
     assert sorted(query["name"] for unit in units for query in unit["queries"]) == ["all", "growing", "three", "two"]
     shared = next(unit for unit in units if len(unit["queries"]) == 2)
@@ -85,14 +86,14 @@ def test_a_plan_as_json_says_the_same() -> None:
 
 def test_the_comment_above_a_query_is_what_it_says_of_itself() -> None:
     workload = parse(WORKLOAD)
-    assert words_above(workload["three"], workload) == "Three steps, the first two as above."
-    assert words_above(workload["growing"], workload) == ""
+    assert find_leading_comment(workload["three"], workload) == "Three steps, the first two as above."
+    assert find_leading_comment(workload["growing"], workload) == ""
 
 
 def test_statistics_as_text() -> None:
     day = 86_400_000_000
     found = Statistics({"A": 3, "B": 1}, 0, day, ("key",), 2, 3, 1, null_times=1, null_types=0, set_aside=1)
-    assert statistics_text(found).splitlines() == [
+    assert format_statistics(found).splitlines() == [
         "4 events of 2 types",
         "from 1970-01-01 00:00:00 to 1970-01-02 00:00:00",
         "2 partitions by key: 2.0 events each, at most 3",
@@ -104,7 +105,7 @@ def test_statistics_as_text() -> None:
 
 
 def test_statistics_of_nothing() -> None:
-    assert statistics_text(Statistics()).startswith("0 events of 0 types\n")
+    assert format_statistics(Statistics()).startswith("0 events of 0 types\n")
 
 
 DETECTION = """\
@@ -125,4 +126,4 @@ RETURN * PATTERN SEQ(A a, B+ b, OR(C c, D d)) WHERE b.x < NEXT(b).x WITHIN 1 min
 def test_a_plan_of_detection_as_text(snapshot: SnapshotAssertion) -> None:
     columns = pa.schema([("time", pa.timestamp("us")), ("type", pa.string()), ("x", pa.int64())])
     program = compile_workload(parse(DETECTION), EventSchema(columns), Options(optimizer="share"))
-    assert plan_text(program, {"A": 60, "B": 30, "C": 10, "D": 5, "N": 1}) == snapshot
+    assert render_plan_text(program, {"A": 60, "B": 30, "C": 10, "D": 5, "N": 1}) == snapshot

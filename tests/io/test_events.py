@@ -11,10 +11,9 @@ import pyarrow.csv as csv
 import pyarrow.parquet as pq
 import pytest
 
-from motet.errors import DataError
+from motet.errors import DataError, UnreadableError
 from motet.io import events as events_module
 from motet.io.events import open_events
-from motet.io.files import UnreadableError
 
 EVENTS = pa.table(
     {

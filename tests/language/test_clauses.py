@@ -6,7 +6,7 @@ import pytest
 
 from motet.errors import QueryError
 from motet.language import parse
-from motet.language.parser import analyse
+from motet.language.parser import read_draft
 from motet.model.expression import Arithmetic, At, Attribute, KleeneAggregate
 from motet.model.query import Aggregate, AllVariables, Computed, GroupKey, Policy, Query, ReturnItem, Variable
 from motet.model.window import CountWindow, TimeWindow, Window
@@ -134,7 +134,7 @@ def test_clauses_come_in_any_order() -> None:
     ],
 )
 def test_what_is_wrong_with_a_clause_is_said(clauses: str, message: str, hint: str) -> None:
-    draft = analyse(f"QUERY q PATTERN A a, B b+ {clauses}")
+    draft = read_draft(f"QUERY q PATTERN A a, B b+ {clauses}")
     assert len(draft.problems) == 1
     assert message in draft.problems[0].message
     assert hint in (draft.problems[0].hint or "")

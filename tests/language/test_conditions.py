@@ -8,7 +8,7 @@ import pytest
 
 from motet.errors import QueryError
 from motet.language import parse
-from motet.language.parser import analyse
+from motet.language.parser import read_draft
 from motet.model.expression import (
     Arithmetic,
     At,
@@ -90,7 +90,7 @@ CASES: list[tuple[str, list[Expression]]] = [
 
 @pytest.mark.parametrize(("text", "conditions"), CASES, ids=[text for text, _ in CASES])
 def test_each_condition_gives_its_expressions(text: str, conditions: list[Expression]) -> None:
-    draft = analyse(f"PATTERN A a, B b, C c, K k+ WHERE {text} WITHIN 1 s")
+    draft = read_draft(f"PATTERN A a, B b, C c, K k+ WHERE {text} WITHIN 1 s")
     assert draft.problems == []
     assert list(draft.workload.queries[0].conditions) == conditions
 

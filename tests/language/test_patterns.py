@@ -6,7 +6,7 @@ import pytest
 
 from motet.errors import QueryError
 from motet.language import parse
-from motet.language.parser import analyse
+from motet.language.parser import read_draft
 from motet.model.pattern import And, Event, Neg, Not, Or, Pattern, Repeat, Seq
 
 A, B, C, N = Event("A"), Event("B"), Event("C"), Event("N")
@@ -61,7 +61,7 @@ CASES: list[tuple[str, Pattern]] = [
 
 @pytest.mark.parametrize(("text", "pattern"), CASES, ids=[text for text, _ in CASES])
 def test_each_spelling_gives_its_pattern(text: str, pattern: Pattern) -> None:
-    draft = analyse(f"PATTERN {text}")
+    draft = read_draft(f"PATTERN {text}")
     assert draft.problems == []
     assert draft.workload.queries[0].pattern == pattern
 

@@ -7,18 +7,18 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.language.strategies import queries, workloads
 
 from motet.errors import Diagnostic, QueryError
 from motet.language import parse, to_text
-from motet.language.parser import analyse
+from motet.language.parser import read_draft
 from motet.model.expression import Literal
 from motet.model.query import EventDefinition, Query, Workload
+from tests.language.strategies import queries, workloads
 
 
 @given(workloads)
 def test_printed_workloads_parse_back_to_the_same_model(workload: Workload) -> None:
-    draft = analyse(to_text(workload))
+    draft = read_draft(to_text(workload))
     assert draft.problems == []
     assert draft.workload == workload
     assert repr(draft.workload) == repr(workload)  # equality does not tell 1 from 1.0 or TRUE
@@ -27,7 +27,7 @@ def test_printed_workloads_parse_back_to_the_same_model(workload: Workload) -> N
 @given(queries())
 def test_printing_what_was_parsed_changes_nothing(query: Query) -> None:
     text = to_text(query)
-    assert to_text(analyse(text).workload.queries[0]) == text
+    assert to_text(read_draft(text).workload.queries[0]) == text
 
 
 def test_canonical_text_reads_like_a_query() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from motet.errors import DataError, QueryError
 from motet.language import parse, read
-from motet.language.parser import analyse
+from motet.language.parser import read_draft
 from motet.model.pattern import Event, Seq
 from motet.model.query import Aggregate, AllVariables
 
@@ -117,7 +117,7 @@ def test_a_text_without_queries_is_an_error(text: str) -> None:
     ],
 )
 def test_a_misspelt_keyword_is_recognised_and_read_as_meant(text: str, word: str) -> None:
-    draft = analyse(text)
+    draft = read_draft(text)
     assert [problem.hint for problem in draft.problems] == [f"did you mean '{word}'?"]
     assert len(draft.workload.queries) == 1
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from motet.language.parser import analyse
-from motet.model.kinds import kind_of
+from motet.language.parser import read_draft
+from motet.model.kinds import infer_kind
 from motet.model.query import Computed
 
 COLUMNS = {"i": "integer", "n": "number", "t": "text", "b": "boolean", "at": "time", "o": "other"}
@@ -29,8 +29,8 @@ CASES = [
 
 @pytest.mark.parametrize(("text", "kind"), CASES, ids=[text for text, _ in CASES])
 def test_each_expression_has_its_kind(text: str, kind: str | None) -> None:
-    draft = analyse(f"PATTERN A a+ RETURN {text} AS x")
+    draft = read_draft(f"PATTERN A a+ RETURN {text} AS x")
     assert draft.problems == []
     item = draft.workload.queries[0].returns[0]
     assert isinstance(item, Computed)
-    assert kind_of(item.expression, COLUMNS) == kind
+    assert infer_kind(item.expression, COLUMNS) == kind

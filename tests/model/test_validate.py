@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from motet.errors import Diagnostic
-from motet.language.parser import analyse
+from motet.language.parser import read_draft
 from motet.model.pattern import Event, Seq
 from motet.model.query import Aggregate, Query, Variable, Workload
-from motet.model.validate import problems
+from motet.model.validate import find_problems
 from motet.model.window import TimeWindow
 
 COLUMNS = {
@@ -24,9 +24,9 @@ COLUMNS = {
 
 
 def found(text: str, **data: object) -> list[Diagnostic]:
-    draft = analyse(text)
+    draft = read_draft(text)
     assert draft.problems == []
-    return problems(draft.workload, **data)  # type: ignore[arg-type]
+    return find_problems(draft.workload, **data)  # type: ignore[arg-type]
 
 
 def errors(text: str, **data: object) -> list[str]:
@@ -234,7 +234,7 @@ def test_time_and_type_columns_must_fit() -> None:
 def test_models_made_in_python_are_judged_too() -> None:
     window = TimeWindow(1)
     broken = Query("", Seq(()), (Aggregate("MEDIAN", "A", "x"), Variable("b")), window=window)
-    assert [problem.message for problem in problems(Workload((broken,)))] == [
+    assert [problem.message for problem in find_problems(Workload((broken,)))] == [
         "a name cannot be empty",
         "this pattern can bind no event",
         "the aggregate 'MEDIAN' cannot be used here",
@@ -242,4 +242,4 @@ def test_models_made_in_python_are_judged_too() -> None:
         "'b' is neither an event of the pattern nor in GROUP BY",
     ]
     empty = Query("q", Seq((Event("A"), Seq(()))), (Aggregate("COUNT"),), window=window)
-    assert [problem.message for problem in problems(Workload((empty,)))] == ["an operator needs at least one part"]
+    assert [problem.message for problem in find_problems(Workload((empty,)))] == ["an operator needs at least one part"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import inf
 
-from motet.optimizer.aggregate.gloria.costs import CostModel
-from motet.optimizer.aggregate.gloria.graph import Path
-from motet.optimizer.aggregate.gloria.nodes import Node
-from motet.optimizer.aggregate.gloria.template import Pool, Template
+from motet.optimizer.gloria.costs import CostModel
+from motet.optimizer.gloria.graph import Path
+from motet.optimizer.gloria.nodes import Node
+from motet.optimizer.gloria.template import Pool, Template
 
 Form = tuple[int, int] | None  # of a query in a pool: its Q-set, or none
 
@@ -27,20 +27,20 @@ def every_plan(template: Template, costs: CostModel) -> tuple[float, Path, int]:
 
 def cost_of(template: Template, costs: CostModel, path: Path) -> float:
     """What a plan costs, by definition: each Q-set once, and query by query what it computes alone and evaluates."""
-    cost = sum(costs.shared(pool, *qset) for pool in template.pools for qset in path[pool.number])
-    for at, line in enumerate(template.lines):
+    cost = sum(costs.shared_cost(pool, *qset) for pool in template.pools for qset in path[pool.number])
+    for at, line in enumerate(template.routes):
         held: Form = None
-        cost += costs.start(template.firsts[at])
+        cost += costs.start_cost(template.start_states[at])
         for number in line:
             pool = template.pools[number]
             form = _form(path[number], at)
             if held is not None and not _goes_on(held, form):
-                cost += costs.evaluation(pool.entry, held[1])
+                cost += costs.evaluation_cost(pool.entry, held[1])
             if form is None:
-                cost += costs.alone(pool, 1 << at)
+                cost += costs.unshared_cost(pool, 1 << at)
             held = form
         if held is not None:
-            cost += costs.evaluation(template.pools[line[-1]].exit, held[1])
+            cost += costs.evaluation_cost(template.pools[line[-1]].exit, held[1])
     return cost
 
 
@@ -76,7 +76,7 @@ def _every_node(template: Template, pool: Pool, path: Path, queries: int) -> Ite
             if not some:
                 yield rest
             else:
-                snapshots = {*pool.local, *_inherited(pool, path, together)}
+                snapshots = {*pool.snapshot_states, *_inherited(pool, path, together)}
                 yield from (tuple(sorted((*rest, (together, snapshot)))) for snapshot in snapshots)
         if not some:
             return
@@ -85,4 +85,4 @@ def _every_node(template: Template, pool: Pool, path: Path, queries: int) -> Ite
 
 def _inherited(pool: Pool, path: Path, queries: int) -> set[int]:
     """Snapshots that all of some queries bring, from one Q-set."""
-    return {snapshot for number in pool.before for had, snapshot in path[number] if queries & ~had == 0}
+    return {snapshot for number in pool.predecessors for had, snapshot in path[number] if queries & ~had == 0}

@@ -5,29 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from motet.language import parse
-from motet.optimizer.detect.multitree.common import Pattern, Vocabulary
-from motet.plan.detect.build import JoinTree, Parts, trees_wanted
-from motet.plan.detect.nodes import LeafNode
-from motet.plan.detect.query import DetectQuery, compile_detect
-from motet.plan.detect.spans import Bits, items_of
+from motet.optimizer.multitree.patterns import KeyedPattern, Numbering
+from motet.plans.detect.build import JoinSpec, JoinTree, join_specs
+from motet.plans.detect.nodes import LeafNode
+from motet.plans.detect.partial_orders import Bits, items_of
+from motet.plans.detect.query import DetectQuery, compile_detect
 
 
-def parts_of(*queries: str) -> list[Parts]:
+def parts_of(*queries: str) -> list[JoinSpec]:
     """What trees are built over for queries such as `SEQ(A a, B b) WHERE a.x < b.x WITHIN 5 s`."""
     workload = parse("\n".join(f"QUERY q{at}\nRETURN * PATTERN {query}" for at, query in enumerate(queries)))
     compiled = [compile_detect(number, workload, 1_000_000) for number in range(len(queries))]
-    return trees_wanted([query for query in compiled if isinstance(query, DetectQuery)])
+    return join_specs([query for query in compiled if isinstance(query, DetectQuery)])
 
 
-def patterns_of(*queries: str) -> list[Pattern]:
+def patterns_of(*queries: str) -> list[KeyedPattern]:
     """Patterns with one vocabulary."""
-    vocabulary = Vocabulary()
-    return [Pattern(parts, vocabulary) for parts in parts_of(*queries)]
+    vocabulary = Numbering()
+    return [KeyedPattern(parts, vocabulary) for parts in parts_of(*queries)]
 
 
-def types(pattern: Pattern, bits: Bits) -> str:
+def types(pattern: KeyedPattern, bits: Bits) -> str:
     """The types of a part, in order: `AC`."""
-    items = [pattern.parts.items[item] for item in items_of(bits)]
+    items = [pattern.spec.items[item] for item in items_of(bits)]
     return "".join(item.symbol.type if isinstance(item, LeafNode) else "+" for item in items)
 
 

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from motet.optimizer.aggregate.gloria.graph import Path
-from motet.optimizer.aggregate.gloria.template import Template
+from motet.optimizer.gloria.graph import Path
+from motet.optimizer.gloria.template import Template
 
 
 @dataclass(eq=False)
@@ -48,13 +48,13 @@ def replay(template: Template, path: Path, stream: Iterable[str]) -> Run:
             if own != type:
                 continue
             event = Seen(state)
-            for at, first in enumerate(template.firsts):
+            for at, first in enumerate(template.start_states):
                 event.values[at] += first == state
             for pool, source in into[state]:
                 before = [other for other in seen if other.state == source]
                 _propagate(run, event, before, pool.queries, path[pool.number], type)
             arrived.append(event)
-            for at, line in enumerate(template.lines):
+            for at, line in enumerate(template.routes):
                 if template.pools[line[-1]].exit == state and pool_has(template, line[-1], at):
                     run.counts[at] += event.of(at)
                     run.evaluations += any(own == at for own, _ in event.expressions)

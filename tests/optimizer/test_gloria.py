@@ -7,20 +7,20 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from tests.optimizer.every_gloria_plan import cost_of, every_plan
-from tests.optimizer.snapshots import replay
 
 from motet.language import parse
-from motet.optimizer.aggregate.gloria.costs import COSTS
-from motet.optimizer.aggregate.gloria.gloria import GloriaOptions, optimize, reweigh
-from motet.optimizer.aggregate.gloria.graph import GloriaGraph, grow, weight_of
-from motet.optimizer.aggregate.gloria.nodes import Weights
-from motet.optimizer.aggregate.gloria.paths import search
-from motet.optimizer.aggregate.gloria.template import Template, templates_of
-from motet.optimizer.aggregate.rates import Rates, equal_rates
-from motet.plan.compiled import CompiledQuery, compile_query
-from motet.plan.repeats import repeated_sequences
+from motet.optimizer.gloria.costs import COST_MODELS
+from motet.optimizer.gloria.gloria import GloriaOptions, optimize, reweigh
+from motet.optimizer.gloria.graph import GloriaGraph, grow_graph, path_weight
+from motet.optimizer.gloria.nodes import Weights
+from motet.optimizer.gloria.paths import find_best_path
+from motet.optimizer.gloria.template import Template, build_templates
+from motet.optimizer.rates import PositionRates, equal_rates
+from motet.plans.compiled import CompiledQuery, compile_query
+from motet.plans.repeats import find_repeated_sequences
 from motet.statistics.model import Statistics
+from tests.optimizer.every_gloria_plan import cost_of, every_plan
+from tests.optimizer.snapshots import replay
 
 MOST_PLANS = 12  # of sharing: queries beyond the first, over all pools, for every plan to be looked at
 
@@ -53,19 +53,19 @@ def repetitions(draw: st.DrawFn) -> list[CompiledQuery]:
     return compiled(*patterns)
 
 
-def rates_for(draw_from: st.DataObject, queries: Sequence[CompiledQuery]) -> Rates:
+def rates_for(draw_from: st.DataObject, queries: Sequence[CompiledQuery]) -> PositionRates:
     events = {type: draw_from.draw(st.sampled_from([1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0])) for type in "ABCDE"}
     return {query.number: tuple(events[symbol.type] for symbol in query.symbols) for query in queries}
 
 
 def templates(queries: Sequence[CompiledQuery]) -> list[Template]:
-    found, excluded = repeated_sequences(queries)
+    found, excluded = find_repeated_sequences(queries)
     assert not excluded
-    return templates_of(found)
+    return build_templates(found)
 
 
-def kept(graph: GloriaGraph) -> list[list[tuple[tuple[int, int], ...]]]:
-    return [graph.kept(number) for number in range(len(graph.pools))]
+def surviving_nodes(graph: GloriaGraph) -> list[list[tuple[tuple[int, int], ...]]]:
+    return [graph.surviving_nodes(number) for number in range(len(graph.pools))]
 
 
 @pytest.mark.parametrize("model", ["printed", "calibrated"])
@@ -77,17 +77,17 @@ def test_the_path_weighs_what_the_best_of_all_plans_costs(
     rates = rates_for(data, queries)
     for template in templates(queries):
         assume(sum(pool.queries.bit_count() ** 2 - 1 for pool in template.pools) <= 3 * MOST_PLANS)
-        costs = COSTS[model](template, rates)
+        costs = COST_MODELS[model](template, rates)
         weights = Weights(costs)
-        graph = grow(template, weights)
+        graph = grow_graph(template, weights)
         least, _, plans = every_plan(template, costs)
         assert plans >= 1
         assert graph.complete
         assert graph.weight == pytest.approx(least)
-        assert grow(template, weights, prune=False).weight == pytest.approx(least)
-        assert search(template, kept(graph), weights)[0] == pytest.approx(least)
-        assert grow(template, weights, by_principles=True).weight >= least - 1e-9
-        assert grow(template, weights, greedy=True).weight >= least - 1e-9
+        assert grow_graph(template, weights, prune=False).weight == pytest.approx(least)
+        assert find_best_path(template, surviving_nodes(graph), weights)[0] == pytest.approx(least)
+        assert grow_graph(template, weights, by_principles=True).weight >= least - 1e-9
+        assert grow_graph(template, weights, greedy=True).weight >= least - 1e-9
 
 
 @pytest.mark.parametrize("model", ["printed", "calibrated"])
@@ -95,15 +95,15 @@ def test_the_path_weighs_what_the_best_of_all_plans_costs(
 def test_pruning_loses_nothing(model: str, queries: list[CompiledQuery], data: st.DataObject) -> None:
     rates = rates_for(data, queries)
     for template in templates(queries):
-        weights = Weights(COSTS[model](template, rates))
-        graph = grow(template, weights, most=100_000)
-        whole = grow(template, weights, prune=False, most=100_000)
+        weights = Weights(COST_MODELS[model](template, rates))
+        graph = grow_graph(template, weights, most=100_000)
+        whole = grow_graph(template, weights, prune=False, most=100_000)
         assert graph.weight == pytest.approx(whole.weight)
         assert graph.nodes <= whole.nodes
         for found in (graph, whole):
-            assert weight_of(template, weights, found.path) == pytest.approx(found.weight)
+            assert path_weight(template, weights, found.path) == pytest.approx(found.weight)
             assert cost_of(template, weights.costs, found.path) == pytest.approx(found.weight)
-            assert search(template, kept(found), weights)[0] == pytest.approx(found.weight)
+            assert find_best_path(template, surviving_nodes(found), weights)[0] == pytest.approx(found.weight)
 
 
 @given(queries=repetitions() | sequences(), data=st.data())
@@ -111,9 +111,9 @@ def test_snapshots_of_a_plan_count_what_queries_alone_count(queries: list[Compil
     rates = rates_for(data, queries)
     stream = data.draw(st.text("ABCD", max_size=12))
     for template in templates(queries):
-        weights = Weights(COSTS["printed"](template, rates))
+        weights = Weights(COST_MODELS["printed"](template, rates))
         alone = replay(template, {pool.number: () for pool in template.pools}, stream)
-        for graph in (grow(template, weights), grow(template, weights, greedy=True)):
+        for graph in (grow_graph(template, weights), grow_graph(template, weights, greedy=True)):
             assert replay(template, graph.path, stream).counts == alone.counts
 
 
@@ -121,8 +121,8 @@ def test_queries_of_a_q_set_that_go_different_ways_may_leave_it_one_by_one() -> 
     # q2 joins q3 where q1 goes another way: by the paper's principles a Q-set stays or goes as a whole
     queries = compiled("SEQ(A, B, C, D)", "SEQ(A, B, C, E)", "SEQ(X, B, C, E)", "SEQ(A, B, C, D)")
     (template,) = templates(queries)
-    weights = Weights(COSTS["printed"](template, equal_rates(queries)))
-    assert grow(template, weights).weight <= grow(template, weights, by_principles=True).weight
+    weights = Weights(COST_MODELS["printed"](template, equal_rates(queries)))
+    assert grow_graph(template, weights).weight <= grow_graph(template, weights, by_principles=True).weight
 
 
 def test_transitions_in_a_circle_are_put_into_templates_of_their_own() -> None:
@@ -160,7 +160,7 @@ def test_weights_can_be_put_on_a_graph_anew() -> None:
     report = optimize(queries, before, options)
     again = reweigh(report, queries, after)
     scratch = optimize(queries, after, options)
-    stays = weight_of(
+    stays = path_weight(
         again.graphs[0].template, weights_by(queries, after, again.graphs[0].template), report.graphs[0].path
     )
     assert reweigh(report, queries, before).weight == pytest.approx(report.weight)
@@ -170,9 +170,9 @@ def test_weights_can_be_put_on_a_graph_anew() -> None:
 
 
 def weights_by(queries: list[CompiledQuery], statistics: Statistics, template: Template) -> Weights:
-    from motet.optimizer.aggregate.rates import window_rates
+    from motet.optimizer.rates import estimate_window_rates
 
-    return Weights(COSTS["printed"](template, window_rates(queries, statistics)))
+    return Weights(COST_MODELS["printed"](template, estimate_window_rates(queries, statistics)))
 
 
 def test_out_of_time_the_plan_is_the_best_that_was_sure_to_be_there() -> None:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from tests.optimizer.snapshots import replay
 
-from motet.engine import EventSchema, Options, compile_workload
+from motet.engine import EventSchema, compile_workload
 from motet.engine.local import run_table
 from motet.language import parse
 from motet.model.query import Workload
-from motet.optimizer.aggregate.gloria.costs import PrintedCosts
-from motet.optimizer.aggregate.gloria.gloria import plan_of, unshared
-from motet.optimizer.aggregate.gloria.graph import GloriaGraph, Path, grow
-from motet.optimizer.aggregate.gloria.nodes import Weights
-from motet.optimizer.aggregate.gloria.template import Template, templates_of
-from motet.plan.compiled import CompiledQuery, compile_query
-from motet.plan.repeats import repeated_sequences
+from motet.optimizer.gloria.costs import PrintedCosts
+from motet.optimizer.gloria.gloria import build_plan, unshared_path
+from motet.optimizer.gloria.graph import GloriaGraph, Path, grow_graph
+from motet.optimizer.gloria.nodes import Weights
+from motet.optimizer.gloria.template import Template, build_templates
+from motet.options import Options
+from motet.plans.compiled import CompiledQuery, compile_query
+from motet.plans.repeats import find_repeated_sequences
+from tests.optimizer.snapshots import replay
 
 
 def workload_of(*patterns: str) -> Workload:
@@ -30,8 +31,8 @@ def workload_of(*patterns: str) -> Workload:
 def template_of(*patterns: str) -> Template:
     workload = workload_of(*patterns)
     queries = [compile_query(number, workload, 1) for number in range(len(patterns))]
-    sequences, _ = repeated_sequences(query for query in queries if isinstance(query, CompiledQuery))
-    (template,) = templates_of(sequences)
+    sequences, _ = find_repeated_sequences(query for query in queries if isinstance(query, CompiledQuery))
+    (template,) = build_templates(sequences)
     return template
 
 
@@ -53,8 +54,8 @@ def table_of(graph: GloriaGraph, transition: str) -> dict[str, tuple[float, bool
         sets = []
         for queries, snapshot in each.node:
             alone &= ~queries
-            sets.append(f"({','.join(str(q + 1) for q in template.members(queries))})^{types[snapshot]}")
-        name = " ".join([*sets, *(f"({q + 1})" for q in template.members(alone))])
+            sets.append(f"({','.join(str(q + 1) for q in template.query_numbers(queries))})^{types[snapshot]}")
+        name = " ".join([*sets, *(f"({q + 1})" for q in template.query_numbers(alone))])
         found[name] = (each.distance, not each.pruned)
     return found
 
@@ -65,7 +66,7 @@ RATES_7 = {"F": 10, "A": 5, "B": 10, "C": 12, "D": 4, "E": 3}
 
 def test_table_3_distances_and_pruning_marks() -> None:
     template = template_of(*FIGURE_7)
-    graph = grow(template, weights_of(template, **RATES_7), by_principles=True)
+    graph = grow_graph(template, weights_of(template, **RATES_7), by_principles=True)
     assert table_of(graph, "FA") == {"(1)": (10, True)}
     assert table_of(graph, "AB") == {"(1,2)^A": (65, True), "(1) (2)": (65, True)}
     assert table_of(graph, "BC") == {"(1,2)^A": (70, True), "(1,2)^B": (165, False), "(1) (2)": (165, True)}
@@ -81,7 +82,7 @@ def test_table_3_distances_and_pruning_marks() -> None:
 
 def test_table_3_without_pruning_has_the_node_that_follows_from_a_pruned_one() -> None:
     template = template_of(*FIGURE_7)
-    graph = grow(template, weights_of(template, **RATES_7), prune=False, by_principles=True)
+    graph = grow_graph(template, weights_of(template, **RATES_7), prune=False, by_principles=True)
     assert "(1,2)^B (3)" in table_of(graph, "CD")
     assert not any(each.pruned for nodes in graph.pools for each in nodes)
     assert table_of(graph, "BC")["(1,2)^B"] == (165, True)
@@ -96,19 +97,22 @@ def test_example_5_7_the_heavier_of_two_edges_is_dropped() -> None:
     ab, bc = pools[a, b], next(pool for pool in template.pools if pool.entry == b)
     both = 0b11
     assert (f, a) in pools
-    assert 65 + weights.steps(ab, ((both, a),)) + weights.edge(ab, ((both, a),), bc, ((both, b),)) == 170
-    assert 65 + weights.steps(ab, ()) + weights.edge(ab, (), bc, ((both, b),)) == 165
+    assert (
+        65 + weights.transition_weight(ab, ((both, a),)) + weights.edge_weight(ab, ((both, a),), bc, ((both, b),))
+        == 170
+    )
+    assert 65 + weights.transition_weight(ab, ()) + weights.edge_weight(ab, (), bc, ((both, b),)) == 165
 
 
 def test_table_4_a_flat_repetition_is_shared_by_its_rarer_type() -> None:
     template = template_of("SEQ(SEQ(A, B)+, C)", "SEQ(SEQ(A, B)+, C)")
-    graph = grow(template, weights_of(template, A=5, B=10, C=1), by_principles=True)
+    graph = grow_graph(template, weights_of(template, A=5, B=10, C=1), by_principles=True)
     assert table_of(graph, "BA") == {"(1,2)^A": (115, True), "(1,2)^B": (120, False), "(1) (2)": (210, True)}
 
 
 def test_table_5_a_nested_repetition_is_shared_by_its_rarest_type() -> None:
     template = template_of(*["SEQ(SEQ(C, SEQ(A, B)+, D)+, E)"] * 4)
-    graph = grow(template, weights_of(template, A=5, B=10, C=12, D=4, E=1), by_principles=True)
+    graph = grow_graph(template, weights_of(template, A=5, B=10, C=12, D=4, E=1), by_principles=True)
     kept = {name: keep for name, (_, keep) in table_of(graph, "BA").items()}
     assert kept == {
         "(1,2,3,4)^C": False,
@@ -134,7 +138,7 @@ def shared_by_c(template: Template) -> Path:
 
 def test_figure_4_three_propagations_in_place_of_six() -> None:
     template = template_of(*FIGURE_4)
-    alone = replay(template, unshared(template), STREAM_4)
+    alone = replay(template, unshared_path(template), STREAM_4)
     together = replay(template, shared_by_c(template), STREAM_4)
     assert alone.propagations["A"] == 6
     assert together.propagations["A"] == 3
@@ -147,7 +151,7 @@ def test_figure_4_three_propagations_in_place_of_six() -> None:
 @pytest.mark.parametrize("shared", [True, False])
 def test_figure_4_counts_in_our_engine(shared: bool) -> None:
     template = template_of(*FIGURE_4)
-    plan = plan_of([template], [shared_by_c(template) if shared else unshared(template)])
+    plan = build_plan([template], [shared_by_c(template) if shared else unshared_path(template)])
     table = pa.table({"time": list(range(len(STREAM_4))), "type": list(STREAM_4)})
     workload = parse(
         "\n\n".join(

@@ -11,19 +11,19 @@ import pytest
 
 from motet.optimizer.solvers.annealing import anneal
 from motet.optimizer.solvers.graph import Deadline
-from motet.optimizer.solvers.local_search import Found, Limits
+from motet.optimizer.solvers.local_search import Limits, SearchResult
 from motet.optimizer.solvers.tabu import tabu_search
 
 SOLVERS = [anneal, tabu_search]
-Solver = Callable[..., Found[int]]
+Solver = Callable[..., SearchResult[int]]
 
 
 class Hills:
     """Whole numbers on a ring, with a cost that has many dips; a move is a step of up to three."""
 
     def __init__(self, seed: int, size: int = 60) -> None:
-        dice = Random(seed)
-        self.costs = [dice.random() + abs(at - size / 3) / size for at in range(size)]
+        rng = Random(seed)
+        self.costs = [rng.random() + abs(at - size / 3) / size for at in range(size)]
         self.at = size - 1
 
     @property
@@ -33,16 +33,16 @@ class Hills:
     def solution(self) -> int:
         return self.at
 
-    def propose(self, dice: Random) -> int | None:
-        return (self.at + dice.choice([-3, -2, -1, 1, 2, 3])) % len(self.costs)
+    def propose(self, rng: Random) -> int | None:
+        return (self.at + rng.choice([-3, -2, -1, 1, 2, 3])) % len(self.costs)
 
     def cost_after(self, move: int) -> float:
         return self.costs[move]
 
-    def place_after(self, move: int) -> Hashable:
+    def state_after(self, move: int) -> Hashable:
         return move
 
-    def make(self, move: int) -> None:
+    def apply(self, move: int) -> None:
         self.at = move
 
 
@@ -77,7 +77,7 @@ def test_time_and_patience_end_a_search(solver: Solver) -> None:
 class Nowhere(Hills):
     """A place that no move leads away from."""
 
-    def propose(self, dice: Random) -> int | None:
+    def propose(self, rng: Random) -> int | None:
         return None
 
 

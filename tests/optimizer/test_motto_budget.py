@@ -6,31 +6,31 @@ import random
 from itertools import pairwise
 
 import pytest
+
+from motet.optimizer.joins import plan_trees
+from motet.optimizer.motto.motto import MottoOptions, optimize
+from motet.plans.detect.build import JoinSpec
+from motet.plans.detect.cost import Rates
+from motet.plans.detect.estimates import estimate_tree_cost
+from motet.plans.detect.selectivity import list_tests_to_measure
+from motet.template.symbols import Symbol
 from tests.optimizer.patterns import parts_of
 
-from motet.optimizer.detect import plan_trees
-from motet.optimizer.detect.motto.motto import MottoOptions, optimize
-from motet.plan.detect.build import Parts
-from motet.plan.detect.cost import Rates
-from motet.plan.detect.selectivity import asked_of
-from motet.plan.detect.work import cost_of
-from motet.template.symbols import Symbol
 
-
-def workload(seed: int, count: int = 12) -> tuple[list[Parts], Rates]:
+def workload(seed: int, count: int = 12) -> tuple[list[JoinSpec], Rates]:
     """Queries over few types with conditions between neighbours, that hold rarely, often or never together."""
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     texts = []
     for _ in range(count):
-        letters = dice.sample("ABCDEF", dice.randint(2, 4))
+        letters = rng.sample("ABCDEF", rng.randint(2, 4))
         names = [letter.lower() for letter in letters]
         where = " AND ".join(f"{a}.x < {b}.x" for a, b in pairwise(names))
         events = ", ".join(f"{letter} {name}" for letter, name in zip(letters, names, strict=True))
-        texts.append(f"{dice.choice(['SEQ', 'AND'])}({events}) WHERE {where} WITHIN {dice.choice([5, 10])} s")
+        texts.append(f"{rng.choice(['SEQ', 'AND'])}({events}) WHERE {where} WITHIN {rng.choice([5, 10])} s")
     wanted = list(dict.fromkeys(parts_of(*texts)))
-    counts = {Symbol(letter): dice.uniform(20, 2000) for letter in "ABCDEF"}
-    asked = sorted({test for parts in wanted for test in asked_of(parts)}, key=repr)
-    selectivity = {test: dice.choice([0.5, 0.1, 0.01]) ** (len(test[1]) - 1) for test in asked}
+    counts = {Symbol(letter): rng.uniform(20, 2000) for letter in "ABCDEF"}
+    asked = sorted({test for parts in wanted for test in list_tests_to_measure(parts)}, key=repr)
+    selectivity = {test: rng.choice([0.5, 0.1, 0.01]) ** (len(test[1]) - 1) for test in asked}
     return wanted, Rates(counts, duration=100e6, selectivity=selectivity)
 
 
@@ -40,7 +40,7 @@ def test_no_baseline_is_ahead(seed: int) -> None:
     plan = optimize(wanted, rates, MottoOptions(budget=4.0))
     for variant in ("motto-merge", "motto-lcse"):
         assert plan.cost <= optimize(wanted, rates, MottoOptions(variant, budget=4.0)).cost * (1 + 1e-9)
-    assert plan.bound <= plan.cost <= plan.alone * (1 + 1e-9)
+    assert plan.bound <= plan.cost <= plan.unshared_cost * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("budget", [0.0, 0.01, 0.05])
@@ -48,8 +48,8 @@ def test_with_little_time_there_is_a_plan_for_every_query(budget: float) -> None
     wanted, rates = workload(7, count=30)
     plan = optimize(wanted, rates, MottoOptions(budget=budget))
     trees = {parts: plan(parts) for parts in wanted}
-    assert cost_of(trees, rates) <= plan.cost * (1 + 1e-9)
-    assert plan.cost <= plan.alone * (1 + 1e-9)
+    assert estimate_tree_cost(trees, rates) <= plan.cost * (1 + 1e-9)
+    assert plan.cost <= plan.unshared_cost * (1 + 1e-9)
     assert plan.bound <= plan.cost
 
 

@@ -8,21 +8,21 @@ from itertools import combinations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.optimizer.patterns import all_trees, parts_of, patterns_of, types
 
-from motet.optimizer.detect.multitree.common import Pattern, Vocabulary, maximal_common
-from motet.optimizer.detect.multitree.forced import tree_bits
-from motet.optimizer.detect.multitree.graph import MultiPatternGraph
-from motet.optimizer.detect.multitree.plans import subtrees
-from motet.plan.detect.build import Builder, JoinTree, Parts
-from motet.plan.detect.spans import items_of
+from motet.optimizer.multitree.graph import MultiPatternGraph
+from motet.optimizer.multitree.local_plans import tree_bits
+from motet.optimizer.multitree.patterns import KeyedPattern, Numbering, find_maximal_common
+from motet.optimizer.multitree.plans import subtrees
+from motet.plans.detect.build import JoinSpec, JoinTree, PlanBuilder
+from motet.plans.detect.partial_orders import items_of
+from tests.optimizer.patterns import all_trees, parts_of, patterns_of, types
 
 ANY = "a.x < 0 OR b.x < 0 OR c.x < 0"
 
 
 def common(one: str, other: str, smallest: int = 2) -> set[str]:
     first, second = patterns_of(one, other)
-    found = maximal_common(first, second, smallest)
+    found = find_maximal_common(first, second, smallest)
     assert all(types(first, ours) == types(second, theirs) for ours, theirs in found)
     return {types(first, ours) for ours, _ in found}
 
@@ -41,7 +41,7 @@ def test_section_4_1() -> None:
     assert {types(graph.patterns[n], bits) for n, found in having.items() for bits in found} == {"ACD"}
     subsets = {types(first, a | b) for a, b in combinations([1, 4, 8], 2)}
     assert subsets == {"AC", "AD", "CD"}
-    assert all(1 in graph.containing(0, a | b) for a, b in combinations([1, 4, 8], 2))
+    assert all(1 in graph.find_containing(0, a | b) for a, b in combinations([1, 4, 8], 2))
     assert graph.shared == {0: {key}, 1: {key}}
 
 
@@ -59,7 +59,7 @@ def test_appendix_a_several_maximal_common_sub_patterns() -> None:
 
 def test_figure_7_a_pattern_within_another() -> None:
     whole, part = patterns_of(seq("ABCD", "a.x < b.x"), seq("ABD", "a.x < b.x"))
-    assert [types(whole, ours) for ours, _ in maximal_common(whole, part)] == ["ABD"]
+    assert [types(whole, ours) for ours, _ in find_maximal_common(whole, part)] == ["ABD"]
 
 
 @pytest.mark.parametrize(
@@ -78,10 +78,10 @@ def test_what_is_the_same_and_what_is_not(one: str, other: str, found: set[str])
     assert common(one, other) == found
 
 
-def nodes_by_part(parts: Parts, tree: JoinTree) -> dict[int, object]:
+def nodes_by_part(parts: JoinSpec, tree: JoinTree) -> dict[int, object]:
     """The node of each part of a tree, as the engine would have it."""
-    builder = Builder(lambda _: tree)
-    return {tree_bits(each): builder._built(each, parts)[0] for each in subtrees(tree)}
+    builder = PlanBuilder(lambda _: tree)
+    return {tree_bits(each): builder._build_tree(each, parts)[0] for each in subtrees(tree)}
 
 
 LETTERS = st.lists(st.sampled_from("ABC"), min_size=3, max_size=4)
@@ -99,45 +99,25 @@ def texts(draw: st.DrawFn) -> str:
     return f"{shape.replace('NOT', 'SEQ')}({', '.join(names)}) WHERE {conditions} WITHIN 5 s"
 
 
-@given(one=texts(), other=texts(), dice=st.randoms(use_true_random=False))
+@given(one=texts(), other=texts(), rng=st.randoms(use_true_random=False))
 @settings(max_examples=40)
-def test_keys_are_equal_just_where_nodes_are(one: str, other: str, dice: random.Random) -> None:
+def test_keys_are_equal_just_where_nodes_are(one: str, other: str, rng: random.Random) -> None:
     found = parts_of(one, other)
-    vocabulary = Vocabulary()
+    vocabulary = Numbering()
     made = []
     for parts in found:
-        pattern = Pattern(parts, vocabulary)
-        for tree in dice.sample(list(all_trees(tuple(range(len(parts.items))))), 3):
+        pattern = KeyedPattern(parts, vocabulary)
+        for tree in rng.sample(list(all_trees(tuple(range(len(parts.items))))), 3):
             made += [(pattern.key(bits), node) for bits, node in nodes_by_part(parts, tree).items()]
     for (key, node), (other_key, other_node) in combinations(made, 2):
         assert (key == other_key) == (node == other_node)
 
 
-@given(queries=st.lists(texts(), min_size=2, max_size=6), dice=st.randoms(use_true_random=False))
-@settings(max_examples=25)
-def test_tables_after_coming_and_going_are_those_of_a_new_graph(queries: list[str], dice: random.Random) -> None:
-    vocabulary = Vocabulary()
-    patterns = {number: Pattern(parts, vocabulary) for number, parts in enumerate(parts_of(*queries))}
-    graph = MultiPatternGraph()
-    for number in dice.sample(sorted(patterns), len(patterns)):
-        graph.add(number, patterns[number])
-    for number in dice.sample(sorted(patterns), len(patterns) // 2):
-        graph.remove(number)
-    again = MultiPatternGraph()
-    for number, pattern in graph.patterns.items():
-        again.add(number, pattern)
-    assert graph.shared == again.shared
-    assert {key: set(having) for key, having in graph.sharers.items()} == {
-        key: set(having) for key, having in again.sharers.items()
-    }
-    assert graph.components() == again.components()
-
-
 @given(queries=st.lists(texts(), min_size=2, max_size=5))
 @settings(max_examples=20)
 def test_whoever_contains_a_part_is_found(queries: list[str]) -> None:
-    vocabulary = Vocabulary()
-    patterns = [Pattern(parts, vocabulary) for parts in parts_of(*queries)]
+    vocabulary = Numbering()
+    patterns = [KeyedPattern(parts, vocabulary) for parts in parts_of(*queries)]
     graph = MultiPatternGraph(patterns)
     for number, pattern in enumerate(patterns):
         for bits in (bits for bits in range(1, pattern.all + 1) if bits.bit_count() > 1):
@@ -146,4 +126,4 @@ def test_whoever_contains_a_part_is_found(queries: list[str]) -> None:
                 for peer, other in enumerate(patterns)
                 if any(other.key(each) == pattern.key(bits) for each in range(1, other.all + 1))
             }
-            assert set(graph.containing(number, bits)) == having, items_of(bits)
+            assert set(graph.find_containing(number, bits)) == having, items_of(bits)

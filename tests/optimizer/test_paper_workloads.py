@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from motet.bench import streams, workloads
+from benchmarks import streams, workloads
 from motet.model.pattern import events
 from motet.model.query import Workload
-from motet.optimizer.aggregate.sharon import SharonOptions, optimize
-from motet.plan.compiled import CompiledQuery, compile_query
+from motet.optimizer.sharon.sharon import SharonOptions, optimize
+from motet.plans.compiled import CompiledQuery, compile_query
 
 SCENES = ["ecommerce", "taxi", "traffic"]
 
@@ -59,5 +59,5 @@ def test_streams_are_in_time_order_and_speak_of_the_types_of_their_workloads(sce
 
 def test_the_rate_of_traffic_grows() -> None:
     times = streams.traffic(20_000)["time"].to_numpy().astype("int64")
-    middle = times[len(times) // 2]
-    assert middle > 0.6 * times[-1], "half of the events come in the last third of the time"
+    get_median = times[len(times) // 2]
+    assert get_median > 0.6 * times[-1], "half of the events come in the last third of the time"

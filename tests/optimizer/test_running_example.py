@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from motet.language import parse
-from motet.optimizer.aggregate.candidates import Candidate, sharing_candidates
-from motet.optimizer.aggregate.finder import find_plan
-from motet.optimizer.aggregate.graph import SharonGraph, Valued, sharon_graph
-from motet.optimizer.aggregate.reduction import reduce_graph
-from motet.optimizer.solvers.independent import exhaustive, guaranteed_weight, gwmin
-from motet.plan.compiled import CompiledQuery, compile_query
-from motet.plan.sequences import plain_sequences
-from motet.plan.sharing import Segment
+from motet.optimizer.sharon.candidates import Candidate, find_candidates
+from motet.optimizer.sharon.graph import SharingOption, SharonGraph, build_sharon_graph
+from motet.optimizer.sharon.plan_finder import find_plan
+from motet.optimizer.sharon.reduction import reduce_graph
+from motet.optimizer.solvers.independent_sets import guaranteed_weight, gwmin, search_exhaustively
+from motet.plans.compiled import CompiledQuery, compile_query
+from motet.plans.sequences import find_plain_sequences
+from motet.plans.sharing import Segment
 
 FIGURE_1 = """
 q1: RETURN COUNT(*)
@@ -47,11 +47,9 @@ def compiled() -> list[CompiledQuery]:
 
 def candidates() -> list[Candidate]:
     """In the order of table I."""
-    sequences, excluded = plain_sequences(compiled())
+    sequences, excluded = find_plain_sequences(compiled())
     assert not excluded
-    found = {
-        tuple(symbol.type for symbol in candidate.symbols): candidate for candidate in sharing_candidates(sequences)
-    }
+    found = {tuple(symbol.type for symbol in candidate.symbols): candidate for candidate in find_candidates(sequences)}
     assert found.keys() == TABLE_1.keys()
     return [found[pattern] for pattern in TABLE_1]
 
@@ -59,8 +57,8 @@ def candidates() -> list[Candidate]:
 @pytest.fixture(scope="module")
 def graph() -> SharonGraph:
     """Figure 4."""
-    return sharon_graph(
-        Valued(number, candidate.whole, weight)
+    return build_sharon_graph(
+        SharingOption(number, candidate.full_segment, weight)
         for number, (candidate, weight) in enumerate(zip(candidates(), WEIGHTS, strict=True))
     )
 
@@ -87,30 +85,30 @@ def test_example_5_a_valid_plan_need_not_be_the_best(graph: SharonGraph) -> None
 def test_example_7_the_guaranteed_weight_prunes_p3(graph: SharonGraph) -> None:
     assert guaranteed_weight(graph.graph) == pytest.approx(38.57, abs=0.005)
     reduced = reduce_graph(graph.graph)
-    assert reduced.ridden.keys() == {P3}
-    assert reduced.ridden[P3].highest_score == 38
+    assert reduced.conflict_ridden.keys() == {P3}
+    assert reduced.conflict_ridden[P3].highest_score == 38
 
 
 def test_example_8_p7_is_free(graph: SharonGraph) -> None:
-    assert reduce_graph(graph.graph).free == {P7}
+    assert reduce_graph(graph.graph).conflict_free == {P7}
 
 
 def test_examples_9_and_10_ten_valid_plans_are_searched_for_the_best(graph: SharonGraph) -> None:
     reduced = reduce_graph(graph.graph)
     assert reduced.kept == {P1, P2, P4, P5, P6}
-    found = find_plan(graph.only(reduced.kept).graph)
+    found = find_plan(graph.subgraph(reduced.kept).graph)
     assert found.visited == 10
     order = sorted(reduced.kept)
-    best = {order[v] for v in found.chosen} | reduced.free
+    best = {order[v] for v in found.chosen} | reduced.conflict_free
     assert best == {P2, P4, P6, P7}
     assert graph.graph.weight(best) == 50
 
 
 def test_every_exact_search_finds_the_same_plan_and_the_greedy_one_does_not(graph: SharonGraph) -> None:
-    for search in (exhaustive, find_plan):
+    for search in (search_exhaustively, find_plan):
         found = search(graph.graph)
         assert (found.chosen, found.weight, found.complete) == ({P2, P4, P6, P7}, 50, True)
-    assert exhaustive(graph.graph).visited == 2**7
+    assert search_exhaustively(graph.graph).visited == 2**7
     assert gwmin(graph.graph).chosen == {P1, P7}
     assert gwmin(graph.graph).weight == 43
 
@@ -120,5 +118,11 @@ def test_example_12_an_option_resolves_conflicts() -> None:
     wanted = {query.number for query in compiled() if query.query.name in ("q1", "q3")}
     q1_and_q3 = Segment(p1.symbols, tuple(place for place in p1.places if place[0] in wanted))
     assert len(q1_and_q3.places) == 2
-    graph = sharon_graph([Valued(0, q1_and_q3, 1.0), Valued(3, p4.whole, 1.0), Valued(4, p5.whole, 1.0)])
+    graph = build_sharon_graph(
+        [
+            SharingOption(0, q1_and_q3, 1.0),
+            SharingOption(3, p4.full_segment, 1.0),
+            SharingOption(4, p5.full_segment, 1.0),
+        ]
+    )
     assert graph.graph.edges == [(1, 2)]

@@ -11,17 +11,18 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from motet.engine import EventSchema, Options, compile_workload
+from motet.engine import EventSchema, compile_workload
 from motet.language import parse
-from motet.optimizer.aggregate.benefit import Benefit, Chopped
-from motet.optimizer.aggregate.candidates import Candidate, Place, sharing_candidates
-from motet.optimizer.aggregate.graph import positions
-from motet.optimizer.aggregate.packing import relaxed_bound
-from motet.optimizer.aggregate.rates import equal_rates, window_rates
-from motet.optimizer.aggregate.report import SharonReport
-from motet.optimizer.aggregate.sharon import Improving, SharonOptions, improve, optimize
-from motet.plan.compiled import CompiledQuery, compile_query
-from motet.plan.sequences import PlainSequence, plain_sequences
+from motet.optimizer.rates import equal_rates, estimate_window_rates
+from motet.optimizer.sharon.benefit import PatternSplit, PrintedBenefit
+from motet.optimizer.sharon.candidates import Candidate, Place, find_candidates
+from motet.optimizer.sharon.graph import covered_positions
+from motet.optimizer.sharon.packing import relaxation_bound
+from motet.optimizer.sharon.report import SharonReport
+from motet.optimizer.sharon.sharon import Improving, SharonOptions, improve, optimize
+from motet.options import Options
+from motet.plans.compiled import CompiledQuery, compile_query
+from motet.plans.sequences import PlainSequence, find_plain_sequences
 from motet.statistics.model import Statistics
 
 
@@ -86,15 +87,15 @@ def common_runs(sequences: Sequence[PlainSequence]) -> set[tuple[object, ...]]:
 @settings(max_examples=300)
 @given(workloads())
 def test_candidates_are_all_runs_that_queries_of_one_kind_have_in_common(queries: list[CompiledQuery]) -> None:
-    sequences, _ = plain_sequences(queries)
-    found = sharing_candidates(sequences)
+    sequences, _ = find_plain_sequences(queries)
+    found = find_candidates(sequences)
     assert len({(candidate.symbols, candidate.places) for candidate in found}) == len(found)
     assert {(candidate.symbols, candidate.places) for candidate in found} == common_runs(sequences)
 
 
-def assert_valid(report: SharonReport, queries: Sequence[CompiledQuery], benefit: Benefit) -> None:
+def assert_valid(report: SharonReport, queries: Sequence[CompiledQuery], benefit: PrintedBenefit) -> None:
     """Definition 7, and that the score is what the plan brings."""
-    covered = [place for segment in report.plan.segments for place in positions(segment)]
+    covered = [place for segment in report.plan.segments for place in covered_positions(segment)]
     assert len(covered) == len(set(covered))
     by_run = {
         (judged.candidate.symbols, place): judged.candidate
@@ -119,7 +120,7 @@ def assert_valid(report: SharonReport, queries: Sequence[CompiledQuery], benefit
 def test_the_finder_the_exhaustive_search_and_the_packing_agree(
     queries: list[CompiledQuery], known: Statistics | None
 ) -> None:
-    benefit = Benefit(equal_rates(queries) if known is None else window_rates(queries, known))
+    benefit = PrintedBenefit(equal_rates(queries) if known is None else estimate_window_rates(queries, known))
     finder = optimize(queries, known, SharonOptions(search="finder", seconds=None))
     assume(finder.options is not None and finder.options <= 14)
     packing = optimize(queries, known, SharonOptions(search="packing", seconds=None))
@@ -133,46 +134,46 @@ def test_the_finder_the_exhaustive_search_and_the_packing_agree(
     assert finder.score == pytest.approx(every.score)
     assert packing.score == pytest.approx(every.score)
     assert relaxed.score == pytest.approx(every.score)
-    assert finder.optimal
-    assert packing.optimal
-    assert relaxed.optimal
+    assert finder.is_optimal
+    assert packing.is_optimal
+    assert relaxed.is_optimal
     assert greedy.score <= every.score * (1 + 1e-9)
-    hopeful = range(len(greedy.candidates))
+    promising = range(len(greedy.candidates))
     candidates = [judged.candidate for judged in greedy.candidates]
-    assert relaxed_bound(candidates, benefit, list(hopeful)) >= every.score * (1 - 1e-9)
+    assert relaxation_bound(candidates, benefit, list(promising)) >= every.score * (1 - 1e-9)
 
 
 @settings(max_examples=100)
 @given(workloads(), st.none() | statistics())
 def test_any_workload_gets_a_valid_plan(queries: list[CompiledQuery], known: Statistics | None) -> None:
-    benefit = Benefit(equal_rates(queries) if known is None else window_rates(queries, known))
+    benefit = PrintedBenefit(equal_rates(queries) if known is None else estimate_window_rates(queries, known))
     greedy, *better = improve(queries, known)
     assert_valid(greedy, queries, benefit)
     for report in better:
         assert_valid(report, queries, benefit)
         assert report.score >= greedy.score * (1 - 1e-9)
-        assert report.optimal
+        assert report.is_optimal
 
 
 def test_examples_1_to_3_what_sharing_the_end_of_a_pattern_costs_and_saves() -> None:
     """Figure 7: (A, B, C, D) from (A, B) and (C, D), with the events that it shows."""
     a, b, c, d = 2.0, 3.0, 2.0, 2.0
-    chopped = Chopped((a, b), (c, d), ())
-    assert chopped.not_shared == a * (a + b + c + d) == 18
-    assert chopped.computation == a * (a + b) == 10
-    assert chopped.combination == a * c == 4
-    assert chopped.shared == 14
-    assert chopped.cost == c * (c + d) == 8
-    assert chopped.gain == 4
+    split_pattern = PatternSplit((a, b), (c, d), ())
+    assert split_pattern.not_shared == a * (a + b + c + d) == 18
+    assert split_pattern.computation == a * (a + b) == 10
+    assert split_pattern.combination == a * c == 4
+    assert split_pattern.shared == 14
+    assert split_pattern.cost == c * (c + d) == 8
+    assert split_pattern.gain == 4
 
 
 def test_the_benefit_of_a_run_in_the_middle() -> None:
-    chopped = Chopped((2.0,), (3.0, 5.0), (7.0, 11.0))
-    assert chopped.not_shared == 2 * 28
-    assert chopped.computation == 2 * 2 + 7 * 18
-    assert chopped.combination == 2 * 3 * 7
-    assert chopped.gain == 56 - 130 - 42
-    assert chopped.cost == 3 * 8
+    split_pattern = PatternSplit((2.0,), (3.0, 5.0), (7.0, 11.0))
+    assert split_pattern.not_shared == 2 * 28
+    assert split_pattern.computation == 2 * 2 + 7 * 18
+    assert split_pattern.combination == 2 * 3 * 7
+    assert split_pattern.gain == 56 - 130 - 42
+    assert split_pattern.cost == 3 * 8
 
 
 def test_the_benefit_of_a_whole_pattern_is_all_but_one_of_them() -> None:
@@ -184,7 +185,7 @@ def test_the_benefit_of_a_whole_pattern_is_all_but_one_of_them() -> None:
 
 def test_a_type_that_occurs_twice_is_counted_twice() -> None:
     queries = sequences_of("A, B, A, C", "A, B, A, D")
-    benefit = Benefit(equal_rates(queries))
+    benefit = PrintedBenefit(equal_rates(queries))
     assert benefit.gain((0, 0), 3) == 4 - 1 - 1
     report = optimize(queries)
     assert [[symbol.type for symbol in segment.symbols] for segment in report.plan.segments] == [["A", "B", "A"]]
@@ -198,16 +199,16 @@ def test_a_query_may_use_a_run_at_several_places_that_do_not_overlap() -> None:
 def test_places_of_a_run_that_overlap_are_not_used_together() -> None:
     queries = sequences_of("A, A, A", "A, A, A, A", "X, A, A")
     report = optimize(queries)
-    assert_valid(report, queries, Benefit(equal_rates(queries)))
+    assert_valid(report, queries, PrintedBenefit(equal_rates(queries)))
     (candidate,) = [judged.candidate for judged in report.candidates if len(judged.candidate.symbols) == 2]
     assert candidate.places == ((0, 0), (0, 1), (1, 0), (1, 1), (1, 2), (2, 1))
-    assert candidate.whole.places == ((0, 0), (1, 0), (1, 2), (2, 1))
+    assert candidate.full_segment.places == ((0, 0), (1, 0), (1, 2), (2, 1))
 
 
 def test_a_gap_that_is_guarded_differently_is_not_in_a_run() -> None:
     def runs(*patterns: str) -> list[list[str]]:
-        sequences, _ = plain_sequences(sequences_of(*patterns))
-        return [[symbol.type for symbol in candidate.symbols] for candidate in sharing_candidates(sequences)]
+        sequences, _ = find_plain_sequences(sequences_of(*patterns))
+        return [[symbol.type for symbol in candidate.symbols] for candidate in find_candidates(sequences)]
 
     assert runs("A, NOT N, B, C", "A, B, C") == [["B", "C"]]
     assert runs("A, NOT N, B, C", "A, NOT M, B, C") == [["B", "C"]]
@@ -219,7 +220,7 @@ def test_queries_share_only_where_partition_panes_and_totals_agree() -> None:
 
     def candidates(*clauses: tuple[str, str]) -> int:
         text = "".join(query.format(f"q{at}", *clause) for at, clause in enumerate(clauses))
-        return len(sharing_candidates(plain_sequences(compiled(text))[0]))
+        return len(find_candidates(find_plain_sequences(compiled(text))[0]))
 
     every = 3  # AB, ABC, BC
     window = "WHERE [k] WITHIN 10 min SLIDE 1 min"
@@ -258,7 +259,7 @@ def test_a_plan_serves_while_a_better_one_is_looked_for() -> None:
     assert search.first.method == "greedy"
     best = search.wait(60)
     assert search.best is best
-    assert best.optimal
+    assert best.is_optimal
     assert best.score >= search.first.score
 
 
@@ -306,4 +307,4 @@ def test_no_queries_no_plan() -> None:
     for variant in ("sharon", "sharon-greedy", "sharon-exhaustive"):
         report = optimize([], None, SharonOptions(variant))
         assert report.plan.segments == ()
-        assert report.optimal
+        assert report.is_optimal

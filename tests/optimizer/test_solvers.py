@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from motet.optimizer.aggregate.finder import find_plan
-from motet.optimizer.aggregate.reduction import reduce_graph
-from motet.optimizer.solvers.graph import Deadline, WeightedGraph, gap
-from motet.optimizer.solvers.independent import clique_bound, exhaustive, guaranteed_weight, gwmin
-from motet.optimizer.solvers.lagrange import relax
-from motet.optimizer.solvers.levels import enumerate_levels
-from motet.optimizer.solvers.packing import Offer, Packing, pack
-from motet.optimizer.solvers.substrings import repeats
+from motet.optimizer.sharon.plan_finder import find_plan
+from motet.optimizer.sharon.reduction import reduce_graph
+from motet.optimizer.solvers.graph import Deadline, WeightedGraph, relative_gap
+from motet.optimizer.solvers.independent_sets import clique_cover_bound, guaranteed_weight, gwmin, search_exhaustively
+from motet.optimizer.solvers.lagrange import solve_relaxation
+from motet.optimizer.solvers.levels import enumerate_independent_sets
+from motet.optimizer.solvers.packing import Offer, Packing, solve_packing
+from motet.optimizer.solvers.substrings import find_repeats
 
 
 @st.composite
@@ -35,7 +35,7 @@ def independent_sets(graph: WeightedGraph) -> list[tuple[int, ...]]:
 @given(graphs())
 def test_exact_searches_find_a_heaviest_independent_set(graph: WeightedGraph) -> None:
     heaviest = max(map(graph.weight, independent_sets(graph)))
-    for search in (exhaustive, enumerate_levels, find_plan):
+    for search in (search_exhaustively, enumerate_independent_sets, find_plan):
         found = search(graph)
         assert found.complete
         assert graph.is_independent(found.chosen)
@@ -49,33 +49,33 @@ def test_the_greedy_set_is_as_heavy_as_guaranteed(graph: WeightedGraph) -> None:
     found = gwmin(graph)
     assert graph.is_independent(found.chosen)
     assert found.weight >= guaranteed_weight(graph) - 1e-9
-    assert clique_bound(graph, range(len(graph))) >= exhaustive(graph).weight
+    assert clique_cover_bound(graph, range(len(graph))) >= search_exhaustively(graph).weight
 
 
 @settings(max_examples=300)
 @given(graphs())
 def test_reduction_never_loses_the_optimum(graph: WeightedGraph) -> None:
     reduced = reduce_graph(graph)
-    assert not reduced.free & reduced.kept
-    assert not reduced.ridden.keys() & (reduced.free | reduced.kept)
-    left = exhaustive(graph.induced(reduced.kept))
-    assert left.weight + graph.weight(reduced.free) == exhaustive(graph).weight
+    assert not reduced.conflict_free & reduced.kept
+    assert not reduced.conflict_ridden.keys() & (reduced.conflict_free | reduced.kept)
+    left = search_exhaustively(graph.induced_subgraph(reduced.kept))
+    assert left.weight + graph.weight(reduced.conflict_free) == search_exhaustively(graph).weight
 
 
 @given(graphs())
 def test_levels_visit_every_independent_set_once(graph: WeightedGraph) -> None:
-    assert enumerate_levels(graph).visited == len(independent_sets(graph)) - 1
+    assert enumerate_independent_sets(graph).visited == len(independent_sets(graph)) - 1
 
 
 def test_a_search_out_of_time_says_that_it_is_not_complete() -> None:
     graph = WeightedGraph.from_edges([1.0] * 40, [])
-    for search in (exhaustive, enumerate_levels):
+    for search in (search_exhaustively, enumerate_independent_sets):
         found = search(graph, Deadline(0.0))
         assert not found.complete
         assert found.bound == 40
-    assert not enumerate_levels(graph, most=100).complete
-    assert gap(30, 40) == 0.25
-    assert gap(0, 0) == 0
+    assert not enumerate_independent_sets(graph, most=100).complete
+    assert relative_gap(30, 40) == 0.25
+    assert relative_gap(0, 0) == 0
 
 
 @st.composite
@@ -106,15 +106,15 @@ def is_allowed(packing: Packing, taken: tuple[int, ...]) -> bool:
 def test_a_packing_is_worth_as_much_as_the_best_choice(packing: Packing) -> None:
     every = (some for size in range(len(packing.offers) + 1) for some in combinations(range(len(packing.offers)), size))
     best = max(packing.value(some) for some in every if is_allowed(packing, some))
-    packed = pack(packing)
-    assert packed.taken is not None
-    assert is_allowed(packing, tuple(sorted(packed.taken)))
-    assert packed.value == packing.value(packed.taken) == pytest.approx(best)
+    packed = solve_packing(packing)
+    assert packed.offers is not None
+    assert is_allowed(packing, tuple(sorted(packed.offers)))
+    assert packed.value == packing.value(packed.offers) == pytest.approx(best)
     assert packed.gap <= 1e-6
-    relaxed = relax(packing)
-    assert relaxed.taken is not None
-    assert is_allowed(packing, tuple(sorted(relaxed.taken)))
-    assert packing.value(relaxed.taken) == relaxed.value <= best <= relaxed.bound * (1 + 1e-9) + 1e-9
+    relaxed = solve_relaxation(packing)
+    assert relaxed.offers is not None
+    assert is_allowed(packing, tuple(sorted(relaxed.offers)))
+    assert packing.value(relaxed.offers) == relaxed.value <= best <= relaxed.bound * (1 + 1e-9) + 1e-9
 
 
 @settings(max_examples=300)
@@ -125,7 +125,7 @@ def test_repeats_are_all_substrings_that_occur_twice(sequences: list[list[int]])
         for begin, end in combinations(range(len(sequence) + 1), 2):
             expected.setdefault(tuple(sequence[begin:end]), []).append((number, begin))
     found: dict[tuple[int, ...], list[tuple[int, int]]] = {}
-    for repeat in repeats(sequences):
+    for repeat in find_repeats(sequences):
         number, begin = repeat.places[0]
         for length in range(repeat.shortest, repeat.longest + 1):
             substring = tuple(sequences[number][begin : begin + length])

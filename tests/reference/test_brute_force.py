@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from motet.model.pattern import And, Event, Neg, Not, Or, Pattern, Repeat, Seq
 from motet.model.query import Aggregate, Query, Workload
 from motet.reference import evaluate
-from motet.reference.matches import readings
-from motet.reference.positions import write_out
-from motet.testing import patterns, streams
+from motet.reference.matches import find_matches
+from motet.reference.positions import expand_pattern
+from tests.strategies import patterns, streams
 
 Pair = tuple[int, int]
 
@@ -90,13 +90,13 @@ def all_paths(pattern: Pattern, events: list[dict[str, Any]]) -> set[frozenset[P
 def test_matches_are_the_accepting_paths_of_the_position_automaton(
     pattern: Pattern, events: list[dict[str, Any]]
 ) -> None:
-    written = write_out(pattern)
+    expanded = expand_pattern(pattern)
 
     def candidates(position: int) -> list[tuple[int, int]]:
-        name = written.event(position).type
+        name = expanded.event(position).type
         return [(index, event["time"]) for index, event in enumerate(events) if event["type"] == name]
 
-    assert set(readings(written.tree, candidates, lambda first, last: True)) == all_paths(pattern, events)
+    assert set(find_matches(expanded.tree, candidates, lambda first, last: True)) == all_paths(pattern, events)
 
 
 def count(pattern: Pattern, rows: list[dict[str, Any]]) -> int:

@@ -24,14 +24,14 @@ from motet.model.expression import (
 )
 from motet.model.query import Aggregate
 from motet.reference.aggregates import aggregate, aggregate_bag
-from motet.reference.expressions import Scope, value_of
-from motet.reference.results import Totals, bigint
+from motet.reference.expressions import EvaluationScope, evaluate_expression
+from motet.reference.results import OracleTotals, finish_count
 
 NULL = Literal(None)
 
 
 def value(expression: Expression) -> Any:
-    return value_of(expression, Scope({}))
+    return evaluate_expression(expression, EvaluationScope({}))
 
 
 def calculated(operator: str, left: Any, right: Any) -> Any:
@@ -147,11 +147,11 @@ def test_a_sample_of_one_has_no_variance() -> None:
 
 
 def test_a_count_beyond_64_bits_is_null_and_counted() -> None:
-    totals = Totals()
+    totals = OracleTotals()
     count = Aggregate("COUNT")
-    assert bigint(2**63 - 1, count, "exact", totals) == 2**63 - 1
+    assert finish_count(2**63 - 1, count, "exact", totals) == 2**63 - 1
     assert totals.overflows == 0
-    assert bigint(2**63, count, "exact", totals) is None
+    assert finish_count(2**63, count, "exact", totals) is None
     assert totals.overflows == 1
-    assert bigint(2**63, count, "double", totals) == 2.0**63
+    assert finish_count(2**63, count, "double", totals) == 2.0**63
     assert totals.overflows == 1

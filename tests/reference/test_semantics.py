@@ -32,7 +32,7 @@ from motet.model.query import (
     Workload,
 )
 from motet.model.window import CountWindow, TimeWindow
-from motet.reference import Result, evaluate
+from motet.reference import OracleResult, evaluate
 
 COUNT = Aggregate("COUNT")
 
@@ -96,7 +96,7 @@ def rows(text: str) -> list[dict[str, Any]]:
     return found
 
 
-def run(pattern: Pattern, stream: str, *returns: ReturnItem, **clauses: Any) -> Result:
+def run(pattern: Pattern, stream: str, *returns: ReturnItem, **clauses: Any) -> OracleResult:
     return evaluate(Workload((Query("q", pattern, returns or (COUNT,), **clauses),)), rows(stream))
 
 
@@ -501,7 +501,7 @@ class TestResults:
             {"type": "A", "time": float("nan")},
         ]
         result = evaluate(Workload((Query("q", event("A"), (COUNT,)),)), data)
-        assert (result.set_aside, result.rows[0]["values"]) == (3, {"COUNT(*)": 1})
+        assert (result.invalid_rows, result.rows[0]["values"]) == (3, {"COUNT(*)": 1})
 
     def test_counts_as_doubles(self) -> None:
         result = evaluate(Workload((Query("q", event("A"), (COUNT,)),)), rows("a1"), counts="double")

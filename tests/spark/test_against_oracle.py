@@ -14,10 +14,11 @@ from motet.engine.local import run_table
 from motet.errors import Diagnostic
 from motet.language.printer import to_text
 from motet.model.query import Workload
-from motet.plan.compiled import compile_query
+from motet.plans.compiled import compile_query
 from motet.reference.tables import run_table as enumerate_table
 from motet.spark.batch import run
-from motet.testing import STREAM_SCHEMA, assert_same_results, stream_table, streams, workloads
+from tests.comparison import assert_same_results
+from tests.strategies import STREAM_SCHEMA, build_stream_table, streams, workloads
 
 pytestmark = pytest.mark.spark
 
@@ -39,7 +40,7 @@ def test_local_spark_and_oracle_agree_on_twenty_queries_at_once(session: SparkSe
         ]
         asked = replace(workload, queries=tuple(kept))
         note(to_text(asked))
-        table = stream_table(rows)
+        table = build_stream_table(rows)
         expected = enumerate_table(asked, table)
         local = run_table(compile_workload(asked, EventSchema(STREAM_SCHEMA)), table).table
         assert_same_results(local, expected)

@@ -15,8 +15,8 @@ from motet.engine import EventSchema, compile_workload, finish, merge, run_branc
 from motet.errors import DataError, QueryError, RunError
 from motet.language import parse
 from motet.spark.batch import run
-from motet.spark.spreading import type_code
-from motet.testing import assert_same_results
+from motet.spark.shuffle import encode_type
+from tests.comparison import assert_same_results
 
 pytestmark = pytest.mark.spark
 
@@ -172,14 +172,14 @@ def test_rows_may_be_counted_by_spark_or_in_tasks(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, most_taken: float
 ) -> None:
     # The names have the same checksum, and only the first is asked for.
-    assert type_code("plumless") == type_code("buckeroo")
+    assert encode_type("plumless") == encode_type("buckeroo")
     names = {"A": "plumless", "D": "buckeroo"}
     events = random_events()
     types = [names.get(type, type) for type in events["type"].to_pylist()]
     events = events.set_column(1, "type", pa.array(types, pa.string()))
     text = "QUERY q RETURN COUNT(*), SUM(B.x) PATTERN SEQ(plumless, B) WITHIN 40 s SLIDE 10 s GROUP BY k, n"
-    monkeypatch.setattr("motet.spark.batch.SAMPLED", 1.0)
-    monkeypatch.setattr("motet.spark.batch.MOST_TAKEN", most_taken)
+    monkeypatch.setattr("motet.spark.batch.SAMPLE_FRACTION", 1.0)
+    monkeypatch.setattr("motet.spark.batch.COUNT_IN_TASKS_ABOVE", most_taken)
     done = run(spark.createDataFrame(events), parse(text), partitions=6)
     assert_same_results(done.result.toArrow(), in_process(events, text))
     plan = done.result._jdf.queryExecution().optimizedPlan().toString()

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from motet.spark.buckets import Buckets, buckets_for, even_numbers, spark_hash
+from motet.spark.buckets import Buckets, choose_buckets, find_balanced_keys, hash_text
 
 pytestmark = pytest.mark.spark
 
@@ -16,12 +16,12 @@ TEXTS = ["", "a", "ABC", "four", "fives", "key/key/3.17", "Größe/ключ", "a
 def test_the_hash_of_a_text_is_that_of_spark(spark: SparkSession) -> None:
     frame = spark.createDataFrame([(text,) for text in TEXTS], "text string")
     hashes = {row["text"]: row["hash"] for row in frame.select("text", sf.hash("text").alias("hash")).collect()}
-    assert hashes == {text: spark_hash(text.encode()) for text in TEXTS}
+    assert hashes == {text: hash_text(text.encode()) for text in TEXTS}
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 300])
 def test_every_partition_has_a_number_that_spark_sends_to_it(spark: SparkSession, count: int) -> None:
-    frame = spark.createDataFrame([(int(number),) for number in even_numbers(count)], "number int")
+    frame = spark.createDataFrame([(int(number),) for number in find_balanced_keys(count)], "number int")
     places = frame.select(sf.pmod(sf.hash("number"), sf.lit(count)).alias("place")).collect()
     assert [row["place"] for row in places] == list(range(count))
 
@@ -30,12 +30,12 @@ def test_every_partition_has_a_number_that_spark_sends_to_it(spark: SparkSession
 def test_every_bucket_of_a_branch_has_a_partition_of_its_own(number: int) -> None:
     for branch in ("/", "k/k", "g+k/g", "k/k/matches"):
         names = Buckets(number).names(branch)
-        assert sorted(spark_hash(name.encode()) % number for name in names) == list(range(number))
+        assert sorted(hash_text(name.encode()) % number for name in names) == list(range(number))
         assert all(name.rpartition("/")[0] == branch for name in names)
 
 
 def test_branches_that_need_one_bucket_do_not_all_take_the_same() -> None:
-    places = {spark_hash(Buckets(4).names(branch)[0].encode()) % 4 for branch in ("k/", "g/", "u+k/", "v/", "w/")}
+    places = {hash_text(Buckets(4).names(branch)[0].encode()) % 4 for branch in ("k/", "g/", "u+k/", "v/", "w/")}
     assert len(places) > 1
 
 
@@ -44,4 +44,4 @@ def test_names_of_older_checkpoints_stay() -> None:
 
 
 def test_there_are_as_many_as_state_partitions_unless_told(spark: SparkSession) -> None:
-    assert (buckets_for(spark, None), buckets_for(spark, 5)) == (Buckets(3), Buckets(5))
+    assert (choose_buckets(spark, None), choose_buckets(spark, 5)) == (Buckets(3), Buckets(5))

@@ -8,16 +8,18 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, note, settings
 from pyspark.sql import SparkSession
-from tests.detect.test_against_oracle import taken
 
-from motet.engine import EventSchema, Options, compile_workload
+from motet.engine import EventSchema, compile_workload
 from motet.engine.local import run_table
 from motet.language import parse
 from motet.language.printer import to_text
 from motet.model.query import Workload
+from motet.options import Options
 from motet.reference.tables import run_table as enumerate_table
 from motet.spark.batch import planned, run
-from motet.testing import STREAM_SCHEMA, assert_same_results, stream_table, streams, workloads
+from tests.comparison import assert_same_results
+from tests.detect.test_against_oracle import taken
+from tests.strategies import STREAM_SCHEMA, build_stream_table, streams, workloads
 
 pytestmark = pytest.mark.spark
 
@@ -34,7 +36,7 @@ def test_local_spark_and_oracle_agree_on_matches(session: SparkSession) -> None:
     def check(workload: Workload, rows: list[dict[str, Any]]) -> None:
         asked = taken(workload)
         note(to_text(asked))
-        table = stream_table(rows)
+        table = build_stream_table(rows)
         expected = enumerate_table(asked, table)
         assert_same_results(run_table(compile_workload(asked, EventSchema(STREAM_SCHEMA)), table).table, expected)
         assert_same_results(run(session.createDataFrame(table), asked, partitions=2).result.toArrow(), expected)

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import motet
-from motet.testing import assert_same_results
+from tests.comparison import assert_same_results
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.spark.kafka_broker import broker, connector_jars
 
 import motet
-from motet.spark.java import java_home
+from motet.spark.java import find_java_home
+from tests.spark.kafka_broker import broker, connector_jars
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -22,7 +22,7 @@ import numpy as np, pyarrow as pa
 import motet
 from motet.spark.service import Job, Service, Sink, Source
 from motet.spark.session import stream_session
-from motet.testing import assert_same_results
+from tests.comparison import assert_same_results
 
 address, folder, *jars = sys.argv[1:]
 rng = np.random.default_rng(3)
@@ -63,7 +63,7 @@ def test_events_from_a_topic_give_results_to_a_topic(tmp_path: Path) -> None:
     jars = [str(jar) for jar in connector_jars()]
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))}
     environment["PYTHONPATH"] = str(Path(motet.__file__).parents[1])
-    with broker(tmp_path, str(java_home() / "bin" / "java")) as address:
+    with broker(tmp_path, str(find_java_home() / "bin" / "java")) as address:
         done = subprocess.run(
             [sys.executable, "-c", PROGRAM, address, str(tmp_path), *jars],
             capture_output=True, text=True, timeout=240, cwd=tmp_path, env=environment,

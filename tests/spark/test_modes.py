@@ -20,7 +20,7 @@ from test_batch import COLUMNS, in_process, random_events
 from motet.language import parse
 from motet.spark.batch import run
 from motet.spark.profile import profile
-from motet.testing import assert_same_results
+from tests.comparison import assert_same_results
 {session}
 text = '''
 QUERY sliding RETURN COUNT(*), SUM(A.x) PATTERN SEQ(A+, B) WITHIN 40 s SLIDE 10 s GROUP BY k

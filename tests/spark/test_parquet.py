@@ -17,9 +17,9 @@ from motet.engine.local import run_table
 from motet.errors import DataError
 from motet.language import parse
 from motet.spark.batch import run
-from motet.spark.parquet import Piece, files_behind, pieces, read
-from motet.spark.tables import arrow_schema
-from motet.testing import assert_same_results
+from motet.spark.dataframes import get_arrow_schema
+from motet.spark.parquet import FileRange, find_plain_files, read_range, split_files
+from tests.comparison import assert_same_results
 
 pytestmark = pytest.mark.spark
 ROWS = 6_000
@@ -56,14 +56,14 @@ def stored(folder: Path, table: pa.Table, files: int = 3, **options: object) -> 
 
 
 def behind(frame: DataFrame) -> list[Path]:
-    return files_behind(frame, arrow_schema(frame))
+    return find_plain_files(frame, get_arrow_schema(frame))
 
 
 def all_rows(frame: DataFrame) -> pa.Table:
     """What tasks read of the files of a frame."""
-    columns = arrow_schema(frame)
-    tasks = pieces(behind(frame), frame.sparkSession)
-    found = [table for task in tasks for piece in task for table in read(piece, columns)]
+    columns = get_arrow_schema(frame)
+    tasks = split_files(behind(frame), frame.sparkSession)
+    found = [table for task in tasks for piece in task for table in read_range(piece, columns)]
     return pa.concat_tables([columns.empty_table(), *found])
 
 
@@ -88,7 +88,7 @@ def test_files_are_read_as_spark_reads_them(spark: SparkSession, tmp_path: Path,
     table, options = STORED[way](events())
     frame = spark.read.parquet(stored(tmp_path / "events", table, **options))
     assert len(behind(frame)) == 3
-    wanted = frame.toArrow().cast(arrow_schema(frame))
+    wanted = frame.toArrow().cast(get_arrow_schema(frame))
     comparable = [name for name in wanted.column_names if name != "r"]  # a NaN is not equal to a NaN
     same_rows(all_rows(frame).select(comparable), wanted.select(comparable))
 
@@ -109,8 +109,8 @@ def test_every_row_group_is_in_one_piece(tmp_path: Path) -> None:
     size, columns = file.stat().st_size, pq.read_schema(file)
     for parts in (1, 2, 3, 50):
         share = -(-size // parts)
-        cut = [Piece(str(file), start, min(start + share, size)) for start in range(0, size, share)]
-        found = [table for piece in cut for table in read(piece, columns)]
+        cut = [FileRange(str(file), start, min(start + share, size)) for start in range(0, size, share)]
+        found = [table for piece in cut for table in read_range(piece, columns)]
         assert sum(map(len, found)) == ROWS
 
 
@@ -153,11 +153,11 @@ def test_a_file_without_a_column_has_nulls_and_one_with_another_type_is_named(tm
     columns = pa.schema([("x", pa.int64()), ("y", pa.int64())])
     file = str(tmp_path / "few.parquet")
     pq.write_table(pa.table({"x": [1, 2]}), file)
-    (table,) = read(Piece(file, 0, 1 << 20), columns)
+    (table,) = read_range(FileRange(file, 0, 1 << 20), columns)
     assert table.to_pydict() == {"x": [1, 2], "y": [None, None]}
     pq.write_table(pa.table({"x": ["one"], "y": [1]}), file)
     with pytest.raises(DataError, match=r"few.parquet: column 'x' is not int64"):
-        list(read(Piece(file, 0, 1 << 20), columns))
+        list(read_range(FileRange(file, 0, 1 << 20), columns))
 
 
 @pytest.mark.parametrize("partitions", [2, 7])

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from motet import api
 from motet.engine import EventSchema
-from motet.engine.survey import survey
+from motet.engine.workload_profile import profile_workload
 from motet.errors import DataError
 from motet.language import parse
 from motet.spark.profile import profile as spark_profile
@@ -58,10 +58,10 @@ def test_statistics_survive_json() -> None:
 def test_rates_by_hand_are_events_per_second() -> None:
     given = Statistics.from_json('{"rates": {"A": 2, "A[x > 3]": 0.5}, "keys": ["k"], "partitions": 4}')
     assert given.rates == {"A": 2.0, "A[x > 3]": 0.5}
-    assert given.in_window("A", "A", 60_000_000) == 120
-    assert given.in_window("A[x > 3]", "A", 60_000_000, ["k"]) == 0.5 * 60 / 4
-    assert given.in_window("A[x > 4]", "A", 60_000_000) == 120, "nothing is known of that condition"
-    assert given.in_window("B", "B", 60_000_000) == 0
+    assert given.events_per_window("A", "A", 60_000_000) == 120
+    assert given.events_per_window("A[x > 3]", "A", 60_000_000, ["k"]) == 0.5 * 60 / 4
+    assert given.events_per_window("A[x > 4]", "A", 60_000_000) == 120, "nothing is known of that condition"
+    assert given.events_per_window("B", "B", 60_000_000) == 0
     assert Statistics.from_json(given.to_json()) == given
     for wrong in ('{"rates": {"A": -1}}', '{"rates": {"A": "many"}}', '{"rates": [1]}', '{"rates": {"A": NaN}}'):
         with pytest.raises(DataError, match="no statistics"):
@@ -80,12 +80,12 @@ QUERY three RETURN COUNT(*) PATTERN SEQ(A, B)
 
 
 def test_a_workload_has_its_symbols_and_partitions_counted() -> None:
-    found = survey(EVENTS, QUERIES, EventSchema(EVENTS.schema))
+    found = profile_workload(EVENTS, QUERIES, EventSchema(EVENTS.schema))
     assert found.symbols == {"A[f >= 1]": 2, "big": 4}
     assert found.partitionings == {"k": 2, "f, k": 1}
-    assert found.partitions_by(["k", "f"]) == 1
+    assert found.count_partitions(["k", "f"]) == 1
     # Two in five seconds, in windows of ten, for two keys.
-    assert found.in_window("A[f >= 1]", "A", 10_000_000, ["k"]) == 2 / 5 * 10 / 2
+    assert found.events_per_window("A[f >= 1]", "A", 10_000_000, ["k"]) == 2 / 5 * 10 / 2
     assert found == api.profile(EVENTS, QUERIES)
     assert found.counts == profile(EVENTS).counts
     assert Statistics.from_json(found.to_json()) == found
@@ -125,4 +125,4 @@ def test_spark_takes_the_same_statistics(spark: SparkSession, keys: tuple[str, .
 def test_spark_counts_the_same_symbols_and_partitions(spark: SparkSession, rows: int) -> None:
     events = EVENTS.slice(0, rows)
     found = api.profile(spark.createDataFrame(EVENTS).limit(rows), QUERIES, keys=["k"])
-    assert found == survey(events, QUERIES, EventSchema(EVENTS.schema), ["k"])
+    assert found == profile_workload(events, QUERIES, EventSchema(EVENTS.schema), ["k"])

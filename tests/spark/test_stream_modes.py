@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.spark.test_modes import CLASSIC, CONNECT
 
 import motet
+from tests.spark.test_modes import CLASSIC, CONNECT
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -19,7 +19,7 @@ import sys
 sys.path.insert(0, {root!r})
 from pathlib import Path
 import motet
-from motet.testing import assert_same_results
+from tests.comparison import assert_same_results
 from tests.spark.test_stream import WORKLOAD, Folder, last_event, random_events
 {session}
 spark.conf.set("spark.sql.shuffle.partitions", "2")
@@ -28,7 +28,7 @@ events = random_events(300, 1)
 folder.add(events.slice(0, 150))
 folder.add(events.slice(150))
 folder.add(last_event())
-answer = motet.run(folder.stream(), WORKLOAD, watermark="2 seconds")
+answer = motet.stream(folder.stream(), WORKLOAD, watermark="2 seconds")
 writer = answer.writeStream.format("parquet").option("path", "out").option("checkpointLocation", "state")
 query = writer.trigger(availableNow=True).start()
 query.awaitTermination()

@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+
+from motet.engine.live import ReplanPolicy
+from motet.engine.live.replan import query_groups
+from motet.spark.service import StreamJob, StreamService, StreamSink, StreamSource
 from tests.spark.test_stream import Folder, last_event
 from tests.spark.test_stream_service import expected, windows
-
-from motet.engine.live import Adapting
-from motet.engine.live.replan import grouped
-from motet.spark.service import Job, Service, Sink, Source
 
 pytestmark = pytest.mark.spark
 
@@ -51,35 +51,37 @@ def test_a_stream_goes_on_by_another_plan_when_its_rates_turn_round(tmp_path: Pa
     folder.add(events(0, APART))
     said: list[str] = []
     lines: list[str] = []
-    source = Source("parquet", {"path": str(folder.path), "maxFilesPerTrigger": "1"})
-    job = Job(source, Sink(), str(tmp_path / "state"), "0 seconds", adapting=Adapting(horizon=1e8, least=100))
-    service = Service(spark, job, file, said.append, lines.append)
+    source = StreamSource("parquet", {"path": str(folder.path), "maxFilesPerTrigger": "1"})
+    job = StreamJob(
+        source, StreamSink(), str(tmp_path / "state"), "0 seconds", adapting=ReplanPolicy(horizon=1e8, least=100)
+    )
+    service = StreamService(spark, job, file, said.append, lines.append)
     plans = []
     try:
         for begin, shares in ((50, APART), (100, COMMON), (150, COMMON)):
             folder.add(events(begin, shares))
             _catch_up(service, len(folder.batches) * 600)
             service.adapt()
-            plans.append(grouped(service.adapter.program))
+            plans.append(query_groups(service.replanner.program))
         folder.add(last_event())
         _catch_up(service, len(folder.batches) * 600 - 599)
-        _wait_for(lambda: service.watcher.gauges.lag == 0.0)
+        _wait_for(lambda: service.monitor.metrics.lag == 0.0)
     finally:
         service.stop()
     assert len(set(plans)) > 1
     assert plans[-1] == {frozenset({"q0", "q1", "q2", "q3"})}
     assert any(text.startswith("rates have drifted") for text in said)
-    assert f"plan changed {service.watcher.gauges.plan_changes} times" in service.watcher.status()
-    assert f"motet_plan_changes_total {service.watcher.gauges.plan_changes}" in service.watcher.prometheus()
+    assert f"plan changed {service.monitor.metrics.plan_changes} times" in service.monitor.status()
+    assert f"motet_plan_changes_total {service.monitor.metrics.plan_changes}" in service.monitor.to_prometheus()
     found = [json.loads(line) for line in lines]
     for query in ("q0", "q1", "q2", "q3"):
         assert windows(found, query) == expected(folder, QUERIES, query)
 
 
-def _catch_up(service: Service, rows: int) -> None:
+def _catch_up(service: StreamService, rows: int) -> None:
     """Until all rows are read and the listener has heard of it."""
     service.query.processAllAvailable()
-    _wait_for(lambda: service.watcher.gauges.rows == rows)
+    _wait_for(lambda: service.monitor.metrics.rows == rows)
 
 
 def _wait_for(reached: Callable[[], bool]) -> None:

@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from tests.command_line import Motet
-from tests.spark.test_stream import END, Folder, events_of, last_event, random_events
 
 import motet
-from motet.spark.serve import Pages, serve
-from motet.spark.service import Job, Service, Sink, Source
-from motet.spark.watch import Watcher
-from motet.testing import assert_same_results
+from motet.spark.monitor import StreamMonitor
+from motet.spark.service import StreamJob, StreamService, StreamSink, StreamSource
+from motet.spark.status_server import StatusPages, start_server
+from tests.command_line import Motet
+from tests.comparison import assert_same_results
+from tests.spark.test_stream import END, Folder, events_of, last_event, random_events
 
 pytestmark = pytest.mark.spark
 
@@ -77,7 +77,7 @@ def matches(rows: list[dict[str, object]], query: str) -> list[tuple[object, ...
 
 
 def expected_matches(folder: Folder, text: str) -> list[tuple[object, ...]]:
-    from motet.io.results import json_lines
+    from motet.io.writers import json_lines
 
     workload = motet.read(text)
     lines = json_lines(motet.run(folder.events(), workload), workload)
@@ -85,7 +85,7 @@ def expected_matches(folder: Folder, text: str) -> list[tuple[object, ...]]:
 
 
 def expected(folder: Folder, text: str, query: str) -> dict[tuple[int, object], object]:
-    from motet.io.results import json_lines
+    from motet.io.writers import json_lines
 
     workload = motet.read(text)
     results = motet.run(folder.events(), workload)
@@ -94,10 +94,10 @@ def expected(folder: Folder, text: str, query: str) -> dict[tuple[int, object], 
 
 def test_a_new_query_needs_the_folder_of_the_checkpoint(folder: Folder, tmp_path: Path) -> None:
     folder.add(events_of([(1, "A", 1)]))
-    run_all(motet.run(folder.stream(), STAYS, watermark="0 seconds"), tmp_path)
+    run_all(motet.stream(folder.stream(), STAYS, watermark="0 seconds"), tmp_path)
     folder.add(events_of([(2, "A", 1)]))
     with pytest.raises(Exception, match="goes: new to this checkpoint, so give its folder as checkpoint="):
-        run_all(motet.run(folder.stream(), STAYS + GOES, watermark="0 seconds"), tmp_path)
+        run_all(motet.stream(folder.stream(), STAYS + GOES, watermark="0 seconds"), tmp_path)
 
 
 def run_all(frame: DataFrame, folder: Path) -> None:
@@ -111,20 +111,20 @@ def test_a_changed_file_is_taken_up_without_a_restart(folder: Folder, tmp_path: 
     folder.add(random_events(100, 1, last=100))
     said: list[str] = []
     lines: list[str] = []
-    source = Source("parquet", {"path": str(folder.path), "maxFilesPerTrigger": "1"})
-    job = Job(source, Sink(), str(tmp_path / "state"), "0 seconds")
-    service = Service(spark, job, file, said.append, lines.append)
+    source = StreamSource("parquet", {"path": str(folder.path), "maxFilesPerTrigger": "1"})
+    job = StreamJob(source, StreamSink(), str(tmp_path / "state"), "0 seconds")
+    service = StreamService(spark, job, file, said.append, lines.append)
     try:
         service.query.processAllAvailable()
         file.write_text("QUERY wrong RETURN")
-        assert not service.reload()
+        assert not service.reload_queries()
         assert "the queries go on as they were" in said[-1]
-        assert not service.reload()
+        assert not service.reload_queries()
         assert len(said) == 1  # once is enough
         file.write_text(STAYS + COMES)
-        assert service.reload()
+        assert service.reload_queries()
         assert said[-1] == "queries changed: 1 added, 0 removed, 2 in all"
-        changes = [change.words for change in service.watcher.changes]
+        changes = [change.words for change in service.monitor.changes]
         assert changes == ["started with 1 query", "added comes: 2 queries now"]
         assert [query.name for query in service.plan().workload.queries] == ["stays", "comes"]
         folder.add(random_events(300, 2, first=100, last=300))
@@ -135,7 +135,7 @@ def test_a_changed_file_is_taken_up_without_a_restart(folder: Folder, tmp_path: 
     found = [json.loads(line) for line in lines]
     assert windows(found, "stays") == expected(folder, STAYS, "stays")
     assert windows(found, "comes")
-    assert "waiting" in service.watcher.status()
+    assert "waiting" in service.monitor.status()
 
 
 def test_late_rows_go_to_a_folder(folder: Folder, tmp_path: Path, spark: SparkSession) -> None:
@@ -143,39 +143,43 @@ def test_late_rows_go_to_a_folder(folder: Folder, tmp_path: Path, spark: SparkSe
     file.write_text(STAYS)
     folder.add(events_of([(1, "A", 1), (50, "B", 1)]))
     folder.add(events_of([(2, "B", 1), (END, "Z", 1)]))
-    source = Source("parquet", {"path": str(folder.path), "maxFilesPerTrigger": "1"})
-    sink = Sink("parquet", {"path": str(tmp_path / "out")}, late=str(tmp_path / "late"))
-    service = Service(spark, Job(source, sink, str(tmp_path / "state"), "0 seconds", once=True), file, print, print)
+    source = StreamSource("parquet", {"path": str(folder.path), "maxFilesPerTrigger": "1"})
+    sink = StreamSink("parquet", {"path": str(tmp_path / "out")}, late=str(tmp_path / "late"))
+    service = StreamService(
+        spark, StreamJob(source, sink, str(tmp_path / "state"), "0 seconds", once=True), file, print, print
+    )
     service.run(watch=False, every=5.0, show=lambda _: None)
     late = [json.loads(row["value"]) for row in spark.read.text(str(tmp_path / "late")).collect()]
     assert [(row["time"], row["type"], row["s"]) for row in late] == [(2, "B", "u")]
     found = pq.read_table(tmp_path / "out")
     kept = folder.events().filter(pa.array([time != 2 for time in folder.events()["time"].to_pylist()]))
     assert_same_results(found.drop_columns([n for n in ("batch",) if n in found.column_names]), motet.run(kept, STAYS))
-    assert service.watcher.gauges.late == 1
+    assert service.monitor.metrics.late == 1
 
 
 def test_made_up_rows_go_to_the_console(tmp_path: Path, spark: SparkSession) -> None:
     file = tmp_path / "queries.motet"
     file.write_text("QUERY pairs RETURN COUNT(*) PATTERN SEQ(A, B) GROUP BY k WITHIN 2 s SLIDE 2 s")
-    source = Source(
+    source = StreamSource(
         "rate-micro-batch",
         {"rowsPerBatch": "1000", "numPartitions": "1", "startTimestamp": "1700000000000"},
         select=("timestamp AS time", "IF(value % 2 = 0, 'A', 'B') AS type", "value % 5 AS k"),
     )
-    service = Service(spark, Job(source, Sink("console"), str(tmp_path / "state"), "1 second"), file, print, print)
+    service = StreamService(
+        spark, StreamJob(source, StreamSink("console"), str(tmp_path / "state"), "1 second"), file, print, print
+    )
     try:
         until = time.monotonic() + 120
-        while service.watcher.gauges.results["pairs"] == 0 and time.monotonic() < until:
+        while service.monitor.metrics.results["pairs"] == 0 and time.monotonic() < until:
             assert service.query.exception() is None
             time.sleep(0.2)
     finally:
         service.stop()
-    gauges = service.watcher.gauges
-    assert gauges.results["pairs"] > 0
-    assert gauges.rows >= 4000
-    assert gauges.lag is not None
-    assert gauges.state_bytes > 0
+    metrics = service.monitor.metrics
+    assert metrics.results["pairs"] > 0
+    assert metrics.rows >= 4000
+    assert metrics.lag is not None
+    assert metrics.state_bytes > 0
 
 
 def test_mistakes_are_said_in_a_line(tmp_path: Path, motet: Motet) -> None:
@@ -209,27 +213,27 @@ def progress(watermark: str, waiting: int) -> dict[str, object]:
 def test_a_watermark_that_stands_still_while_rows_wait_is_warned_of_once() -> None:
     now = [0.0]
     said: list[str] = []
-    watcher = Watcher(("q",), said.append, stalled_after=30, clock=lambda: now[0])
-    watcher.add(progress("2024-01-01T00:00:00.000Z", 4))
+    monitor = StreamMonitor(("q",), said.append, stalled_after=30, clock=lambda: now[0])
+    monitor.add(progress("2024-01-01T00:00:00.000Z", 4))
     now[0] = 29
-    watcher.add(progress("2024-01-01T00:00:00.000Z", 4))
+    monitor.add(progress("2024-01-01T00:00:00.000Z", 4))
     assert not said
     now[0] = 31
-    watcher.add(progress("2024-01-01T00:00:00.000Z", 4))
-    watcher.add(progress("2024-01-01T00:00:00.000Z", 4))
+    monitor.add(progress("2024-01-01T00:00:00.000Z", 4))
+    monitor.add(progress("2024-01-01T00:00:00.000Z", 4))
     assert len(said) == 1
     assert "16 rows wait" not in said[0]
     assert "12 rows wait" in said[0]
-    watcher.add(progress("2024-01-01T00:00:05.000Z", -16))
+    monitor.add(progress("2024-01-01T00:00:05.000Z", -16))
     now[0] = 100
-    watcher.add(progress("2024-01-01T00:00:05.000Z", 0))
+    monitor.add(progress("2024-01-01T00:00:05.000Z", 0))
     assert len(said) == 1  # nothing waits
 
 
 def test_metrics_are_served_as_prometheus_text() -> None:
-    watcher = Watcher(('the "best"',))
-    watcher.add(progress("2024-01-01T00:00:00.000Z", 4))
-    server = serve(Pages(watcher), 0)
+    monitor = StreamMonitor(('the "best"',))
+    monitor.add(progress("2024-01-01T00:00:00.000Z", 4))
+    server = start_server(StatusPages(monitor), 0)
     with urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}/metrics") as answer:
         text = answer.read().decode()
     server.shutdown()

@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 
 from motet.engine import EventSchema, Program, compile_workload
 from motet.language import parse
-from motet.spark.blobs import to_blob
-from motet.spark.shipping import Shipped
-from motet.spark.skew import Bounds, Layout, Slice
-from motet.spark.spreading import PACKED, Spread
-from motet.spark.tasks import branch_task, merge_task
-from motet.testing import assert_same_results
+from motet.spark.serialization import CachedPickle, table_to_ipc
+from motet.spark.shuffle import PACKED, ShufflePlan
+from motet.spark.skew import Bounds, KeySlice, TaskLayout
+from motet.spark.tasks import make_branch_task, make_merge_task
+from tests.comparison import assert_same_results
 
 QUERIES = {
     "sliding": "QUERY q RETURN COUNT(*), SUM(A.x) PATTERN SEQ(A+, B) WITHIN 8 s SLIDE 2 s GROUP BY k",
@@ -47,16 +46,16 @@ def results(program: Program, parts: Sequence[tuple[pa.Table, Bounds]]) -> pa.Ta
     """What the tasks of a run give for parts of the events."""
     (branch,) = program.branches
     columns = pa.schema([COLUMNS.field(name) for name in branch.columns])
-    layout = Layout(1, tuple(Slice(0, bounds, 1) for _, bounds in parts))
-    spread = Spread(program.schema, columns, branch.partition, None, False, layout)
+    layout = TaskLayout(1, tuple(KeySlice(0, bounds, 1) for _, bounds in parts))
+    spread = ShufflePlan(program.schema, columns, branch.partition, None, False, layout)
     places = [1 + number if bounds != (None, None) else 0 for number, (_, bounds) in enumerate(parts)]
-    blobs = [to_blob(part.select(branch.columns)) for part, _ in parts]
+    blobs = [table_to_ipc(part.select(branch.columns)) for part, _ in parts]
     packed = pa.record_batch(
         [pa.array([0] * len(parts), pa.int32()), pa.array(places, pa.int32()), blobs], schema=PACKED
     )
-    batches = branch_task(Shipped(program), 0, spread)(iter([packed]))
+    batches = make_branch_task(CachedPickle(program), 0, spread)(iter([packed]))
     if branch.needs_combine:
-        batches = merge_task(Shipped(program))(batches)
+        batches = make_merge_task(CachedPickle(program))(batches)
     return pa.Table.from_batches(batches, program.result_schema)
 
 
@@ -64,13 +63,13 @@ def results(program: Program, parts: Sequence[tuple[pa.Table, Bounds]]) -> pa.Ta
 @given(rows=EVENTS, cuts=st.sets(st.integers(-5, 50), min_size=1, max_size=4))
 def test_cut_anywhere_gives_the_same_results(name: str, rows: list[dict[str, object]], cuts: set[int]) -> None:
     program = compile_workload(parse(QUERIES[name]), EventSchema(COLUMNS))
-    halo = program.branches[0].halo
-    assert halo is not None
+    overlap = program.branches[0].overlap
+    assert overlap is not None
     events = pa.Table.from_pylist(rows, COLUMNS)
     times = pc.multiply(events["time"], 1_000_000)
     parts = []
     for start, end in pairwise([None, *(cut * 1_000_000 for cut in sorted(cuts)), None]):
-        after = pc.greater_equal(times, -(2**62) if start is None else start - halo)
+        after = pc.greater_equal(times, -(2**62) if start is None else start - overlap)
         before = pc.less(times, 2**62 if end is None else end)
         parts.append((events.filter(pc.and_(after, before)), (start, end)))
     assert_same_results(results(program, parts), results(program, [(events, (None, None))]))

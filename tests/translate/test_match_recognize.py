@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.translate.row_pattern_matching import Bound, Define, Row, matches
 
 import motet
 from motet.errors import QueryError
 from motet.model.pattern import Event, Or, Pattern, Repeat, Seq
+from tests.translate.row_pattern_matching import Bound, Define, Row, matches
 
 A, B, C, D = Event("a"), Event("b"), Event("c"), Event("d")
 

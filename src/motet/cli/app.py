@@ -9,36 +9,31 @@ from typing import Annotated
 
 import typer
 
+from motet import __version__
 from motet.cli.options import (
     BenchSize,
-    Beyond,
     Budget,
     Costs,
-    Counts,
-    Drawn,
-    Engine,
+    CountsOption,
     Events,
-    Facts,
-    File,
-    Foreign,
     Master,
     MatchLimit,
     MemoryLimit,
-    Mode,
-    OnLimit,
+    OnLimitOption,
     Optimizer,
-    Pricing,
-    Reader,
-    Sharing,
-    Shown,
+    PlanFormat,
+    QueryFile,
+    ReaderEngine,
+    ReportFormat,
+    ResultFormat,
+    SourceDialect,
+    StatisticsFile,
     Time,
-    TimeUnit,
     Type,
     Unit,
 )
 from motet.cli.report import FAILED, report, say
-from motet.io.results import Format
-from motet.kernels.jit import on_first_compilation
+from motet.options import Engine, Options, OutputMode, help_text, microseconds_of
 
 HELP = """Many event pattern queries, one shared plan.
 
@@ -64,9 +59,23 @@ app = typer.Typer(
 )
 
 
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"motet {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options_of_all_commands(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Take the options that stand before a command."""
+
+
 def main() -> None:
     """Run the command line; every way out is a status, none a traceback."""
-    on_first_compilation(lambda: say("compiling kernels, once on this machine: this may take a minute or two"))
     try:
         app()
     except KeyboardInterrupt:
@@ -82,13 +91,13 @@ def main() -> None:
 
 @app.command()
 def check(
-    file: File,
+    file: QueryFile,
     events: Annotated[
         Path | None, typer.Option(help="Events to check the queries against.", show_default=False)
     ] = None,
     time: Time = "time",
     type: Type = "type",
-    time_unit: Unit = TimeUnit.SECONDS,
+    time_unit: Unit = "s",
 ) -> None:
     """Say whether queries are right, with all problems at once.
 
@@ -98,24 +107,23 @@ def check(
         motet check queries.motet
         motet check queries.motet --events trades.parquet --time at --type kind
     """
-    from motet.api import Settings
     from motet.cli import commands
 
-    commands.check(file, events, Settings(time, type, time_unit))
+    commands.check(file, events, Options(time=time, type=type, time_unit=time_unit))
 
 
 @app.command()
 def plan(
-    file: File,
+    file: QueryFile,
     events: Annotated[Path | None, typer.Option(help="Events that the plan is for.", show_default=False)] = None,
-    statistics: Facts = None,
+    statistics: StatisticsFile = None,
     time: Time = "time",
     type: Type = "type",
-    time_unit: Unit = TimeUnit.SECONDS,
-    optimizer: Sharing = Optimizer.AUTO,
-    budget: Budget = 10.0,
-    costs: Pricing = Costs.CALIBRATED,
-    format: Annotated[Drawn, typer.Option(help="For people, for programs, a drawing, or a page.")] = Drawn.TEXT,
+    time_unit: Unit = "s",
+    optimizer: Optimizer = "auto",
+    budget: Budget = "10 s",
+    costs: Costs = "calibrated",
+    format: Annotated[PlanFormat, typer.Option(help="For people, for programs, a drawing, or a page.")] = "text",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File to write; the terminal if none.", show_default=False)
     ] = None,
@@ -132,42 +140,41 @@ def plan(
         motet plan queries.motet --statistics rates.json --optimizer gloria --costs printed
         motet plan queries.motet --events trades.parquet --analyze --format html -o plan.html
     """
-    from motet.api import Settings
     from motet.cli import commands
 
     if events is not None and statistics is not None:
         raise typer.BadParameter("give --events or --statistics, not both")
     if analyze and events is None:
         raise typer.BadParameter("--analyze runs the queries: give --events")
-    settings = Settings(time, type, time_unit, optimizer=optimizer, budget=budget, costs=costs)
-    commands.plan(file, events, statistics, settings, format, output, analyze)
+    options = Options(time=time, type=type, time_unit=time_unit, optimizer=optimizer, budget=budget, costs=costs)
+    commands.plan(file, events, statistics, options, format, output, analyze)
 
 
 @app.command()
 def run(
-    file: File,
+    file: QueryFile,
     events: Events,
     time: Time = "time",
     type: Type = "type",
-    time_unit: Unit = TimeUnit.SECONDS,
+    time_unit: Unit = "s",
     engine: Annotated[
         Engine, typer.Option(help="In this process, on Spark, or by brute force (small data).")
-    ] = Engine.LOCAL,
+    ] = "local",
     output: Annotated[
         Path | None, typer.Option(help="File or folder for the results; the terminal if none.", show_default=False)
     ] = None,
     format: Annotated[
-        Format | None,
+        ResultFormat | None,
         typer.Option(help="By default what the name of the output says, else a table.", show_default=False),
     ] = None,
-    counts: Annotated[Counts, typer.Option(help="Whole numbers up to 2^63 - 1, or floating.")] = Counts.EXACT,
-    optimizer: Sharing = Optimizer.AUTO,
-    statistics: Facts = None,
-    budget: Budget = 10.0,
+    counts: CountsOption = "exact",
+    optimizer: Optimizer = "auto",
+    statistics: StatisticsFile = None,
+    budget: Budget = "10 s",
     limit: Annotated[int, typer.Option(min=0, help="Rows of each query shown on the terminal; 0 for all.")] = 20,
     match_limit: MatchLimit = None,
-    memory_limit: MemoryLimit = 4096,
-    on_limit: Beyond = OnLimit.ERROR,
+    memory_limit: MemoryLimit = "4GiB",
+    on_limit: OnLimitOption = "error",
     master: Master = "local[*]",
 ) -> None:
     """Run queries over events.
@@ -177,29 +184,28 @@ def run(
         motet run queries.motet --events logs/ --time at --type kind --output results.jsonl
         motet run queries.motet --events trades.csv --engine spark --master 'local[4]' --format csv
     """
-    from motet.api import Settings
     from motet.cli import commands
 
-    if format is Format.PARQUET and output is None:
+    if format == "parquet" and output is None:
         raise typer.BadParameter("parquet is not for terminals: name a file with --output")
-    settings = Settings(
-        time,
-        type,
-        time_unit,
-        counts,
+    options = Options(
+        time=time,
+        type=type,
+        time_unit=time_unit,
+        counts=counts,
         optimizer=optimizer,
-        statistics=commands.given_statistics(statistics),
+        statistics=commands.read_statistics(statistics),
         budget=budget,
         match_limit=match_limit,
-        memory_limit=memory_limit << 20,
+        memory_limit=memory_limit,
         on_limit=on_limit,
     )
-    commands.run(file, events, settings, engine, master, commands.Output.to(output, format, limit or None))
+    commands.run(file, events, options, engine, master, commands.Output.to(output, format, limit or None))
 
 
 @app.command()
 def stream(
-    file: File,
+    file: QueryFile,
     source: Annotated[str, typer.Option(help="Spark source: parquet, json, csv, rate, kafka, ...")] = "parquet",
     option: Annotated[
         list[str] | None, typer.Option(help="Option of the source, NAME=VALUE; may be repeated.", show_default=False)
@@ -213,7 +219,7 @@ def stream(
     select: Annotated[
         list[str] | None, typer.Option(help="SQL expression for a column; may be repeated.", show_default=False)
     ] = None,
-    watermark: Annotated[str, typer.Option(help="How late rows may come.")] = "10 seconds",
+    watermark: Annotated[str, typer.Option(help=help_text("watermark"))] = "10 seconds",
     checkpoint: Annotated[
         str | None, typer.Option(help="Folder that a restart goes on from.", show_default=False)
     ] = None,
@@ -223,20 +229,18 @@ def stream(
         list[str] | None, typer.Option(help="Option of the sink, NAME=VALUE; may be repeated.", show_default=False)
     ] = None,
     late: Annotated[str | None, typer.Option(help="Folder for rows that come too late.", show_default=False)] = None,
-    mode: Annotated[Mode, typer.Option(help="Each result once, or early values too.")] = Mode.APPEND,
+    mode: Annotated[OutputMode, typer.Option(help=help_text("mode"))] = "append",
     trigger: Annotated[
         str | None, typer.Option(help="Time between micro-batches; none: as fast as it goes.", show_default=False)
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Stop when all that is there now is read.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Take up changes of FILE while running.")] = False,
-    replan: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Compare plans when a rate has changed by this share; 0: never.")
-    ] = 0.5,
+    replan: Annotated[float, typer.Option(min=0.0, help=help_text("replan"))] = 0.5,
     buckets: Annotated[
         int | None,
         typer.Option(min=1, help="Parts of the state, fixed by the first start; one a core.", show_default=False),
     ] = None,
-    status: Annotated[float, typer.Option(min=0.1, help="Seconds between status lines.")] = 10.0,
+    status: Annotated[str, typer.Option(help="Time between status lines.")] = "10 s",
     metrics_port: Annotated[
         int | None, typer.Option(help="Serve Prometheus text on this port of 127.0.0.1.", show_default=False)
     ] = None,
@@ -253,11 +257,11 @@ def stream(
     ] = None,
     time: Time = "time",
     type: Type = "type",
-    time_unit: Unit = TimeUnit.SECONDS,
-    counts: Annotated[Counts, typer.Option(help="Whole numbers up to 2^63 - 1, or floating.")] = Counts.EXACT,
+    time_unit: Unit = "s",
+    counts: CountsOption = "exact",
     match_limit: MatchLimit = None,
-    memory_limit: MemoryLimit = 4096,
-    on_limit: Beyond = OnLimit.ERROR,
+    memory_limit: MemoryLimit = "4GiB",
+    on_limit: OnLimitOption = "error",
     master: Master = "local[*]",
 ) -> None:
     """Run queries over an endless stream, exactly once, on Spark Structured Streaming.
@@ -286,34 +290,34 @@ def stream(
     """
     from motet.cli import streaming
 
+    options = Options(
+        time=time,
+        type=type,
+        time_unit=time_unit,
+        counts=counts,
+        match_limit=match_limit,
+        memory_limit=memory_limit,
+        on_limit=on_limit,
+        mode=mode,
+        watermark=watermark,
+        replan=replan,
+        keep_late=late is not None,
+        checkpoint=checkpoint,
+        buckets=buckets,
+    )
     streaming.stream(
         file,
-        source=streaming.source_of(source, option or [], schema, json, select or []),
-        sink=streaming.sink_of(sink, output, sink_option or [], late),
-        checkpoint=checkpoint,
-        watermark=watermark,
-        mode=mode,
-        buckets=buckets,
+        options,
+        source=streaming.make_source(source, option or [], schema, json, select or []),
+        sink=streaming.make_sink(sink, output, sink_option or [], late),
         trigger=trigger,
         once=once,
         watch=watch,
-        replan=replan,
-        status=status,
+        status_seconds=microseconds_of(status, "--status") / 1e6,
         metrics_port=metrics_port,
         page=page,
         page_host=page_host,
-        packages=package or [],
-        jars=jar or [],
-        settings=streaming.Settings(
-            time,
-            type,
-            time_unit,
-            counts,
-            match_limit=match_limit,
-            memory_limit=memory_limit << 20,
-            on_limit=on_limit,
-        ),
-        master=master,
+        session=streaming.make_session(master, package or [], jar or []),
     )
 
 
@@ -325,12 +329,12 @@ def profile(
     ] = None,
     time: Time = "time",
     type: Type = "type",
-    time_unit: Unit = TimeUnit.SECONDS,
+    time_unit: Unit = "s",
     queries: Annotated[
         Path | None, typer.Option(help="Queries whose conditions and windows to count for.", show_default=False)
     ] = None,
-    engine: Annotated[Reader, typer.Option(help="In this process or on Spark.")] = Reader.LOCAL,
-    format: Annotated[Shown, typer.Option(help="For people or for programs.")] = Shown.TEXT,
+    engine: Annotated[ReaderEngine, typer.Option(help="In this process or on Spark.")] = "local",
+    format: Annotated[ReportFormat, typer.Option(help="For people or for programs.")] = "text",
     master: Master = "local[*]",
 ) -> None:
     """Count events by type, and say how they spread over time and keys.
@@ -340,15 +344,16 @@ def profile(
         motet profile --events trades.parquet --queries queries.motet
         motet profile --events trades.parquet --format json > statistics.json
     """
-    from motet.api import Settings
     from motet.cli import commands
 
-    commands.profile(events, tuple(key or ()), queries, Settings(time, type, time_unit), engine, master, format)
+    commands.profile(
+        events, tuple(key or ()), queries, Options(time=time, type=type, time_unit=time_unit), engine, master, format
+    )
 
 
 @app.command(name="explain-match")
 def explain_match(
-    file: File,
+    file: QueryFile,
     events: Annotated[
         Path,
         typer.Option(
@@ -370,8 +375,8 @@ def explain_match(
     limit: Annotated[int, typer.Option(min=0, help="Matches to list.")] = 5,
     time: Time = "time",
     type: Type = "type",
-    time_unit: Unit = TimeUnit.SECONDS,
-    format: Annotated[Shown, typer.Option(help="For people or for programs.")] = Shown.TEXT,
+    time_unit: Unit = "s",
+    format: Annotated[ReportFormat, typer.Option(help="For people or for programs.")] = "text",
 ) -> None:
     """Say which events a query matches, or at which of its demands none is left.
 
@@ -380,17 +385,16 @@ def explain_match(
         motet explain-match queries.motet --events trades.parquet --query squeeze --key symbol=IBM
             --from 2024-01-31T09:30 --to 2024-01-31T16:00
     """
-    from motet.api import Settings
     from motet.cli import commands
 
     asked = commands.Question(query, tuple(key or ()), start, end, limit)
-    commands.explain_match(file, events, asked, Settings(time, type, time_unit), format)
+    commands.explain_match(file, events, asked, Options(time=time, type=type, time_unit=time_unit), format)
 
 
 @app.command()
 def translate(
     file: Annotated[Path, typer.Argument(help="Text of another system.", metavar="FILE", show_default=False)],
-    source: Annotated[Foreign, typer.Option("--from", help="What it is written for.", show_default=False)],
+    source: Annotated[SourceDialect, typer.Option("--from", help="What it is written for.", show_default=False)],
     name: Annotated[str, typer.Option(help="What to call the query.")] = "translated",
     time: Time = "time",
     type: Type = "type",
@@ -412,7 +416,7 @@ def translate(
 
 @app.command()
 def demo(
-    engine: Annotated[Reader, typer.Option(help="On Spark, or in this process (no Java needed).")] = Reader.SPARK,
+    engine: Annotated[ReaderEngine, typer.Option(help="On Spark, or in this process (no Java needed).")] = "spark",
     rows: Annotated[int, typer.Option(min=1, help="Rows of each query to show.")] = 3,
     master: Master = "local[*]",
 ) -> None:
@@ -426,7 +430,7 @@ def demo(
     """
     from motet.cli.demo import run_demo
 
-    run_demo(Engine(engine), rows, master)
+    run_demo(engine, rows, master)
 
 
 @app.command()
@@ -436,7 +440,7 @@ def bench(
         typer.Argument(help="Experiments, beginnings of their names, or all.", show_default=False),
     ] = None,
     listed: Annotated[bool, typer.Option("--list", help="Show which experiments there are.")] = False,
-    size: Annotated[BenchSize, typer.Option(help="Seconds to minutes, or what the papers ran.")] = BenchSize.QUICK,
+    size: Annotated[BenchSize, typer.Option(help="Seconds to minutes, or what the papers ran.")] = "quick",
     repeat: Annotated[int, typer.Option(min=1, help="How often each case is measured.")] = 3,
     json: Annotated[
         Path | None, typer.Option(help="File for the result; a folder for several.", show_default=False)
@@ -457,10 +461,10 @@ def bench(
         motet bench gloria --size paper --repeat 5 --json results/
         motet bench all --json results/
     """
-    from motet.bench.registry import Setting
-    from motet.cli import bench as benches
+    from motet.cli.bench import load_benchmarks
 
+    benchmarks = load_benchmarks()
     if listed or not names:
-        benches.list_experiments(names or [])
+        benchmarks.list_experiments(names or [])
     else:
-        benches.bench(names, Setting(size.value, repeat), json, chart)
+        benchmarks.run_experiments(names, benchmarks.Setting(size, repeat), json, chart)

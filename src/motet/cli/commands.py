@@ -14,29 +14,38 @@ import typer
 from rich.console import Console
 
 from motet import api
-from motet.cli.engines import errors_of_data, execute, take_statistics
-from motet.cli.options import Drawn, Engine, Foreign, Reader, Shown
+from motet.cli.engines import data_errors_as_run_errors, execute, profile_source
+from motet.cli.options import PlanFormat, ReaderEngine, ReportFormat, ResultFormat, SourceDialect
 from motet.cli.progress import Meter
 from motet.cli.report import say, warn
-from motet.engine import DETECTING, SEARCHING, EventSchema, compile_workload
-from motet.engine.local import LocalRun, Outcome, sorted_results
-from motet.engine.survey import compiled_queries
+from motet.dialects import translate as translation
+from motet.engine import JOIN_OPTIMIZERS, SEARCH_OPTIMIZERS, EventSchema, compile_workload
+from motet.engine.local import LocalRun, Outcome, sort_results
+from motet.engine.workload_profile import compile_online_queries
 from motet.errors import DataError, Diagnostic, MotetError, QueryError
-from motet.explain.page.plan import plan_html
-from motet.explain.statistics import statistics_text, windows_text
-from motet.explain.text import plan_json, plan_mermaid, plan_text
-from motet.explain.why.report import explanation_json, explanation_text
-from motet.explain.words import count
-from motet.io.events import EventSource, blank_source, open_events, require_columns
-from motet.io.files import PARQUET
-from motet.io.results import Format, ResultWriter, format_for, replacing, target_file, write_file, write_stream
-from motet.io.survey import columns_read, event_counts, likely_types
-from motet.io.tables import UNLIMITED, print_tables
+from motet.explain.diagnosis.report import render_explanation_json, render_explanation_text
+from motet.explain.formatting import format_count
+from motet.explain.page.plan import render_plan_html
+from motet.explain.statistics import format_statistics, format_window_rates
+from motet.explain.text import render_plan_json, render_plan_mermaid, render_plan_text
+from motet.io.columns import count_event_types, guess_types, list_columns
+from motet.io.events import EventSource, empty_source, open_events, require_columns
+from motet.io.formats import PARQUET
+from motet.io.text_tables import UNLIMITED, print_tables
+from motet.io.writers import (
+    OutputFormat,
+    ResultWriter,
+    choose_format,
+    open_atomically,
+    resolve_target,
+    write_file,
+    write_stream,
+)
 from motet.language import read
 from motet.model.query import Workload
-from motet.model.validate import problems
+from motet.model.validate import find_problems
+from motet.options import Engine, Options
 from motet.statistics.model import Statistics
-from motet.translate import translate as translation
 
 
 @dataclass(frozen=True)
@@ -44,14 +53,14 @@ class Output:
     """Where results go, and how; `limit` is the most rows of a query in a table."""
 
     target: Path | None
-    format: Format
+    format: OutputFormat
     limit: int | None
 
     @classmethod
-    def to(cls, output: Path | None, format: Format | None, limit: int | None) -> Output:
+    def to(cls, output: Path | None, format: ResultFormat | None, limit: int | None) -> Output:
         """Settled and checked before a run rather than after it."""
-        chosen = format or format_for(output)
-        return cls(None if output is None else target_file(output, chosen), chosen, limit)
+        chosen = OutputFormat(format) if format else choose_format(output)
+        return cls(None if output is None else resolve_target(output, chosen), chosen, limit)
 
     @contextmanager
     def stream(self) -> Iterator[IO[bytes]]:
@@ -60,58 +69,58 @@ class Output:
             yield sys.stdout.buffer
             sys.stdout.buffer.flush()
         else:
-            with replacing(self.target) as stream:
+            with open_atomically(self.target) as stream:
                 yield stream
 
     def write(self, results: pa.Table, workload: Workload) -> None:
         """Write all results."""
         if self.target is not None:
             write_file(results, workload, self.target, self.format)
-        elif self.format is Format.TABLE:
+        elif self.format is OutputFormat.TABLE:
             print_tables(Console(width=None if sys.stdout.isatty() else UNLIMITED), results, workload, self.limit)
         else:
             write_stream(results, workload, sys.stdout.buffer, self.format)
             sys.stdout.buffer.flush()
 
 
-def check(file: Path, events: Path | None, settings: api.Settings) -> None:
+def check(file: Path, events: Path | None, options: Options) -> None:
     """Parse and validate; against data where there is some."""
     workload = read(file)
     if events is None:
-        found = problems(workload)
+        found = find_problems(workload)
     else:
-        found = problems_with(workload, open_for(workload, events, settings), settings)
+        found = problems_with(workload, open_for(workload, events, options), options)
     warn_or_raise(found, workload)
-    defined = f" and {count(len(workload.definitions), 'event definition')}" if workload.definitions else ""
-    write_text(f"{file}: {count(len(workload.queries), 'query')}{defined}, no errors")
+    defined = f" and {format_count(len(workload.definitions), 'event definition')}" if workload.definitions else ""
+    write_text(f"{file}: {format_count(len(workload.queries), 'query')}{defined}, no errors")
 
 
-def open_for(workload: Workload, events: Path | None, settings: api.Settings) -> EventSource:
+def open_for(workload: Workload, events: Path | None, options: Options) -> EventSource:
     """The events for a workload; where there are none, every column that it names is there."""
-    columns = columns_read(workload)
+    columns = list_columns(workload)
     if events is None:
-        source = blank_source("no events", PARQUET, settings.time, settings.type, columns)
+        source = empty_source("no events", PARQUET, options.time, options.type, columns)
     else:
-        source = open_events(events, time=settings.time, type=settings.type, columns=columns)
-    return replace(source, schema=likely_types(source.schema, workload))
+        source = open_events(events, time=options.time, type=options.type, columns=columns)
+    return replace(source, schema=guess_types(source.schema, workload))
 
 
-def problems_with(workload: Workload, source: EventSource, settings: api.Settings) -> list[Diagnostic]:
+def problems_with(workload: Workload, source: EventSource, options: Options) -> list[Diagnostic]:
     """What is wrong with a workload on these events: columns, their kinds, and types that do not occur."""
-    kinds = schema_of(source, settings).kinds()
+    kinds = schema_of(source, options).kinds()
     # Where there are no events, that no event has a type says nothing.
-    types = event_counts(source) or None
-    return problems(workload, kinds, types, time=settings.time, type=settings.type)
+    types = count_event_types(source) or None
+    return find_problems(workload, kinds, types, time=options.time, type=options.type)
 
 
-def only_with_data(workload: Workload, source: EventSource, settings: api.Settings) -> list[Diagnostic]:
+def only_with_data(workload: Workload, source: EventSource, options: Options) -> list[Diagnostic]:
     """What is wrong with a workload on these events, but not odd about it on its own: that is for `check` to say."""
-    alone = set(problems(workload))
-    return [problem for problem in problems_with(workload, source, settings) if problem not in alone]
+    alone = set(find_problems(workload))
+    return [problem for problem in problems_with(workload, source, options) if problem not in alone]
 
 
-def schema_of(source: EventSource, settings: api.Settings) -> EventSchema:
-    return EventSchema(source.schema, settings.time, settings.type, settings.time_unit)
+def schema_of(source: EventSource, options: Options) -> EventSchema:
+    return EventSchema(source.schema, options.time, options.type, options.time_unit)
 
 
 def warn_or_raise(found: list[Diagnostic], workload: Workload) -> None:
@@ -126,49 +135,45 @@ def plan(
     file: Path,
     events: Path | None,
     statistics: Path | None,
-    settings: api.Settings,
-    shown: Drawn,
+    options: Options,
+    shown: PlanFormat,
     output: Path | None,
     analyze: bool,
 ) -> None:
     """Compile, run where asked to `analyze`, and show; with what is known of the data, also how many rows are read."""
     workload = read(file)
-    source = open_for(workload, events, settings)
-    known = given_statistics(statistics)
+    source = open_for(workload, events, options)
+    known = read_statistics(statistics)
     counts: Mapping[str, int] | None = None if known is None else known.counts
     if events is not None:
-        counts = event_counts(source)
-        searches = settings.optimizer in (*SEARCHING, *DETECTING) or shown is Drawn.HTML or analyze
+        counts = count_event_types(source)
+        searches = options.optimizer in (*SEARCH_OPTIMIZERS, *JOIN_OPTIMIZERS) or shown == "html" or analyze
         # How joins are planned depends on rates and conditions, whatever the optimizer.
-        detects = compile_workload(workload, schema_of(source, settings), settings.options()).detect
-        known = api.profile(source, workload, **columns_of(settings)) if searches or detects else None
-    options = replace(settings, statistics=known).options()
-    program = compile_workload(workload, schema_of(source, settings), options)
-    warn_or_raise(problems(workload, types=counts or None), workload)
+        detects = compile_workload(workload, schema_of(source, options), options).detect
+        known = api.profile(source, workload, options.for_reading()) if searches or detects else None
+    options = replace(options, statistics=known)
+    program = compile_workload(workload, schema_of(source, options), options)
+    warn_or_raise(find_problems(workload, types=counts or None), workload)
     analysis = None
     if analyze:
-        with Meter(source.num_rows) as meter, errors_of_data():
+        with Meter(source.num_rows) as meter, data_errors_as_run_errors():
             analysis = api.run_analyzed(program, source, meter.reached)
     match shown:
-        case Drawn.TEXT:
-            write_text(plan_text(program, counts or None, analysis), output)
-        case Drawn.JSON:
-            write_text(plan_json(program, counts or None, analysis), output)
-        case Drawn.MERMAID:
+        case "text":
+            write_text(render_plan_text(program, counts or None, analysis), output)
+        case "json":
+            write_text(render_plan_json(program, counts or None, analysis), output)
+        case "mermaid":
             try:
-                drawn = plan_mermaid(program, counts or None)
+                drawn = render_plan_mermaid(program, counts or None)
             except MotetError as error:
                 raise typer.BadParameter(str(error)) from None
             write_text(drawn, output)
-        case Drawn.HTML:
-            write_text(plan_html(program, counts or None, file.stem, analysis), output)
+        case "html":
+            write_text(render_plan_html(program, counts or None, file.stem, analysis), output)
 
 
-def columns_of(settings: api.Settings) -> dict[str, str]:
-    return {"time": settings.time, "type": settings.type, "time_unit": settings.time_unit}
-
-
-def given_statistics(statistics: Path | None) -> Statistics | None:
+def read_statistics(statistics: Path | None) -> Statistics | None:
     """What a file of statistics says."""
     if statistics is None:
         return None
@@ -184,22 +189,22 @@ def write_text(text: str, output: Path | None = None) -> None:
         return
     if not output.parent.is_dir() or output.is_dir():
         raise DataError(f"{output} is a folder: name a file" if output.is_dir() else f"no folder {output.parent}")
-    with replacing(output) as stream:
+    with open_atomically(output) as stream:
         stream.write((text + "\n").encode())
 
 
-def run(file: Path, events: Path, settings: api.Settings, engine: Engine, master: str, output: Output) -> None:
+def run(file: Path, events: Path, options: Options, engine: Engine, master: str, output: Output) -> None:
     """Run, write the results, and say how it went."""
     workload = read(file)
-    source = open_for(workload, events, settings)
-    warn_or_raise(only_with_data(workload, source, settings), workload)
+    source = open_for(workload, events, options)
+    warn_or_raise(only_with_data(workload, source, options), workload)
     returns_matches = not all(query.is_aggregate for query in workload.queries)
-    if engine is Engine.LOCAL and returns_matches and output.format is not Format.TABLE:
+    if engine == "local" and returns_matches and output.format is not OutputFormat.TABLE:
         with Meter(source.num_rows) as meter:
-            outcome, results = write_as_found(source, workload, settings, output, meter.reached)
+            outcome, results = write_as_found(source, workload, options, output, meter.reached)
     else:
         with Meter(source.num_rows) as meter:
-            outcome = execute(source, workload, settings, engine, master, meter.reached)
+            outcome = execute(source, workload, options, engine, master, meter.reached)
         output.write(outcome.table, workload)
         results = len(outcome.table)
     for note in notes(outcome, results, meter.seconds):
@@ -209,17 +214,17 @@ def run(file: Path, events: Path, settings: api.Settings, engine: Engine, master
 
 
 def write_as_found(
-    source: EventSource, workload: Workload, settings: api.Settings, output: Output, progress: Callable[[int], None]
+    source: EventSource, workload: Workload, options: Options, output: Output, progress: Callable[[int], None]
 ) -> tuple[Outcome, int]:
     """Run in process and write matches as they are found: they need not fit in memory. Also how many there are."""
-    local = LocalRun(api.program_for(source, workload, settings))
+    local = LocalRun(api.program_for(source, workload, options))
     schema = local.program.result_schema
     written = 0
     with output.stream() as stream:
         writer = ResultWriter(stream, schema, workload, output.format)
-        with errors_of_data():
-            for table in api.pieces(local, source, progress):
-                writer.write(sorted_results(local.program, table))
+        with data_errors_as_run_errors():
+            for table in api.run_source(local, source, progress):
+                writer.write(sort_results(local.program, table))
                 written += len(table)
         writer.close()
     return local.outcome([]), written
@@ -228,14 +233,15 @@ def write_as_found(
 def notes(outcome: Outcome, found: int, seconds: float) -> Iterator[str]:
     """What a run noticed."""
     rate = outcome.rows / max(seconds, 1e-9)
-    results = count(found, "result")
-    yield f"{count(outcome.rows, 'row')} read in {seconds:.1f} s ({rate:,.0f} rows/s), {results}"
-    if outcome.set_aside:
-        yield f"{count(outcome.set_aside, 'row')} set aside: no time or no type"
+    results = format_count(found, "result")
+    yield f"{format_count(outcome.rows, 'row')} read in {seconds:.1f} s ({rate:,.0f} rows/s), {results}"
+    if outcome.invalid_rows:
+        yield f"{format_count(outcome.invalid_rows, 'row')} set aside: no time or no type"
     if outcome.truncated:
         yield f"not all matches of {', '.join(outcome.truncated)} were found: a limit was reached"
     if outcome.overflows:
-        yield f"{count(outcome.overflows, 'COUNT')} beyond 2^63 - 1 given as null (--counts double gives them roughly)"
+        counts = format_count(outcome.overflows, "COUNT")
+        yield f"{counts} beyond 2^63 - 1 given as null (--counts double gives them roughly)"
 
 
 @dataclass(frozen=True)
@@ -256,26 +262,26 @@ class Question:
         return {name: value for name, _, value in pairs}
 
 
-def explain_match(file: Path, events: Path, asked: Question, settings: api.Settings, shown: Shown) -> None:
+def explain_match(file: Path, events: Path, asked: Question, options: Options, shown: ReportFormat) -> None:
     """Explain, and write that."""
     keys = asked.keys()
     workload = read(file)
-    source = open_for(workload, events, settings)
-    warn_or_raise(only_with_data(workload, source, settings), workload)
+    source = open_for(workload, events, options)
+    warn_or_raise(only_with_data(workload, source, options), workload)
     found = api.explain_match(
-        workload,
         source,
+        workload,
+        options,
         query=asked.query,
         key=keys,
         start=asked.start,
         end=asked.end,
         limit=asked.limit,
-        **columns_of(settings),
     )
-    write_text(explanation_json(found) if shown is Shown.JSON else explanation_text(found))
+    write_text(render_explanation_json(found) if shown == "json" else render_explanation_text(found))
 
 
-def translate(file: Path, source: Foreign, name: str, time: str, type: str) -> None:
+def translate(file: Path, source: SourceDialect, name: str, time: str, type: str) -> None:
     """Translate, and write the queries with what to mind about them."""
     try:
         text = file.read_text(encoding="utf-8-sig")
@@ -291,24 +297,24 @@ def profile(
     events: Path,
     keys: tuple[str, ...],
     queries: Path | None,
-    settings: api.Settings,
-    engine: Reader,
+    options: Options,
+    engine: ReaderEngine,
     master: str,
-    shown: Shown,
+    shown: ReportFormat,
 ) -> None:
     """Take statistics and show them; of the symbols and windows of queries too, where some are given."""
     if queries is None:
         workload = None
-        source = open_events(events, time=settings.time, type=settings.type)
+        source = open_events(events, time=options.time, type=options.type)
     else:
         workload = read(queries)
-        source = open_for(workload, events, settings)
-        warn_or_raise(only_with_data(workload, source, settings), workload)
+        source = open_for(workload, events, options)
+        warn_or_raise(only_with_data(workload, source, options), workload)
     require_columns(source.schema, keys, source.origin)
-    found = take_statistics(source, keys, workload, settings, engine, master)
-    if shown is Shown.JSON:
+    found = profile_source(source, keys, workload, options, engine, master)
+    if shown == "json":
         write_text(found.to_json())
         return
-    write_text(statistics_text(found))
+    write_text(format_statistics(found))
     if workload is not None:
-        write_text(windows_text(found, compiled_queries(workload, schema_of(source, settings).tick)))
+        write_text(format_window_rates(found, compile_online_queries(workload, schema_of(source, options).tick)))

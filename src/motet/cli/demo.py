@@ -15,19 +15,19 @@ from rich.markup import escape
 from motet import api, datasets
 from motet.cli.commands import notes
 from motet.cli.engines import execute
-from motet.cli.options import Engine
 from motet.errors import MotetError
-from motet.explain.text import plan_text
-from motet.explain.words import words_above
+from motet.explain.formatting import find_leading_comment
+from motet.explain.text import render_plan_text
 from motet.io.events import EventSource, open_events
-from motet.io.rows import QueryRows, rows_by_query
-from motet.io.tables import query_table
+from motet.io.query_columns import QueryColumns, list_query_columns
+from motet.io.text_tables import build_query_table
 from motet.language import read
 from motet.language.printer import pattern_text
 from motet.model.query import Workload
+from motet.options import Engine, Options
 
 DATASET = "nyc_flights"
-SETTINGS = api.Settings()
+OPTIONS = Options()
 # Of output that no terminal wraps.
 WIDTH = 120
 
@@ -41,10 +41,10 @@ def run_demo(engine: Engine, rows: int, master: str) -> None:
     console.print(f"[bold]Queries[/]  {len(workload.queries)}: {datasets.workload_path(DATASET)}")
     require_java(engine)
     started = time.monotonic()
-    with console.status(f"running on {'a local Spark' if engine is Engine.SPARK else 'this process'} ..."):
-        outcome = execute(source, workload, SETTINGS, engine, master)
+    with console.status(f"running on {'a local Spark' if engine == 'spark' else 'this process'} ..."):
+        outcome = execute(source, workload, OPTIONS, engine, master)
     seconds = time.monotonic() - started
-    for of_query in rows_by_query(workload):
+    for of_query in list_query_columns(workload):
         show_answer(console, of_query, workload, outcome.table, rows)
     show_plan(console, source, workload)
     console.print("\n[bold]The run[/]")
@@ -54,25 +54,25 @@ def run_demo(engine: Engine, rows: int, master: str) -> None:
 
 def require_java(engine: Engine) -> None:
     """Say how to go on where Spark could not start."""
-    if engine is not Engine.SPARK:
+    if engine != "spark":
         return
-    from motet.spark.java import java_home
+    from motet.spark.java import find_java_home
 
     try:
-        java_home()
+        find_java_home()
     except MotetError as error:
         raise MotetError(f"{error}\nWithout Java: motet demo --engine local") from error
 
 
-def show_answer(console: Console, of_query: QueryRows, workload: Workload, results: pa.Table, rows: int) -> None:
+def show_answer(console: Console, of_query: QueryColumns, workload: Workload, results: pa.Table, rows: int) -> None:
     """What a query asks, in words and as a pattern, and where its first value is highest."""
-    found = of_query.of(results)
-    console.print(f"\n[bold]{escape(of_query.query.name)}[/]  {escape(words_above(of_query.query, workload))}")
+    found = of_query.select_rows(results)
+    console.print(f"\n[bold]{escape(of_query.query.name)}[/]  {escape(find_leading_comment(of_query.query, workload))}")
     console.print(f"  [dim]{escape(pattern_text(of_query.query.pattern))}[/]")
     if not len(found):
         console.print("  no match")
         return
-    table = query_table(of_query, highest_first(found, of_query.labels[0]), rows)
+    table = build_query_table(of_query, highest_first(found, of_query.labels[0]), rows)
     table.title = None
     console.print(table)
     console.print(f"  [dim]{min(rows, len(found))} of {len(found):,} rows, highest {of_query.labels[0]} first[/]")
@@ -86,5 +86,5 @@ def highest_first(found: pa.Table, label: str) -> pa.Table:
 
 def show_plan(console: Console, source: EventSource, workload: Workload) -> None:
     console.print("\n[bold]The plan[/]")
-    text = plan_text(api.program_for(source, workload, SETTINGS))
+    text = render_plan_text(api.program_for(source, workload, OPTIONS))
     console.print(escape(textwrap.indent(text, "  ")), soft_wrap=True)

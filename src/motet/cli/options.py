@@ -1,144 +1,40 @@
-"""The arguments and options that commands share."""
+"""The arguments and options that commands share; what an option means is said in `motet.options`."""
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import typer
 
+from motet.options import CostModel, Counts, OnLimit, OptimizerName, TimeUnit, help_text
 
-class Engine(StrEnum):
-    """What runs a workload."""
-
-    LOCAL = "local"
-    SPARK = "spark"
-    ORACLE = "oracle"
-
-
-class Reader(StrEnum):
-    """What reads events where nothing is matched."""
-
-    LOCAL = "local"
-    SPARK = "spark"
+SourceDialect = Literal["match-recognize", "flink-cep", "sase", "clickhouse"]
+PlanFormat = Literal["text", "json", "mermaid", "html"]
+ReportFormat = Literal["text", "json"]
+ResultFormat = Literal["table", "jsonl", "csv", "parquet"]
+ReaderEngine = Literal["local", "spark"]
+BenchSize = Literal["quick", "paper"]
 
 
-class TimeUnit(StrEnum):
-    """What a whole-number time counts."""
-
-    SECONDS = "s"
-    MILLISECONDS = "ms"
-    MICROSECONDS = "us"
-    NANOSECONDS = "ns"
+def _option(name: str, **settings: Any) -> Any:
+    """Return the command-line form of an option of `motet.options`."""
+    return typer.Option(help=help_text(name), **settings)
 
 
-class Counts(StrEnum):
-    """How matches are counted."""
-
-    EXACT = "exact"
-    DOUBLE = "double"
-
-
-class Optimizer(StrEnum):
-    """What queries share."""
-
-    AUTO = "auto"
-    PREFIX = "prefix"
-    NONE = "none"
-    SHARON = "sharon"
-    SHARON_GREEDY = "sharon-greedy"
-    SHARON_EXHAUSTIVE = "sharon-exhaustive"
-    GLORIA = "gloria"
-    GLORIA_GREEDY = "gloria-greedy"
-    GLORIA_NOPRUNE = "gloria-noprune"
-    SHARE = "share"
-    REORDER = "reorder"
-    MOTTO = "motto"
-    MOTTO_MERGE = "motto-merge"
-    MOTTO_LCSE = "motto-lcse"
-    MULTITREE = "multitree"
-    MULTITREE_PREFIX = "multitree-prefix"
-
-
-class Costs(StrEnum):
-    """What Gloria's optimizer takes for the cost of a plan."""
-
-    CALIBRATED = "calibrated"
-    PRINTED = "printed"
-
-
-class Foreign(StrEnum):
-    """Systems whose queries can be translated."""
-
-    MATCH_RECOGNIZE = "match-recognize"
-    FLINK_CEP = "flink-cep"
-    SASE = "sase"
-    CLICKHOUSE = "clickhouse"
-
-
-class OnLimit(StrEnum):
-    """What to do where a query has more matches, or needs more memory, than it may."""
-
-    ERROR = "error"
-    TRUNCATE = "truncate"
-
-
-class Mode(StrEnum):
-    """Which results a stream gives."""
-
-    APPEND = "append"
-    UPDATE = "update"
-
-
-class BenchSize(StrEnum):
-    """How large experiments are."""
-
-    QUICK = "quick"
-    PAPER = "paper"
-
-
-class Shown(StrEnum):
-    """How statistics are written."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
-class Drawn(StrEnum):
-    """How plans are written: Mermaid draws the graph that an optimizer searched, html is a page to explore."""
-
-    TEXT = "text"
-    JSON = "json"
-    MERMAID = "mermaid"
-    HTML = "html"
-
-
-File = Annotated[Path, typer.Argument(help="Queries in text.", metavar="FILE", show_default=False)]
+QueryFile = Annotated[Path, typer.Argument(help="Queries in text.", metavar="FILE", show_default=False)]
 Events = Annotated[
     Path, typer.Option(help="Events: a parquet, csv or json lines file, or a folder of them.", show_default=False)
 ]
-Time = Annotated[str, typer.Option(help="Column that holds the time.")]
-Type = Annotated[str, typer.Option(help="Column that holds the event type.")]
-Unit = Annotated[TimeUnit, typer.Option(help="What a whole-number time counts.")]
+Time = Annotated[str, _option("time")]
+Type = Annotated[str, _option("type")]
+Unit = Annotated[TimeUnit, _option("time_unit")]
+CountsOption = Annotated[Counts, _option("counts")]
+Optimizer = Annotated[OptimizerName, _option("optimizer")]
+Budget = Annotated[str, _option("budget")]
+Costs = Annotated[CostModel, _option("costs")]
+StatisticsFile = Annotated[Path | None, _option("statistics", show_default=False)]
+MatchLimit = Annotated[int | None, _option("match_limit", min=1, show_default=False)]
+MemoryLimit = Annotated[str, _option("memory_limit")]
+OnLimitOption = Annotated[OnLimit, _option("on_limit")]
 Master = Annotated[str, typer.Option(help="Spark master, for --engine spark.")]
-Sharing = Annotated[
-    Optimizer,
-    typer.Option(
-        help="What queries share: nothing, equal prefixes, runs anywhere (sharon), transitions (gloria); and how "
-        "matches are joined: as written (share), each as is cheapest (reorder), both together (multitree)."
-    ),
-]
-Budget = Annotated[float, typer.Option(min=0.0, help="Seconds that an optimizer may take.")]
-Pricing = Annotated[
-    Costs, typer.Option(help="What gloria goes by: what our kernels take, or the equations of its paper.")
-]
-MatchLimit = Annotated[
-    int | None, typer.Option(min=1, help="Most matches of a query and key in one window.", show_default=False)
-]
-MemoryLimit = Annotated[int, typer.Option(min=1, help="Megabytes for parts of matches.")]
-Beyond = Annotated[OnLimit, typer.Option(help="What to do beyond a limit.")]
-Facts = Annotated[
-    Path | None,
-    typer.Option(help="What `motet profile --format json` wrote, or rates by hand.", show_default=False),
-]

@@ -7,9 +7,8 @@ import sys
 import traceback
 from collections.abc import Iterable
 
-from motet.errors import DataError, Diagnostic, MotetError, QueryError
-from motet.explain.words import count
-from motet.io.files import UnreadableError
+from motet.errors import DataError, Diagnostic, MotetError, QueryError, UnreadableError
+from motet.explain.formatting import format_count
 from motet.model.query import Workload
 
 FINE, FAILED, WRONG = 0, 1, 2
@@ -44,7 +43,7 @@ def report(error: Exception) -> int:
     match error:
         case QueryError():
             say(str(error))
-            say(f"{count(len(error.diagnostics), 'problem')} found")
+            say(f"{format_count(len(error.diagnostics), 'problem')} found")
         case MotetError():
             say(f"error: {error}")
         case OSError():

@@ -4,47 +4,44 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from motet.api import Settings
-from motet.cli.engines import errors_of_workers
-from motet.cli.options import Mode
+from motet.cli.engines import unwrap_worker_errors
 from motet.cli.report import say
+from motet.options import Options
 
 if TYPE_CHECKING:
-    from motet.spark.service import Sink, Source
-
-__all__ = ["Settings", "sink_of", "source_of", "stream"]
+    from motet.spark.service import StreamSink, StreamSource
 
 
-def source_of(
+def make_source(
     format: str, options: Sequence[str], schema: str | None, json: str | None, select: Sequence[str]
-) -> Source:
-    """A source from its options on the command line."""
-    from motet.spark.service import Source
+) -> StreamSource:
+    """Return a source from its options on the command line."""
+    from motet.spark.service import StreamSource
 
-    return Source(format, pairs(options, "--option"), schema, json, tuple(select))
+    return StreamSource(format, parse_pairs(options, "--option"), schema, json, tuple(select))
 
 
-def sink_of(format: str, output: str | None, options: Sequence[str], late: str | None) -> Sink:
-    """A sink from its options on the command line."""
-    from motet.spark.service import LINES, Sink
+def make_sink(format: str, output: str | None, options: Sequence[str], late: str | None) -> StreamSink:
+    """Return a sink from its options on the command line."""
+    from motet.spark.service import JSON_LINES, StreamSink
 
-    given = pairs(options, "--sink-option")
+    given = parse_pairs(options, "--sink-option")
     if output is not None:
         given["path"] = output
-    if format == LINES and given:
+    if format == JSON_LINES and given:
         raise typer.BadParameter("results go to the terminal: name a --sink for files, such as parquet")
-    return Sink(format, given, late)
+    return StreamSink(format, given, late)
 
 
-def pairs(options: Sequence[str], name: str) -> dict[str, str]:
-    """NAME=VALUE, each."""
+def parse_pairs(options: Sequence[str], name: str) -> dict[str, str]:
+    """Return options that are written NAME=VALUE."""
     found = {}
     for option in options:
         key, equals, value = option.partition("=")
@@ -54,71 +51,74 @@ def pairs(options: Sequence[str], name: str) -> dict[str, str]:
     return found
 
 
+def make_session(master: str, packages: Sequence[str], jars: Sequence[str]) -> Callable[[], Any]:
+    """Return what starts the Spark session, once the queries are known to be right."""
+
+    def start() -> Any:
+        from motet.spark.session import stream_session
+
+        return stream_session(master, packages, jars)
+
+    return start
+
+
 def stream(
     file: Path,
+    options: Options,
     *,
-    source: Source,
-    sink: Sink,
-    checkpoint: str | None,
-    watermark: str,
-    mode: Mode,
-    buckets: int | None,
+    source: StreamSource,
+    sink: StreamSink,
     trigger: str | None,
     once: bool,
     watch: bool,
-    replan: float,
-    status: float,
+    status_seconds: float,
     metrics_port: int | None,
     page: int | None,
     page_host: str,
-    packages: Sequence[str],
-    jars: Sequence[str],
-    settings: Settings,
-    master: str,
+    session: Callable[[], Any],
 ) -> None:
     """Run until the stream ends or is interrupted."""
-    from motet.engine.live import Adapting
+    from motet.engine.live import ReplanPolicy
     from motet.language import read
-    from motet.spark.serve import Pages, serve
-    from motet.spark.service import Job, Service
-    from motet.spark.session import stream_session
+    from motet.spark.service import StreamJob, StreamService
+    from motet.spark.status_server import StatusPages, start_server
 
     read(file)  # what is wrong with the queries is said before Spark starts
     with tempfile.TemporaryDirectory(prefix="motet-") as folder:
-        if checkpoint is None and not once:
+        if options.checkpoint is None and not once:
             say("no --checkpoint: a restart will begin anew")
-        job = Job(
+        job = StreamJob(
             source,
             sink,
-            checkpoint or folder,
-            watermark,
-            settings.time,
-            settings.type,
-            settings.time_unit,
-            settings.options(),
-            mode,
-            buckets,
+            options.checkpoint or folder,
+            f"{options.watermark_micros} microseconds",
+            options.time,
+            options.type,
+            options.time_unit,
+            options,
+            options.mode or "append",
+            options.buckets,
             trigger=trigger,
             once=once,
-            adapting=Adapting(threshold=replan or None),
+            adapting=ReplanPolicy(threshold=options.replan or None),
         )
-        with errors_of_workers():
-            service = Service(stream_session(master, packages, jars), job, file, say, show_result)
+        with unwrap_worker_errors():
+            service = StreamService(session(), job, file, say, show_result)
             try:
-                pages = Pages(service.watcher, file.stem, service.plan)
+                pages = StatusPages(service.monitor, file.stem, service.plan)
                 with ExitStack() as serving:
                     if metrics_port is not None:
-                        serving.callback(serve(pages, metrics_port).shutdown)
+                        serving.callback(start_server(pages, metrics_port).shutdown)
                     if page is not None:
-                        server = serve(pages, page, page_host, page=True)
+                        server = start_server(pages, page, page_host, page=True)
                         serving.callback(server.shutdown)
                         say(f"live page: http://{page_host}:{server.server_port}/")
-                    service.run(watch=watch, every=status, show=say)
+                    service.run(watch=watch, every=status_seconds, show=say)
             finally:
                 service.stop()
 
 
 def show_result(line: str) -> None:
-    """A result on standard output."""
+    """Write a result on standard output."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()

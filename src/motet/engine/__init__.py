@@ -1,22 +1,21 @@
-"""The aggregate engine: a compiled workload run over Arrow tables."""
+"""Execute compiled workloads over Arrow tables."""
 
-from motet.engine.choosing import SEARCHING
-from motet.engine.partials import finish, merge, overflows_of
-from motet.engine.program import DETECTING, OPTIMIZERS, Branch, Options, Program, compile_workload
+from motet.engine.partials import count_overflows, finish, merge
+from motet.engine.plan_choice import SEARCH_OPTIMIZERS
+from motet.engine.program import JOIN_OPTIMIZERS, OPTIMIZERS, Branch, Program, compile_workload
 from motet.engine.run import run_branch
 from motet.engine.schema import EventSchema
 
 __all__ = [
-    "DETECTING",
+    "JOIN_OPTIMIZERS",
     "OPTIMIZERS",
-    "SEARCHING",
+    "SEARCH_OPTIMIZERS",
     "Branch",
     "EventSchema",
-    "Options",
     "Program",
     "compile_workload",
+    "count_overflows",
     "finish",
     "merge",
-    "overflows_of",
     "run_branch",
 ]

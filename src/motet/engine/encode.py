@@ -1,4 +1,6 @@
-"""Event tables as the arrays kernels read: by key and time, with classes of events in place of types and conditions."""
+"""Encode event tables as the arrays that kernels read: sorted by key and time, types and conditions replaced by event
+classes.
+"""
 
 from __future__ import annotations
 
@@ -11,22 +13,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from motet.engine.expressions import holds
+from motet.engine.expressions import evaluate_condition
 from motet.engine.schema import TICKS, EventSchema, is_text
 from motet.errors import DataError
-from motet.kernels.order import order_by_key, ranks, sort_disordered
+from motet.kernels.order import order_by_key, rank_events, sort_disordered
 from motet.kernels.tables import Events
-from motet.kernels.totals import NOTHING
+from motet.kernels.totals import NO_MINIMUM
 from motet.model.expression import Attribute, Expression
-from motet.plan.units import Unit
+from motet.plans.units import Unit
 from motet.template.symbols import Symbol
 
 Ints = NDArray[np.int64]
 
 
 @dataclass
-class Encoded:
-    """Events in order of key and time. `rows` are their places in the table they came from."""
+class EncodedEvents:
+    """Events sorted by key and time.
+
+    `rows` are their row numbers in `table`. Events with the same set of symbols have the same class: `klass` numbers it
+    and `classes` lists the symbols of each. `offsets` delimit the keys, whose partition values are in `keys`.
+    """
 
     table: pa.Table
     rows: Ints
@@ -37,29 +43,30 @@ class Encoded:
     keys: dict[str, pa.Array]  # by partition attribute: the value of each key
     enter: Ints
     leave: Ints
-    words: dict[str, pa.Array] = field(default_factory=dict)  # by text column: its distinct values in order
+    texts: dict[str, pa.Array] = field(default_factory=dict)  # by text column: its distinct values in order
     _columns: dict[str, pa.Array] = field(default_factory=dict)
 
     def column(self, name: str) -> pa.Array:
-        """A column of the table in this order."""
+        """Return a column of the table in this order."""
         if name not in self._columns:
             self._columns[name] = read_column(self.table, name).take(pa.array(self.rows))
         return self._columns[name]
 
-    def wholes(self, name: str, kind: str) -> Any:
-        """Whether a column has a value, or its values as whole numbers of the same order; a text's is its place
-        among `words`.
+    def int_values(self, name: str, kind: str) -> Any:
+        """Return whether a column has a value ("count"), or its values as integers of the same order.
+
+        A text becomes its rank among the distinct texts, which are kept in `texts`.
         """
         column = self.column(name)
         if kind == "count":
             return column.is_valid().to_numpy(zero_copy_only=False)
         if is_text(column.type):
-            column, self.words[name] = ranked_words(column)
-        return place_column(column, kind)
+            column, self.texts[name] = rank_texts(column)
+        return order_preserving_codes(column, kind)
 
 
 def read_column(table: pa.Table, name: str) -> pa.Array:
-    """A column as one array: dictionaries decoded, decimals as doubles, NaN as null."""
+    """Return a column as one array, with dictionaries decoded, decimals as doubles and NaN as null."""
     column = table.column(name).combine_chunks()
     if isinstance(column, pa.ChunkedArray):
         column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
@@ -75,13 +82,13 @@ def read_column(table: pa.Table, name: str) -> pa.Array:
     return column
 
 
-def microseconds(column: pa.Array, schema: EventSchema) -> pa.Array:
-    """A time column as whole microseconds, nulls kept."""
+def to_microseconds(column: pa.Array, schema: EventSchema) -> pa.Array:
+    """Convert a time column to integer microseconds; nulls stay null."""
     try:
-        if schema.is_whole:
+        if schema.has_integer_time:
             whole = column.cast(pa.int64())
             if schema.time_unit == "ns":
-                return pa.array(_numbers(whole) // 1000, mask=pc.is_null(whole).to_numpy(zero_copy_only=False))
+                return pa.array(_to_numpy(whole) // 1000, mask=pc.is_null(whole).to_numpy(zero_copy_only=False))
             return pc.multiply_checked(whole, TICKS[schema.time_unit])
         return column.cast(pa.timestamp("us", tz=getattr(column.type, "tz", None)), safe=False).cast(pa.int64())
     except pa.ArrowInvalid as problem:
@@ -91,14 +98,14 @@ def microseconds(column: pa.Array, schema: EventSchema) -> pa.Array:
         ) from None
 
 
-def times_of(table: pa.Table, schema: EventSchema) -> Ints:
-    """The times of rows that all have one."""
-    found: Ints = microseconds(read_column(table, schema.time), schema).to_numpy(zero_copy_only=False)
+def read_times(table: pa.Table, schema: EventSchema) -> Ints:
+    """Return the times of rows that all have one, in microseconds."""
+    found: Ints = to_microseconds(read_column(table, schema.time), schema).to_numpy(zero_copy_only=False)
     return found.astype(np.int64, copy=False)
 
 
-def set_aside(table: pa.Table, schema: EventSchema) -> int:
-    """How many rows have no time or no type."""
+def count_invalid_rows(table: pa.Table, schema: EventSchema) -> int:
+    """Count the rows without a time or a type."""
     missing = pc.or_(pc.is_null(table.column(schema.time)), pc.is_null(table.column(schema.type)))
     return int(pc.sum(missing).as_py() or 0)
 
@@ -110,19 +117,19 @@ def encode(
     symbols: Sequence[Symbol],
     definitions: Mapping[str, Expression],
     ranked: bool,
-) -> Encoded:
-    """Bring a table into the engine's order and alphabet.
+) -> EncodedEvents:
+    """Sort a table by key and time, and replace types and conditions by event classes.
 
-    Rows without time, type or a partition value are left out, and, unless windows count events, so are those with
-    no symbol.
+    Rows without time, type or a partition value are left out. So are rows without any symbol, unless windows count
+    events.
     """
-    time = microseconds(read_column(table, schema.time), schema)
-    types = codes_of(table.column(schema.type))
+    time = to_microseconds(read_column(table, schema.time), schema)
+    types = encode_dictionary(table.column(schema.type))
     usable = pc.and_(pc.is_valid(time), pc.is_valid(types))
-    klass, classes = classes_of(table, types, symbols, definitions)
+    klass, classes = classify_events(table, types, symbols, definitions)
     if ranked:
         classes.append(frozenset())
-    keys = [codes_of(table.column(name)) for name in partition]
+    keys = [encode_dictionary(table.column(name)) for name in partition]
     for key in keys:
         usable = pc.and_(usable, pc.is_valid(key))
     kept = usable.to_numpy(zero_copy_only=False)
@@ -131,22 +138,22 @@ def encode(
         kept = kept & relevant[klass] if len(classes) else np.zeros(len(table), np.bool_)
     rows: Ints | None = None if kept.all() else np.flatnonzero(kept)
 
-    def picked(values: Any) -> Any:
+    def pick(values: Any) -> Any:
         return values if rows is None else values[rows]
 
-    times = picked(_numbers(time)).astype(np.int64, copy=False)
-    code, values, count = _combined([picked(_numbers(key.indices)) for key in keys], keys, partition, len(times))
-    order, offsets, disordered = order_by_key(_own(code, np.int32), _own(times, np.int64), count)
+    times = pick(_to_numpy(time)).astype(np.int64, copy=False)
+    code, values, count = _combine_keys([pick(_to_numpy(key.indices)) for key in keys], keys, partition, len(times))
+    order, offsets, disordered = order_by_key(as_contiguous(code, np.int32), as_contiguous(times, np.int64), count)
     if disordered.any():
-        sort_disordered(order, offsets, disordered, _own(times, np.int64))
+        sort_disordered(order, offsets, disordered, as_contiguous(times, np.int64))
     times = times[order]
-    enter, leave = ranks(times, offsets) if ranked else (times, times)
-    return Encoded(
+    enter, leave = rank_events(times, offsets) if ranked else (times, times)
+    return EncodedEvents(
         table=table,
         rows=order if rows is None else rows[order],
         offsets=offsets,
         time=times,
-        klass=picked(klass)[order].astype(np.int32, copy=False),
+        klass=pick(klass)[order].astype(np.int32, copy=False),
         classes=classes,
         keys=values,
         enter=enter,
@@ -154,14 +161,17 @@ def encode(
     )
 
 
-def key_codes(table: pa.Table, partition: Sequence[str]) -> tuple[NDArray[np.int32], dict[str, pa.Array], int]:
-    """The key of each row as a code, the partition values of each code, and how many there are; no value is null."""
-    keys = [codes_of(table.column(name)) for name in partition]
-    return _combined([_numbers(key.indices) for key in keys], keys, partition, len(table))
+def encode_keys(table: pa.Table, partition: Sequence[str]) -> tuple[NDArray[np.int32], dict[str, pa.Array], int]:
+    """Return the key of each row as a code, the partition values of each code, and the number of codes.
+
+    No partition value may be null.
+    """
+    keys = [encode_dictionary(table.column(name)) for name in partition]
+    return _combine_keys([_to_numpy(key.indices) for key in keys], keys, partition, len(table))
 
 
-def codes_of(column: pa.ChunkedArray) -> pa.DictionaryArray:
-    """A column as codes of its distinct values; NaN is null here too."""
+def encode_dictionary(column: pa.ChunkedArray) -> pa.DictionaryArray:
+    """Dictionary-encode a column; NaN becomes null."""
     if pa.types.is_dictionary(column.type):
         encoded = column.unify_dictionaries().combine_chunks()
     else:
@@ -173,25 +183,25 @@ def codes_of(column: pa.ChunkedArray) -> pa.DictionaryArray:
     return encoded
 
 
-def _numbers(array: pa.Array) -> Any:
-    """Whole numbers as numpy, with 0 where there is none."""
+def _to_numpy(array: pa.Array) -> Any:
+    """Convert integers to numpy, with 0 for null."""
     filled = pc.fill_null(array, 0) if array.null_count else array
     return filled.to_numpy(zero_copy_only=False)
 
 
-def _combined(
+def _combine_keys(
     codes: list[Any], keys: list[pa.DictionaryArray], partition: Sequence[str], size: int
 ) -> tuple[NDArray[np.int32], dict[str, pa.Array], int]:
-    """One code per combination of partition values that occurs, and the values of each code."""
+    """Return one code per combination of partition values that occurs, and the values of each code."""
     if not codes:
         return np.zeros(size, np.int32), {}, 1
     if len(codes) == 1:
         dictionary = keys[0].dictionary
         return codes[0].astype(np.int32, copy=False), {partition[0]: dictionary}, len(dictionary)
-    together = codes[0].astype(np.int64)
+    both = codes[0].astype(np.int64)
     for code, key in zip(codes[1:], keys[1:], strict=True):
-        together = _dense(together)[0] * np.int64(len(key.dictionary)) + code
-    dense, firsts = _dense(together)
+        both = _densify(both)[0] * np.int64(len(key.dictionary)) + code
+    dense, firsts = _densify(both)
     values = {
         name: key.dictionary.take(pa.array(code[firsts].astype(np.int64)))
         for name, key, code in zip(partition, keys, codes, strict=True)
@@ -199,8 +209,8 @@ def _combined(
     return dense.astype(np.int32), values, len(firsts)
 
 
-def _dense(values: Ints) -> tuple[Ints, Ints]:
-    """Codes from 0 for whole numbers, and where each code first occurs."""
+def _densify(values: Ints) -> tuple[Ints, Ints]:
+    """Number distinct integers from 0, and find where each first occurs."""
     encoded = pa.array(values).dictionary_encode()
     codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     firsts = np.full(len(encoded.dictionary), len(values), np.int64)
@@ -208,10 +218,13 @@ def _dense(values: Ints) -> tuple[Ints, Ints]:
     return codes, firsts
 
 
-def classes_of(
+def classify_events(
     table: pa.Table, types: pa.DictionaryArray, symbols: Sequence[Symbol], definitions: Mapping[str, Expression]
 ) -> tuple[NDArray[np.int32], list[frozenset[Symbol]]]:
-    """The class of each row, and the symbols of each class. Every distinct condition is evaluated once."""
+    """Return the class of each row and the symbols of each class.
+
+    Every distinct condition is evaluated once.
+    """
     conditions = list(
         dict.fromkeys(
             [definitions[symbol.type] for symbol in symbols if symbol.type in definitions]
@@ -226,11 +239,11 @@ def classes_of(
         return columns[attribute.name]
 
     names = types.dictionary.to_pylist()
-    code = _numbers(types.indices).astype(np.int64)
+    code = _to_numpy(types.indices).astype(np.int64)
     # Meaning of each code so far: the type's number and the conditions that hold.
     meanings: list[tuple[int, frozenset[int]]] = [(number, frozenset()) for number in range(max(len(names), 1))]
     for number, condition in enumerate(conditions):
-        code = code * 2 + holds(condition, column, len(table))
+        code = code * 2 + evaluate_condition(condition, column, len(table))
         meanings = [meaning for at, held in meanings for meaning in ((at, held), (at, held | {number}))]
         seen = np.bincount(code, minlength=len(meanings)) > 0 if len(code) else np.zeros(len(meanings), np.bool_)
         renumbered = np.cumsum(seen) - 1
@@ -251,28 +264,28 @@ def classes_of(
     return code.astype(np.int32), classes
 
 
-def value_column(column: pa.Array, kind: str) -> Any:
-    """Values to sum, or their squares; 0 where there is none."""
+def numeric_values(column: pa.Array, kind: str) -> Any:
+    """Return the values to sum, or their squares; 0 for null."""
     numbers = pc.fill_null(column.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)
     return numbers * numbers if kind == "square" else numbers
 
 
-def place_column(column: pa.Array, kind: str) -> Any:
-    """Values as whole numbers of the same order (reversed for a maximum); `NOTHING` where there is none."""
+def order_preserving_codes(column: pa.Array, kind: str) -> Any:
+    """Map values to integers of the same order (reversed for a maximum), null to `NO_MINIMUM`."""
     if pa.types.is_floating(column.type):
         bits = (pc.fill_null(column, 0.0).to_numpy(zero_copy_only=False).astype(np.float64) + 0.0).view(np.int64)
         places = bits ^ ((bits >> 63) & np.int64(2**63 - 1))
     else:
-        places = pc.fill_null(_as_int64(column), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+        places = pc.fill_null(_to_int64(column), 0).to_numpy(zero_copy_only=False).astype(np.int64)
     if kind == "max":
         places = ~places
     if column.null_count:
-        places = np.where(pc.is_null(column).to_numpy(zero_copy_only=False), NOTHING, places)
+        places = np.where(pc.is_null(column).to_numpy(zero_copy_only=False), NO_MINIMUM, places)
     return places
 
 
-def ranked_words(column: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """The place of each text among the distinct ones in order, and those."""
+def rank_texts(column: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Return the rank of each text among the distinct texts, and these in order."""
     encoded = column.dictionary_encode()
     ascending = pc.sort_indices(encoded.dictionary)
     rank = np.empty(len(ascending), np.int64)
@@ -280,15 +293,15 @@ def ranked_words(column: pa.Array) -> tuple[pa.Array, pa.Array]:
     return pa.array(rank).take(encoded.indices), encoded.dictionary.take(ascending)
 
 
-def words_of_places(places: Ints, kind: str, words: pa.Array) -> pa.Array:
-    """The texts that `ranked_words` and `place_column` made whole numbers of."""
-    missing = places == NOTHING
+def decode_text_codes(places: Ints, kind: str, words: pa.Array) -> pa.Array:
+    """Return the texts that `rank_texts` and `order_preserving_codes` mapped to integers."""
+    missing = places == NO_MINIMUM
     return words.take(pa.array(np.where(missing, 0, ~places if kind == "max" else places), mask=missing))
 
 
-def values_of_places(places: Ints, kind: str, data_type: pa.DataType) -> pa.Array:
-    """The values that `place_column` made whole numbers of."""
-    missing = places == NOTHING
+def decode_codes(places: Ints, kind: str, data_type: pa.DataType) -> pa.Array:
+    """Return the values that `order_preserving_codes` mapped to integers."""
+    missing = places == NO_MINIMUM
     if kind == "max":
         places = ~places
     if pa.types.is_floating(data_type) or pa.types.is_decimal(data_type):
@@ -302,20 +315,20 @@ def values_of_places(places: Ints, kind: str, data_type: pa.DataType) -> pa.Arra
     return whole.cast(data_type)
 
 
-def _as_int64(column: pa.Array) -> pa.Array:
+def _to_int64(column: pa.Array) -> pa.Array:
     if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
         return column.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
     return column.cast(pa.int64())
 
 
-def unit_events(encoded: Encoded, unit: Unit) -> tuple[Events, Ints | None]:
-    """The events that matter to a unit, with the attribute columns it reads, and their places among all (None: all
-    of them).
+def select_unit_events(encoded: EncodedEvents, unit: Unit) -> tuple[Events, Ints | None]:
+    """Return the events that matter to a unit with the attribute columns it reads, and their indices (None: all
+    events).
     """
     merged, first = unit.merged, unit.queries[0]
     ranked = first.span.ranked
     relevant = np.array([bool(found & merged.symbols) for found in encoded.classes], np.bool_)
-    if ranked and first.combined:
+    if ranked and first.is_combined:
         relevant[:] = True  # any event may let a match expire
     klass = encoded.klass
     if ranked:
@@ -328,39 +341,39 @@ def unit_events(encoded: Encoded, unit: Unit) -> tuple[Events, Ints | None]:
     everything = bool(kept.all())
     at = None if everything else np.flatnonzero(kept)
 
-    def picked(values: Any) -> Any:
+    def pick(values: Any) -> Any:
         return values if at is None else values[at]
 
     def table(columns: list[Any], dtype: type[np.generic]) -> Any:
         size = len(klass) if at is None else len(at)
-        return _own(np.stack([picked(c) for c in columns]), dtype) if columns else np.zeros((0, size), dtype)
+        return as_contiguous(np.stack([pick(c) for c in columns]), dtype) if columns else np.zeros((0, size), dtype)
 
     offsets = encoded.offsets
     if at is not None:
         offsets = np.concatenate(([0], np.cumsum(kept)))[encoded.offsets].astype(np.int64)
-    time = picked(encoded.time)
+    time = pick(encoded.time)
     events = Events(
         offsets=offsets,
         time=time,
-        enter=picked(encoded.enter) if ranked else time,
-        leave=picked(encoded.leave) if ranked else time,
-        klass=picked(klass),
-        whole=table([encoded.wholes(c, kind) for c, kind in merged.whole], np.int64),
-        real=table([value_column(encoded.column(c), kind) for c, kind in merged.real], np.float64),
-        many=np.zeros(0, np.int64),
+        enter=pick(encoded.enter) if ranked else time,
+        leave=pick(encoded.leave) if ranked else time,
+        klass=pick(klass),
+        int_values=table([encoded.int_values(c, kind) for c, kind in merged.whole], np.int64),
+        float_values=table([numeric_values(encoded.column(c), kind) for c, kind in merged.real], np.float64),
+        multiplicity=np.zeros(0, np.int64),
     )
     return events, at
 
 
-def only_keys(events: Events, keys: NDArray[np.bool_]) -> tuple[Events, NDArray[np.bool_]]:
-    """The events of some keys, and which those are; the others stay as keys without events."""
+def select_keys(events: Events, keys: NDArray[np.bool_]) -> tuple[Events, NDArray[np.bool_]]:
+    """Keep the events of some keys; the other keys stay without events. Also return the mask of kept events."""
     counts = np.diff(events.offsets)
     kept = np.repeat(keys, counts)
     offsets = np.concatenate(([0], np.cumsum(np.where(keys, counts, 0)))).astype(np.int64)
-    columns: list[Any] = [_own(c[..., kept] if c.shape[-1] else c, c.dtype) for c in events[1:]]
+    columns: list[Any] = [as_contiguous(c[..., kept] if c.shape[-1] else c, c.dtype) for c in events[1:]]
     return Events(offsets, *columns), kept
 
 
-def _own(array: Any, dtype: Any) -> Any:
-    """The array in one piece of memory that may be written: the one kind that kernels are compiled for."""
+def as_contiguous(array: Any, dtype: Any) -> Any:
+    """Return a contiguous, writable array: the only kind that kernels are compiled for."""
     return np.require(array, dtype, ["C", "W"])

@@ -1,4 +1,4 @@
-"""Evaluates expressions over Arrow columns: one call per operator for all rows, in SQL's three-valued logic."""
+"""Evaluate expressions over Arrow columns: one call per operator for all rows, in SQL's three-valued logic."""
 
 from __future__ import annotations
 
@@ -57,7 +57,10 @@ _KINDS = {
 
 
 def evaluate(expression: Expression, columns: Columns, length: int | None = None) -> pa.Array:
-    """The value of an expression for each row; `length` is needed only where the expression reads no column."""
+    """Return the value of an expression for each row.
+
+    `length` is needed only where the expression reads no column.
+    """
     value = _evaluate(expression, columns)
     if isinstance(value, pa.Scalar):
         if length is None:
@@ -66,51 +69,51 @@ def evaluate(expression: Expression, columns: Columns, length: int | None = None
     return value.combine_chunks() if isinstance(value, pa.ChunkedArray) else value
 
 
-def holds(expression: Expression, columns: Columns, length: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Whether a condition holds for each row: one that is null does not."""
-    value = _truth(_evaluate(expression, columns), expression)
+def evaluate_condition(expression: Expression, columns: Columns, length: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Return whether a condition holds for each row; null counts as false."""
+    value = _as_truth(_evaluate(expression, columns), expression)
     if isinstance(value, pa.Scalar):
         return np.full(length, bool(value.as_py()))
     return np.asarray(pc.fill_null(value, False).to_numpy(zero_copy_only=False), dtype=np.bool_)
 
 
 def _evaluate(expression: Expression, columns: Columns) -> Value:
-    def below(operand: Expression) -> Value:
+    def recurse(operand: Expression) -> Value:
         return _evaluate(operand, columns)
 
     match expression:
         case Literal(value):
-            return _constant(value)
+            return _make_scalar(value)
         case Attribute():
-            return _normalised(columns(expression), expression)
+            return _normalize(columns(expression), expression)
         case Negative(operand):
-            return _negative(_number(below(operand), expression), expression)
+            return _negate(_as_number(recurse(operand), expression), expression)
         case Arithmetic(operator, left, right):
-            return _arithmetic(
-                operator, _number(below(left), expression), _number(below(right), expression), expression
+            return _apply_arithmetic(
+                operator, _as_number(recurse(left), expression), _as_number(recurse(right), expression), expression
             )
         case Comparison(operator, left, right):
-            return _COMPARISONS[operator](*_alike([below(left), below(right)], expression))
+            return _COMPARISONS[operator](*_unify_types([recurse(left), recurse(right)], expression))
         case Logical(operator, parts):
             combine = pc.and_kleene if operator == "AND" else pc.or_kleene
-            return reduce(combine, [_truth(below(part), expression) for part in parts])
+            return reduce(combine, [_as_truth(recurse(part), expression) for part in parts])
         case Inverse(operand):
-            return pc.invert(_truth(below(operand), expression))
+            return pc.invert(_as_truth(recurse(operand), expression))
         case IsNull(operand, negated):
-            return pc.is_valid(below(operand)) if negated else pc.is_null(below(operand))
+            return pc.is_valid(recurse(operand)) if negated else pc.is_null(recurse(operand))
         case Membership(operand, options, negated):
-            found = _member(below(operand), options, expression)
+            found = _test_membership(recurse(operand), options, expression)
             return pc.invert(found) if negated else found
         case Like(operand, pattern, negated):
-            found = pc.match_substring_regex(_text(below(operand), expression), _like_to_regex(pattern))
+            found = pc.match_substring_regex(_as_text(recurse(operand), expression), _like_to_regex(pattern))
             return pc.invert(found) if negated else found
         case Call(function, arguments):
-            return _call(function, [below(argument) for argument in arguments], expression)
+            return _call_function(function, [recurse(argument) for argument in arguments], expression)
         case KleeneAggregate():
             raise TypeError("an aggregate over the events of a match has no value for a single row")
 
 
-def _constant(value: float | str | bool | dt.datetime | None) -> pa.Scalar:
+def _make_scalar(value: float | str | bool | dt.datetime | None) -> pa.Scalar:
     match value:
         case dt.datetime():
             instant = value.astimezone(dt.UTC).replace(tzinfo=None) if value.tzinfo else value
@@ -122,78 +125,84 @@ def _constant(value: float | str | bool | dt.datetime | None) -> pa.Scalar:
     return pa.scalar(value)
 
 
-def _normalised(column: Value, attribute: Attribute) -> Value:
-    """A column in one of the few types that expressions compute with."""
+def _normalize(column: Value, attribute: Attribute) -> Value:
+    """Convert a column to one of the few types that expressions compute with."""
     kind = column.type
     if kind in _KINDS or pa.types.is_null(kind):
         return column
     if pa.types.is_dictionary(kind):
-        return _normalised(column.cast(kind.value_type), attribute)
+        return _normalize(column.cast(kind.value_type), attribute)
     if pa.types.is_integer(kind):
-        return _whole(column, attribute)
+        return _as_int64(column, attribute)
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return column.cast(pa.float64())
     if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return column.cast(pa.string())
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         return column.cast(_TIME, safe=False)
-    raise DataError(f"{_name(attribute)} is of type {kind}, which conditions cannot compute with{_place(attribute)}")
+    raise DataError(
+        f"{_format_attribute(attribute)} is of type {kind}, which conditions cannot compute with{_location(attribute)}"
+    )
 
 
-def _number(value: Value, within: Expression) -> Value:
-    return _of_kind(value, "a number", pa.int64(), within)
+def _as_number(value: Value, within: Expression) -> Value:
+    return _check_kind(value, "a number", pa.int64(), within)
 
 
-def _text(value: Value, within: Expression) -> Value:
-    return _of_kind(value, "a text", pa.string(), within)
+def _as_text(value: Value, within: Expression) -> Value:
+    return _check_kind(value, "a text", pa.string(), within)
 
 
-def _truth(value: Value, within: Expression) -> Value:
-    return _of_kind(value, "a truth value", _TRUTH, within)
+def _as_truth(value: Value, within: Expression) -> Value:
+    return _check_kind(value, "a truth value", _TRUTH, within)
 
 
-def _of_kind(value: Value, kind: str, null_type: pa.DataType, within: Expression) -> Value:
-    """The value if it is of the kind an operator takes; an untyped null becomes one of that kind."""
+def _check_kind(value: Value, kind: str, null_type: pa.DataType, within: Expression) -> Value:
+    """Return the value if it is of the kind that an operator takes; an untyped null is cast to that kind."""
     if pa.types.is_null(value.type):
         return value.cast(null_type)
     if _KINDS[value.type] != kind:
-        raise DataError(f"expected {kind}, found {_KINDS[value.type]} in {_subject(within)}{_place(within)}")
+        raise DataError(
+            f"expected {kind}, found {_KINDS[value.type]} in {_format_attributes(within)}{_location(within)}"
+        )
     return value
 
 
-def _alike(values: list[Value], within: Expression, untyped: pa.DataType = _TRUTH) -> list[Value]:
-    """The values in one common type (`untyped` if all are null): whole numbers beside floating ones become floating."""
+def _unify_types(values: list[Value], within: Expression, untyped: pa.DataType = _TRUTH) -> list[Value]:
+    """Cast values to one common type (`untyped` if all are null); integers beside floats become floats."""
     types = {value.type for value in values if not pa.types.is_null(value.type)}
     kinds = sorted({_KINDS[kind] for kind in types})
     if len(kinds) > 1:
-        raise DataError(f"{kinds[0]} cannot be compared with {kinds[1]} in {_subject(within)}{_place(within)}")
+        raise DataError(
+            f"{kinds[0]} cannot be compared with {kinds[1]} in {_format_attributes(within)}{_location(within)}"
+        )
     common = pa.float64() if len(types) > 1 else next(iter(types), untyped)
     return [value if value.type == common else value.cast(common, safe=False) for value in values]
 
 
-def _arithmetic(operator: str, left: Value, right: Value, within: Expression) -> Value:
+def _apply_arithmetic(operator: str, left: Value, right: Value, within: Expression) -> Value:
     if operator in ("/", "%"):
         right = pc.if_else(pc.equal(right, 0), pa.scalar(None, right.type), right)
     if operator == "/":
-        return _null_where_nan(pc.divide(left.cast(pa.float64(), safe=False), right.cast(pa.float64(), safe=False)))
+        return _replace_nan(pc.divide(left.cast(pa.float64(), safe=False), right.cast(pa.float64(), safe=False)))
     if pa.types.is_integer(left.type) and pa.types.is_integer(right.type):
-        return _whole_remainder(left, right) if operator == "%" else _checked(operator, left, right, within)
-    left, right = _alike([left, right], within)
-    return _null_where_nan(_floating_remainder(left, right) if operator == "%" else _FLOATING[operator](left, right))
+        return _whole_remainder(left, right) if operator == "%" else _apply_checked(operator, left, right, within)
+    left, right = _unify_types([left, right], within)
+    return _replace_nan(_floating_remainder(left, right) if operator == "%" else _FLOATING[operator](left, right))
 
 
-def _checked(operator: str, left: Value, right: Value, within: Expression) -> Value:
+def _apply_checked(operator: str, left: Value, right: Value, within: Expression) -> Value:
     try:
         return _CHECKED[operator](left, right)
     except pa.ArrowInvalid as error:
-        raise _overflow(f"`{operator}` of {_subject(within)}", within) from error
+        raise _overflow_error(f"`{operator}` of {_format_attributes(within)}", within) from error
 
 
-def _negative(value: Value, within: Expression) -> Value:
+def _negate(value: Value, within: Expression) -> Value:
     try:
         return pc.negate_checked(value)
     except pa.ArrowInvalid as error:
-        raise _overflow(f"`-` of {_subject(within)}", within) from error
+        raise _overflow_error(f"`-` of {_format_attributes(within)}", within) from error
 
 
 def _whole_remainder(left: Value, right: Value) -> Value:
@@ -206,23 +215,23 @@ def _floating_remainder(left: Value, right: Value) -> Value:
     if isinstance(left, pa.Scalar) and isinstance(right, pa.Scalar):
         return _floating_remainder(pa.array([left.as_py()], left.type), right)[0]
     with np.errstate(invalid="ignore"):
-        return pa.array(np.fmod(_with_nan(left), _with_nan(right)), pa.float64(), from_pandas=True)
+        return pa.array(np.fmod(_to_numpy(left), _to_numpy(right)), pa.float64(), from_pandas=True)
 
 
-def _with_nan(value: Value) -> Any:
-    """Floating values as numpy has them, null as NaN."""
+def _to_numpy(value: Value) -> Any:
+    """Convert floating values to numpy, with NaN for null."""
     if isinstance(value, pa.Scalar):
         return np.nan if value.as_py() is None else value.as_py()
     return value.to_numpy() if isinstance(value, pa.ChunkedArray) else value.to_numpy(zero_copy_only=False)
 
 
-def _null_where_nan(value: Value) -> Value:
+def _replace_nan(value: Value) -> Value:
     return pc.if_else(pc.is_nan(value), pa.scalar(None, pa.float64()), value)
 
 
-def _member(value: Value, options: tuple[Literal, ...], within: Expression) -> Value:
-    """SQL's IN: true where found, null where the operand is null or a null among the options could be it."""
-    value, *alternatives = _alike([value, *(_constant(option.value) for option in options)], within)
+def _test_membership(value: Value, options: tuple[Literal, ...], within: Expression) -> Value:
+    """Evaluate SQL's IN: null where the operand is null, or not found while the options contain a null."""
+    value, *alternatives = _unify_types([value, *(_make_scalar(option.value) for option in options)], within)
     known = pa.array([option.as_py() for option in alternatives if option.is_valid], value.type)
     # A value_set with the null would find null operands; taking it out leaves them not found.
     found = pc.is_in(value, value_set=known)
@@ -236,56 +245,56 @@ def _like_to_regex(pattern: str) -> str:
     return "(?s)^" + "".join(wildcards.get(character, re.escape(character)) for character in pattern) + "$"
 
 
-def _call(function: str, arguments: list[Value], within: Expression) -> Value:
+def _call_function(function: str, arguments: list[Value], within: Expression) -> Value:
     first = arguments[0]
     match function:
         case "ABS":
             try:
-                return pc.abs_checked(_number(first, within))
+                return pc.abs_checked(_as_number(first, within))
             except pa.ArrowInvalid as error:
-                raise _overflow(f"ABS of {_subject(within)}", within) from error
+                raise _overflow_error(f"ABS of {_format_attributes(within)}", within) from error
         case "FLOOR" | "CEIL":
-            number = _number(first, within)
+            number = _as_number(first, within)
             if pa.types.is_integer(number.type):
                 return number
-            return _whole(pc.floor(number) if function == "FLOOR" else pc.ceil(number), within)
+            return _as_int64(pc.floor(number) if function == "FLOOR" else pc.ceil(number), within)
         case "SQRT":
-            return _null_where_nan(pc.sqrt(_number(first, within).cast(pa.float64(), safe=False)))
+            return _replace_nan(pc.sqrt(_as_number(first, within).cast(pa.float64(), safe=False)))
         case "LOWER":
-            return pc.utf8_lower(_text(first, within))
+            return pc.utf8_lower(_as_text(first, within))
         case "UPPER":
-            return pc.utf8_upper(_text(first, within))
+            return pc.utf8_upper(_as_text(first, within))
         case "LENGTH":
-            return pc.utf8_length(_text(first, within)).cast(pa.int64())
+            return pc.utf8_length(_as_text(first, within)).cast(pa.int64())
         case "COALESCE":
-            return pc.coalesce(*_alike(arguments, within, untyped=pa.null()))
+            return pc.coalesce(*_unify_types(arguments, within, untyped=pa.null()))
     raise TypeError(f"no function {function}")
 
 
-def _whole(value: Value, within: Expression) -> Value:
+def _as_int64(value: Value, within: Expression) -> Value:
     try:
         return value.cast(pa.int64())
     except pa.ArrowInvalid as error:
-        raise _overflow(_subject(within), within) from error
+        raise _overflow_error(_format_attributes(within), within) from error
 
 
-def _overflow(what: str, within: Expression) -> DataError:
+def _overflow_error(what: str, within: Expression) -> DataError:
     return DataError(
-        f"{what} does not fit in a whole number of 64 bits{_place(within)}: "
+        f"{what} does not fit in a whole number of 64 bits{_location(within)}: "
         "multiplied by 1.0 it is computed as a floating number"
     )
 
 
-def _subject(expression: Expression) -> str:
-    """The attributes that an expression reads, as a message calls it."""
-    names = dict.fromkeys(_name(attribute) for attribute in attributes(expression))
+def _format_attributes(expression: Expression) -> str:
+    """List the attributes that an expression reads, for a message."""
+    names = dict.fromkeys(_format_attribute(attribute) for attribute in attributes(expression))
     return ", ".join(names) or "a constant"
 
 
-def _name(attribute: Attribute) -> str:
+def _format_attribute(attribute: Attribute) -> str:
     return f"{attribute.variable}.{attribute.name}" if attribute.variable else attribute.name
 
 
-def _place(expression: Expression) -> str:
+def _location(expression: Expression) -> str:
     span = expression.span
     return f" (line {span.line}, column {span.column})" if span else ""

@@ -1,4 +1,4 @@
-"""What a query asks, as a short text: equal for queries that always hold equal totals, whatever their names."""
+"""Fingerprint queries: equal for queries that always hold equal totals, whatever their names."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from motet.language.printer import to_text
 from motet.model.query import EventDefinition
-from motet.plan.compiled import CompiledQuery
-from motet.plan.detect.query import DetectQuery
+from motet.plans.compiled import CompiledQuery
+from motet.plans.detect.query import DetectQuery
 from motet.template.symbols import Symbol
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def fingerprint(program: Program, compiled: CompiledQuery | DetectQuery) -> str:
-    """A digest of a query, of the types it defines, and of how times are read."""
+    """Return a digest of a query, of the types it defines, and of how times are read."""
     types = {symbol.type for symbol in _symbols(compiled)}
     definitions = [
         to_text(EventDefinition(name, condition))
@@ -25,7 +25,7 @@ def fingerprint(program: Program, compiled: CompiledQuery | DetectQuery) -> str:
         if name in types
     ]
     schema = program.schema
-    reading = f"{schema.time} {schema.type} {schema.time_unit if schema.is_whole else ''}"
+    reading = f"{schema.time} {schema.type} {schema.time_unit if schema.has_integer_time else ''}"
     text = "\n".join([reading, *definitions, to_text(replace(compiled.query, name="_"))])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -1,4 +1,4 @@
-"""Rows brought together by a number that each of them has."""
+"""Group rows by a number."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def brought_together(numbers: NDArray[Any]) -> tuple[NDArray[np.int64], list[tuple[int, int, int]]]:
-    """An order in which rows of equal numbers stand together, each in the order that they have; and for every number
-    that occurs, where its rows begin and how many there are. Numbers count from 0. O(rows + numbers).
+def group_rows(numbers: NDArray[Any]) -> tuple[NDArray[np.int64], list[tuple[int, int, int]]]:
+    """Return an order that groups rows of equal numbers, and (number, first row, row count) for each number that
+    occurs.
+
+    The order is stable. Numbers count from 0. O(rows + numbers).
     """
     counts = np.bincount(numbers)
     # Numpy sorts numbers of two bytes by counting them.

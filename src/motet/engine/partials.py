@@ -1,6 +1,4 @@
-"""Partial results: totals of each query, key and window, on their way to being combined over partitions and
-finished.
-"""
+"""Partial results: the totals of each query, key and window, to be merged over partitions and finished."""
 
 from __future__ import annotations
 
@@ -12,35 +10,35 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from motet.engine.encode import Encoded, place_column, ranked_words, values_of_places, words_of_places
+from motet.engine.encode import EncodedEvents, decode_codes, decode_text_codes, order_preserving_codes, rank_texts
 from motet.engine.program import Program
 from motet.engine.schema import TICKS
 from motet.kernels.combine import sum_groups, sweep_groups
-from motet.kernels.tables import END, START, owners
-from motet.kernels.totals import COUNT_OVER, COUNT_SURE, NOTHING, Layout, layout_of
-from motet.plan.channels import Output
-from motet.plan.compiled import CompiledQuery
+from motet.kernels.tables import END, START, decode_owners
+from motet.kernels.totals import COUNT_OVER, COUNT_SURE, NO_MINIMUM, Layout, make_layout
+from motet.plans.channels import ResultColumn
+from motet.plans.compiled import CompiledQuery
 
 Ints = NDArray[np.int64]
 Reals = NDArray[np.float64]
-Words = dict[int, pa.Array]  # by extreme channel of text: the words its places refer to
+Texts = dict[int, pa.Array]  # by extreme channel of text: the words its places refer to
 OVERFLOWS = b"motet.overflows"  # metadata of a finished table: how many counts exceeded 64 bits
 
 
-def partials_of(
+def build_partials(
     program: Program,
     labels: Ints,
     whole: Ints,
     real: Reals,
     layout: Layout,
     queries: Sequence[CompiledQuery],
-    encoded: Encoded,
+    encoded: EncodedEvents,
 ) -> pa.Table:
-    """A kernel's rows as a table. `queries` are those of the unit."""
+    """Build a table of partials from a kernel's output; `queries` are those of the unit."""
     size = len(labels)
     keys = encoded.keys
     numbers = np.array([compiled.number for compiled in queries], np.int32)
-    query, key, completes = owners(labels)
+    query, key, completes = decode_owners(labels)
     of_key = pa.array(key)
     columns: dict[str, pa.Array] = {"query": pa.array(numbers[query])}
     for at, name in enumerate(program.partition):
@@ -51,15 +49,15 @@ def partials_of(
     columns["seq"] = pa.array(np.arange(size))
     columns["done"] = pa.array(completes)
     columns |= _totals_columns(program, whole, real, layout, size)
-    if program.texts:
-        words = [_encoded_words(program, compiled, encoded) for compiled in queries]
+    if program.text_extremes:
+        words = [_channel_texts(program, compiled, encoded) for compiled in queries]
         columns |= _text_columns(program, queries, query, columns, words)
     return pa.table(columns, schema=program.partial_schema)
 
 
-def _encoded_words(program: Program, compiled: CompiledQuery, encoded: Encoded) -> Words:
+def _channel_texts(program: Program, compiled: CompiledQuery, encoded: EncodedEvents) -> Texts:
     extremes = enumerate(compiled.channels.extremes)
-    return {c: encoded.words[str(channel.column)] for c, channel in extremes if channel.column in program.texts}
+    return {c: encoded.texts[str(channel.column)] for c, channel in extremes if channel.column in program.text_extremes}
 
 
 def _text_columns(
@@ -67,9 +65,9 @@ def _text_columns(
     queries: Sequence[CompiledQuery],
     query: Ints,
     columns: Mapping[str, pa.Array],
-    words: Sequence[Words],
+    words: Sequence[Texts],
 ) -> dict[str, pa.Array]:
-    """Minima and maxima of text as text: places among the words at hand mean nothing elsewhere."""
+    """Return minima and maxima of text as text, since ranks mean nothing outside this table."""
     found = {}
     for c in range(program.shape[2]):
         places = columns[f"m{c}"].to_numpy()
@@ -77,8 +75,8 @@ def _text_columns(
         for number, compiled in enumerate(queries):
             if c in words[number]:
                 own = query == number
-                read = words_of_places(
-                    np.where(own, places, NOTHING), compiled.channels.extremes[c].kind, words[number][c]
+                read = decode_text_codes(
+                    np.where(own, places, NO_MINIMUM), compiled.channels.extremes[c].kind, words[number][c]
                 )
                 texts = pc.if_else(pa.array(own), read.cast(pa.string()), texts)
         found[f"s{c}"] = texts
@@ -86,7 +84,7 @@ def _text_columns(
 
 
 def _totals_columns(program: Program, whole: Ints, real: Reals, layout: Layout, size: int) -> dict[str, pa.Array]:
-    """Totals as columns; those of channels that this layout lacks are empty."""
+    """Return totals as columns; those of channels that this layout lacks are empty."""
     words = whole.reshape(size, layout.words)
     reals = real.reshape(size, layout.words)
     ni, nf, nm = program.shape
@@ -100,7 +98,7 @@ def _totals_columns(program: Program, whole: Ints, real: Reals, layout: Layout, 
         count = words[:, c] if has else none
         columns[name] = pa.array(count)
         extended = has and layout.extended
-        if layout.counts and c == 0:
+        if layout.has_shadows and c == 0:
             columns[shadow] = pa.array(reals[:, 0])
         else:
             columns[shadow] = pa.array(reals[:, at] if extended else count.astype(np.float64))
@@ -111,20 +109,20 @@ def _totals_columns(program: Program, whole: Ints, real: Reals, layout: Layout, 
         columns[f"f{c}"] = pa.array(reals[:, 1 + layout.ni + layout.nm + c] if has else none.astype(np.float64))
         columns[f"fe{c}"] = pa.array((words[:, exponent_at] if has and layout.extended else none).astype(np.int32))
     for c in range(nm):
-        columns[f"m{c}"] = pa.array(words[:, 1 + layout.ni + c] if c < layout.nm else np.full(size, NOTHING))
+        columns[f"m{c}"] = pa.array(words[:, 1 + layout.ni + c] if c < layout.nm else np.full(size, NO_MINIMUM))
     return columns
 
 
-def _totals_of(program: Program, compiled: CompiledQuery, table: pa.Table) -> tuple[Ints, Layout, Words]:
-    """The totals of one query's partials, always extended, and the words that its places of text refer to."""
-    words: Words = {}
+def _read_totals(program: Program, compiled: CompiledQuery, table: pa.Table) -> tuple[Ints, Layout, Texts]:
+    """Read the totals of one query's partials, always extended, and the texts that its ranks refer to."""
+    words: Texts = {}
     for c, channel in enumerate(compiled.channels.extremes):
-        if channel.column in program.texts:
-            column, words[c] = ranked_words(_array(table, f"s{c}"))
-            places = pa.array(place_column(column, channel.kind))
+        if channel.column in program.text_extremes:
+            column, words[c] = rank_texts(_array(table, f"s{c}"))
+            places = pa.array(order_preserving_codes(column, channel.kind))
             table = table.set_column(table.column_names.index(f"m{c}"), f"m{c}", places)
     ni, nf, nm = program.shape
-    layout = layout_of(ni, nf, nm, True)
+    layout = make_layout(ni, nf, nm, True)
     totals = np.empty((len(table), layout.words), np.int64)
     reals = totals.view(np.float64)
     whole = ["n", *(f"i{c}" for c in range(ni)), *(f"m{c}" for c in range(nm))]
@@ -149,45 +147,45 @@ def _numpy(table: pa.Table, name: str) -> Any:
 
 
 def merge(program: Program, partials: pa.Table) -> pa.Table:
-    """Combine the rows of partitions that results do not tell apart.
+    """Merge the rows of partitions that results do not tell apart.
 
-    All rows with equal `program.merge_keys` must be here together.
+    All rows with equal `program.merge_keys` must be present.
     """
     kept: list[pa.Table] = []
-    for alike, rows in _by_likeness(program, partials):
-        if not alike[0].combined:
+    for group, rows in _split_by_merge_group(program, partials):
+        if not group[0].is_combined:
             kept.append(rows)
-        elif alike[0].swept:
-            kept.append(swept(program, alike[0], rows))
+        elif group[0].needs_sweep:
+            kept.append(sweep_partitions(program, group[0], rows))
         else:
-            kept.append(_summed(program, alike[0], rows))
+            kept.append(_sum_partitions(program, group[0], rows))
     return pa.concat_tables(kept) if kept else partials
 
 
-def _by_likeness(program: Program, partials: pa.Table) -> Iterator[tuple[tuple[CompiledQuery, ...], pa.Table]]:
-    """The rows of queries that are alike, together: a hundred small tables would cost more than what is in them."""
+def _split_by_merge_group(program: Program, partials: pa.Table) -> Iterator[tuple[tuple[CompiledQuery, ...], pa.Table]]:
+    """Yield the rows of queries that are merged in the same way: a hundred small tables would cost more than one."""
     kind = np.empty(len(program.workload.queries), np.int64)
-    for number, alike in enumerate(program.alike):
-        for compiled in alike:
+    for number, group in enumerate(program.merge_groups):
+        for compiled in group:
             kind[compiled.number] = number
     kinds = kind[_numpy(partials, "query")]
-    for number, alike in enumerate(program.alike):
+    for number, group in enumerate(program.merge_groups):
         rows = np.flatnonzero(kinds == number)
         if len(rows):
-            yield alike, partials if len(rows) == len(partials) else partials.take(pa.array(rows))
+            yield group, partials if len(rows) == len(partials) else partials.take(pa.array(rows))
 
 
-def merge_within(program: Program, partials: pa.Table) -> pa.Table:
-    """Combine what one task has of each result; rows that a sweep over time will need are left as they are."""
-    to_sweep = [compiled.number for compiled in program.queries.values() if compiled.swept]
+def merge_within_task(program: Program, partials: pa.Table) -> pa.Table:
+    """Merge what one task has of each result, except rows that a sweep over time will need."""
+    to_sweep = [compiled.number for compiled in program.queries.values() if compiled.needs_sweep]
     if not to_sweep:
         return merge(program, partials)
     waits = pc.is_in(partials.column("query"), pa.array(to_sweep, pa.int32()))
     return pa.concat_tables([partials.filter(waits), merge(program, partials.filter(pc.invert(waits)))])
 
 
-def group_codes(program: Program, table: pa.Table, names: Sequence[str]) -> NDArray[np.int64]:
-    """One code per combination of query and named attributes."""
+def encode_groups(program: Program, table: pa.Table, names: Sequence[str]) -> NDArray[np.int64]:
+    """Return one code per combination of query and named attributes."""
     code = np.unique(_numpy(table, "query"), return_inverse=True)[1].astype(np.int64)
     for name in names:
         column = table.column(f"k{program.partition.index(name)}").combine_chunks()
@@ -199,24 +197,24 @@ def group_codes(program: Program, table: pa.Table, names: Sequence[str]) -> NDAr
     return code
 
 
-def _summed(program: Program, compiled: CompiledQuery, table: pa.Table) -> pa.Table:
-    group = group_codes(program, table, compiled.query.group_by)
+def _sum_partitions(program: Program, compiled: CompiledQuery, table: pa.Table) -> pa.Table:
+    group = encode_groups(program, table, compiled.query.group_by)
     end = _numpy(table, "end")
     order = np.lexsort((end, group))
     new = np.flatnonzero(np.diff(group[order], prepend=-1).astype(bool) | np.diff(end[order], prepend=0).astype(bool))
     if not len(new) or new[0] != 0:
         new = np.concatenate(([0], new))
     offsets = np.concatenate((new, [len(order)])).astype(np.int64)
-    totals, layout, words = _totals_of(program, compiled, table)
+    totals, layout, words = _read_totals(program, compiled, table)
     summed = sum_groups(order.astype(np.int64), offsets, totals, layout)
-    return _with_totals(program, compiled, table.take(pa.array(order[new])), summed, layout, words)
+    return _replace_totals(program, compiled, table.take(pa.array(order[new])), summed, layout, words)
 
 
-def swept(program: Program, compiled: CompiledQuery, table: pa.Table) -> pa.Table:
-    """The sum over a query's partitions at each time at which one of them completes a match."""
-    group = group_codes(program, table, compiled.query.group_by)
+def sweep_partitions(program: Program, compiled: CompiledQuery, table: pa.Table) -> pa.Table:
+    """Sum a query's partitions at each time at which one of them completes a match."""
+    group = encode_groups(program, table, compiled.query.group_by)
     rest = [name for name in compiled.partition if name not in compiled.query.group_by]
-    part = group_codes(program, table, rest)
+    part = encode_groups(program, table, rest)
     end = _numpy(table, "end").astype(np.int64)
     order = np.lexsort((_numpy(table, "seq"), end, group)).astype(np.int64)
     new = np.flatnonzero(np.diff(group[order], prepend=-1))
@@ -227,46 +225,46 @@ def swept(program: Program, compiled: CompiledQuery, table: pa.Table) -> pa.Tabl
     local = (inverse.ravel() - first[group]).astype(np.int64)
     parts = np.bincount(pair[0]).astype(np.int64)[group[order[new]]]
     done = _numpy(table, "done").astype(np.bool_)
-    totals, layout, words = _totals_of(program, compiled, table)
+    totals, layout, words = _read_totals(program, compiled, table)
     shown, sums = sweep_groups(order, offsets, local, parts, end, done, totals, layout)
-    return _with_totals(program, compiled, table.take(pa.array(shown)), sums, layout, words)
+    return _replace_totals(program, compiled, table.take(pa.array(shown)), sums, layout, words)
 
 
-def _with_totals(
-    program: Program, compiled: CompiledQuery, labels: pa.Table, totals: Ints, layout: Layout, words: Words
+def _replace_totals(
+    program: Program, compiled: CompiledQuery, labels: pa.Table, totals: Ints, layout: Layout, words: Texts
 ) -> pa.Table:
     size = len(labels)
     columns = {name: labels.column(name) for name in labels.column_names}
     columns |= _totals_columns(program, totals, totals.view(np.float64), layout, size)
-    if program.texts:
+    if program.text_extremes:
         columns |= _text_columns(program, [compiled], np.zeros(size, np.int64), columns, [words])
     return pa.table(columns, schema=program.partial_schema)
 
 
 def finish(program: Program, partials: pa.Table) -> pa.Table:
-    """Results from totals: one row each, all queries in one table. Its metadata tells how many counts overflowed."""
+    """Compute results from totals, all queries in one table. Its metadata tells how many counts overflowed."""
     tables = []
     overflows = 0
     done = partials.filter(partials.column("done"))
-    for alike, rows in _by_likeness(program, done):
-        table, over = _finished(program, alike[0], rows)
+    for group, rows in _split_by_merge_group(program, done):
+        table, over = _finish_group(program, group[0], rows)
         tables.append(table)
         overflows += over
     result = pa.concat_tables(tables) if tables else program.result_schema.empty_table()
     return result.replace_schema_metadata({OVERFLOWS: str(overflows).encode()})
 
 
-def _finished(program: Program, compiled: CompiledQuery, table: pa.Table) -> tuple[pa.Table, int]:
-    """Results of queries that are like this one."""
+def _finish_group(program: Program, compiled: CompiledQuery, table: pa.Table) -> tuple[pa.Table, int]:
+    """Compute the results of queries that are merged like this one."""
     size = len(table)
     names = pa.array([query.name for query in program.workload.queries], pa.string())
     columns: dict[str, pa.Array | pa.ChunkedArray] = {"query": names.take(_array(table, "query"))}
-    columns |= _times(program, compiled, table)
+    columns |= _time_columns(program, compiled, table)
     for name in compiled.query.group_by:
         columns[name] = table.column(f"k{program.partition.index(name)}")
     overflows = 0
     for output in compiled.outputs:
-        values, over = _value(program, output, table)
+        values, over = _compute_output(program, output, table)
         columns[output.label] = values
         overflows += over
     arrays = [
@@ -276,34 +274,34 @@ def _finished(program: Program, compiled: CompiledQuery, table: pa.Table) -> tup
     return pa.Table.from_arrays(arrays, schema=program.result_schema), overflows
 
 
-def _times(program: Program, compiled: CompiledQuery, table: pa.Table) -> dict[str, pa.Array]:
-    def given_back(name: str) -> pa.Array:
+def _time_columns(program: Program, compiled: CompiledQuery, table: pa.Table) -> dict[str, pa.Array]:
+    def to_time_column(name: str) -> pa.Array:
         us = _numpy(table, name).astype(np.int64)
-        if program.schema.is_whole:
+        if program.schema.has_integer_time:
             unit = program.schema.time_unit
             return pa.array(us * 1000 if unit == "ns" else us // TICKS[unit])
         return pa.array(us).cast(program.schema.result_time_type)
 
     if compiled.span.within == 0:
         return {}
-    if compiled.span.continuous:
-        return {"time": given_back("end")}
-    return {"window_start": given_back("start"), "window_end": given_back("end")}
+    if compiled.span.is_continuous:
+        return {"time": to_time_column("end")}
+    return {"window_start": to_time_column("start"), "window_end": to_time_column("end")}
 
 
-def _value(program: Program, output: Output, table: pa.Table) -> tuple[pa.Array | pa.ChunkedArray, int]:
-    """The values of one result column, and how many counts overflowed."""
+def _compute_output(program: Program, output: ResultColumn, table: pa.Table) -> tuple[pa.Array | pa.ChunkedArray, int]:
+    """Return the values of one result column, and how many counts overflowed."""
     if output.extreme >= 0:
         assert output.column is not None
-        if output.column in program.texts:
+        if output.column in program.text_extremes:
             return table.column(f"s{output.extreme}"), 0
         data_type = program.schema.columns.field(output.column).type
-        return values_of_places(_numpy(table, f"m{output.extreme}"), output.function.lower(), data_type), 0
+        return decode_codes(_numpy(table, f"m{output.extreme}"), output.function.lower(), data_type), 0
     if output.count < 0:
-        return _count(program, _numpy(table, "n"), _numpy(table, "nm"), _numpy(table, "ne"))
+        return _compute_count(program, _numpy(table, "n"), _numpy(table, "nm"), _numpy(table, "ne"))
     count, exponent = _numpy(table, f"im{output.count}"), _numpy(table, f"ie{output.count}")
     if output.function == "COUNT":
-        return _count(program, _numpy(table, f"i{output.count}"), count, exponent)
+        return _compute_count(program, _numpy(table, f"i{output.count}"), count, exponent)
     total, shift = _numpy(table, f"f{output.total}"), _numpy(table, f"fe{output.total}")
     none = count == 0
     with np.errstate(all="ignore"):
@@ -325,7 +323,7 @@ def _ldexp(mantissa: NDArray[np.float64], exponent: NDArray[np.int32]) -> NDArra
     return np.ldexp(mantissa, np.clip(exponent, -8, 8) * 480)
 
 
-def _count(
+def _compute_count(
     program: Program, whole: NDArray[np.int64], mantissa: NDArray[np.float64], exponent: NDArray[np.int32]
 ) -> tuple[pa.Array, int]:
     if program.options.counts == "double":
@@ -336,6 +334,6 @@ def _count(
     return pa.array(whole, mask=over), int(over.sum())
 
 
-def overflows_of(result: pa.Table) -> int:
-    """How many counts of a finished table exceeded 64 bits."""
+def count_overflows(result: pa.Table) -> int:
+    """Return how many counts of a finished table exceeded 64 bits."""
     return int((result.schema.metadata or {}).get(OVERFLOWS, b"0"))

@@ -1,4 +1,4 @@
-"""What the engine knows of the event table: its columns, and how its times are read and given back."""
+"""The schema of an event table: its columns, and how times are read and returned."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class EventSchema:
                 raise DataError(f"the events have no {role} column {name!r}" + (f"; {hint}" if hint else ""))
         if self.time_unit not in TICKS:
             raise DataError(f"{self.time_unit!r} is not a unit of time: use one of {', '.join(TICKS)}")
-        if not (self.is_whole or pa.types.is_timestamp(self.time_type) or pa.types.is_date(self.time_type)):
+        if not (self.has_integer_time or pa.types.is_timestamp(self.time_type) or pa.types.is_date(self.time_type)):
             raise DataError(
                 f"the time column {self.time!r} is {self.time_type}: it must be a timestamp, a date or a whole number"
             )
@@ -40,28 +40,28 @@ class EventSchema:
         return self.columns.field(self.time).type
 
     @property
-    def is_whole(self) -> bool:
+    def has_integer_time(self) -> bool:
         return bool(pa.types.is_integer(self.time_type))
 
     @property
     def tick(self) -> int:
-        """Microseconds in one unit of a window written without one."""
-        return TICKS[self.time_unit] if self.is_whole else 0
+        """The microseconds in one unit of a window written without a unit."""
+        return TICKS[self.time_unit] if self.has_integer_time else 0
 
     @property
     def result_time_type(self) -> pa.DataType:
         """The type of times in results: that of the time column, dates as timestamps."""
-        if self.is_whole:
+        if self.has_integer_time:
             return pa.int64()
         return pa.timestamp("us", tz=getattr(self.time_type, "tz", None))
 
     def kinds(self) -> dict[str, str]:
-        """The kind of each column, in the words of `motet.model.validate`."""
-        return {field.name: kind_of_type(field.type) for field in self.columns}
+        """Return the kind of each column, in the words of `motet.model.validate`."""
+        return {field.name: column_kind(field.type) for field in self.columns}
 
 
 def is_text(data_type: pa.DataType) -> bool:
-    """Whether a column holds text, plainly or by a dictionary."""
+    """Return whether a column holds text, plain or dictionary-encoded."""
     if pa.types.is_dictionary(data_type):
         return is_text(data_type.value_type)
     return bool(
@@ -69,8 +69,8 @@ def is_text(data_type: pa.DataType) -> bool:
     )
 
 
-def kind_of_type(data_type: pa.DataType) -> str:
-    """The kind of a column: integer, number, text, boolean, time or other."""
+def column_kind(data_type: pa.DataType) -> str:
+    """Return the kind of a column: integer, number, text, boolean, time or other."""
     if pa.types.is_integer(data_type):
         return "integer"
     if pa.types.is_floating(data_type) or pa.types.is_decimal(data_type):

@@ -1,4 +1,4 @@
-"""Events of one time, joined and ordered for a unit before it runs over them: see `motet.kernels.ties`."""
+"""Merge and order simultaneous events for a unit before it runs over them: see `motet.kernels.ties`."""
 
 from __future__ import annotations
 
@@ -11,38 +11,41 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from motet.kernels.tables import Events
-from motet.kernels.ties import joined_ties
-from motet.plan.machine import Merged
-from motet.plan.units import Strategy, Unit
+from motet.kernels.ties import merge_tied_events
+from motet.plans.machine import MergedAutomaton
+from motet.plans.units import Strategy, Unit
 from motet.template.symbols import Symbol
 
 Ints = NDArray[np.int64]
 
 # The share of events that have to be at the time of the one before for it to be worth the trouble.
-LEAST_TIES = 0.25
+MIN_TIE_SHARE = 0.25
 
 
-def without_ties(events: Events, unit: Unit, classes: Sequence[frozenset[Symbol]]) -> Events:
-    """The events of a unit with those of one key, time and class as one, where its steps allow that and there are many
-    of one time.
-    """
-    spans = {(compiled.span.ranked, compiled.span.continuous) for compiled in unit.queries}
+def merge_ties(events: Events, unit: Unit, classes: Sequence[frozenset[Symbol]]) -> Events:
+    """Merge events of one key, time and class, if the unit allows it and there are many simultaneous events."""
+    spans = {(compiled.span.ranked, compiled.span.is_continuous) for compiled in unit.queries}
     one_step = all(max(compiled.automaton.freshness) <= 1 for compiled in unit.queries)
     if spans != {(False, False)} or not one_step or unit.strategy is Strategy.TRENDS:
         return events
-    if unit.strategy is Strategy.STACKS or np.count_nonzero(np.diff(events.time) == 0) < LEAST_TIES * len(events.time):
+    if unit.strategy is Strategy.STACKS or np.count_nonzero(np.diff(events.time) == 0) < MIN_TIE_SHARE * len(
+        events.time
+    ):
         return events
     # Classes that have the same symbols of this unit are one to it.
-    own: dict[frozenset[Symbol], int] = {}
-    alike = np.array([own.setdefault(found & unit.merged.symbols, at) for at, found in enumerate(classes)], np.int32)
-    rank, part = in_turn(unit.merged, [found & unit.merged.symbols for found in classes])
+    unit_class: dict[frozenset[Symbol], int] = {}
+    merged_class = np.array(
+        [unit_class.setdefault(found & unit.merged.symbols, at) for at, found in enumerate(classes)], np.int32
+    )
+    rank, part = order_classes(unit.merged, [found & unit.merged.symbols for found in classes])
     adds = np.array([kind == "count" for _, kind in unit.merged.whole], np.bool_)
-    return joined_ties(events._replace(klass=alike[events.klass]), rank, part, adds)
+    return merge_tied_events(events._replace(klass=merged_class[events.klass]), rank, part, adds)
 
 
-def in_turn(merged: Merged, classes: Sequence[frozenset[Symbol]]) -> tuple[Ints, Ints]:
-    """An order of classes in which none reads what an earlier one writes, and the part of each: those in one part read
-    what others of it write, so they have to go together.
+def order_classes(merged: MergedAutomaton, classes: Sequence[frozenset[Symbol]]) -> tuple[Ints, Ints]:
+    """Return an order of event classes in which none reads what an earlier one writes, and the component of each.
+
+    Classes of one component read what others of it write, so they must be processed together.
     """
     having: dict[Symbol, list[int]] = {}
     for at, symbols in enumerate(classes):

@@ -1,4 +1,4 @@
-"""Runs a query with adjacent conditions: its conditions as codes of equal order, then the kernel."""
+"""Run a query with adjacent conditions: encode its conditions as comparable codes, then call the kernel."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from motet.engine.encode import Encoded, only_keys, unit_events
+from motet.engine.encode import EncodedEvents, select_keys, select_unit_events
 from motet.engine.expressions import evaluate
-from motet.engine.partials import partials_of
+from motet.engine.partials import build_partials
 from motet.errors import RunError
 from motet.kernels.slots import PANES, STARTS, WINDOWS
 from motet.kernels.tables import Events
-from motet.kernels.totals import layouts_of
+from motet.kernels.totals import list_layouts
 from motet.kernels.trends import (
     EQUAL,
     GREATER,
@@ -25,64 +25,64 @@ from motet.kernels.trends import (
     SCAN,
     UNEQUAL,
     Edges,
-    live_events,
+    count_live_events,
     run_trends,
 )
 from motet.model.expression import Expression
-from motet.plan.compiled import CompiledQuery
-from motet.plan.machine import machine_for, queries_table
-from motet.template.conditions import Adjacent
+from motet.plans.compiled import CompiledQuery
+from motet.plans.machine import build_machine, build_queries_table
+from motet.template.conditions import AdjacentCondition
 
 if TYPE_CHECKING:
     from motet.engine.program import Program
-    from motet.plan.units import Unit
+    from motet.plans.units import Unit
 
 OPERATORS = {"<": LESS, "<=": LESS_EQUAL, ">": GREATER, ">=": GREATER_EQUAL, "=": EQUAL, "!=": UNEQUAL}
 MEMORY_LIMIT = 4 << 30
 
 
-def run_trend(program: Program, unit: Unit, encoded: Encoded, bounds: tuple[int, int]) -> list[pa.Table]:
-    """Results of a unit of one query whose conditions speak of neighbours."""
+def run_trend_query(program: Program, unit: Unit, encoded: EncodedEvents, bounds: tuple[int, int]) -> list[pa.Table]:
+    """Return the partial results of a unit of one query with adjacent conditions."""
     merged = unit.merged
     compiled = unit.queries[0]
-    events, at = unit_events(encoded, unit)
+    events, at = select_unit_events(encoded, unit)
     if not len(events.time):
         return []
-    machine = machine_for(merged, encoded.classes)
-    queries = queries_table(merged)
+    machine = build_machine(merged, encoded.classes)
+    queries = build_queries_table(merged)
     rows = np.arange(len(encoded.time)) if at is None else at
-    edges = _edges(compiled, encoded, rows)
-    mode = STARTS if compiled.span.continuous else WINDOWS if compiled.span.within else PANES
-    live, tied = live_events(events, compiled.span.within)
+    edges = _build_edges(compiled, encoded, rows)
+    mode = STARTS if compiled.span.is_continuous else WINDOWS if compiled.span.within else PANES
+    live, tied = count_live_events(events, compiled.span.within)
     stored = len(set(edges.source.tolist()))
     room = 2 * (live + tied) * max(stored, 1) + tied * len(machine.fold)
     _check_memory(compiled, events, mode, unit.width, room, len(edges.source))
     tables = []
     ranked = compiled.span.ranked
-    for layout in layouts_of(*compiled.channels.shape, rarely_large=False):
+    for layout in list_layouts(*compiled.channels.shape, rarely_large=False):
         labels, whole, real, overflowed = run_trends(
             events, machine, queries, edges, layout, mode, unit.width, room, tied, ranked, *bounds
         )
-        tables.append(partials_of(program, labels, whole, real, layout, unit.queries, encoded))
+        tables.append(build_partials(program, labels, whole, real, layout, unit.queries, encoded))
         if not overflowed.any():
             break
-        events, kept = only_keys(events, overflowed)
+        events, kept = select_keys(events, overflowed)
         edges = edges._replace(
             before=np.ascontiguousarray(edges.before[:, kept]), after=np.ascontiguousarray(edges.after[:, kept])
         )
     return tables
 
 
-def _edges(compiled: CompiledQuery, encoded: Encoded, rows: NDArray[np.int64]) -> Edges:
-    """The transitions that are under conditions, over the events in these rows."""
-    at = _positions_of_nodes(compiled)
-    node_edges: dict[tuple[int, int], list[Adjacent]] = {}
+def _build_edges(compiled: CompiledQuery, encoded: EncodedEvents, rows: NDArray[np.int64]) -> Edges:
+    """Build the transitions that are under conditions, over the events in these rows."""
+    at = _node_positions(compiled)
+    node_edges: dict[tuple[int, int], list[AdjacentCondition]] = {}
     for step in compiled.automaton.transitions:
         found = [a for a in compiled.adjacent if (a.source, a.target) == (at.get(step.source), step.position)]
         if found:
             node_edges[step.source, step.target] = found
     conditions = [a for found in node_edges.values() for a in found]
-    codes = [_codes(encoded, rows, a.before, a.after) for a in conditions]
+    codes = [_encode_comparison(encoded, rows, a.before, a.after) for a in conditions]
     size = len(rows)
     return Edges(
         source=np.array([source for source, _ in node_edges], np.int32),
@@ -97,8 +97,8 @@ def _edges(compiled: CompiledQuery, encoded: Encoded, rows: NDArray[np.int64]) -
     )
 
 
-def _positions_of_nodes(compiled: CompiledQuery) -> dict[int, int]:
-    """The position last bound in each settled node."""
+def _node_positions(compiled: CompiledQuery) -> dict[int, int]:
+    """Return the position last bound in each settled node."""
     automaton = compiled.automaton
     at = {automaton.fold[step.target]: step.position for step in automaton.transitions}
     while True:
@@ -110,12 +110,14 @@ def _positions_of_nodes(compiled: CompiledQuery) -> dict[int, int]:
         at |= more
 
 
-def _codes(
-    encoded: Encoded, rows: NDArray[np.int64], before: Expression, after: Expression
+def _encode_comparison(
+    encoded: EncodedEvents, rows: NDArray[np.int64], before: Expression, after: Expression
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Both sides of a comparison as codes of equal order, -1 for null."""
-    taken = pa.array(rows)
-    sides = [evaluate(side, lambda attribute: encoded.column(attribute.name).take(taken)) for side in (before, after)]
+    """Encode both sides of a comparison as integers of the same order, -1 for null."""
+    rows_array = pa.array(rows)
+    sides = [
+        evaluate(side, lambda attribute: encoded.column(attribute.name).take(rows_array)) for side in (before, after)
+    ]
     kinds = {side.type for side in sides}
     if len(kinds) > 1:
         sides = [side.cast(pa.float64()) for side in sides]
@@ -134,7 +136,7 @@ def _codes(
 
 
 def _check_memory(compiled: CompiledQuery, events: Events, mode: int, width: int, room: int, edges: int) -> None:
-    """Refuse a query whose totals per event and start would not fit, before trying."""
+    """Refuse a query whose totals per event and start would not fit in memory."""
     slots = 2 * (compiled.span.within // width + 2) if width else 1 if mode == PANES else room
     rows = room * (1 + 3 * edges)
     needed = rows * slots * 8 * (1 + sum(compiled.channels.shape))

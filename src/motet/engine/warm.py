@@ -1,7 +1,7 @@
-"""Compiles every kernel, or loads what was compiled before: `python -m motet.engine.warm`.
+"""Compile every kernel, or load it from the cache: `python -m motet.engine.warm`.
 
-Two processes that compile the same kernel at once may mix up what they keep on disk, so it is best done once, before
-others start.
+Two processes that compile the same kernel at once may corrupt the cache on disk, so it is best done once, before others
+start.
 """
 
 from __future__ import annotations
@@ -9,16 +9,17 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from motet.engine import EventSchema, Options, compile_workload
+from motet.engine import EventSchema, compile_workload
 from motet.engine.live import Stream
 from motet.engine.local import run_table
-from motet.kernels.resume import extend_runs, renumber_runs
-from motet.kernels.reunite import join_runs
-from motet.kernels.totals import layout_of
+from motet.kernels.resume import extend_states, renumber_states
+from motet.kernels.state_migration import merge_states
+from motet.kernels.totals import make_layout
 from motet.model.expression import At, Attribute, Comparison, KleeneAggregate
 from motet.model.pattern import And, Event, Not, Repeat, Seq
 from motet.model.query import Aggregate, AllVariables, Computed, Policy, Query, Workload
 from motet.model.window import CountWindow, TimeWindow
+from motet.options import Options
 
 # Out of order, so that sorting is compiled too.
 _EVENTS = pa.table({"time": [2, 1, 3, 4], "type": ["A", "A", "B", "B"], "k": ["p"] * 4, "x": [1.0, 2.0, 3.0, 4.0]})
@@ -38,21 +39,19 @@ def warm() -> None:
         for name, pattern in (("any order", And(_PAIR)), ("in order", Seq(_PAIR)))
     )
     run_table(compile_workload(Workload(related), schema, Options(optimizer="motto")), _EVENTS)
-    stream = Stream(compile_workload(Workload(online), schema, Options(live="append")))
+    stream = Stream(compile_workload(Workload(online), schema, Options(mode="append")))
     stream.feed(_EVENTS, 3_000_000)
     stream.finish()
     nothing, none = np.zeros(1, np.int64), np.zeros(0, np.int64)
     numbers = np.zeros(1, np.int32)
-    extend_runs(nothing, none, layout_of(0, 0, 0), layout_of(0, 0, 0, extended=True), False)
-    renumber_runs(nothing, none, layout_of(0, 0, 0), False, numbers, numbers, numbers)
+    extend_states(nothing, none, make_layout(0, 0, 0), make_layout(0, 0, 0, extended=True), False)
+    renumber_states(nothing, none, make_layout(0, 0, 0), False, numbers, numbers, numbers)
     flags = np.zeros(1, np.bool_)
-    join_runs(nothing, none, nothing, none, layout_of(0, 0, 0), 0, numbers, flags, numbers, 1, 0)
+    merge_states(nothing, none, nothing, none, make_layout(0, 0, 0), 0, numbers, flags, numbers, 1, 0)
 
 
 def _every_kind_of_query() -> tuple[tuple[Query, ...], tuple[Query, ...]]:
-    """Sliding, continuous and count windows, partitions combined or not, a condition on neighbours, and matches by
-    joins and by paths, with an absence at the end and one that depends on what is bound.
-    """
+    """Return online and detection queries that together use every kernel."""
     pattern = Seq((Repeat(Event("A"), 1, None), Event("B")))
     returns = (Aggregate("COUNT"), Aggregate("SUM", "A", "x"), Aggregate("MIN", "A", "x"))
     rising = Comparison("<", Attribute("A", "x"), Attribute("A", "x", At.NEXT))

@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from motet.engine import Branch, Program
-from motet.engine.observed import Observed
-from motet.explain.actual import Analysis, describe_actual
+from motet.engine.metrics import BranchMetrics
+from motet.explain.analysis import Analysis, describe_run
 from motet.explain.detect import describe_detect
-from motet.explain.reads import describe_reads
-from motet.explain.sharing import describe_sharing
+from motet.explain.inputs import describe_input
+from motet.explain.sharing import describe_optimizer_report
 from motet.language.printer import pattern_text, window_text
-from motet.plan.compiled import CompiledQuery
-from motet.plan.units import Strategy, Unit
-from motet.statistics.symbols import symbol_text
+from motet.plans.compiled import CompiledQuery
+from motet.plans.units import Strategy, Unit
+from motet.statistics.symbols import format_symbol
 
 # How each strategy keeps totals.
-KEEPS = {
+TOTALS_KEPT_BY = {
     Strategy.PANES: "per pane in which matches began",
     Strategy.WINDOWS: "per open window",
     Strategy.STARTS: "per time at which matches began",
@@ -35,14 +35,14 @@ def describe(
     `counts` are the rows of each event type, where known: the plan then says how many rows a branch reads. After a run
     its `analysis` says what was found.
     """
-    seen: Sequence[Observed | None] = [None] * len(program.all_branches) if analysis is None else analysis.observed
-    found = {} if analysis is None else {"actual": describe_actual(program, analysis, counts)}
+    seen: Sequence[BranchMetrics | None] = [None] * len(program.all_branches) if analysis is None else analysis.observed
+    found = {} if analysis is None else {"actual": describe_run(program, analysis, counts)}
     return {
         "queries": len(program.workload.queries),
         "counts": program.options.counts,
         "rows": None if counts is None else sum(counts.values()),
         "branches": [describe_branch(program, branch, counts) for branch in program.branches],
-        "sharing": describe_sharing(program),
+        "sharing": describe_optimizer_report(program),
         "detect": [
             describe_detect(branch, program, counts, ran)
             for branch, ran in zip(program.detect, seen[len(program.branches) :], strict=True)
@@ -54,12 +54,12 @@ def describe(
 def describe_branch(program: Program, branch: Branch, counts: Mapping[str, int] | None) -> dict[str, Any]:
     """The queries that agree on their partition attributes, and what they read."""
     return {
-        **describe_reads(branch, counts),
-        "symbols": sorted(symbol_text(symbol) for symbol in branch.symbols),
-        "halo_us": branch.halo,
+        **describe_input(branch, counts),
+        "symbols": sorted(format_symbol(symbol) for symbol in branch.symbols),
+        "halo_us": branch.overlap,
         "combined": branch.needs_combine,
         "plan": branch.chosen,
-        "estimates": {name: round(cost, 2) for name, cost in program.all_estimates(branch).items()},
+        "estimates": {name: round(cost, 2) for name, cost in program.estimate_all_plans(branch).items()},
         "units": [describe_unit(unit) for unit in branch.units],
     }
 
@@ -68,11 +68,11 @@ def describe_unit(unit: Unit) -> dict[str, Any]:
     """Queries executed together: how totals are kept, and how many are kept once for several of them."""
     return {
         "strategy": str(unit.strategy),
-        "keeps": KEEPS[unit.strategy],
+        "keeps": TOTALS_KEPT_BY[unit.strategy],
         "width_us": unit.width or None,
         "slots": unit.slots or None,
         "totals": len(unit.merged.settled),
-        "totals_apart": sum(settled_nodes(compiled) for compiled in unit.queries),
+        "totals_apart": sum(_count_settled_nodes(compiled) for compiled in unit.queries),
         "pairs": None if unit.pairs is None else unit.pairs.size,
         "pairs_apart": None if unit.pairs is None else unit.pairs.apart,
         "queries": [describe_query(compiled) for compiled in unit.queries],
@@ -91,5 +91,5 @@ def describe_query(compiled: CompiledQuery) -> dict[str, Any]:
     }
 
 
-def settled_nodes(compiled: CompiledQuery) -> int:
+def _count_settled_nodes(compiled: CompiledQuery) -> int:
     return sum(1 for node, settled in enumerate(compiled.automaton.fold) if node == settled)

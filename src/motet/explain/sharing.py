@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from motet.engine import Program
-from motet.explain.gloria import describe_gloria, gloria_lines
-from motet.explain.words import count, number, quoted
-from motet.optimizer.aggregate.gloria.report import GloriaReport
-from motet.optimizer.aggregate.report import Judged, SharonReport
-from motet.statistics.symbols import symbol_text
+from motet.explain.formatting import escape_mermaid, format_count, format_number
+from motet.explain.gloria import describe_gloria, format_gloria
+from motet.optimizer.gloria.report import GloriaReport
+from motet.optimizer.sharon.report import CandidateReport, SharonReport
+from motet.statistics.symbols import format_symbol
 from motet.template.symbols import Symbol
 
 MOST_LINES = 40  # candidates in a text
@@ -25,7 +25,7 @@ METHODS = {
 }
 
 
-def describe_sharing(program: Program) -> dict[str, Any] | None:
+def describe_optimizer_report(program: Program) -> dict[str, Any] | None:
     """The optimizer's report by the names of queries; None where nothing was looked for."""
     report = program.report
     names = [query.name for query in program.workload.queries]
@@ -45,7 +45,7 @@ def describe_sharon(report: SharonReport, names: Sequence[str]) -> dict[str, Any
         "score": report.score,
         "bound": report.bound,
         "gap": report.gap,
-        "optimal": report.optimal,
+        "optimal": report.is_optimal,
         "rates": "equal" if report.equal_rates else "statistics",
         "guaranteed": report.guaranteed,
         "options": report.options,
@@ -53,7 +53,7 @@ def describe_sharon(report: SharonReport, names: Sequence[str]) -> dict[str, Any
         "visited": report.visited,
         "seconds": {phase: round(seconds, 6) for phase, seconds in report.seconds.items()},
         "notes": list(report.notes),
-        "candidates": [_candidate(at, judged, names) for at, judged in enumerate(report.candidates, 1)],
+        "candidates": [_describe_candidate(at, judged, names) for at, judged in enumerate(report.candidates, 1)],
         "conflicts": [
             {
                 "between": [f"p{conflict.one + 1}", f"p{conflict.other + 1}"],
@@ -63,7 +63,7 @@ def describe_sharon(report: SharonReport, names: Sequence[str]) -> dict[str, Any
         ],
         "segments": [
             {
-                "symbols": _symbols(segment.symbols),
+                "symbols": _format_symbols(segment.symbols),
                 "places": [{"query": names[number], "offset": offset} for number, offset in segment.places],
             }
             for segment in report.plan.segments
@@ -72,50 +72,53 @@ def describe_sharon(report: SharonReport, names: Sequence[str]) -> dict[str, Any
     }
 
 
-def _candidate(at: int, judged: Judged, names: Sequence[str]) -> dict[str, Any]:
+def _describe_candidate(at: int, judged: CandidateReport, names: Sequence[str]) -> dict[str, Any]:
     return {
         "name": f"p{at}",
-        "symbols": _symbols(judged.candidate.symbols),
+        "symbols": _format_symbols(judged.candidate.symbols),
         "queries": [names[number] for number in judged.candidate.queries],
         "benefit": judged.benefit,
-        "status": _status(judged),
-        "reduction": _reduction(judged),
+        "status": _candidate_status(judged),
+        "reduction": _describe_reduction(judged),
         "shared_by": sorted({names[number] for number, _ in judged.chosen}, key=names.index),
     }
 
 
-def _symbols(symbols: Sequence[Symbol]) -> list[str]:
-    return [symbol_text(symbol) for symbol in symbols]
+def _format_symbols(symbols: Sequence[Symbol]) -> list[str]:
+    return [format_symbol(symbol) for symbol in symbols]
 
 
-def _status(judged: Judged) -> str:
+def _candidate_status(judged: CandidateReport) -> str:
     """What became of a candidate."""
     if judged.chosen:
         return "shared"
-    return "left out" if judged.beneficial else "not beneficial"
+    return "left out" if judged.is_beneficial else "not beneficial"
 
 
-def _reduction(judged: Judged) -> str:
+def _describe_reduction(judged: CandidateReport) -> str:
     """What the reduction of the paper's graph says of it, where all queries that contain a candidate share it."""
-    if judged.ridden:
-        best, sure = number(judged.ridden.highest_score), number(judged.ridden.guaranteed)
+    if judged.conflict_ridden:
+        best, sure = (
+            format_number(judged.conflict_ridden.highest_score),
+            format_number(judged.conflict_ridden.guaranteed),
+        )
         return f"conflict-ridden: a plan with it scores at most {best} where {sure} is sure"
-    return "conflict-free" if judged.free else ""
+    return "conflict-free" if judged.conflict_free else ""
 
 
-def sharing_lines(sharing: dict[str, Any]) -> Iterator[str]:
+def format_optimizer_report(sharing: dict[str, Any]) -> Iterator[str]:
     """The report as text."""
-    return gloria_lines(sharing) if "templates" in sharing else sharon_lines(sharing)
+    return format_gloria(sharing) if "templates" in sharing else format_sharon(sharing)
 
 
-def sharon_lines(sharing: dict[str, Any]) -> Iterator[str]:
+def format_sharon(sharing: dict[str, Any]) -> Iterator[str]:
     """The report as text: what is shared, how good that is, then every candidate and what became of it."""
     candidates = sharing["candidates"]
     segments = sharing["segments"]
     proof = "the best there is" if sharing["optimal"] else f"at most {sharing['gap']:.2%} below the best"
     found = f", found {sharing['found']}" if segments else ""
-    yield f"sharing ({sharing['optimizer']}): {count(len(segments), 'run')} computed once{found}"
-    yield f"  score {number(sharing['score'])} of at most {number(sharing['bound'])}: {proof}"
+    yield f"sharing ({sharing['optimizer']}): {format_count(len(segments), 'run')} computed once{found}"
+    yield f"  score {format_number(sharing['score'])} of at most {format_number(sharing['bound'])}: {proof}"
     if sharing["rates"] == "equal":
         yield "  no statistics given: as many events of every symbol assumed"
     yield from (f"  {note}" for note in sharing["notes"])
@@ -124,29 +127,31 @@ def sharon_lines(sharing: dict[str, Any]) -> Iterator[str]:
     for segment in segments:
         places = ", ".join(f"{place['query']} at {place['offset'] + 1}" for place in segment["places"])
         yield f"  ({', '.join(segment['symbols'])}): {places}"
-    beneficial = sum(each["benefit"] > 0 for each in candidates)
+    is_beneficial = sum(each["benefit"] > 0 for each in candidates)
     yield (
-        f"  {count(len(candidates), 'candidate')}, {beneficial:,} of them beneficial, "
-        f"{count(len(sharing['conflicts']), 'conflict')}; GWMIN is sure of {number(sharing['guaranteed'])}"
+        f"  {format_count(len(candidates), 'candidate')}, {is_beneficial:,} of them beneficial, "
+        f"{format_count(len(sharing['conflicts']), 'conflict')}; "
+        f"GWMIN is sure of {format_number(sharing['guaranteed'])}"
     )
     if sharing["options"] is not None:
         kept = "" if sharing["kept"] is None else f", {sharing['kept']:,} after reduction"
-        yield f"  {count(sharing['options'], 'option')}{kept}, {count(sharing['visited'], 'plan')} looked at"
+        visited = format_count(sharing["visited"], "plan")
+        yield f"  {format_count(sharing['options'], 'option')}{kept}, {visited} looked at"
     yield "  time: " + ", ".join(f"{phase} {seconds:.3f} s" for phase, seconds in sharing["seconds"].items())
-    yield from _candidate_lines(candidates)
+    yield from _format_candidates(candidates)
     for each in sharing["excluded"]:
         yield f"  {each['query']} takes no part: {each['why']}"
 
 
-def _candidate_lines(candidates: list[dict[str, Any]]) -> Iterator[str]:
+def _format_candidates(candidates: list[dict[str, Any]]) -> Iterator[str]:
     ranked = sorted(candidates, key=lambda each: (not each["shared_by"], -each["benefit"]))
     for each in ranked[:MOST_LINES]:
         pattern = ", ".join(each["symbols"])
         some = each["shared_by"] and each["shared_by"] != each["queries"]
         status = f"shared by {', '.join(each['shared_by'])} only" if some else each["status"]
         reduction = f"; by all its queries {each['reduction']}" if each["reduction"] else ""
-        queries = ", ".join(each["queries"])
-        yield f"    {each['name']} ({pattern}) in {queries}: benefit {number(each['benefit'])}, {status}{reduction}"
+        where, benefit = ", ".join(each["queries"]), format_number(each["benefit"])
+        yield f"    {each['name']} ({pattern}) in {where}: benefit {benefit}, {status}{reduction}"
     if len(ranked) > MOST_LINES:
         yield f"    and {len(ranked) - MOST_LINES:,} more (all in --format json)"
 
@@ -158,22 +163,22 @@ STYLES = {
 }
 
 
-def sharon_mermaid(report: SharonReport, names: Sequence[str]) -> str:
+def draw_sharon_mermaid(report: SharonReport, names: Sequence[str]) -> str:
     """The Sharon graph: beneficial candidates, an edge for each conflict with the queries that cause it."""
-    numbered = [(at, judged) for at, judged in enumerate(report.candidates) if judged.beneficial or judged.chosen]
+    numbered = [(at, judged) for at, judged in enumerate(report.candidates) if judged.is_beneficial or judged.chosen]
     first = sorted(numbered, key=lambda each: (not each[1].chosen, -each[1].benefit))[:MOST_NODES]
     shown = dict(sorted(first, key=lambda each: each[0]))
     lines = ["graph TD"]
     for at, judged in shown.items():
-        pattern = ", ".join(map(quoted, _symbols(judged.candidate.symbols)))
-        queries = ", ".join(quoted(names[query]) for query in judged.candidate.queries)
-        lines.append(f'    p{at + 1}["p{at + 1}: {pattern}<br/>{queries}<br/>benefit {number(judged.benefit)}"]')
+        pattern = ", ".join(map(escape_mermaid, _format_symbols(judged.candidate.symbols)))
+        queries = ", ".join(escape_mermaid(names[query]) for query in judged.candidate.queries)
+        lines.append(f'    p{at + 1}["p{at + 1}: {pattern}<br/>{queries}<br/>benefit {format_number(judged.benefit)}"]')
     for conflict in report.conflicts:
         if conflict.one in shown and conflict.other in shown:
-            cause = ", ".join(quoted(names[query]) for query in conflict.queries)
+            cause = ", ".join(escape_mermaid(names[query]) for query in conflict.queries)
             lines.append(f'    p{conflict.one + 1} ---|"{cause}"| p{conflict.other + 1}')
     for style, look in STYLES.items():
-        members = [f"p{at + 1}" for at, judged in shown.items() if _style(judged) == style]
+        members = [f"p{at + 1}" for at, judged in shown.items() if _node_style(judged) == style]
         if members:
             lines += [f"    classDef {style} {look}", f"    class {','.join(members)} {style}"]
     if len(numbered) > len(shown):
@@ -181,5 +186,5 @@ def sharon_mermaid(report: SharonReport, names: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def _style(judged: Judged) -> str:
-    return "shared" if judged.chosen else "ridden" if judged.ridden else "left"
+def _node_style(judged: CandidateReport) -> str:
+    return "shared" if judged.chosen else "ridden" if judged.conflict_ridden else "left"

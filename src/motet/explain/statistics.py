@@ -5,35 +5,35 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator, Sequence
 
-from motet.explain.words import count
+from motet.explain.formatting import format_count
 from motet.language.printer import window_text
 from motet.model.window import TimeWindow
-from motet.plan.compiled import CompiledQuery
+from motet.plans.compiled import CompiledQuery
 from motet.statistics.model import Statistics
-from motet.statistics.symbols import symbol_text
+from motet.statistics.symbols import format_symbol
 
 EPOCH = dt.datetime(1970, 1, 1)
 
 
-def statistics_text(statistics: Statistics) -> str:
+def format_statistics(statistics: Statistics) -> str:
     """Counts, span and partitions, a fact to a line."""
-    return "\n".join(statistics_lines(statistics))
+    return "\n".join(_format_statistics_lines(statistics))
 
 
-def statistics_lines(found: Statistics) -> Iterator[str]:
-    yield f"{count(found.events, 'event')} of {count(len(found.counts), 'type')}"
+def _format_statistics_lines(found: Statistics) -> Iterator[str]:
+    yield f"{format_count(found.events, 'event')} of {format_count(len(found.counts), 'type')}"
     if found.first is not None and found.last is not None:
-        yield f"from {moment(found.first)} to {moment(found.last)}"
+        yield f"from {format_time(found.first)} to {format_time(found.last)}"
     if found.keys:
         mean = found.events / found.partitions if found.partitions else 0.0
         keys = ", ".join(found.keys)
         sizes = f"{mean:,.1f} events each, at most {found.largest_partition:,}"
-        yield f"{count(found.partitions, 'partition')} by {keys}: {sizes}"
+        yield f"{format_count(found.partitions, 'partition')} by {keys}: {sizes}"
     tied = found.ties / found.events if found.events else 0.0
-    yield f"{count(found.ties, 'event')} ({tied:.1%}) with the time of another in the same partition"
+    yield f"{format_count(found.ties, 'event')} ({tied:.1%}) with the time of another in the same partition"
     if found.set_aside:
         missing = f"{found.null_times:,} without a time, {found.null_types:,} without a type"
-        yield f"{count(found.set_aside, 'row')} set aside: {missing}"
+        yield f"{format_count(found.set_aside, 'row')} set aside: {missing}"
     counted = {**found.counts, **found.symbols}
     width = max(map(len, counted), default=0)
     rates = found.rates
@@ -44,7 +44,7 @@ def statistics_lines(found: Statistics) -> Iterator[str]:
         yield f"  {share:>6.1%} of pairs: {condition}"
 
 
-def windows_text(found: Statistics, queries: Sequence[CompiledQuery]) -> str:
+def format_window_rates(found: Statistics, queries: Sequence[CompiledQuery]) -> str:
     """Events of each symbol in a window of one partition, for every window that queries have."""
     windows: dict[tuple[int, tuple[str, ...]], dict[str, float]] = {}
     for compiled in queries:
@@ -52,13 +52,13 @@ def windows_text(found: Statistics, queries: Sequence[CompiledQuery]) -> str:
             continue
         place = (compiled.span.within, compiled.partition)
         for symbol in compiled.symbols:
-            name = symbol_text(symbol)
-            events = found.in_window(name, symbol.type, *place)
+            name = format_symbol(symbol)
+            events = found.events_per_window(name, symbol.type, *place)
             windows.setdefault(place, {})[name] = events
-    return "\n".join(line for place, rates in windows.items() for line in _window_lines(*place, rates))
+    return "\n".join(line for place, rates in windows.items() for line in _format_window(*place, rates))
 
 
-def _window_lines(within: int, partition: tuple[str, ...], rates: dict[str, float]) -> Iterator[str]:
+def _format_window(within: int, partition: tuple[str, ...], rates: dict[str, float]) -> Iterator[str]:
     window = window_text(TimeWindow(within)).removeprefix("WITHIN ") if within else "all the time there is"
     by = f" for one {', '.join(partition)}" if partition else ""
     yield f"events in {window}{by}:"
@@ -67,6 +67,6 @@ def _window_lines(within: int, partition: tuple[str, ...], rates: dict[str, floa
         yield f"  {name:<{width}}  {events:>14,.4g}"
 
 
-def moment(microseconds: int) -> str:
+def format_time(microseconds: int) -> str:
     """A time since the epoch, as a date."""
     return str(EPOCH + dt.timedelta(microseconds=microseconds))

@@ -1,1 +1,1 @@
-"""Events in, results out: the files that motet reads and writes."""
+"""Read events from files, and write results."""

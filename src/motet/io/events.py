@@ -1,4 +1,4 @@
-"""Event files, a file or a folder, read as a stream of Arrow batches."""
+"""Read event files, a file or a folder, as Arrow batches."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from motet.errors import DataError
-from motet.io.files import (
+from motet.errors import DataError, UnreadableError
+from motet.io.formats import (
     BLOCK_BYTES,
     JSONL,
     PARQUET,
-    UnreadableError,
-    dataset_factory,
     find_files,
-    nearest,
-    readable,
-    unified_schema,
+    make_dataset_factory,
+    suggest_name,
+    translate_read_errors,
+    unify_schema,
 )
 
 BATCH_ROWS = 1 << 17
@@ -43,25 +42,25 @@ class EventSource:
     num_rows: int | None
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """The rows, with the named columns only."""
-        schema = self._selected(columns)
+        """Yield the rows, with the named columns only."""
+        schema = self._select_schema(columns)
         # Little read ahead: the memory a run needs must not grow with the files.
         scanner = self.dataset.scanner(schema.names, batch_size=BATCH_ROWS, batch_readahead=2, fragment_readahead=1)
-        with readable(self.origin):
+        with translate_read_errors(self.origin):
             for batch in scanner.to_batches():
-                arrays = [self._as_declared(batch.column(at), field) for at, field in enumerate(schema)]
+                arrays = [self._convert_column(batch.column(at), field) for at, field in enumerate(schema)]
                 yield pa.record_batch(arrays, schema=schema)
 
     def table(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """All rows at once."""
-        return pa.Table.from_batches(self.batches(columns), self._selected(columns))
+        """Return all rows as one table."""
+        return pa.Table.from_batches(self.batches(columns), self._select_schema(columns))
 
-    def _selected(self, columns: Sequence[str] | None) -> pa.Schema:
+    def _select_schema(self, columns: Sequence[str] | None) -> pa.Schema:
         if columns is None:
             return self.schema
         return pa.schema([self.schema.field(name) for name in columns])
 
-    def _as_declared(self, column: pa.Array, field: pa.Field) -> pa.Array:
+    def _convert_column(self, column: pa.Array, field: pa.Field) -> pa.Array:
         if column.type == field.type:
             return column
         if field.name == self.time and is_text(column.type):
@@ -81,20 +80,20 @@ def open_events(
     # An empty text file has no columns to tell; an empty parquet file has.
     filled = [file for file in files if kind == PARQUET or file.stat().st_size > 0]
     if not filled:
-        return blank_source(origin, kind, time, type, columns)
-    with readable(origin):
-        factory = dataset_factory(Path(path), filled, kind, type)
-        found = unified_schema(factory, origin)
-        require_roles(found, time, type, origin)
-        stored = found if kind == PARQUET else types_of_text(found, filled, kind, time)
+        return empty_source(origin, kind, time, type, columns)
+    with translate_read_errors(origin):
+        factory = make_dataset_factory(Path(path), filled, kind, type)
+        found = unify_schema(factory, origin)
+        require_time_and_type(found, time, type, origin)
+        stored = found if kind == PARQUET else infer_text_types(found, filled, kind, time)
         dataset = factory.finish(stored)
-        schema = with_time(with_type(stored, type, kind, origin), dataset, time, origin)
+        schema = resolve_time_column(resolve_type_column(stored, type, kind, origin), dataset, time, origin)
         num_rows = dataset.count_rows() if kind == PARQUET else None
     return EventSource(origin, tuple(map(str, filled)), kind, schema, time, type, dataset, num_rows)
 
 
-def blank_source(origin: str, kind: str, time: str, type: str, columns: Iterable[str]) -> EventSource:
-    """No rows and no names: every column asked for is there, and null."""
+def empty_source(origin: str, kind: str, time: str, type: str, columns: Iterable[str]) -> EventSource:
+    """Return a source without rows: every column asked for exists, and is null."""
     others = dict.fromkeys(name for name in columns if name not in (time, type))
     schema = pa.schema([(time, pa.timestamp("us")), (type, pa.string()), *((name, pa.null()) for name in others)])
     return EventSource(origin, (), kind, schema, time, type, ds.dataset(schema.empty_table()), 0)
@@ -105,25 +104,27 @@ def require_columns(schema: pa.Schema, names: Iterable[str], origin: str) -> Non
     for name in names:
         if name not in schema.names:
             listed = ", ".join(schema.names)
-            raise DataError(f"{origin} has no column {name!r}{nearest(name, schema.names)}\n  its columns: {listed}")
+            raise DataError(
+                f"{origin} has no column {name!r}{suggest_name(name, schema.names)}\n  its columns: {listed}"
+            )
 
 
-def require_roles(schema: pa.Schema, time: str, type: str, origin: str) -> None:
-    """Raise where the column of the times or of the types is not there, and say how to name another."""
+def require_time_and_type(schema: pa.Schema, time: str, type: str, origin: str) -> None:
+    """Raise if the time or the type column is missing, and say how to name another."""
     for role, name in (("time", time), ("type", type)):
         try:
             require_columns(schema, (name,), origin)
         except DataError as error:
-            likely = next((field.name for field in schema if _may_be(role, field.type)), "COLUMN")
+            likely = next((field.name for field in schema if _can_be(role, field.type)), "COLUMN")
             raise DataError(f"{error}\n  --{role} (in Python {role}=) names another, as in --{role} {likely}") from None
 
 
-def _may_be(role: str, type: pa.DataType) -> bool:
+def _can_be(role: str, type: pa.DataType) -> bool:
     return is_text(type) if role == "type" else bool(pa.types.is_timestamp(type) or pa.types.is_date(type))
 
 
-def types_of_text(found: pa.Schema, files: list[Path], kind: str, time: str) -> pa.Schema:
-    """Types for the columns of text files, of which only a first block was seen."""
+def infer_text_types(found: pa.Schema, files: list[Path], kind: str, time: str) -> pa.Schema:
+    """Choose types for the columns of text files, of which only the first block was seen."""
     seen_whole = all(file.stat().st_size < BLOCK_BYTES for file in files)
 
     def type_of(field: pa.Field) -> pa.DataType:
@@ -138,14 +139,14 @@ def types_of_text(found: pa.Schema, files: list[Path], kind: str, time: str) -> 
 
 
 def is_text(type: pa.DataType) -> bool:
-    """Whether a column holds text, plainly or by a dictionary."""
+    """Return whether a column holds text, plain or dictionary encoded."""
     if pa.types.is_dictionary(type):
         return is_text(type.value_type)
     return bool(pa.types.is_string(type) or pa.types.is_large_string(type) or pa.types.is_string_view(type))
 
 
-def with_type(schema: pa.Schema, type: str, kind: str, origin: str) -> pa.Schema:
-    """The schema with a type column of text: whole numbers in a text file count as text."""
+def resolve_type_column(schema: pa.Schema, type: str, kind: str, origin: str) -> pa.Schema:
+    """Return the schema with a type column of text: whole numbers in a text file count as text."""
     at, found = schema.get_field_index(type), schema.field(type).type
     if is_text(found):
         return schema
@@ -154,8 +155,8 @@ def with_type(schema: pa.Schema, type: str, kind: str, origin: str) -> pa.Schema
     raise DataError(f"column {type!r} of {origin} holds {found}, but event types are text")
 
 
-def with_time(schema: pa.Schema, dataset: ds.Dataset, time: str, origin: str) -> pa.Schema:
-    """The schema with a time column that is one, or a message that says why it cannot be."""
+def resolve_time_column(schema: pa.Schema, dataset: ds.Dataset, time: str, origin: str) -> pa.Schema:
+    """Return the schema with a time column of a time type; raise if it cannot be one."""
     at, found = schema.get_field_index(time), schema.field(time).type
     types = pa.types
     if types.is_timestamp(found) or types.is_date(found) or types.is_integer(found):
@@ -163,15 +164,15 @@ def with_time(schema: pa.Schema, dataset: ds.Dataset, time: str, origin: str) ->
     if types.is_null(found):
         return schema.set(at, pa.field(time, pa.timestamp("us")))
     if is_text(found):
-        return schema.set(at, pa.field(time, time_type_of_text(dataset, time, origin)))
+        return schema.set(at, pa.field(time, infer_time_type(dataset, time, origin)))
     why = "a floating number is no exact time" if types.is_floating(found) else "that is no time"
     raise DataError(
         f"column {time!r} of {origin} holds {found}: {why} (timestamps, dates, whole numbers and ISO 8601 text are)"
     )
 
 
-def time_type_of_text(dataset: ds.Dataset, time: str, origin: str) -> pa.DataType:
-    """Whether times kept as text name a zone, told from the first of them."""
+def infer_time_type(dataset: ds.Dataset, time: str, origin: str) -> pa.DataType:
+    """Return the type of times stored as text: with a zone if the first of them has one."""
     sample = dataset.head(1000, columns=[time]).column(0).drop_null().slice(0, 1)
     zoned = len(sample) > 0 and ZONE.search(sample[0].as_py()[10:].strip())
     type = pa.timestamp("us", "UTC" if zoned else None)
@@ -184,19 +185,19 @@ def time_type_of_text(dataset: ds.Dataset, time: str, origin: str) -> pa.DataTyp
 
 
 def parse_times(column: pa.Array, type: pa.DataType, name: str, origin: str) -> pa.Array:
-    """Text to times."""
+    """Parse text as times."""
     text = pc.utf8_trim_whitespace(pc.cast(column, pa.string()))
     try:
         return pc.cast(text, type)
     except pa.ArrowInvalid as error:
-        wrong = next(value for value in text if not is_time(value, type))
+        wrong = next(value for value in text if not is_parsable_time(value, type))
         raise UnreadableError(
             f"column {name!r} of {origin} is text, and {wrong.as_py()!r} is no ISO 8601 time"
             + (" with a zone" if type.tz else "")
         ) from error
 
 
-def is_time(value: pa.StringScalar, type: pa.DataType) -> bool:
+def is_parsable_time(value: pa.StringScalar, type: pa.DataType) -> bool:
     try:
         pc.cast(value, type)
     except pa.ArrowInvalid:

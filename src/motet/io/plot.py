@@ -1,4 +1,4 @@
-"""Charts of results, by altair: values over time or by group, matches by when they began and how long they took."""
+"""Draw charts of results with altair: values over time or by group, matches by start and duration."""
 
 from __future__ import annotations
 
@@ -9,54 +9,54 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from motet.errors import MotetError, did_you_mean
-from motet.io.rows import QueryRows
-from motet.io.tables import is_number
+from motet.io.query_columns import QueryColumns
+from motet.io.text_tables import is_number
 from motet.model.query import Query
 
-MOST_GROUPS = 10
-MOST_POINTS = 5000  # what altair takes
-MOST_CHARTS = 12
-MOST_DOTS = 200  # points of a line that are marked
+MAX_GROUPS = 10
+MAX_POINTS = 5000  # what altair takes
+MAX_CHARTS = 12
+MAX_DOTS = 200  # points of a line that are marked
 WIDTH = 560
 
 
-def chart(answers: Sequence[tuple[QueryRows, pa.Table]], y: str | None) -> Any:
-    """One chart for each query that has rows, one under the other."""
+def draw_chart(answers: Sequence[tuple[QueryColumns, pa.Table]], y: str | None) -> Any:
+    """Draw one chart for each query that has rows, one below the other."""
     try:
         import altair as alt
     except ImportError as error:
         raise MotetError("plots need altair: pip install 'motet[plot]'") from error
-    made = [_chart(rows, found, y) for rows, found in answers if len(found)]
+    made = [_draw_query(rows, found, y) for rows, found in answers if len(found)]
     if not made:
         raise MotetError("there is nothing to plot: no query has a result")
     if len(made) == 1:
         return made[0]
-    return alt.vconcat(*made[:MOST_CHARTS]).resolve_scale(color="independent", x="independent", y="independent")
+    return alt.vconcat(*made[:MAX_CHARTS]).resolve_scale(color="independent", x="independent", y="independent")
 
 
-def _chart(rows: QueryRows, found: pa.Table, y: str | None) -> Any:
+def _draw_query(rows: QueryColumns, found: pa.Table, y: str | None) -> Any:
     if not rows.query.is_aggregate:
-        return _matches(rows, found)
-    value = _value(rows, found.schema, y)
+        return _draw_matches(rows, found)
+    value = _choose_value(rows, found.schema, y)
     groups = rows.query.group_by
     # Names of columns may hold signs that altair reads as its own: they are told by plain names and titles.
-    table = pa.table({"value": found[value], "time": found[rows.times[0]], "group": _group(found, groups)})
+    table = pa.table({"value": found[value], "time": found[rows.times[0]], "group": _join_groups(found, groups)})
     left_out = ""
     if groups:
-        most = _largest(table)
+        most = _find_largest_groups(table)
         every = len(pc.unique(table["group"]))
         table = table.filter(pc.is_in(table["group"], value_set=pa.array(most)))
         left_out = f", {len(most)} of {every:,} groups" if every > len(most) else ""
-    if len(table) > MOST_POINTS:
-        left_out += f", the first {MOST_POINTS:,} of {len(table):,} rows"
-        table = table.slice(0, MOST_POINTS)
+    if len(table) > MAX_POINTS:
+        left_out += f", the first {MAX_POINTS:,} of {len(table):,} rows"
+        table = table.slice(0, MAX_POINTS)
     if rows.query.window is None:
-        return _bars(rows.query, table, value, left_out)
-    return _line(rows, table, value, left_out)
+        return _draw_bars(rows.query, table, value, left_out)
+    return _draw_line(rows, table, value, left_out)
 
 
-def _value(rows: QueryRows, schema: pa.Schema, y: str | None) -> str:
-    """The column to show."""
+def _choose_value(rows: QueryColumns, schema: pa.Schema, y: str | None) -> str:
+    """Return the column to show."""
     if y is not None and y not in rows.labels:
         hint = did_you_mean(y, rows.labels)
         raise MotetError(f"query {rows.query.name} returns no {y!r}" + (f"; {hint}" if hint else ""))
@@ -66,31 +66,31 @@ def _value(rows: QueryRows, schema: pa.Schema, y: str | None) -> str:
     return y or numbers[0]
 
 
-def _group(found: pa.Table, groups: Sequence[str]) -> pa.Array | pa.ChunkedArray:
+def _join_groups(found: pa.Table, groups: Sequence[str]) -> pa.Array | pa.ChunkedArray:
     if not groups:
         return pa.nulls(len(found), pa.string())
     texts = [pc.fill_null(pc.cast(found[name], pa.string()), "null") for name in groups]
     return pc.binary_join_element_wise(*texts, " · ") if len(texts) > 1 else texts[0]
 
 
-def _largest(table: pa.Table) -> list[str]:
-    """The groups with the largest sums."""
+def _find_largest_groups(table: pa.Table) -> list[str]:
+    """Return the groups with the largest sums."""
     sums = table.append_column("number", pc.cast(table["value"], pa.float64(), safe=False)).group_by("group")
     found = sums.aggregate([("number", "sum")]).sort_by([("number_sum", "descending")])
-    return list(found["group"].to_pylist()[:MOST_GROUPS])
+    return list(found["group"].to_pylist()[:MAX_GROUPS])
 
 
 def _title(query: Query, left_out: str) -> str:
     return f"{query.name}{left_out}"
 
 
-def _line(rows: QueryRows, table: pa.Table, value: str, left_out: str) -> Any:
+def _draw_line(rows: QueryColumns, table: pa.Table, value: str, left_out: str) -> Any:
     import altair as alt
 
-    kind = _kind(table.schema.field("time").type)
+    kind = _axis_type(table.schema.field("time").type)
     # A continuous value holds until the next; a window's is one point.
     holds = rows.times == ("time",)
-    step: dict[str, Any] = {"interpolate": "step-after"} if holds else {"point": len(table) <= MOST_DOTS}
+    step: dict[str, Any] = {"interpolate": "step-after"} if holds else {"point": len(table) <= MAX_DOTS}
     encoding: dict[str, Any] = {
         "x": alt.X("time", type=kind, title=rows.times[0].replace("_", " ")),
         "y": alt.Y("value", type="quantitative", title=value),
@@ -100,15 +100,15 @@ def _line(rows: QueryRows, table: pa.Table, value: str, left_out: str) -> Any:
         name = ", ".join(rows.query.group_by)
         encoding["color"] = alt.Color("group", type="nominal", title=name)
         encoding["tooltip"].append(alt.Tooltip("group", type="nominal", title=name))
-    made = alt.Chart(_points(table), title=_title(rows.query, left_out), width=WIDTH)
+    made = alt.Chart(_to_points(table), title=_title(rows.query, left_out), width=WIDTH)
     return made.mark_line(**step).encode(**encoding)
 
 
-def _bars(query: Query, table: pa.Table, value: str, left_out: str) -> Any:
+def _draw_bars(query: Query, table: pa.Table, value: str, left_out: str) -> Any:
     import altair as alt
 
     name = ", ".join(query.group_by) or "all events"
-    made = alt.Chart(_points(table), title=_title(query, left_out), width=WIDTH).mark_bar()
+    made = alt.Chart(_to_points(table), title=_title(query, left_out), width=WIDTH).mark_bar()
     tips = [alt.Tooltip("group", type="nominal", title=name), alt.Tooltip("value", type="quantitative", title=value)]
     return made.encode(
         x=alt.X("value", type="quantitative", title=value),
@@ -117,20 +117,20 @@ def _bars(query: Query, table: pa.Table, value: str, left_out: str) -> Any:
     )
 
 
-def _matches(rows: QueryRows, found: pa.Table) -> Any:
-    """Each match by when it began and how long it took."""
+def _draw_matches(rows: QueryColumns, found: pa.Table) -> Any:
+    """Draw each match by its start and its duration."""
     import altair as alt
 
-    left_out = f", the first {MOST_POINTS:,} of {len(found):,} matches" if len(found) > MOST_POINTS else ""
-    found = found.slice(0, MOST_POINTS)
+    left_out = f", the first {MAX_POINTS:,} of {len(found):,} matches" if len(found) > MAX_POINTS else ""
+    found = found.slice(0, MAX_POINTS)
     took = pc.subtract(found["end"], found["start"])
     unit = ""
     if pa.types.is_duration(took.type):
         took = pc.divide(pc.cast(pc.cast(took, pa.duration("us")), pa.int64()), 1e6)
         unit = " (s)"
     table = pa.table({"start": found["start"], "end": found["end"], "took": took})
-    kind = _kind(table.schema.field("start").type)
-    made = alt.Chart(_points(table), title=_title(rows.query, left_out), width=WIDTH)
+    kind = _axis_type(table.schema.field("start").type)
+    made = alt.Chart(_to_points(table), title=_title(rows.query, left_out), width=WIDTH)
     return made.mark_circle(size=40, opacity=0.6).encode(
         x=alt.X("start", type=kind, title="start"),
         y=alt.Y("took", type="quantitative", title=f"from first to last event{unit}"),
@@ -138,13 +138,13 @@ def _matches(rows: QueryRows, found: pa.Table) -> Any:
     )
 
 
-def _kind(type: pa.DataType) -> Literal["temporal", "quantitative"]:
-    """How altair takes a time of a type: whole numbers are times too."""
+def _axis_type(type: pa.DataType) -> Literal["temporal", "quantitative"]:
+    """Return how altair reads a time column: whole numbers are times too."""
     return "temporal" if pa.types.is_temporal(type) else "quantitative"
 
 
-def _points(table: pa.Table) -> Any:
-    """The points as altair takes them, whatever else is installed."""
+def _to_points(table: pa.Table) -> Any:
+    """Return the points as altair takes them without pandas."""
     import altair as alt
 
     rows = table.to_pylist()

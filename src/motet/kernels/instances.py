@@ -7,13 +7,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from motet.kernels.expressions import Bytecode, EventScope, Stack, Values, evaluate_comparison, is_true
 from motet.kernels.jit import inner
-from motet.kernels.stack import Code, Scope, Stack, Values, compares, is_true
 
 Ints = NDArray[np.int64]
 Codes = NDArray[np.int32]
 
-LONG_AGO = np.int64(-(2**62))
+MIN_TIME = np.int64(-(2**62))
 
 
 class Instances(NamedTuple):
@@ -58,11 +58,11 @@ class Tests(NamedTuple):
     """
 
     table: NDArray[np.int32]
-    code: Code
+    code: Bytecode
 
 
 @inner
-def after(times: Ints, begin: int, end: int, moment: int) -> int:
+def upper_bound(times: Ints, begin: int, end: int, moment: int) -> int:
     """The first place of a sorted stretch whose time is later than a moment. O(log n)."""
     while begin < end:
         middle = (begin + end) // 2
@@ -74,29 +74,29 @@ def after(times: Ints, begin: int, end: int, moment: int) -> int:
 
 
 @inner
-def occurs(absences: Absences, absence: int, key: int, since: int, until: int) -> bool:
+def has_event_between(absences: Absences, absence: int, key: int, since: int, until: int) -> bool:
     """Whether an event of an absence lies strictly between two times. O(log n)."""
     end = absences.offsets[absence, key + 1]
-    at = after(absences.time, absences.offsets[absence, key], end, since)
+    at = upper_bound(absences.time, absences.offsets[absence, key], end, since)
     return at < end and absences.time[at] < until
 
 
 @inner
-def passes(tests: Tests, number: int, values: Values, scope: Scope, stack: Stack) -> bool:
+def passes_test(tests: Tests, number: int, values: Values, scope: EventScope, stack: Stack) -> bool:
     """Whether one test holds for the events chosen now."""
     table = tests.table
     comparison = table[number, 0]
     if comparison < 0:
         return is_true(tests.code, table[number, 1], values, scope, stack)
-    x = values.real[table[number, 2], scope.current[table[number, 1]]]
-    y = values.real[table[number, 4], scope.current[table[number, 3]]]
+    x = values.floats[table[number, 2], scope.current[table[number, 1]]]
+    y = values.floats[table[number, 4], scope.current[table[number, 3]]]
     if np.isnan(x) or np.isnan(y):
         return False
-    return compares(comparison, x < y, x == y)
+    return evaluate_comparison(comparison, x < y, x == y)
 
 
 @inner
-def share_event(bundles: Bundles, one: int, other: int) -> bool:
+def have_common_event(bundles: Bundles, one: int, other: int) -> bool:
     """Whether two items are bound to the same event."""
     if one < bundles.events and other < bundles.events:
         return one == other

@@ -13,35 +13,35 @@ F = TypeVar("F", bound=Callable[..., object])
 
 def kernel(function: F) -> F:
     """Compile a function to machine code on first use and keep the result on disk for later processes."""
-    return _compiled(function, counts_references=True)
+    return _compile(function, counts_references=True)
 
 
 def inner(function: F) -> F:
     """A kernel that makes no arrays and gives none back: those it works on belong to who called it, so nobody counts
     references to them, which would cost more than most of what such a function does.
     """
-    return _compiled(function, counts_references=False)
+    return _compile(function, counts_references=False)
 
 
-def _compiled(function: F, counts_references: bool) -> F:
+def _compile(function: F, counts_references: bool) -> F:
     # The stubs of numba do not know its option `_nrt`, which callees would take over from callers if not told.
     options: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "_nrt": counts_references}
     return cast(F, numba.njit(**options)(function))
 
 
-def on_first_compilation(tell: Callable[[], None]) -> None:
+def on_first_compilation(notify: Callable[[], None]) -> None:
     """Call back, once, when a kernel has to be compiled because no earlier process has left it on disk."""
-    event.register("numba:compile", _Once(tell))  # type: ignore[no-untyped-call]
+    event.register("numba:compile", _Once(notify))  # type: ignore[no-untyped-call]
 
 
 class _Once(event.Listener):
-    def __init__(self, tell: Callable[[], None]) -> None:
-        self.tell: Callable[[], None] | None = tell
+    def __init__(self, notify: Callable[[], None]) -> None:
+        self.callback: Callable[[], None] | None = notify
 
     def on_start(self, event: event.Event) -> None:
-        if self.tell is not None:
-            tell, self.tell = self.tell, None
-            tell()
+        if self.callback is not None:
+            callback, self.callback = self.callback, None
+            callback()
 
     def on_end(self, event: event.Event) -> None:
         pass

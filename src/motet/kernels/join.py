@@ -7,21 +7,21 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from motet.kernels.expressions import AT_LEAST, AT_MOST, EQUAL, LESS, MORE, EventScope, Stack, Values
 from motet.kernels.instances import (
-    LONG_AGO,
+    MIN_TIME,
     Absences,
     Bundles,
     Codes,
     Instances,
     Ints,
     Tests,
-    after,
-    occurs,
-    passes,
-    share_event,
+    has_event_between,
+    have_common_event,
+    passes_test,
+    upper_bound,
 )
 from motet.kernels.jit import inner, kernel
-from motet.kernels.stack import AT_LEAST, AT_MOST, EQUAL, LESS, MORE, Scope, Stack, Values
 
 # How an item of the outer side stands to one of the inner.
 FREE = 0
@@ -29,7 +29,7 @@ BEFORE = 1  # the outer item ends before the inner one begins
 AFTER = 2
 APART = 3  # in any order, but with no event in common
 
-FOREVER = np.int64(2**62)
+MAX_TIME = np.int64(2**62)
 
 
 class JoinTable(NamedTuple):
@@ -51,7 +51,7 @@ class JoinTable(NamedTuple):
     compare: NDArray[np.int32]
 
 
-class Room(NamedTuple):
+class JoinOutput(NamedTuple):
     """Where results go, and with which key."""
 
     columns: NDArray[np.int64]
@@ -61,9 +61,9 @@ class Room(NamedTuple):
     key: Ints
 
 
-def room_for(items: int, rows: int) -> Room:
+def allocate_join_output(items: int, rows: int) -> JoinOutput:
     """Room for so many instances of so many items."""
-    return Room(np.empty((items, rows), np.int64), *(np.empty(rows, np.int64) for _ in range(4)))
+    return JoinOutput(np.empty((items, rows), np.int64), *(np.empty(rows, np.int64) for _ in range(4)))
 
 
 @kernel
@@ -77,9 +77,9 @@ def join(
     bundles: Bundles,
     absences: Absences,
     oldest: Ints,
-    scope: Scope,
+    scope: EventScope,
     stack: Stack,
-    room: Room,
+    room: JoinOutput,
     since: int,
     start: int,
     within: int,
@@ -98,7 +98,7 @@ def join(
     outer_end, outer_offsets = outer.end, outer.offsets
     inner_columns, inner_first, inner_last = inner.columns, inner.first, inner.last
     inner_end, inner_offsets = inner.end, inner.offsets
-    ref_first, ref_last, real = bundles.first, bundles.last, values.real
+    ref_first, ref_last, floats = bundles.first, bundles.last, values.floats
     relation, verify, before_all, compare = table.relation, table.verify, table.before_all, table.compare
     out_columns, out_first, out_last, out_end, out_key = room.columns, room.first, room.last, room.end, room.key
     place, current = table.place, scope.current
@@ -112,7 +112,7 @@ def join(
         limit = oldest[outer_end[row]]
         if outer_first[row] < limit or stretch[row] < 0:
             continue
-        low, high = limit, FOREVER
+        low, high = limit, MAX_TIME
         if outer_last[row] < since:
             low = max(low, since)
         for i in range(ours):
@@ -123,9 +123,9 @@ def join(
                 if relation[i, j] == BEFORE:
                     low = max(low, ref_last[current[i]] + 1)
         for c in range(compare.shape[0]):
-            mine[c] = real[compare[c, 2], current[compare[c, 1]]]
+            mine[c] = floats[compare[c, 2], current[compare[c, 1]]]
         end = inner_offsets[stretch[row] + 1]
-        at = after(inner_last, inner_offsets[stretch[row]], end, low - 1)
+        at = upper_bound(inner_last, inner_offsets[stretch[row]], end, low - 1)
         if row == start and within >= 0:
             at = within
         while at < end and inner_last[at] < high:
@@ -135,7 +135,7 @@ def join(
             fits = inner_first[at] >= limit and inner_first[at] >= allowed
             c = 0
             while fits and c < compare.shape[0]:
-                x, y = mine[c], real[compare[c, 4], inner_columns[compare[c, 3], at]]
+                x, y = mine[c], floats[compare[c, 4], inner_columns[compare[c, 3], at]]
                 op = compare[c, 0]
                 if op == LESS:
                     fits = x < y
@@ -158,12 +158,12 @@ def join(
                 elif verify[v, 2] == AFTER:
                     fits = ref_last[other] < ref_first[one]
                 else:
-                    fits = not share_event(bundles, one, other)
+                    fits = not have_common_event(bundles, one, other)
                 v += 1
             if fits and more:
                 for j in range(theirs):
                     current[ours + j] = inner_columns[j, at]
-                fits = more_holds(key, table, tests, values, bundles, absences, scope, stack)
+                fits = passes_tests_and_gaps(key, table, tests, values, bundles, absences, scope, stack)
             if fits:
                 if found == most:
                     return found, row, at
@@ -182,34 +182,36 @@ def join(
 
 
 @inner
-def more_holds(
+def passes_tests_and_gaps(
     key: int,
     table: JoinTable,
     tests: Tests,
     values: Values,
     bundles: Bundles,
     absences: Absences,
-    scope: Scope,
+    scope: EventScope,
     stack: Stack,
 ) -> bool:
     """Whether code and absences allow the combination that is in scope."""
     for number in range(tests.table.shape[0]):
-        if not passes(tests, number, values, scope, stack):
+        if not passes_test(tests, number, values, scope, stack):
             return False
     for g in range(table.gap.shape[0]):
-        since, until = LONG_AGO, FOREVER
+        since, until = MIN_TIME, MAX_TIME
         for slot in range(table.gap.shape[1]):
             if table.gap[g, slot] == 1:
                 since = max(since, bundles.last[scope.current[slot]])
             elif table.gap[g, slot] == 2:
                 until = min(until, bundles.first[scope.current[slot]])
-        if occurs(absences, table.gap_absence[g], key, since, until):
+        if has_event_between(absences, table.gap_absence[g], key, since, until):
             return False
     return True
 
 
 @kernel
-def flatten(columns: NDArray[np.int64], places: Codes, positions: Codes, bundles: Bundles) -> tuple[Ints, Codes, Ints]:
+def flatten_bindings(
+    columns: NDArray[np.int64], places: Codes, positions: Codes, bundles: Bundles
+) -> tuple[Ints, Codes, Ints]:
     """What each instance binds: where its positions and events begin, and those. O(output).
 
     The positions of item i are those from `places[i]` on: one, or those that its bundles count by.

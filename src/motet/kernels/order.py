@@ -48,7 +48,7 @@ def sort_disordered(
 
 
 @kernel
-def ranks(time: NDArray[np.int64], offsets: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def rank_events(time: NDArray[np.int64], offsets: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """For each event, how many of its key's events are earlier, and how many are not later. O(n)."""
     enter = np.empty(time.size, np.int64)
     leave = np.empty(time.size, np.int64)

@@ -1,8 +1,8 @@
 """Paths of a line: all ways to walk from item to item, kept as one shared graph and listed only where they end.
 
 The graph is never stored: the instances of each item lie in order of time, and those that may come before one are a
-stretch of them. `reach` tells for each instance the latest first time of all paths that lead to it, so that listing
-never walks where no path in the window begins.
+stretch of them. `latest_starts` gives for each instance the latest first time of all paths that lead to it, so that
+listing never walks where no path in the window begins.
 """
 
 from __future__ import annotations
@@ -12,12 +12,22 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from motet.kernels.instances import LONG_AGO, Absences, Bundles, Codes, Ints, Tests, after, occurs, passes
+from motet.kernels.expressions import EventScope, Stack, Values
+from motet.kernels.instances import (
+    MIN_TIME,
+    Absences,
+    Bundles,
+    Codes,
+    Ints,
+    Tests,
+    has_event_between,
+    passes_test,
+    upper_bound,
+)
 from motet.kernels.jit import inner, kernel
-from motet.kernels.stack import Scope, Stack, Values
 
 
-class Line(NamedTuple):
+class PathGraph(NamedTuple):
     """A line and the instances of its items: item i has in key k those from `offsets[i, k]` to `offsets[i, k + 1]`.
 
     `what` is the event or bundle, `end` its last event; `oldest` has for each event the earliest first time of what may
@@ -43,7 +53,7 @@ class Line(NamedTuple):
     tests: Ints
 
 
-class Endings(NamedTuple):
+class PathEnds(NamedTuple):
     """Where paths may end: item, instance and key, and the earliest time at which such a path may begin."""
 
     item: Ints
@@ -52,7 +62,7 @@ class Endings(NamedTuple):
     floor: Ints
 
 
-class Walk(NamedTuple):
+class PathCursor(NamedTuple):
     """Where listing stands, so that it can go on: the item, instance, edge and candidate of each step, last one first.
 
     `now` holds the depth, the end that is being listed, and how many of its paths are.
@@ -65,7 +75,7 @@ class Walk(NamedTuple):
     now: Ints
 
 
-class Listed(NamedTuple):
+class PathList(NamedTuple):
     """Paths, each a stretch of positions and events, with its times and key; `origin` is the end it was listed for."""
 
     begin: Ints
@@ -78,15 +88,15 @@ class Listed(NamedTuple):
     origin: Ints
 
 
-def new_walk(depth: int) -> Walk:
+def new_cursor(depth: int) -> PathCursor:
     """A walk of at most so many steps that has not begun."""
     steps = [np.zeros(depth, np.int64) for _ in range(4)]
-    return Walk(steps[0], steps[1], steps[2], steps[3], np.array([-1, 0, 0], np.int64))
+    return PathCursor(steps[0], steps[1], steps[2], steps[3], np.array([-1, 0, 0], np.int64))
 
 
-def listed_for(rows: int, entries: int) -> Listed:
+def allocate_paths(rows: int, entries: int) -> PathList:
     """Room for so many paths of so many steps in all."""
-    return Listed(
+    return PathList(
         np.zeros(rows + 1, np.int64),
         np.empty(entries, np.int32),
         np.empty(entries, np.int64),
@@ -95,14 +105,14 @@ def listed_for(rows: int, entries: int) -> Listed:
 
 
 @kernel
-def reach(line: Line) -> tuple[Ints, Ints]:
+def latest_starts(line: PathGraph) -> tuple[Ints, Ints]:
     """For each instance the latest first time of the paths to it, and the latest up to it in its item and key.
 
     O(instances x edges), in one pass by time.
     """
     items = line.offsets.shape[0]
-    latest = np.full(line.first.size, LONG_AGO, np.int64)
-    so_far = np.full(line.first.size, LONG_AGO, np.int64)
+    latest = np.full(line.first.size, MIN_TIME, np.int64)
+    so_far = np.full(line.first.size, MIN_TIME, np.int64)
     at = np.empty(items, np.int64)
     seen = np.empty(max(line.source.size, 1), np.int64)
     for key in range(line.offsets.shape[1] - 1):
@@ -119,7 +129,7 @@ def reach(line: Line) -> tuple[Ints, Ints]:
                 break
             row = at[q]
             at[q] += 1
-            best = line.first[row] if line.begins[q] else LONG_AGO
+            best = line.first[row] if line.begins[q] else MIN_TIME
             for e in range(line.edges[q], line.edges[q + 1]):
                 p = line.source[e]
                 begin, end = line.offsets[p, key], line.offsets[p, key + 1]
@@ -135,7 +145,7 @@ def reach(line: Line) -> tuple[Ints, Ints]:
 
 
 @kernel
-def endings(line: Line, latest: Ints, since: int) -> Endings:
+def find_path_ends(line: PathGraph, latest: Ints, since: int) -> PathEnds:
     """The instances from a time on at which a path in the window may end. O(instances)."""
     count = 0
     for q in range(line.offsets.shape[0]):
@@ -156,23 +166,23 @@ def endings(line: Line, latest: Ints, since: int) -> Endings:
                         keys[found] = key
                         floor[found] = line.oldest[line.end[row]]
                         found += 1
-    return Endings(items[:found], rows[:found], keys[:found], floor[:found])
+    return PathEnds(items[:found], rows[:found], keys[:found], floor[:found])
 
 
 @kernel
 def list_paths(
-    line: Line,
+    line: PathGraph,
     latest: Ints,
     so_far: Ints,
-    ends: Endings,
-    walk: Walk,
+    ends: PathEnds,
+    walk: PathCursor,
     tests: Tests,
     values: Values,
     bundles: Bundles,
     absences: Absences,
-    scope: Scope,
+    scope: EventScope,
     stack: Stack,
-    out: Listed,
+    out: PathList,
     most: int,
 ) -> tuple[int, bool]:
     """List paths from where the walk stands until all are listed or the room is full; at most so many with each end.
@@ -196,11 +206,11 @@ def list_paths(
         oldest = floor[end]
         if walk.edge[depth] < 0:
             if line.begins[item] and line.first[row] >= oldest:
-                size = _size(line, walk, depth, bundles)
+                size = _path_size(line, walk, depth, bundles)
                 if found == out.first.size or out.begin[found] + size > out.event.size:
                     walk.now[0], walk.now[1], walk.now[2] = depth, end, count
                     return found, False
-                _write(line, walk, depth, bundles, out, found)
+                _write_path(line, walk, depth, bundles, out, found)
                 out.first[found] = line.first[row]
                 out.last[found] = line.last[end_row[end]]
                 out.end[found] = line.end[end_row[end]]
@@ -227,8 +237,8 @@ def list_paths(
 
 @inner
 def _next_step(
-    line: Line,
-    walk: Walk,
+    line: PathGraph,
+    walk: PathCursor,
     depth: int,
     key: int,
     oldest: int,
@@ -237,7 +247,7 @@ def _next_step(
     tests: Tests,
     values: Values,
     absences: Absences,
-    scope: Scope,
+    scope: EventScope,
     stack: Stack,
 ) -> bool:
     """Move to the next instance that may come before the one at this depth, by any edge; whether there is one."""
@@ -247,10 +257,10 @@ def _next_step(
         source = line.source[edge]
         begin = line.offsets[source, key]
         if candidate == -2:
-            candidate = after(line.last, begin, line.offsets[source, key + 1], line.first[row] - 1)
+            candidate = upper_bound(line.last, begin, line.offsets[source, key + 1], line.first[row] - 1)
         candidate -= 1
         while candidate >= begin and so_far[candidate] >= oldest:
-            if latest[candidate] >= oldest and _may_follow(
+            if latest[candidate] >= oldest and _can_follow(
                 line, edge, candidate, row, key, tests, values, absences, scope, stack
             ):
                 walk.edge[depth] = edge
@@ -262,8 +272,8 @@ def _next_step(
 
 
 @inner
-def _may_follow(
-    line: Line,
+def _can_follow(
+    line: PathGraph,
     edge: int,
     before: int,
     row: int,
@@ -271,14 +281,14 @@ def _may_follow(
     tests: Tests,
     values: Values,
     absences: Absences,
-    scope: Scope,
+    scope: EventScope,
     stack: Stack,
 ) -> bool:
     free = line.ways[edge] == line.ways[edge + 1]
     for way in range(line.ways[edge], line.ways[edge + 1]):
         holds = True
         for at in range(line.forbids[way], line.forbids[way + 1]):
-            if occurs(absences, line.forbidden[at], key, line.last[before], line.first[row]):
+            if has_event_between(absences, line.forbidden[at], key, line.last[before], line.first[row]):
                 holds = False
                 break
         if holds:
@@ -290,13 +300,13 @@ def _may_follow(
     scope.current[0], scope.current[1] = line.what[before], line.what[row]
     scope.following[0] = line.what[row]
     for number in range(line.tests[edge], line.tests[edge + 1]):
-        if not passes(tests, number, values, scope, stack):
+        if not passes_test(tests, number, values, scope, stack):
             return False
     return True
 
 
 @inner
-def _size(line: Line, walk: Walk, depth: int, bundles: Bundles) -> int:
+def _path_size(line: PathGraph, walk: PathCursor, depth: int, bundles: Bundles) -> int:
     size = 0
     for at in range(depth + 1):
         b = line.what[walk.row[at]] - bundles.events
@@ -305,7 +315,7 @@ def _size(line: Line, walk: Walk, depth: int, bundles: Bundles) -> int:
 
 
 @inner
-def _write(line: Line, walk: Walk, depth: int, bundles: Bundles, out: Listed, to: int) -> None:
+def _write_path(line: PathGraph, walk: PathCursor, depth: int, bundles: Bundles, out: PathList, to: int) -> None:
     """The steps of the walk in the order of time."""
     put = out.begin[to]
     for back in range(depth + 1):

@@ -24,26 +24,36 @@ from motet.kernels.slots import (
     STATE,
     WINDOWS,
     Labels,
-    begin_key,
-    nothing_weighs,
+    reset_key,
     run_key,
     slot_capacity,
+    zero_weights,
 )
 from motet.kernels.steps import DUE, FIRST_DUE, LAST_DUE, WAITING, Nodes
 from motet.kernels.tables import (
-    FOREVER,
     LABELS,
-    LONG_AGO,
+    MAX_TIME,
+    MIN_TIME,
     Events,
     Flags,
     Machine,
     Queries,
     Times,
-    grown,
-    grown_words,
-    marked,
+    grow_buffer,
+    grow_labels,
+    membership_mask,
 )
-from motet.kernels.totals import RADIX, SHRINK, Floats, Layout, Words, clear, holds_any, new_totals, wider_totals
+from motet.kernels.totals import (
+    RADIX,
+    SHRINK,
+    Floats,
+    Layout,
+    Words,
+    clear_totals,
+    create_totals,
+    grow_totals,
+    has_matches,
+)
 
 # Words at the head of a run.
 FIRST_SLOT = 0
@@ -57,7 +67,7 @@ EXACT = 2.0**52  # below this a float holds a count exactly
 
 
 @kernel
-def run_slots_on(
+def resume_slots(
     events: Events,
     machine: Machine,
     queries: Queries,
@@ -81,74 +91,136 @@ def run_slots_on(
     widest = queries.within[0]
     for query in range(count):
         widest = max(widest, queries.within[query])
-    slots = slot_capacity(events, machine.code, mode, unit, widest) + 2 * most_slots(offsets, saved)
-    q, g = new_totals(nodes * slots, layout)
+    slots = slot_capacity(events, machine.code, mode, unit, widest) + 2 * max_slots(offsets, saved)
+    ints, floats = create_totals(nodes * slots, layout)
     labels = np.empty((1024 + count, LABELS), np.int64)
-    out, out_g = new_totals(1024 + count, layout)
+    out, out_floats = create_totals(1024 + count, layout)
     overflowed = np.zeros(keys, np.bool_)
     touched = np.zeros(nodes, np.bool_)
-    is_start = marked(machine.starts, nodes)
+    is_start = membership_mask(machine.starts, nodes)
     fresh = np.zeros(nodes + 1, np.int32)
     last_neg = np.empty(queries.neg.size + 1, np.int64)
     due = np.empty((DUE, count + 1), np.int64)
     began = np.empty(slots if mode == STARTS else 1, np.int64)
     wi, wf = np.zeros(layout.ni + layout.nm, np.int64), np.zeros(layout.nf, np.float64)
-    zero, nought = nothing_weighs(layout), np.zeros(layout.nf, np.float64)
+    zero_int, zero_float = zero_weights(layout), np.zeros(layout.nf, np.float64)
     state = np.zeros(STATE, np.int64)
     new_offsets = np.zeros(keys + 1, np.int64)
     most = HEAD + 3 * count + 2 * last_neg.size + slots + nodes * (1 + slots * (layout.words + 1))
     words = np.empty(max(1024, 2 * most), np.int64)
-    words_g, saved_g = words.view(np.float64), saved.view(np.float64)
-    wake = np.full(keys, FOREVER, np.int64)
+    words_floats, saved_floats = words.view(np.float64), saved.view(np.float64)
+    wake = np.full(keys, MAX_TIME, np.int64)
     for key in range(keys):
         new_offsets[key + 1] = new_offsets[key]
         if events.offsets[key] == events.offsets[key + 1] and offsets[key] == offsets[key + 1]:
             continue
         mark = state[ROW]
-        begin_key(state, events.offsets[key], due, last_neg)
+        reset_key(state, events.offsets[key], due, last_neg)
         if offsets[key + 1] > offsets[key]:
-            load_key(saved, saved_g, offsets[key], state, q, g, layout, slots, touched, last_neg, due, began, mode)
+            load_key(
+                saved,
+                saved_floats,
+                offsets[key],
+                state,
+                ints,
+                floats,
+                layout,
+                slots,
+                touched,
+                last_neg,
+                due,
+                began,
+                mode,
+            )
         status = NEEDS_ROOM
         while status == NEEDS_ROOM:
             status = run_key(
-                state, key, events.offsets[key + 1], q, g, layout, slots, labels, out, out_g,
-                events.time, events.enter, events.leave, events.klass, events.whole, events.real, events.many,
-                machine.code, machine.fold, machine.starts, queries, touched, is_start, fresh, last_neg, due, began,
-                mode, unit, widest, False, until, LONG_AGO, FOREVER + 1, wi, wf, zero, nought,
-            )  # fmt: skip
+                state,
+                key,
+                events.offsets[key + 1],
+                ints,
+                floats,
+                layout,
+                slots,
+                labels,
+                out,
+                out_floats,
+                events.time,
+                events.enter,
+                events.leave,
+                events.klass,
+                events.int_values,
+                events.float_values,
+                events.multiplicity,
+                machine.code,
+                machine.fold,
+                machine.starts,
+                queries,
+                touched,
+                is_start,
+                fresh,
+                last_neg,
+                due,
+                began,
+                mode,
+                unit,
+                widest,
+                False,
+                until,
+                MIN_TIME,
+                MAX_TIME + 1,
+                wi,
+                wf,
+                zero_int,
+                zero_float,
+            )
             if status == NEEDS_ROOM:
-                labels = grown(labels)
-                out, out_g = wider_totals(out, out_g, layout)
+                labels = grow_labels(labels)
+                out, out_floats = grow_totals(out, out_floats, layout)
         if status == OVERFLOWED:
             fresh[-1] = 0
             overflowed[key] = True
             state[ROW] = mark
         else:
             while words.size - new_offsets[key] < most:
-                words = grown_words(words)
-                words_g = words.view(np.float64)
-            forget_slots(state, mode, unit, widest, until)
-            if is_worth_keeping(
-                state, q, g, layout, slots, touched, is_start, last_neg, due, negs, mode, widest, until
+                words = grow_buffer(words)
+                words_floats = words.view(np.float64)
+            drop_expired_slots(state, mode, unit, widest, until)
+            if needs_state(
+                state, ints, floats, layout, slots, touched, is_start, last_neg, due, negs, mode, widest, until
             ):
                 new_offsets[key + 1] = save_key(
-                    words, words_g, new_offsets[key], state, q, g, layout, slots, touched, last_neg, due, began, negs,
-                    mode, widest, until,
-                )  # fmt: skip
-                wake[key] = next_call(state, queries, due, began, mode, unit, widest)
+                    words,
+                    words_floats,
+                    new_offsets[key],
+                    state,
+                    ints,
+                    floats,
+                    layout,
+                    slots,
+                    touched,
+                    last_neg,
+                    due,
+                    began,
+                    negs,
+                    mode,
+                    widest,
+                    until,
+                )
+                wake[key] = next_wakeup_time(state, queries, due, began, mode, unit, widest)
         for node in range(nodes):
             if touched[node]:
-                clear(q, g, layout, node * slots * layout.words, slots)
+                clear_totals(ints, floats, layout, node * slots * layout.words, slots)
                 touched[node] = False
     size = state[ROW]
     return (
-        labels[:size], out[: size * layout.words], out_g[: size * layout.words], overflowed,
+        labels[:size], out[: size * layout.words], out_floats[: size * layout.words], overflowed,
         new_offsets, words[: new_offsets[-1]], wake,
     )  # fmt: skip
 
 
 @inner
-def most_slots(offsets: Times, saved: Words) -> int:
+def max_slots(offsets: Times, saved: Words) -> int:
     """The most slots that any run holds."""
     most = np.int64(0)
     for key in range(offsets.size - 1):
@@ -160,11 +232,11 @@ def most_slots(offsets: Times, saved: Words) -> int:
 @inner
 def load_key(
     saved: Words,
-    saved_g: Floats,
+    saved_floats: Floats,
     at: int,
     state: NDArray[np.int64],
-    q: Words,
-    g: Floats,
+    ints: Words,
+    floats: Floats,
     layout: Layout,
     slots: int,
     touched: Flags,
@@ -202,25 +274,25 @@ def load_key(
         at += 1
         first = node * slots * layout.words
         for word in range(held * layout.words):
-            q[first + word] = saved[at + word]
+            ints[first + word] = saved[at + word]
         if shadowed:
             for s in range(held):
-                g[first + s] = saved_g[at + held * layout.words + s]
+                floats[first + s] = saved_floats[at + held * layout.words + s]
             at += held
-        elif layout.counts:
+        elif layout.has_shadows:
             for s in range(held):
-                g[first + s] = np.float64(q[first + s])
+                floats[first + s] = np.float64(ints[first + s])
         at += held * layout.words
 
 
 @inner
 def save_key(
     words: Words,
-    words_g: Floats,
+    words_floats: Floats,
     at: int,
     state: NDArray[np.int64],
-    q: Words,
-    g: Floats,
+    ints: Words,
+    floats: Floats,
     layout: Layout,
     slots: int,
     touched: Flags,
@@ -259,44 +331,44 @@ def save_key(
         at += held
     nodes = 0
     for node in range(touched.size):
-        if not (touched[node] and node_holds_any(q, g, layout, slots, node, lo, state[HI])):
+        if not (touched[node] and node_has_matches(ints, floats, layout, slots, node, lo, state[HI])):
             continue
         nodes += 1
         first = (node * slots + lo) * layout.words
-        shadowed = layout.counts and not are_counts(g, first, held)
+        shadowed = layout.has_shadows and not are_exact_counts(floats, first, held)
         words[at] = 2 * node + (1 if shadowed else 0)
         at += 1
         for word in range(held * layout.words):
-            words[at + word] = q[first + word]
+            words[at + word] = ints[first + word]
         at += held * layout.words
         if shadowed:
             for s in range(held):
-                words_g[at + s] = g[first + s]
+                words_floats[at + s] = floats[first + s]
             at += held
     words[head + NODES] = nodes
     return at
 
 
 @inner
-def are_counts(g: Floats, first: int, count: int) -> bool:
+def are_exact_counts(floats: Floats, first: int, count: int) -> bool:
     """Whether shadows are small enough to be exactly the counts they shadow."""
     for s in range(count):
-        if g[first + s] >= EXACT:
+        if floats[first + s] >= EXACT:
             return False
     return True
 
 
 @inner
-def node_holds_any(q: Words, g: Floats, layout: Layout, slots: int, node: int, lo: int, hi: int) -> bool:
+def node_has_matches(ints: Words, floats: Floats, layout: Layout, slots: int, node: int, lo: int, hi: int) -> bool:
     """Whether a node holds any match in slots lo..hi."""
     for s in range(lo, hi + 1):
-        if holds_any(q, g, layout, (node * slots + s) * layout.words):
+        if has_matches(ints, floats, layout, (node * slots + s) * layout.words):
             return True
     return False
 
 
 @inner
-def forget_slots(state: NDArray[np.int64], mode: int, unit: int, widest: int, until: int) -> None:
+def drop_expired_slots(state: NDArray[np.int64], mode: int, unit: int, widest: int, until: int) -> None:
     """Pass over slots that no window that ends after `until` can hold."""
     if mode != STARTS and state[LO] <= state[HI]:
         oldest = (until - widest) // unit + 1
@@ -304,10 +376,10 @@ def forget_slots(state: NDArray[np.int64], mode: int, unit: int, widest: int, un
 
 
 @inner
-def is_worth_keeping(
+def needs_state(
     state: NDArray[np.int64],
-    q: Words,
-    g: Floats,
+    ints: Words,
+    floats: Floats,
     layout: Layout,
     slots: int,
     touched: Flags,
@@ -333,15 +405,15 @@ def is_worth_keeping(
             # Where a NOT at the beginning was belied, no match can begin in that window any more.
             for s in range(lo, hi + 1):
                 at = (node * slots + s) * layout.words
-                if mode == WINDOWS and not (touched[node] and holds_any(q, g, layout, at)):
+                if mode == WINDOWS and not (touched[node] and has_matches(ints, floats, layout, at)):
                     return True
-        elif touched[node] and node_holds_any(q, g, layout, slots, node, lo, hi):
+        elif touched[node] and node_has_matches(ints, floats, layout, slots, node, lo, hi):
             return True
     return False
 
 
 @inner
-def next_call(
+def next_wakeup_time(
     state: NDArray[np.int64], queries: Queries, due: NDArray[np.int64], began: Times, mode: int, unit: int, widest: int
 ) -> int:
     """The next time at which, without a further event, a key may report or is to be forgotten."""
@@ -355,7 +427,7 @@ def next_call(
 
 
 @kernel
-def extend_runs(offsets: Times, saved: Words, small: Layout, large: Layout, starts: bool) -> tuple[Times, Words]:
+def extend_states(offsets: Times, saved: Words, small: Layout, large: Layout, starts: bool) -> tuple[Times, Words]:
     """The same runs with extended totals. O(words)."""
     new_offsets = np.zeros(offsets.size, np.int64)
     words = np.zeros(HEAD * offsets.size + saved.size * (large.words + 1), np.int64)
@@ -411,7 +483,7 @@ def extend_total(
 
 
 @kernel
-def renumber_runs(
+def renumber_states(
     offsets: Times, saved: Words, layout: Layout, starts: bool, nodes: Nodes, queries: Nodes, negs: Nodes
 ) -> tuple[Times, Words]:
     """The same runs for a machine whose nodes, queries and NEGs have other numbers (-1: gone). O(words)."""

@@ -12,23 +12,24 @@ from motet.kernels.steps import (
     LAST_DUE,
     WAITING,
     Nodes,
-    count_alone,
-    count_tied,
-    negated,
-    no_windows_due,
-    note_due,
-    note_negs,
-    settle,
-    take_alone,
-    take_moves,
-    take_tied,
+    apply_event,
+    apply_negations,
+    apply_simultaneous,
+    clear_due_windows,
+    commit_fresh_nodes,
+    count_event,
+    count_simultaneous,
+    is_negated,
+    mark_windows_due,
+    record_negations,
 )
 from motet.kernels.tables import (
     BEGINS,
-    FOREVER,
+    COMPLETIONS,
     IS_DIRECT,
     LABELS,
-    LONG_AGO,
+    MAX_TIME,
+    MIN_TIME,
     MOVES,
     Code,
     Events,
@@ -36,28 +37,27 @@ from motet.kernels.tables import (
     Machine,
     Queries,
     Times,
-    all_divide,
+    divides_all,
     fill,
-    grown,
-    marked,
-    move_down,
-    put_label,
+    grow_labels,
+    membership_mask,
+    shift_to_front,
     step_width,
+    write_label,
 )
-from motet.kernels.tables import DONE as DONE_QUERIES
 from motet.kernels.totals import (
-    NOTHING,
+    NO_MINIMUM,
     Floats,
     Layout,
     Words,
     add_total,
     add_totals,
-    clear,
+    clear_totals,
     copy_totals,
-    holds_any,
-    new_totals,
-    set_one,
-    wider_totals,
+    create_totals,
+    grow_totals,
+    has_matches,
+    set_empty_match,
 )
 
 PANES = 0  # a slot holds the matches that began in one pane; a window sums its panes
@@ -106,54 +106,88 @@ def run_slots(
     for query in range(count):
         widest = max(widest, queries.within[query])
     slots = slot_capacity(events, machine.code, mode, unit, widest)
-    q, g = new_totals(nodes * slots, layout)
+    ints, floats = create_totals(nodes * slots, layout)
     labels = np.empty((1024 + count, LABELS), np.int64)
-    out, out_g = new_totals(1024 + count, layout)
+    out, out_floats = create_totals(1024 + count, layout)
     overflowed = np.zeros(keys, np.bool_)
     touched = np.zeros(nodes, np.bool_)
-    is_start = marked(machine.starts, nodes)
+    is_start = membership_mask(machine.starts, nodes)
     fresh = np.zeros(nodes + 1, np.int32)
     last_neg = np.empty(queries.neg.size + 1, np.int64)
     due = np.empty((DUE, count + 1), np.int64)
     began = np.empty(slots if mode == STARTS else 1, np.int64)
     wi, wf = np.zeros(layout.ni + layout.nm, np.int64), np.zeros(layout.nf, np.float64)
-    zero, nought = nothing_weighs(layout), np.zeros(layout.nf, np.float64)
+    zero_int, zero_float = zero_weights(layout), np.zeros(layout.nf, np.float64)
     state = np.zeros(STATE, np.int64)
     for key in range(keys):
         mark = state[ROW]
-        begin_key(state, events.offsets[key], due, last_neg)
+        reset_key(state, events.offsets[key], due, last_neg)
         status = NEEDS_ROOM
         while status == NEEDS_ROOM:
             status = run_key(
-                state, key, events.offsets[key + 1], q, g, layout, slots, labels, out, out_g,
-                events.time, events.enter, events.leave, events.klass, events.whole, events.real, events.many,
-                machine.code, machine.fold, machine.starts, queries, touched, is_start, fresh, last_neg, due, began,
-                mode, unit, widest, ranked, FOREVER, emit_from, emit_to, wi, wf, zero, nought,
-            )  # fmt: skip
+                state,
+                key,
+                events.offsets[key + 1],
+                ints,
+                floats,
+                layout,
+                slots,
+                labels,
+                out,
+                out_floats,
+                events.time,
+                events.enter,
+                events.leave,
+                events.klass,
+                events.int_values,
+                events.float_values,
+                events.multiplicity,
+                machine.code,
+                machine.fold,
+                machine.starts,
+                queries,
+                touched,
+                is_start,
+                fresh,
+                last_neg,
+                due,
+                began,
+                mode,
+                unit,
+                widest,
+                ranked,
+                MAX_TIME,
+                emit_from,
+                emit_to,
+                wi,
+                wf,
+                zero_int,
+                zero_float,
+            )
             if status == NEEDS_ROOM:
-                labels = grown(labels)
-                out, out_g = wider_totals(out, out_g, layout)
+                labels = grow_labels(labels)
+                out, out_floats = grow_totals(out, out_floats, layout)
         if status == OVERFLOWED:
             fresh[-1] = 0
             overflowed[key] = True
             state[ROW] = mark
         for node in range(nodes):
             if touched[node]:
-                clear(q, g, layout, node * slots * layout.words, slots)
+                clear_totals(ints, floats, layout, node * slots * layout.words, slots)
                 touched[node] = False
-    return labels[: state[ROW]], out[: state[ROW] * layout.words], out_g[: state[ROW] * layout.words], overflowed
+    return labels[: state[ROW]], out[: state[ROW] * layout.words], out_floats[: state[ROW] * layout.words], overflowed
 
 
 @inner
-def begin_key(state: NDArray[np.int64], first: int, due: NDArray[np.int64], last_neg: Times) -> None:
+def reset_key(state: NDArray[np.int64], first: int, due: NDArray[np.int64], last_neg: Times) -> None:
     """Make ready for the events of the next key."""
     state[AT] = first
     state[BASE] = 0
     state[LO] = 0
     state[HI] = -1
     state[EMPTY] = 1
-    fill(last_neg, LONG_AGO)
-    no_windows_due(due)
+    fill(last_neg, MIN_TIME)
+    clear_due_windows(due)
 
 
 @inner
@@ -161,20 +195,20 @@ def run_key(
     state: NDArray[np.int64],
     key: int,
     end: int,
-    q: Words,
-    g: Floats,
+    ints: Words,
+    floats: Floats,
     layout: Layout,
     slots: int,
     labels: Labels,
     out: Words,
-    out_g: Floats,
+    out_floats: Floats,
     time: Times,
     enter: Times,
     leave: Times,
     klass: NDArray[np.int32],
-    whole: Words,
-    real: Floats,
-    many: Times,
+    int_values: Words,
+    float_values: Floats,
+    multiplicity: Times,
     code: Code,
     fold: Nodes,
     starts: Nodes,
@@ -194,15 +228,15 @@ def run_key(
     emit_to: int,
     wi: Words,
     wf: Floats,
-    zero: Words,
-    nought: Floats,
+    zero_int: Words,
+    zero_float: Floats,
 ) -> int:
     """Run on through one key's events, and on to `until` (after all of them), unless counts overflow or the room for
     results runs out (then call again).
     """
     within, slide = queries.within, queries.slide
     width = step_width(layout)
-    aligned = unit == 0 or all_divide(unit, within)
+    aligned = unit == 0 or divides_all(unit, within)
     newest_only = mode != WINDOWS
     negs = queries.neg.size
     accept_offsets, accept = queries.accept_offsets, queries.accept
@@ -211,19 +245,63 @@ def run_key(
         flush = e >= end
         now = until if flush else time[e]
         after = e + 1
-        while after < end and time[after] == now and (many.size == 0 or many[after] < 0):
+        while after < end and time[after] == now and (multiplicity.size == 0 or multiplicity[after] < 0):
             after += 1
         state[AT] = e
         if mode == STARTS:
-            status = make_starts_ready(
-                state, key, q, g, layout, slots, fold.size, labels, out, out_g, enter, leave, klass, code, starts,
-                queries, touched, last_neg, began, e, after, now, flush, widest, ranked, emit_from, emit_to,
-            )  # fmt: skip
+            status = update_starts(
+                state,
+                key,
+                ints,
+                floats,
+                layout,
+                slots,
+                fold.size,
+                labels,
+                out,
+                out_floats,
+                enter,
+                leave,
+                klass,
+                code,
+                starts,
+                queries,
+                touched,
+                last_neg,
+                began,
+                e,
+                after,
+                now,
+                flush,
+                widest,
+                ranked,
+                emit_from,
+                emit_to,
+            )
         elif flush or state[EMPTY] or not aligned or (unit > 0 and now // unit > state[BASE] + state[HI]):
-            status = make_windows_ready(
-                state, key, q, g, layout, slots, labels, out, out_g, starts, queries, touched, last_neg, due,
-                now, flush, mode, unit, widest, emit_from, emit_to,
-            )  # fmt: skip
+            status = update_windows(
+                state,
+                key,
+                ints,
+                floats,
+                layout,
+                slots,
+                labels,
+                out,
+                out_floats,
+                starts,
+                queries,
+                touched,
+                last_neg,
+                due,
+                now,
+                flush,
+                mode,
+                unit,
+                widest,
+                emit_from,
+                emit_to,
+            )
         else:
             status = DONE
         if status != DONE or flush:
@@ -234,57 +312,133 @@ def run_key(
             bad = np.int64(0)
             block = code[klass[e]]
             alone = after == e + 1 and code[block + IS_DIRECT] and mode != STARTS
-            n = abs(many[e]) if many.size > 0 else np.int64(1)
-            if alone and layout.counts and code[block + MOVES] == 0:
-                count_alone(q, g, slots, code, block, touched, is_start, lo, hi, newest_only, n)
+            n = abs(multiplicity[e]) if multiplicity.size > 0 else np.int64(1)
+            if alone and layout.has_shadows and code[block + MOVES] == 0:
+                count_event(ints, floats, slots, code, block, touched, is_start, lo, hi, newest_only, n)
             elif alone:
-                bad |= take_alone(
-                    q, g, layout, slots, code, block, touched, is_start, whole, real, e, n, lo, hi, newest_only, wi, wf
+                bad |= apply_event(
+                    ints,
+                    floats,
+                    layout,
+                    slots,
+                    code,
+                    block,
+                    touched,
+                    is_start,
+                    int_values,
+                    float_values,
+                    e,
+                    n,
+                    lo,
+                    hi,
+                    newest_only,
+                    wi,
+                    wf,
                 )
             else:
-                if layout.counts:
-                    count_tied(
-                        q, g, slots, code, klass, many, touched, is_start, fold, fresh, e, after, lo, hi, newest_only
+                if layout.has_shadows:
+                    count_simultaneous(
+                        ints,
+                        floats,
+                        slots,
+                        code,
+                        klass,
+                        multiplicity,
+                        touched,
+                        is_start,
+                        fold,
+                        fresh,
+                        e,
+                        after,
+                        lo,
+                        hi,
+                        newest_only,
                     )
                 else:
-                    bad |= take_tied(
-                        q, g, layout, slots, code, klass, many, touched, is_start, fold, fresh, whole, real,
-                        e, after, lo, hi, newest_only, wi, wf,
-                    )  # fmt: skip
-                bad |= take_moves(
-                    q, g, layout, slots, code, klass, touched, fold, fresh, e, after, lo, hi, zero, nought
+                    bad |= apply_simultaneous(
+                        ints,
+                        floats,
+                        layout,
+                        slots,
+                        code,
+                        klass,
+                        multiplicity,
+                        touched,
+                        is_start,
+                        fold,
+                        fresh,
+                        int_values,
+                        float_values,
+                        e,
+                        after,
+                        lo,
+                        hi,
+                        newest_only,
+                        wi,
+                        wf,
+                    )
+                bad |= apply_negations(
+                    ints,
+                    floats,
+                    layout,
+                    slots,
+                    code,
+                    klass,
+                    touched,
+                    fold,
+                    fresh,
+                    e,
+                    after,
+                    lo,
+                    hi,
+                    zero_int,
+                    zero_float,
                 )
                 if mode == STARTS:
                     bad |= report_completed(
-                        state, q, g, layout, slots, labels, out, out_g, queries, key, now, emit_from, emit_to
+                        state,
+                        ints,
+                        floats,
+                        layout,
+                        slots,
+                        labels,
+                        out,
+                        out_floats,
+                        queries,
+                        key,
+                        now,
+                        emit_from,
+                        emit_to,
                     )
-                bad |= settle(q, g, layout, slots, touched, fold, fresh, lo, hi, zero, nought)
+                bad |= commit_fresh_nodes(
+                    ints, floats, layout, slots, touched, fold, fresh, lo, hi, zero_int, zero_float
+                )
             if bad < 0:
                 return OVERFLOWED
             if mode == STARTS:
                 for at in range(starts.size):
-                    clear(q, g, layout, (starts[at] * slots + hi) * layout.words, 1)
-            elif after > e + 1 or code[block + DONE_QUERIES] > 0:
-                note_due(
+                    clear_totals(ints, floats, layout, (starts[at] * slots + hi) * layout.words, 1)
+            elif after > e + 1 or code[block + COMPLETIONS] > 0:
+                mark_windows_due(
                     code, klass, width, within, slide, accept_offsets, accept, touched, due,
                     e, after, now, state[BASE] + hi,
                 )  # fmt: skip
         if negs > 0:
-            note_negs(code, klass, width, last_neg, e, after, now)
+            record_negations(code, klass, width, last_neg, e, after, now)
         e = after
 
 
 @inner
-def make_windows_ready(
+def update_windows(
     state: NDArray[np.int64],
     key: int,
-    q: Words,
-    g: Floats,
+    ints: Words,
+    floats: Floats,
     layout: Layout,
     slots: int,
     labels: Labels,
     out: Words,
-    out_g: Floats,
+    out_floats: Floats,
     starts: Nodes,
     queries: Queries,
     touched: Flags,
@@ -302,26 +456,42 @@ def make_windows_ready(
     newest = state[BASE] + state[HI]
     slot = now // unit if unit > 0 else np.int64(0)
     status = close_windows(
-        state, q, g, layout, slots, labels, out, out_g, queries, due, last_neg, key, mode, unit, now, emit_from, emit_to
+        state,
+        ints,
+        floats,
+        layout,
+        slots,
+        labels,
+        out,
+        out_floats,
+        queries,
+        due,
+        last_neg,
+        key,
+        mode,
+        unit,
+        now,
+        emit_from,
+        emit_to,
     )
     if status == DONE and not flush and (state[EMPTY] or slot > newest):
         oldest = (now - widest) // unit + 1 if unit > 0 else np.int64(0)
-        advance(state, q, g, layout, slots, starts, touched, mode, oldest, slot)
+        advance_slots(state, ints, floats, layout, slots, starts, touched, mode, oldest, slot)
     return status
 
 
 @inner
-def make_starts_ready(
+def update_starts(
     state: NDArray[np.int64],
     key: int,
-    q: Words,
-    g: Floats,
+    ints: Words,
+    floats: Floats,
     layout: Layout,
     slots: int,
     rows: int,
     labels: Labels,
     out: Words,
-    out_g: Floats,
+    out_floats: Floats,
     enter: Times,
     leave: Times,
     klass: NDArray[np.int32],
@@ -344,7 +514,7 @@ def make_starts_ready(
     leaving = now if flush else leave[e]
     if state[LO] <= state[HI] and leaving - began[state[LO]] >= widest:
         status = expire_starts(
-            state, q, g, layout, slots, rows, labels, out, out_g, queries, began, last_neg,
+            state, ints, floats, layout, slots, rows, labels, out, out_floats, queries, began, last_neg,
             key, leaving, now, widest, ranked, emit_from, emit_to,
         )  # fmt: skip
         if status != DONE:
@@ -353,24 +523,24 @@ def make_starts_ready(
         return DONE
     if state[ROW] + queries.within.size > labels.shape[0]:
         return NEEDS_ROOM
-    if begins_at(code, klass, e, after):
+    if can_begin_at(code, klass, e, after):
         if state[HI] + 1 == slots:
-            shift(q, g, layout, slots, touched, state[LO], state[HI])
-            move_down(began, state[LO], state[HI])
+            shift_slots(ints, floats, layout, slots, touched, state[LO], state[HI])
+            shift_to_front(began, state[LO], state[HI])
             state[HI] -= state[LO]
             state[LO] = 0
         state[HI] += 1
         began[state[HI]] = enter[e]
-        open_slots(q, g, layout, slots, starts, touched, state[HI], state[HI])
+        open_slots(ints, floats, layout, slots, starts, touched, state[HI], state[HI])
     return DONE
 
 
 @kernel
-def nothing_weighs(layout: Layout) -> Words:
+def zero_weights(layout: Layout) -> Words:
     """Whole weights of no event at all: what moves and folds carry with."""
     weights = np.zeros(layout.ni + layout.nm, np.int64)
     for c in range(layout.ni, weights.size):
-        weights[c] = NOTHING
+        weights[c] = NO_MINIMUM
     return weights
 
 
@@ -394,7 +564,7 @@ def slot_capacity(events: Events, code: Code, mode: int, unit: int, widest: int)
 
 
 @inner
-def begins_at(code: Code, klass: NDArray[np.int32], e: int, after: int) -> bool:
+def can_begin_at(code: Code, klass: NDArray[np.int32], e: int, after: int) -> bool:
     """Whether any of the events of one time may begin a match."""
     for a in range(e, after):
         if code[code[klass[a]] + BEGINS]:
@@ -404,20 +574,20 @@ def begins_at(code: Code, klass: NDArray[np.int32], e: int, after: int) -> bool:
 
 @inner
 def open_slots(
-    q: Words, g: Floats, layout: Layout, slots: int, starts: Nodes, touched: Flags, lo: int, hi: int
+    ints: Words, floats: Floats, layout: Layout, slots: int, starts: Nodes, touched: Flags, lo: int, hi: int
 ) -> None:
     """Let matches begin in slots lo..hi."""
     for at in range(starts.size):
         touched[starts[at]] = True
         for s in range(lo, hi + 1):
-            set_one(q, g, layout, (starts[at] * slots + s) * layout.words)
+            set_empty_match(ints, floats, layout, (starts[at] * slots + s) * layout.words)
 
 
 @inner
-def advance(
+def advance_slots(
     state: NDArray[np.int64],
-    q: Words,
-    g: Floats,
+    ints: Words,
+    floats: Floats,
     layout: Layout,
     slots: int,
     starts: Nodes,
@@ -432,21 +602,21 @@ def advance(
         if not state[EMPTY]:
             for node in range(touched.size):
                 if touched[node]:
-                    clear(q, g, layout, node * slots * layout.words, hi + 1)
+                    clear_totals(ints, floats, layout, node * slots * layout.words, hi + 1)
                     touched[node] = False
         base = oldest if mode == WINDOWS else newest
         opened = np.int64(0)
     else:
         if mode == PANES:
             for at in range(starts.size):
-                clear(q, g, layout, (starts[at] * slots + hi) * layout.words, 1)
+                clear_totals(ints, floats, layout, (starts[at] * slots + hi) * layout.words, 1)
         if newest - base >= slots:
-            shift(q, g, layout, slots, touched, oldest - base, hi)
+            shift_slots(ints, floats, layout, slots, touched, oldest - base, hi)
             hi -= oldest - base
             base = oldest
         opened = hi + 1
     hi = newest - base
-    open_slots(q, g, layout, slots, starts, touched, hi if mode == PANES else opened, hi)
+    open_slots(ints, floats, layout, slots, starts, touched, hi if mode == PANES else opened, hi)
     state[BASE] = base
     state[LO] = max(oldest - base, np.int64(0))
     state[HI] = hi
@@ -454,7 +624,7 @@ def advance(
 
 
 @inner
-def shift(q: Words, g: Floats, layout: Layout, slots: int, touched: Flags, by: int, hi: int) -> None:
+def shift_slots(ints: Words, floats: Floats, layout: Layout, slots: int, touched: Flags, by: int, hi: int) -> None:
     """Move slots by..hi down to the beginning."""
     if by == 0:
         return
@@ -462,20 +632,20 @@ def shift(q: Words, g: Floats, layout: Layout, slots: int, touched: Flags, by: i
     for node in range(touched.size):
         if touched[node]:
             first = node * slots * words
-            copy_totals(q, g, first + by * words, q, g, first, hi - by + 1, layout)
-            clear(q, g, layout, first + (hi - by + 1) * words, by)
+            copy_totals(ints, floats, first + by * words, ints, floats, first, hi - by + 1, layout)
+            clear_totals(ints, floats, layout, first + (hi - by + 1) * words, by)
 
 
 @inner
 def close_windows(
     state: NDArray[np.int64],
-    q: Words,
-    g: Floats,
+    ints: Words,
+    floats: Floats,
     layout: Layout,
     slots: int,
     labels: Labels,
     out: Words,
-    out_g: Floats,
+    out_floats: Floats,
     queries: Queries,
     due: NDArray[np.int64],
     last_neg: Times,
@@ -496,14 +666,14 @@ def close_windows(
         last = due[LAST_DUE, query]
         if step > 0:
             last = min(last, (now - within) // step)
-        elif now < FOREVER:
+        elif now < MAX_TIME:
             last = due[FIRST_DUE, query] - 1
         for k in range(due[FIRST_DUE, query], last + 1):
             start = k * step
-            end = start + within if step > 0 else FOREVER
+            end = start + within if step > 0 else MAX_TIME
             if end < emit_from or end >= emit_to:
                 continue
-            if negated(queries, query, last_neg, start if step > 0 else LONG_AGO + 1):
+            if is_negated(queries, query, last_neg, start if step > 0 else MIN_TIME + 1):
                 continue
             row = state[ROW]
             if row == labels.shape[0]:
@@ -519,15 +689,15 @@ def close_windows(
                 low = start // unit - base
                 high = (end // unit - base - 1) if mode == PANES else low
             bad = np.int64(0)
-            clear(out, out_g, layout, row * words, 1)
+            clear_totals(out, out_floats, layout, row * words, 1)
             low = max(low, np.int64(0))
             for at in range(queries.accept_offsets[query], queries.accept_offsets[query + 1]):
                 a = (queries.accept[at] * slots + low) * words
-                bad |= add_totals(q, g, a, min(high, hi) + 1 - low, out, out_g, row * words, layout)
+                bad |= add_totals(ints, floats, a, min(high, hi) + 1 - low, out, out_floats, row * words, layout)
             if bad < 0:
                 return OVERFLOWED
-            if holds_any(out, out_g, layout, row * words):
-                put_label(labels, row, query, key, start, end, True)
+            if has_matches(out, out_floats, layout, row * words):
+                write_label(labels, row, query, key, start, end, True)
                 state[ROW] = row + 1
         due[FIRST_DUE, query] = max(due[FIRST_DUE, query], last + 1)
         if due[FIRST_DUE, query] <= due[LAST_DUE, query]:
@@ -540,14 +710,14 @@ def close_windows(
 @inner
 def expire_starts(
     state: NDArray[np.int64],
-    q: Words,
-    g: Floats,
+    ints: Words,
+    floats: Floats,
     layout: Layout,
     slots: int,
     rows: int,
     labels: Labels,
     out: Words,
-    out_g: Floats,
+    out_floats: Floats,
     queries: Queries,
     began: Times,
     last_neg: Times,
@@ -574,22 +744,22 @@ def expire_starts(
             lost = False
             first, last = queries.accept_offsets[query], queries.accept_offsets[query + 1]
             for at in range(first, last):
-                lost |= holds_any(q, g, layout, (queries.accept[at] * slots + lo) * words)
-            if not lost or when < emit_from or when >= emit_to or when == FOREVER:
+                lost |= has_matches(ints, floats, layout, (queries.accept[at] * slots + lo) * words)
+            if not lost or when < emit_from or when >= emit_to or when == MAX_TIME:
                 continue
             row = state[ROW]
-            clear(out, out_g, layout, row * words, 1)
+            clear_totals(out, out_floats, layout, row * words, 1)
             oldest, newest = (lo, lo) if at_close else (lo + 1, state[HI])
             for at in range(first, last):
                 a = (queries.accept[at] * slots + oldest) * words
-                bad |= add_totals(q, g, a, newest + 1 - oldest, out, out_g, row * words, layout)
-            if not at_close or not negated(queries, query, last_neg, began[lo]):
-                put_label(labels, row, query, key, when, when, at_close)
+                bad |= add_totals(ints, floats, a, newest + 1 - oldest, out, out_floats, row * words, layout)
+            if not at_close or not is_negated(queries, query, last_neg, began[lo]):
+                write_label(labels, row, query, key, when, when, at_close)
                 state[ROW] = row + 1
         if bad < 0:
             return OVERFLOWED
         for row in range(rows):
-            clear(q, g, layout, (row * slots + lo) * words, 1)
+            clear_totals(ints, floats, layout, (row * slots + lo) * words, 1)
         state[LO] = lo + 1
     return DONE
 
@@ -597,13 +767,13 @@ def expire_starts(
 @inner
 def report_completed(
     state: NDArray[np.int64],
-    q: Words,
-    g: Floats,
+    ints: Words,
+    floats: Floats,
     layout: Layout,
     slots: int,
     labels: Labels,
     out: Words,
-    out_g: Floats,
+    out_floats: Floats,
     queries: Queries,
     key: int,
     now: int,
@@ -625,16 +795,16 @@ def report_completed(
         completed = False
         for at in range(queries.fresh_offsets[query], queries.fresh_offsets[query + 1]):
             for s in range(lo, hi + 1):
-                completed |= holds_any(q, g, layout, (queries.fresh[at] * slots + s) * words)
+                completed |= has_matches(ints, floats, layout, (queries.fresh[at] * slots + s) * words)
         if not completed:
             continue
         to = state[ROW] * words
-        clear(out, out_g, layout, to, 1)
+        clear_totals(out, out_floats, layout, to, 1)
         for s in range(lo, hi + 1):
             for at in range(queries.accept_offsets[query], queries.accept_offsets[query + 1]):
-                bad |= add_total(q, g, (queries.accept[at] * slots + s) * words, out, out_g, to, layout)
+                bad |= add_total(ints, floats, (queries.accept[at] * slots + s) * words, out, out_floats, to, layout)
             for at in range(queries.fresh_offsets[query], queries.fresh_offsets[query + 1]):
-                bad |= add_total(q, g, (queries.fresh[at] * slots + s) * words, out, out_g, to, layout)
-        put_label(labels, state[ROW], query, key, now, now, True)
+                bad |= add_total(ints, floats, (queries.fresh[at] * slots + s) * words, out, out_floats, to, layout)
+        write_label(labels, state[ROW], query, key, now, now, True)
         state[ROW] += 1
     return bad

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from motet.kernels.jit import inner
 from motet.kernels.tables import (
     BLOCK,
+    COMPLETIONS,
     DIRECT,
-    DONE,
-    LONG_AGO,
+    MIN_TIME,
     MOVES,
     NEGS,
     STEPS,
@@ -18,29 +18,29 @@ from motet.kernels.tables import (
     Flags,
     Queries,
     Times,
-    done_at,
+    completions_at,
+    load_weights,
     moves_at,
     step_width,
     steps_at,
-    weigh,
 )
-from motet.kernels.totals import Floats, Layout, Words, carry, carry_many, clear
+from motet.kernels.totals import Floats, Layout, Words, clear_totals, propagate, propagate_many
 
 Nodes = NDArray[np.int32]
 
 
 @inner
-def take_alone(
-    q: Words,
-    g: Floats,
+def apply_event(
+    ints: Words,
+    floats: Floats,
     layout: Layout,
     slots: int,
     code: Code,
     block: int,
     touched: Flags,
     is_start: Flags,
-    whole: Words,
-    real: Floats,
+    int_values: Words,
+    float_values: Floats,
     e: int,
     n: int,
     lo: int,
@@ -62,26 +62,26 @@ def take_alone(
             step += width
             continue
         if weighs:
-            weigh(wi, wf, layout, code, step, whole, real, e, n)
+            load_weights(wi, wf, layout, code, step, int_values, float_values, e, n)
         touched[target] = True
         first = hi if newest_only and is_start[source] else lo
         a, b = (source * slots + first) * layout.words, (target * slots + first) * layout.words
         if n == 1:
-            bad |= carry(q, g, layout, a, b, hi - first + 1, wi, wf)
+            bad |= propagate(ints, floats, layout, a, b, hi - first + 1, wi, wf)
         else:
-            bad |= carry_many(q, g, layout, a, b, hi - first + 1, n, wi, wf)
+            bad |= propagate_many(ints, floats, layout, a, b, hi - first + 1, n, wi, wf)
         step += width
     if code[block + MOVES] > 0:
         move = moves_at(block, code, width)
         for at in range(code[block + MOVES]):
-            clear(q, g, layout, (code[move + 2 * at] * slots + lo) * layout.words, hi - lo + 1)
+            clear_totals(ints, floats, layout, (code[move + 2 * at] * slots + lo) * layout.words, hi - lo + 1)
     return bad
 
 
 @inner
-def count_alone(
-    q: Words,
-    g: Floats,
+def count_event(
+    ints: Words,
+    floats: Floats,
     slots: int,
     code: Code,
     block: int,
@@ -92,7 +92,7 @@ def count_alone(
     newest_only: bool,
     n: int,
 ) -> None:
-    """`take_alone` where totals are but counts and nothing is to be moved: the path most events of most queries
+    """`apply_event` where totals are but counts and nothing is to be moved: the path most events of most queries
     take.
     """
     step = block + BLOCK
@@ -101,8 +101,8 @@ def count_alone(
             source, target = code[step], code[step + 1]
             if touched[source]:
                 touched[target] = True
-                q[target * slots + hi] += n * q[source * slots + hi]
-                g[target * slots + hi] += n * g[source * slots + hi]
+                ints[target * slots + hi] += n * ints[source * slots + hi]
+                floats[target * slots + hi] += n * floats[source * slots + hi]
             step += 2
         return
     for _ in range(code[block + DIRECT]):
@@ -110,18 +110,18 @@ def count_alone(
         if touched[source]:
             touched[target] = True
             first = hi if newest_only and is_start[source] else lo
-            add_times(q, g, source * slots + first, target * slots + first, hi - first + 1, n)
+            add_counts_times(ints, floats, source * slots + first, target * slots + first, hi - first + 1, n)
         step += 2
 
 
 @inner
-def count_tied(
-    q: Words,
-    g: Floats,
+def count_simultaneous(
+    ints: Words,
+    floats: Floats,
     slots: int,
     code: Code,
     klass: NDArray[np.int32],
-    many: Times,
+    multiplicity: Times,
     touched: Flags,
     is_start: Flags,
     fold: Nodes,
@@ -132,44 +132,44 @@ def count_tied(
     hi: int,
     newest_only: bool,
 ) -> None:
-    """`take_tied` where totals are but counts."""
+    """`apply_simultaneous` where totals are but counts."""
     for a in range(e, after):
         block = code[klass[a]]
-        n = abs(many[a]) if many.size > 0 else np.int64(1)
+        n = abs(multiplicity[a]) if multiplicity.size > 0 else np.int64(1)
         step = steps_at(block, code, 2)
         for _ in range(code[block + STEPS]):
             source, target = code[step], code[step + 1]
             if touched[source]:
                 touch(touched, fold, fresh, target)
                 first = hi if newest_only and is_start[source] else lo
-                add_times(q, g, source * slots + first, target * slots + first, hi - first + 1, n)
+                add_counts_times(ints, floats, source * slots + first, target * slots + first, hi - first + 1, n)
             step += 2
 
 
 @inner
-def add_times(q: Words, g: Floats, a: int, b: int, count: int, n: int) -> None:
+def add_counts_times(ints: Words, floats: Floats, a: int, b: int, count: int, n: int) -> None:
     """Add `count` counts from a on, n times, to those from b on."""
     times = np.float64(n)
     for s in range(count):
-        q[b + s] += n * q[a + s]
-        g[b + s] += times * g[a + s]
+        ints[b + s] += n * ints[a + s]
+        floats[b + s] += times * floats[a + s]
 
 
 @inner
-def take_tied(
-    q: Words,
-    g: Floats,
+def apply_simultaneous(
+    ints: Words,
+    floats: Floats,
     layout: Layout,
     slots: int,
     code: Code,
     klass: NDArray[np.int32],
-    many: Times,
+    multiplicity: Times,
     touched: Flags,
     is_start: Flags,
     fold: Nodes,
     fresh: Nodes,
-    whole: Words,
-    real: Floats,
+    int_values: Words,
+    float_values: Floats,
     e: int,
     after: int,
     lo: int,
@@ -183,29 +183,29 @@ def take_tied(
     width = step_width(layout)
     for a in range(e, after):
         block = code[klass[a]]
-        n = abs(many[a]) if many.size > 0 else np.int64(1)
+        n = abs(multiplicity[a]) if multiplicity.size > 0 else np.int64(1)
         step = steps_at(block, code, width)
         for _ in range(code[block + STEPS]):
             source, target = code[step], code[step + 1]
             if not touched[source]:
                 step += width
                 continue
-            weigh(wi, wf, layout, code, step, whole, real, a, n)
+            load_weights(wi, wf, layout, code, step, int_values, float_values, a, n)
             touch(touched, fold, fresh, target)
             first = hi if newest_only and is_start[source] else lo
             one, other = (source * slots + first) * layout.words, (target * slots + first) * layout.words
             if n == 1:
-                bad |= carry(q, g, layout, one, other, hi - first + 1, wi, wf)
+                bad |= propagate(ints, floats, layout, one, other, hi - first + 1, wi, wf)
             else:
-                bad |= carry_many(q, g, layout, one, other, hi - first + 1, n, wi, wf)
+                bad |= propagate_many(ints, floats, layout, one, other, hi - first + 1, n, wi, wf)
             step += width
     return bad
 
 
 @inner
-def take_moves(
-    q: Words,
-    g: Floats,
+def apply_negations(
+    ints: Words,
+    floats: Floats,
     layout: Layout,
     slots: int,
     code: Code,
@@ -217,10 +217,10 @@ def take_moves(
     after: int,
     lo: int,
     hi: int,
-    zero: Words,
-    nought: Floats,
+    zero_int: Words,
+    zero_float: Floats,
 ) -> int:
-    """What absences forbid after one time is moved away. `zero` and `nought` are weights of nothing."""
+    """What absences forbid after one time is moved away. `zero_int` and `zero_float` are weights of nothing."""
     bad = np.int64(0)
     width = step_width(layout)
     for a in range(e, after):
@@ -234,9 +234,9 @@ def take_moves(
             if target >= 0:
                 touch(touched, fold, fresh, target)
                 other = (target * slots + lo) * layout.words
-                bad |= carry(q, g, layout, one, other, hi - lo + 1, zero, nought)
+                bad |= propagate(ints, floats, layout, one, other, hi - lo + 1, zero_int, zero_float)
             else:
-                clear(q, g, layout, one, hi - lo + 1)
+                clear_totals(ints, floats, layout, one, hi - lo + 1)
     return bad
 
 
@@ -251,9 +251,9 @@ def touch(touched: Flags, fold: Nodes, fresh: Nodes, node: int) -> None:
 
 
 @inner
-def settle(
-    q: Words,
-    g: Floats,
+def commit_fresh_nodes(
+    ints: Words,
+    floats: Floats,
     layout: Layout,
     slots: int,
     touched: Flags,
@@ -261,8 +261,8 @@ def settle(
     fresh: Nodes,
     lo: int,
     hi: int,
-    zero: Words,
-    nought: Floats,
+    zero_int: Words,
+    zero_float: Floats,
 ) -> int:
     """Fold fresh nodes into settled ones."""
     bad = np.int64(0)
@@ -272,8 +272,8 @@ def settle(
         touched[settled] = True
         touched[node] = False
         one, other = (node * slots + lo) * layout.words, (settled * slots + lo) * layout.words
-        bad |= carry(q, g, layout, one, other, hi - lo + 1, zero, nought)
-        clear(q, g, layout, one, hi - lo + 1)
+        bad |= propagate(ints, floats, layout, one, other, hi - lo + 1, zero_int, zero_float)
+        clear_totals(ints, floats, layout, one, hi - lo + 1)
     fresh[-1] = 0
     return bad
 
@@ -287,17 +287,17 @@ DUE = 4
 
 
 @inner
-def no_windows_due(due: NDArray[np.int64]) -> None:
+def clear_due_windows(due: NDArray[np.int64]) -> None:
     """Empty the table of windows that have to report."""
     for query in range(due.shape[1]):
         due[FIRST_DUE, query] = 0
         due[LAST_DUE, query] = -1
-        due[NOTED, query] = LONG_AGO
+        due[NOTED, query] = MIN_TIME
         due[WAITING, query] = 0
 
 
 @inner
-def note_due(
+def mark_windows_due(
     code: Code,
     klass: NDArray[np.int32],
     width: int,
@@ -317,10 +317,10 @@ def note_due(
     """
     for a in range(e, after):
         block = code[klass[a]]
-        if code[block + DONE] == 0:
+        if code[block + COMPLETIONS] == 0:
             continue
-        done = done_at(block, code, width)
-        for at in range(done, done + code[block + DONE]):
+        done = completions_at(block, code, width)
+        for at in range(done, done + code[block + COMPLETIONS]):
             query = code[at]
             if due[NOTED, query] == pane:
                 continue
@@ -338,18 +338,20 @@ def note_due(
 
 
 @inner
-def note_negs(code: Code, klass: NDArray[np.int32], width: int, last_neg: Times, e: int, after: int, now: int) -> None:
+def record_negations(
+    code: Code, klass: NDArray[np.int32], width: int, last_neg: Times, e: int, after: int, now: int
+) -> None:
     """Remember when each NEG was last belied."""
     for a in range(e, after):
         block = code[klass[a]]
         if code[block + NEGS] > 0:
-            neg = done_at(block, code, width) + code[block + DONE]
+            neg = completions_at(block, code, width) + code[block + COMPLETIONS]
             for at in range(neg, neg + code[block + NEGS]):
                 last_neg[code[at]] = now
 
 
 @inner
-def negated(queries: Queries, query: int, last_neg: Times, since: int) -> bool:
+def is_negated(queries: Queries, query: int, last_neg: Times, since: int) -> bool:
     """Whether a NEG of a query was belied at or after some time."""
     for at in range(queries.neg_offsets[query], queries.neg_offsets[query + 1]):
         if last_neg[queries.neg[at]] >= since:

@@ -8,24 +8,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motet.kernels.jit import inner, kernel
-from motet.kernels.totals import NOTHING, Floats, Layout, Words
+from motet.kernels.totals import NO_MINIMUM, Floats, Layout, Words
 
 Code = NDArray[np.int32]
 Times = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
-ALWAYS = -2  # a weight of one, whatever the event
-NEVER = -1  # no weight
-FOREVER = np.int64(2**62)  # later than any event
-LONG_AGO = np.int64(-(2**62))  # earlier than any event
+WEIGHT_ONE = -2  # a weight of one, whatever the event
+WEIGHT_ZERO = -1  # no weight
+MAX_TIME = np.int64(2**62)  # later than any event
+MIN_TIME = np.int64(-(2**62))  # earlier than any event
 
 
 class Events(NamedTuple):
     """Events of many keys, by key and then time. `enter` and `leave` are times, or ranks for windows that count events.
 
-    An event's class tells which symbols it has. Attribute rows: `whole` for weights of counts (1 where there is a
-    value) and minima (its place in an order of whole numbers), `real` for weights of sums. Of events that stand for
-    several (see `motet.kernels.ties`) they hold the sums, and the least places.
+    An event's class tells which symbols it has. Attribute rows: `int_values` for weights of counts (1 where there is a
+    value) and minima (its place in an order of whole numbers), `float_values` for weights of sums. Of
+    events that stand for several (see `motet.kernels.ties`) they hold the sums, and the least places.
     """
 
     offsets: Times
@@ -33,9 +33,9 @@ class Events(NamedTuple):
     enter: Times
     leave: Times
     klass: NDArray[np.int32]
-    whole: NDArray[np.int64]
-    real: NDArray[np.float64]
-    many: Times  # how many events each stands for, negative where it goes with the one before; nothing: each is one
+    int_values: NDArray[np.int64]
+    float_values: NDArray[np.float64]
+    multiplicity: Times  # how many events each stands for, negative where tied to the one before; empty: each is one
 
 
 class Machine(NamedTuple):
@@ -75,7 +75,7 @@ BEGINS = 1  # whether it may begin a match
 DIRECT = 2
 STEPS = 3
 MOVES = 4
-DONE = 5
+COMPLETIONS = 5
 NEGS = 6
 BLOCK = 7
 
@@ -98,25 +98,33 @@ def moves_at(block: int, code: Code, width: int) -> int:
 
 
 @inner
-def done_at(block: int, code: Code, width: int) -> int:
+def completions_at(block: int, code: Code, width: int) -> int:
     return moves_at(block, code, width) + 2 * code[block + MOVES]
 
 
 @inner
-def weigh(
-    wi: Words, wf: Floats, layout: Layout, code: Code, step: int, whole: Words, real: Floats, e: int, n: int = 1
+def load_weights(
+    wi: Words,
+    wf: Floats,
+    layout: Layout,
+    code: Code,
+    step: int,
+    int_values: Words,
+    float_values: Floats,
+    e: int,
+    n: int = 1,
 ) -> None:
     """Fill in what event e, which stands for n, adds to each channel on a step."""
     ni = layout.ni
     for c in range(ni):
         row = code[step + 2 + c]
-        wi[c] = n if row == ALWAYS else 0 if row == NEVER else whole[row, e]
+        wi[c] = n if row == WEIGHT_ONE else 0 if row == WEIGHT_ZERO else int_values[row, e]
     for c in range(ni, ni + layout.nm):
         row = code[step + 2 + c]
-        wi[c] = NOTHING if row == NEVER else whole[row, e]
+        wi[c] = NO_MINIMUM if row == WEIGHT_ZERO else int_values[row, e]
     for c in range(layout.nf):
         row = code[step + 2 + ni + layout.nm + c]
-        wf[c] = 0.0 if row == NEVER else real[row, e]
+        wf[c] = 0.0 if row == WEIGHT_ZERO else float_values[row, e]
 
 
 # Labels of a result row: whose it is (query, key and whether it is a result or only a change, for combining), and its
@@ -128,7 +136,7 @@ LABELS = 3
 
 
 @kernel
-def grown(labels: NDArray[np.int64]) -> NDArray[np.int64]:
+def grow_labels(labels: NDArray[np.int64]) -> NDArray[np.int64]:
     """Labels with room for twice as many rows."""
     wider = np.empty((2 * labels.shape[0], LABELS), np.int64)
     for row in range(labels.shape[0]):
@@ -138,11 +146,11 @@ def grown(labels: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 @kernel
-def grown_words(q: Words) -> Words:
+def grow_buffer(ints: Words) -> Words:
     """An array with room for twice as many words."""
-    wider = np.empty(2 * q.size, np.int64)
-    for at in range(q.size):
-        wider[at] = q[at]
+    wider = np.empty(2 * ints.size, np.int64)
+    for at in range(ints.size):
+        wider[at] = ints[at]
     return wider
 
 
@@ -153,7 +161,7 @@ def fill(array: NDArray[np.int64], value: int) -> None:
 
 
 @kernel
-def marked(nodes: NDArray[np.int32], size: int) -> Flags:
+def membership_mask(nodes: NDArray[np.int32], size: int) -> Flags:
     """Which of so many nodes are among these."""
     flags = np.zeros(size, np.bool_)
     for at in range(nodes.size):
@@ -162,7 +170,7 @@ def marked(nodes: NDArray[np.int32], size: int) -> Flags:
 
 
 @inner
-def all_divide(unit: int, sizes: Times) -> bool:
+def divides_all(unit: int, sizes: Times) -> bool:
     """Whether every size is a whole number of units."""
     for at in range(sizes.size):
         if sizes[at] % unit != 0:
@@ -171,27 +179,29 @@ def all_divide(unit: int, sizes: Times) -> bool:
 
 
 @inner
-def move_down(array: NDArray[np.int64], first: int, last: int) -> None:
+def shift_to_front(array: NDArray[np.int64], first: int, last: int) -> None:
     """Move elements first..last to the beginning."""
     for at in range(last - first + 1):
         array[at] = array[first + at]
 
 
 @inner
-def put_label(labels: NDArray[np.int64], row: int, query: int, key: int, start: int, end: int, completes: bool) -> None:
+def write_label(
+    labels: NDArray[np.int64], row: int, query: int, key: int, start: int, end: int, completes: bool
+) -> None:
     """Fill in a row's labels; its totals are there already."""
     labels[row, OWNER] = (query << 33) | (key << 1) | completes
     labels[row, START] = start
     labels[row, END] = end
 
 
-def owners(labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], Flags]:
+def decode_owners(labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], Flags]:
     """The query and key of each row, and whether it is a result."""
     owner = labels[:, OWNER]
     return owner >> 33, (owner >> 1) & (2**32 - 1), (owner & 1) == 1
 
 
-def of_later_keys(labels: NDArray[np.int64], first: int) -> NDArray[np.int64]:
+def renumber_keys(labels: NDArray[np.int64], first: int) -> NDArray[np.int64]:
     """Labels of keys that were numbered from 0 where `first` others come before them."""
     labels[:, OWNER] += first << 1
     return labels

@@ -14,7 +14,7 @@ from motet.kernels.tables import Events, Flags, Times
 
 
 @kernel
-def joined_ties(events: Events, rank: Times, part: Times, adds: Flags) -> Events:
+def merge_tied_events(events: Events, rank: Times, part: Times, adds: Flags) -> Events:
     """The same events with those of a class and time joined, by rank of their class, which is below the number of
     classes; of neighbours of one part, the later go with the one before. `adds` says which rows of whole numbers add
     up; of the others the least counts. O(events * attribute rows + times * classes at one time squared).
@@ -22,7 +22,7 @@ def joined_ties(events: Events, rank: Times, part: Times, adds: Flags) -> Events
     size = events.time.size
     keys, classes = events.offsets.size - 1, rank.size
     offsets = np.zeros(keys + 1, np.int64)
-    time, klass, many = np.empty(size, np.int64), np.empty(size, np.int32), np.empty(size, np.int64)
+    time, klass, multiplicity = np.empty(size, np.int64), np.empty(size, np.int32), np.empty(size, np.int64)
     into = np.empty(size, np.int64)
     place, number, found = np.zeros(classes, np.int64), np.zeros(classes, np.int64), np.empty(classes, np.int64)
     count = np.int64(0)
@@ -49,24 +49,26 @@ def joined_ties(events: Events, rank: Times, part: Times, adds: Flags) -> Events
                 place[kind] = count
                 time[count] = now
                 klass[count] = kind
-                many[count] = -number[kind] if follows else number[kind]
+                multiplicity[count] = -number[kind] if follows else number[kind]
                 number[kind] = 0
                 count += 1
             for a in range(e, after):
                 into[a] = place[events.klass[a]]
             e = after
         offsets[key + 1] = count
-    whole = np.empty((events.whole.shape[0], count), np.int64)
-    real = np.zeros((events.real.shape[0], count), np.float64)
-    for row in range(whole.shape[0]):
+    int_values = np.empty((events.int_values.shape[0], count), np.int64)
+    float_values = np.zeros((events.float_values.shape[0], count), np.float64)
+    for row in range(int_values.shape[0]):
         for at in range(count):
-            whole[row, at] = 0 if adds[row] else np.int64(2**63 - 1)
+            int_values[row, at] = 0 if adds[row] else np.int64(2**63 - 1)
         for a in range(size):
             if adds[row]:
-                whole[row, into[a]] += events.whole[row, a]
+                int_values[row, into[a]] += events.int_values[row, a]
             else:
-                whole[row, into[a]] = min(whole[row, into[a]], events.whole[row, a])
-    for row in range(real.shape[0]):
+                int_values[row, into[a]] = min(int_values[row, into[a]], events.int_values[row, a])
+    for row in range(float_values.shape[0]):
         for a in range(size):
-            real[row, into[a]] += events.real[row, a]
-    return Events(offsets, time[:count], time[:count], time[:count], klass[:count], whole, real, many[:count])
+            float_values[row, into[a]] += events.float_values[row, a]
+    return Events(
+        offsets, time[:count], time[:count], time[:count], klass[:count], int_values, float_values, multiplicity[:count]
+    )

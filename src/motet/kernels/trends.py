@@ -28,17 +28,17 @@ from motet.kernels.slots import (
     STATE,
     WINDOWS,
     Labels,
-    begin_key,
-    make_starts_ready,
-    make_windows_ready,
-    nothing_weighs,
     report_completed,
+    reset_key,
     slot_capacity,
+    update_starts,
+    update_windows,
+    zero_weights,
 )
-from motet.kernels.steps import DUE, note_due, note_negs, settle, take_moves, touch
+from motet.kernels.steps import DUE, apply_negations, commit_fresh_nodes, mark_windows_due, record_negations, touch
 from motet.kernels.tables import (
-    FOREVER,
     LABELS,
+    MAX_TIME,
     MOVES,
     STEPS,
     Code,
@@ -47,16 +47,16 @@ from motet.kernels.tables import (
     Machine,
     Queries,
     Times,
-    all_divide,
+    divides_all,
     fill,
-    grown,
-    marked,
+    grow_labels,
+    load_weights,
+    membership_mask,
     moves_at,
     step_width,
     steps_at,
-    weigh,
 )
-from motet.kernels.totals import Floats, Layout, Words, carry, clear, copy_totals, new_totals, wider_totals
+from motet.kernels.totals import Floats, Layout, Words, clear_totals, copy_totals, create_totals, grow_totals, propagate
 
 LESS = 0
 LESS_EQUAL = 1
@@ -85,7 +85,7 @@ class Edges(NamedTuple):
     after: NDArray[np.int64]
 
 
-class Index(NamedTuple):
+class OrderIndex(NamedTuple):
     """The order index: per edge, the sorted values it covers; its tree lies in rows first_row[k] onward."""
 
     values: NDArray[np.int64]
@@ -93,7 +93,7 @@ class Index(NamedTuple):
     first_row: NDArray[np.int64]
 
 
-class Store(NamedTuple):
+class EntryStore(NamedTuple):
     """Entries 0 to count[0]: their events and nodes (-1: given up). Entry x has its totals in row first_row[0] + x."""
 
     count: NDArray[np.int64]
@@ -102,7 +102,7 @@ class Store(NamedTuple):
     first_row: NDArray[np.int64]
 
 
-class Pending(NamedTuple):
+class PendingJoins(NamedTuple):
     """Joins of the current time: their events and the fresh nodes they reach; join x has its totals in the x-th row
     after the nodes.
     """
@@ -111,39 +111,39 @@ class Pending(NamedTuple):
     node: NDArray[np.int32]
 
 
-class Buffer(NamedTuple):
+class RowBuffer(NamedTuple):
     """Rows of totals, `slots` to a row, and which rows are in use."""
 
-    q: Words
-    g: Floats
+    ints: Words
+    floats: Floats
     layout: Layout
     slots: int
     touched: Flags
 
 
 @inner
-def add_row(t: Buffer, source: int, target: int, lo: int, hi: int, wi: Words, wf: Floats) -> int:
+def add_row(t: RowBuffer, source: int, target: int, lo: int, hi: int, wi: Words, wf: Floats) -> int:
     """Carry the totals of one row to another in slots lo..hi; negative where a 64-bit count overflowed."""
     words = t.layout.words
     t.touched[target] = True
     a, b = (source * t.slots + lo) * words, (target * t.slots + lo) * words
-    return carry(t.q, t.g, t.layout, a, b, hi - lo + 1, wi, wf)
+    return propagate(t.ints, t.floats, t.layout, a, b, hi - lo + 1, wi, wf)
 
 
 @inner
-def clear_row(t: Buffer, row: int) -> None:
-    clear(t.q, t.g, t.layout, row * t.slots * t.layout.words, t.slots)
+def clear_row(t: RowBuffer, row: int) -> None:
+    clear_totals(t.ints, t.floats, t.layout, row * t.slots * t.layout.words, t.slots)
 
 
 @inner
-def copy_row(t: Buffer, source: int, target: int) -> None:
+def copy_row(t: RowBuffer, source: int, target: int) -> None:
     size = t.slots * t.layout.words
-    copy_totals(t.q, t.g, source * size, t.q, t.g, target * size, t.slots, t.layout)
+    copy_totals(t.ints, t.floats, source * size, t.ints, t.floats, target * size, t.slots, t.layout)
     t.touched[target] = True
 
 
 @inner
-def live_events(events: Events, widest: int) -> tuple[int, int]:
+def count_live_events(events: Events, widest: int) -> tuple[int, int]:
     """The most events of one key in a window (all of them where widest is 0), and the most at one time. O(n)."""
     most = np.int64(1)
     tied = np.int64(1)
@@ -191,15 +191,15 @@ def run_trends(
     spread = 2 * room + tied  # values an index may cover
     trees = first_entry + room + np.arange(edges.source.size) * (spread + 1)
     rows = first_entry + room + edges.source.size * (spread + 1)
-    q, g = new_totals(rows * slots, layout)
-    t = Buffer(q, g, layout, slots, np.zeros(rows, np.bool_))
-    index = Index(np.empty((edges.source.size, spread), np.int64), np.zeros(edges.source.size, np.int64), trees)
-    store = Store(
+    ints, floats = create_totals(rows * slots, layout)
+    t = RowBuffer(ints, floats, layout, slots, np.zeros(rows, np.bool_))
+    index = OrderIndex(np.empty((edges.source.size, spread), np.int64), np.zeros(edges.source.size, np.int64), trees)
+    store = EntryStore(
         np.zeros(1, np.int64), np.empty(room, np.int64), np.empty(room, np.int32), np.full(1, first_entry, np.int64)
     )
-    pending = Pending(np.empty(tied * nodes, np.int64), np.empty(tied * nodes, np.int32))
+    pending = PendingJoins(np.empty(tied * nodes, np.int64), np.empty(tied * nodes, np.int32))
     labels = np.empty((1024, LABELS), np.int64)
-    out, out_g = new_totals(1024, layout)
+    out, out_floats = create_totals(1024, layout)
     overflowed = np.zeros(keys, np.bool_)
     fresh = np.zeros(nodes + 1, np.int32)
     last_neg = np.empty(queries.neg.size + 1, np.int64)
@@ -208,19 +208,19 @@ def run_trends(
     state = np.zeros(STATE + 1, np.int64)
     for key in range(keys):
         mark = state[ROW]
-        begin_key(state, events.offsets[key], due, last_neg)
+        reset_key(state, events.offsets[key], due, last_neg)
         state[HORIZON] = events.offsets[key]
         store.count[0] = 0
         fill(index.size, 0)
         status = NEEDS_ROOM
         while status == NEEDS_ROOM:
             status = _run_key(
-                state, key, t, events, machine, queries, edges, index, store, pending, labels, out, out_g,
+                state, key, t, events, machine, queries, edges, index, store, pending, labels, out, out_floats,
                 fresh, last_neg, due, began, mode, unit, room, ranked, emit_from, emit_to,
             )  # fmt: skip
             if status == NEEDS_ROOM:
-                labels = grown(labels)
-                out, out_g = wider_totals(out, out_g, layout)
+                labels = grow_labels(labels)
+                out, out_floats = grow_totals(out, out_floats, layout)
         if status == OVERFLOWED:
             fresh[-1] = 0
             overflowed[key] = True
@@ -229,24 +229,24 @@ def run_trends(
             if t.touched[row]:
                 clear_row(t, row)
                 t.touched[row] = False
-    return labels[: state[ROW]], out[: state[ROW] * layout.words], out_g[: state[ROW] * layout.words], overflowed
+    return labels[: state[ROW]], out[: state[ROW] * layout.words], out_floats[: state[ROW] * layout.words], overflowed
 
 
 @kernel
 def _run_key(
     state: NDArray[np.int64],
     key: int,
-    t: Buffer,
+    t: RowBuffer,
     events: Events,
     machine: Machine,
     queries: Queries,
     edges: Edges,
-    index: Index,
-    store: Store,
-    pending: Pending,
+    index: OrderIndex,
+    store: EntryStore,
+    pending: PendingJoins,
     labels: Labels,
     out: Words,
-    out_g: Floats,
+    out_floats: Floats,
     fresh: NDArray[np.int32],
     last_neg: Times,
     due: NDArray[np.int64],
@@ -262,35 +262,78 @@ def _run_key(
     again).
     """
     time, klass, code, fold, starts = events.time, events.klass, machine.code, machine.fold, machine.starts
-    q, g, layout, slots, touched = t.q, t.g, t.layout, t.slots, t.touched
+    ints, floats, layout, slots, touched = t.ints, t.floats, t.layout, t.slots, t.touched
     nodes = fold.size
     width = step_width(layout)
     widest = queries.within[0]
-    aligned = unit == 0 or all_divide(unit, queries.within)
-    is_start = marked(starts, nodes)
-    stored = marked(edges.source, nodes)
+    aligned = unit == 0 or divides_all(unit, queries.within)
+    is_start = membership_mask(starts, nodes)
+    stored = membership_mask(edges.source, nodes)
     wi, wf = np.zeros(layout.ni + layout.nm, np.int64), np.zeros(layout.nf, np.float64)
-    zero, nought = nothing_weighs(layout), np.zeros(layout.nf, np.float64)
+    zero_int, zero_float = zero_weights(layout), np.zeros(layout.nf, np.float64)
     end = events.offsets[key + 1]
     e = state[AT]
     while True:
         flush = e >= end
-        now = FOREVER if flush else time[e]
+        now = MAX_TIME if flush else time[e]
         after = e + 1
         while after < end and time[after] == now:
             after += 1
         state[AT] = e
         if mode == STARTS:
-            status = make_starts_ready(
-                state, key, q, g, layout, slots, touched.size, labels, out, out_g, events.enter, events.leave, klass,
-                code, starts, queries, touched, last_neg, began, e, after, now, flush, widest, ranked, emit_from,
+            status = update_starts(
+                state,
+                key,
+                ints,
+                floats,
+                layout,
+                slots,
+                touched.size,
+                labels,
+                out,
+                out_floats,
+                events.enter,
+                events.leave,
+                klass,
+                code,
+                starts,
+                queries,
+                touched,
+                last_neg,
+                began,
+                e,
+                after,
+                now,
+                flush,
+                widest,
+                ranked,
+                emit_from,
                 emit_to,
-            )  # fmt: skip
+            )
         elif flush or state[EMPTY] or not aligned or (unit > 0 and now // unit > state[BASE] + state[HI]):
-            status = make_windows_ready(
-                state, key, q, g, layout, slots, labels, out, out_g, starts, queries, touched, last_neg, due,
-                now, flush, mode, unit, widest, emit_from, emit_to,
-            )  # fmt: skip
+            status = update_windows(
+                state,
+                key,
+                ints,
+                floats,
+                layout,
+                slots,
+                labels,
+                out,
+                out_floats,
+                starts,
+                queries,
+                touched,
+                last_neg,
+                due,
+                now,
+                flush,
+                mode,
+                unit,
+                widest,
+                emit_from,
+                emit_to,
+            )
         else:
             status = DONE
         if status != DONE or flush:
@@ -300,19 +343,21 @@ def _run_key(
             bad = np.int64(0)
             if after > state[HORIZON] or store.count[0] + (after - e) * nodes > room:
                 state[HORIZON] = min(after + room, end)
-                bad |= _rebuild(t, events, edges, index, store, e, state[HORIZON], widest, lo, hi, zero, nought)
+                bad |= _rebuild(t, events, edges, index, store, e, state[HORIZON], widest, lo, hi, zero_int, zero_float)
             count, flaw = _join(
                 t, events, code, fold, fresh, is_start, edges, index, store, pending,
-                e, after, lo, hi, mode, wi, wf, zero, nought,
+                e, after, lo, hi, mode, wi, wf, zero_int, zero_float,
             )  # fmt: skip
             bad |= flaw
-            bad |= take_moves(q, g, layout, slots, code, klass, touched, fold, fresh, e, after, lo, hi, zero, nought)
-            bad |= _move_entries(t, code, klass, edges, index, store, e, after, lo, hi, zero, nought)
+            bad |= apply_negations(
+                ints, floats, layout, slots, code, klass, touched, fold, fresh, e, after, lo, hi, zero_int, zero_float
+            )
+            bad |= _move_entries(t, code, klass, edges, index, store, e, after, lo, hi, zero_int, zero_float)
             if mode == STARTS:
                 bad |= report_completed(
-                    state, q, g, layout, slots, labels, out, out_g, queries, key, now, emit_from, emit_to
+                    state, ints, floats, layout, slots, labels, out, out_floats, queries, key, now, emit_from, emit_to
                 )
-            bad |= settle(q, g, layout, slots, touched, fold, fresh, lo, hi, zero, nought)
+            bad |= commit_fresh_nodes(ints, floats, layout, slots, touched, fold, fresh, lo, hi, zero_int, zero_float)
             for x in range(count):
                 node = fold[pending.node[x]]
                 if stored[node]:
@@ -322,34 +367,34 @@ def _run_key(
                     store.node[at] = node
                     store.count[0] = at + 1
                     copy_row(t, nodes + x, row)
-                    bad |= _insert(t, edges, index, node, pending.event[x], row, lo, hi, zero, nought)
+                    bad |= _insert(t, edges, index, node, pending.event[x], row, lo, hi, zero_int, zero_float)
                 clear_row(t, nodes + x)
             if bad < 0:
                 return OVERFLOWED
             if mode == STARTS:
                 for at in range(starts.size):
-                    clear(q, g, layout, (starts[at] * slots + hi) * layout.words, 1)
+                    clear_totals(ints, floats, layout, (starts[at] * slots + hi) * layout.words, 1)
             else:
-                note_due(
+                mark_windows_due(
                     code, klass, width, queries.within, queries.slide, queries.accept_offsets, queries.accept,
                     touched, due, e, after, now, state[BASE] + hi,
                 )  # fmt: skip
-        note_negs(code, klass, width, last_neg, e, after, now)
+        record_negations(code, klass, width, last_neg, e, after, now)
         e = after
 
 
 @kernel
 def _join(
-    t: Buffer,
+    t: RowBuffer,
     events: Events,
     code: Code,
     fold: NDArray[np.int32],
     fresh: NDArray[np.int32],
     is_start: Flags,
     edges: Edges,
-    index: Index,
-    store: Store,
-    pending: Pending,
+    index: OrderIndex,
+    store: EntryStore,
+    pending: PendingJoins,
     e: int,
     after: int,
     lo: int,
@@ -357,8 +402,8 @@ def _join(
     mode: int,
     wi: Words,
     wf: Floats,
-    zero: Words,
-    nought: Floats,
+    zero_int: Words,
+    zero_float: Floats,
 ) -> tuple[int, int]:
     """Join each event of one time to the matches before it: a pending row for each node it reaches.
 
@@ -381,7 +426,7 @@ def _join(
                 pending.event[count] = a
                 pending.node[count] = target
                 count += 1
-            weigh(wi, wf, t.layout, code, step, events.whole, events.real, a)
+            load_weights(wi, wf, t.layout, code, step, events.int_values, events.float_values, a)
             edge = 0
             while edge < edges.source.size and not (edges.source[edge] == source and edges.target[edge] == target):
                 edge += 1
@@ -393,16 +438,16 @@ def _join(
             step += width
         for at in range(own, count):
             touch(t.touched, fold, fresh, pending.node[at])
-            bad |= add_row(t, first_row + at, pending.node[at], lo, hi, zero, nought)
+            bad |= add_row(t, first_row + at, pending.node[at], lo, hi, zero_int, zero_float)
     return count, bad
 
 
 @kernel
 def _join_edge(
-    t: Buffer,
+    t: RowBuffer,
     edges: Edges,
-    index: Index,
-    store: Store,
+    index: OrderIndex,
+    store: EntryStore,
     edge: int,
     a: int,
     row: int,
@@ -469,7 +514,7 @@ def _allowed(edges: Edges, edge: int, one: int, other: int) -> bool:
 
 
 @kernel
-def _place(edges: Edges, index: Index, edge: int, event: int) -> int:
+def _place(edges: Edges, index: OrderIndex, edge: int, event: int) -> int:
     """Where an event stands in an edge's tree (from 1), 0 where it has no value."""
     value = edges.before[edges.offsets[edge], event]
     if value < 0:
@@ -485,16 +530,16 @@ def _place(edges: Edges, index: Index, edge: int, event: int) -> int:
 
 @kernel
 def _insert(
-    t: Buffer,
+    t: RowBuffer,
     edges: Edges,
-    index: Index,
+    index: OrderIndex,
     node: int,
     event: int,
     row: int,
     lo: int,
     hi: int,
-    zero: Words,
-    nought: Floats,
+    zero_int: Words,
+    zero_float: Floats,
 ) -> int:
     """Add an entry's totals to the trees of the edges that leave its node."""
     bad = np.int64(0)
@@ -504,7 +549,7 @@ def _insert(
             continue
         at = _place(edges, index, edge, event)
         while at > 0 and at <= index.size[edge]:
-            bad |= add_row(t, row, index.first_row[edge] + at, lo, hi, zero, nought)
+            bad |= add_row(t, row, index.first_row[edge] + at, lo, hi, zero_int, zero_float)
             if kind == EQUAL:
                 break
             at += at & -at
@@ -512,7 +557,7 @@ def _insert(
 
 
 @inner
-def _clear_tree(t: Buffer, index: Index, edge: int) -> None:
+def _clear_tree(t: RowBuffer, index: OrderIndex, edge: int) -> None:
     for row in range(index.first_row[edge] + 1, index.first_row[edge] + index.size[edge] + 1):
         if t.touched[row]:
             clear_row(t, row)
@@ -521,18 +566,18 @@ def _clear_tree(t: Buffer, index: Index, edge: int) -> None:
 
 @kernel
 def _rebuild(
-    t: Buffer,
+    t: RowBuffer,
     events: Events,
     edges: Edges,
-    index: Index,
-    store: Store,
+    index: OrderIndex,
+    store: EntryStore,
     e: int,
     horizon: int,
     widest: int,
     lo: int,
     hi: int,
-    zero: Words,
-    nought: Floats,
+    zero_int: Words,
+    zero_float: Floats,
 ) -> int:
     """Drop the entries that expired and index the rest together with the values to come up to the horizon."""
     kept = 0
@@ -566,24 +611,24 @@ def _rebuild(
         index.size[edge] = size
     bad = np.int64(0)
     for x in range(kept):
-        bad |= _insert(t, edges, index, store.node[x], store.event[x], first_entry + x, lo, hi, zero, nought)
+        bad |= _insert(t, edges, index, store.node[x], store.event[x], first_entry + x, lo, hi, zero_int, zero_float)
     return bad
 
 
 @kernel
 def _move_entries(
-    t: Buffer,
+    t: RowBuffer,
     code: Code,
     klass: NDArray[np.int32],
     edges: Edges,
-    index: Index,
-    store: Store,
+    index: OrderIndex,
+    store: EntryStore,
     e: int,
     after: int,
     lo: int,
     hi: int,
-    zero: Words,
-    nought: Floats,
+    zero_int: Words,
+    zero_float: Floats,
 ) -> int:
     """Move the entries behind the totals that absences moved away."""
     bad = np.int64(0)
@@ -597,7 +642,7 @@ def _move_entries(
                 for x in range(store.count[0]):
                     if store.node[x] == source:
                         row = store.first_row[0] + x
-                        bad |= _insert(t, edges, index, target, store.event[x], row, lo, hi, zero, nought)
+                        bad |= _insert(t, edges, index, target, store.event[x], row, lo, hi, zero_int, zero_float)
                         store.node[x] = -2 - target  # until the source's own trees are cleared
                 continue
             for edge in range(edges.source.size):

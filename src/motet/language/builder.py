@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from typing import overload
 
 from motet.errors import Diagnostic, QueryError
-from motet.language.clauses import make_window, named_item
+from motet.language.clauses import make_window, resolve_item
 from motet.language.durations import EVENTS, TICKS, TIME, Length, read_length
 from motet.language.printer import expression_text
-from motet.language.syntax import Wrong, parse_clause
+from motet.language.syntax import ClauseError, parse_clause
 from motet.language.tokens import tokenize
 from motet.model.expression import (
     Arithmetic,
@@ -36,7 +36,7 @@ from motet.model.expression import (
     Negative,
     conjuncts,
 )
-from motet.model.names import with_variables
+from motet.model.names import resolve_variables
 from motet.model.pattern import And, Event, Neg, Not, Or, Pattern, Repeat, Seq
 from motet.model.query import (
     Aggregate,
@@ -49,7 +49,7 @@ from motet.model.query import (
     Variable,
     Workload,
 )
-from motet.model.validate import problems
+from motet.model.validate import find_problems
 from motet.model.window import Window
 
 Value = int | float | str | bool | dt.datetime | None
@@ -118,10 +118,10 @@ class Operand:
         return _comparison(">=", self, other)
 
     def __and__(self, other: Operand) -> Operand:
-        return Operand(Logical("AND", (*_joined("AND", self), *_joined("AND", other))))
+        return Operand(Logical("AND", (*_flatten("AND", self), *_flatten("AND", other))))
 
     def __or__(self, other: Operand) -> Operand:
-        return Operand(Logical("OR", (*_joined("OR", self), *_joined("OR", other))))
+        return Operand(Logical("OR", (*_flatten("OR", self), *_flatten("OR", other))))
 
     def __invert__(self) -> Operand:
         return Operand(Inverse(self.node))
@@ -158,11 +158,11 @@ class Operand:
         return (self >= low) & (self <= high)
 
     def as_(self, alias: str) -> Computed | Aggregate:
-        """Names the value in RETURN."""
+        """Name the value in RETURN."""
         return Computed(self.node, alias)
 
 
-def _node(value: object) -> Expression:
+def _as_expression(value: object) -> Expression:
     match value:
         case Operand(node=node):
             return node
@@ -172,15 +172,15 @@ def _node(value: object) -> Expression:
 
 
 def _arithmetic(operator: str, left: object, right: object) -> Operand:
-    return Operand(Arithmetic(operator, _node(left), _node(right)))
+    return Operand(Arithmetic(operator, _as_expression(left), _as_expression(right)))
 
 
 def _comparison(operator: str, left: object, right: object) -> Operand:
-    return Operand(Comparison(operator, _node(left), _node(right)))
+    return Operand(Comparison(operator, _as_expression(left), _as_expression(right)))
 
 
-def _joined(operator: str, operand: Operand) -> tuple[Expression, ...]:
-    """The parts of `a & b` in `a & b & c`, which Python reads as `(a & b) & c`."""
+def _flatten(operator: str, operand: Operand) -> tuple[Expression, ...]:
+    """Return the parts of `a & b` in `a & b & c`, which Python reads as `(a & b) & c`."""
     match operand.node:
         case Logical(same, parts) if same == operator:
             return parts
@@ -195,11 +195,11 @@ class AggregateOperand(Operand):
         self.item = Aggregate(function, variable, name)
 
     def as_(self, alias: str) -> Aggregate:
-        """Names the aggregate over all matches."""
+        """Name the aggregate over all matches."""
         return replace(self.item, alias=alias)
 
     def per_match(self, alias: str) -> Computed:
-        """The aggregate over the events of each match, as `(AVG(b.price)) AS alias` in text."""
+        """Return the aggregate over the events of each match, as `(AVG(b.price)) AS alias` in text."""
         return Computed(self.node, alias)
 
 
@@ -210,7 +210,7 @@ class Part:
     """A pattern or a part of one."""
 
     def __init__(self, pattern: Pattern) -> None:
-        self._pattern = pattern
+        self._as_pattern = pattern
 
     def plus(self) -> Part:
         """`P+`: once or more."""
@@ -226,7 +226,7 @@ class Part:
 
     def times(self, low: int, high: int | None = -1) -> Part:
         """`P{low,high}`; no limit where `high` is None, and exactly `low` times where it is left out."""
-        return Part(Repeat(self._pattern, low, low if high == -1 else high))
+        return Part(Repeat(self._as_pattern, low, low if high == -1 else high))
 
     def __getitem__(self, bounds: object) -> Part:
         """`part[2:5]` is `P{2,5}`, both ends included as in the text; `part[1:]` is `P+`."""
@@ -253,23 +253,23 @@ class EventPart(Part):
 
 
 def event(type: str, variable: str | None = None) -> EventPart:
-    """One event of a type, with a variable where one is given."""
+    """Return one event of a type, with a variable where one is given."""
     return EventPart(Event(type, variable))
 
 
 def seq(*parts: Part | str) -> Part:
     """`SEQ(...)`: one part after the other. A string is the type of an event."""
-    return Part(Seq(tuple(map(_pattern, parts))))
+    return Part(Seq(tuple(map(_as_pattern, parts))))
 
 
 def all_of(*parts: Part | str) -> Part:
     """`AND(...)`: all parts in any order."""
-    return Part(And(tuple(map(_pattern, parts))))
+    return Part(And(tuple(map(_as_pattern, parts))))
 
 
 def any_of(*parts: Part | str) -> Part:
     """`OR(...)`: any one of the parts."""
-    return Part(Or(tuple(map(_pattern, parts))))
+    return Part(Or(tuple(map(_as_pattern, parts))))
 
 
 def neg(part: EventPart | str) -> Part:
@@ -277,8 +277,8 @@ def neg(part: EventPart | str) -> Part:
     return Part(Neg(part._event if isinstance(part, EventPart) else Event(part)))
 
 
-def _pattern(part: Part | str) -> Pattern:
-    return Event(part) if isinstance(part, str) else part._pattern
+def _as_pattern(part: Part | str) -> Pattern:
+    return Event(part) if isinstance(part, str) else part._as_pattern
 
 
 def _name(variable: EventPart | str) -> str:
@@ -291,11 +291,11 @@ def attr(variable: EventPart | str, name: str) -> Operand:
 
 
 def column(name: str) -> Operand:
-    """A bare column, for the condition of `define`."""
+    """Return a bare column, for the condition of `define`."""
     return Operand(Attribute("", name))
 
 
-class Selected:
+class EventSelector:
     """`NEXT(b)`, `FIRST(b)` or `LAST(b)`: its attributes stand in conditions."""
 
     def __init__(self, variable: str, at: At) -> None:
@@ -311,32 +311,32 @@ class Selected:
         return Operand(Attribute(self._variable, name, self._at))
 
 
-def next_(variable: EventPart | str) -> Selected:
+def next_(variable: EventPart | str) -> EventSelector:
     """`NEXT(b)`: the next event bound to the same variable."""
-    return Selected(_name(variable), At.NEXT)
+    return EventSelector(_name(variable), At.NEXT)
 
 
-def first(variable: EventPart | str) -> Selected:
+def first(variable: EventPart | str) -> EventSelector:
     """`FIRST(b)`: the first event bound to a variable."""
-    return Selected(_name(variable), At.FIRST)
+    return EventSelector(_name(variable), At.FIRST)
 
 
-def last(variable: EventPart | str) -> Selected:
+def last(variable: EventPart | str) -> EventSelector:
     """`LAST(b)`: the last event bound to a variable."""
-    return Selected(_name(variable), At.LAST)
+    return EventSelector(_name(variable), At.LAST)
 
 
 def call(function: str, *arguments: Operand | Value) -> Operand:
-    """A scalar function such as `call("ABS", a.price)`."""
-    return Operand(Call(function.upper(), tuple(map(_node, arguments))))
+    """Return a scalar function such as `call("ABS", a.price)`."""
+    return Operand(Call(function.upper(), tuple(map(_as_expression, arguments))))
 
 
 # Aggregates
 
-Aggregated = Operand | EventPart | str
+AggregateArgument = Operand | EventPart | str
 
 
-class _AllMatches:
+class MatchCount:
     """`COUNT(*)`."""
 
     def as_(self, alias: str) -> Aggregate:
@@ -344,49 +344,49 @@ class _AllMatches:
 
 
 @overload
-def count() -> _AllMatches: ...
+def count() -> MatchCount: ...
 
 
 @overload
-def count(of: Aggregated, name: str | None = None) -> AggregateOperand: ...
+def count(of: AggregateArgument, name: str | None = None) -> AggregateOperand: ...
 
 
-def count(of: Aggregated | None = None, name: str | None = None) -> AggregateOperand | _AllMatches:
+def count(of: AggregateArgument | None = None, name: str | None = None) -> AggregateOperand | MatchCount:
     """`COUNT(*)`, `COUNT(E)`, or `COUNT(E.name)`."""
-    return _AllMatches() if of is None else _aggregate("COUNT", of, name)
+    return MatchCount() if of is None else _aggregate("COUNT", of, name)
 
 
-def sum_(of: Aggregated, name: str | None = None) -> AggregateOperand:
+def sum_(of: AggregateArgument, name: str | None = None) -> AggregateOperand:
     """`SUM(E.name)`, from `sum_(b.price)` or `sum_("b", "price")`."""
     return _aggregate("SUM", of, name)
 
 
-def avg(of: Aggregated, name: str | None = None) -> AggregateOperand:
+def avg(of: AggregateArgument, name: str | None = None) -> AggregateOperand:
     """`AVG(E.name)`."""
     return _aggregate("AVG", of, name)
 
 
-def min_(of: Aggregated, name: str | None = None) -> AggregateOperand:
+def min_(of: AggregateArgument, name: str | None = None) -> AggregateOperand:
     """`MIN(E.name)`."""
     return _aggregate("MIN", of, name)
 
 
-def max_(of: Aggregated, name: str | None = None) -> AggregateOperand:
+def max_(of: AggregateArgument, name: str | None = None) -> AggregateOperand:
     """`MAX(E.name)`."""
     return _aggregate("MAX", of, name)
 
 
-def var(of: Aggregated, name: str | None = None) -> AggregateOperand:
+def var(of: AggregateArgument, name: str | None = None) -> AggregateOperand:
     """`VAR(E.name)`, over all matches only."""
     return _aggregate("VAR", of, name)
 
 
-def stddev(of: Aggregated, name: str | None = None) -> AggregateOperand:
+def stddev(of: AggregateArgument, name: str | None = None) -> AggregateOperand:
     """`STDDEV(E.name)`, over all matches only."""
     return _aggregate("STDDEV", of, name)
 
 
-def _aggregate(function: str, of: Aggregated, name: str | None) -> AggregateOperand:
+def _aggregate(function: str, of: AggregateArgument, name: str | None) -> AggregateOperand:
     match of:
         case Operand(node=Attribute(variable, attribute, At.EACH)) if name is None:
             return AggregateOperand(function, variable, attribute)
@@ -397,7 +397,7 @@ def _aggregate(function: str, of: Aggregated, name: str | None) -> AggregateOper
 
 # Queries
 
-Returned = AggregateOperand | _AllMatches | Operand | EventPart | str | ReturnItem
+ReturnArgument = AggregateOperand | MatchCount | Operand | EventPart | str | ReturnItem
 
 
 @dataclass(frozen=True)
@@ -405,8 +405,8 @@ class QueryBuilder:
     """A query in the making: every method gives a new one, so parts can be kept and varied."""
 
     name: str
-    _pattern: Pattern | None = None
-    _returns: tuple[Returned, ...] = ("*",)
+    _as_pattern: Pattern | None = None
+    _returns: tuple[ReturnArgument, ...] = ("*",)
     _conditions: tuple[Expression, ...] = ()
     _equivalence: tuple[str, ...] = ()
     _group_by: tuple[str, ...] = ()
@@ -414,54 +414,54 @@ class QueryBuilder:
     _policy: Policy = Policy.SKIP_TILL_ANY
 
     def pattern(self, *parts: Part | str) -> QueryBuilder:
-        """What to look for; several parts are a SEQ."""
-        patterns = tuple(map(_pattern, parts))
-        return replace(self, _pattern=patterns[0] if len(patterns) == 1 else Seq(patterns))
+        """Return what to look for; several parts are a SEQ."""
+        patterns = tuple(map(_as_pattern, parts))
+        return replace(self, _as_pattern=patterns[0] if len(patterns) == 1 else Seq(patterns))
 
     def where(self, *conditions: Operand) -> QueryBuilder:
-        """Adds conditions, all of which must hold."""
-        added = [part for condition in conditions for part in conjuncts(_node(condition))]
+        """Add conditions, all of which must hold."""
+        added = [part for condition in conditions for part in conjuncts(_as_expression(condition))]
         return replace(self, _conditions=(*self._conditions, *added))
 
     def same(self, *attributes: str) -> QueryBuilder:
         """`[attributes]`: all events of a match agree on them."""
-        return replace(self, _equivalence=_each_once((*self._equivalence, *attributes)))
+        return replace(self, _equivalence=_drop_repeated((*self._equivalence, *attributes)))
 
     def group_by(self, *attributes: str) -> QueryBuilder:
         """Results per value of these attributes."""
-        return replace(self, _group_by=_each_once((*self._group_by, *attributes)))
+        return replace(self, _group_by=_drop_repeated((*self._group_by, *attributes)))
 
     def within(self, size: str | int | dt.timedelta, slide: str | int | dt.timedelta | None = None) -> QueryBuilder:
-        """A window of time: "10 min", a timedelta, or a number in units of a whole-number time column."""
+        """Return a window of time: "10 min", a timedelta, or a number in units of a whole-number time column."""
         try:
-            window = make_window(_length(size), None if slide is None else _length(slide))
-        except Wrong as wrong:
+            window = make_window(_read_length(size), None if slide is None else _read_length(slide))
+        except ClauseError as wrong:
             raise QueryError([replace(wrong.diagnostic, span=None, query=self.name)], origin="<python>") from None
         return replace(self, _window=replace(window, span=None))
 
     def within_events(self, size: int) -> QueryBuilder:
-        """A window of so many consecutive events."""
+        """Return a window of so many consecutive events."""
         return replace(self, _window=make_window(Length(size, EVENTS, None), None))
 
     def policy(self, policy: Policy | str) -> QueryBuilder:
-        """Which events may be passed over: "SKIP TILL ANY" (the default), "SKIP TILL NEXT" or "CONTIGUOUS"."""
+        """Return which events may be passed over: "SKIP TILL ANY" (the default), "SKIP TILL NEXT" or "CONTIGUOUS"."""
         return replace(self, _policy=Policy(policy))
 
-    def returning(self, *items: Returned) -> QueryBuilder:
-        """What to return: aggregates, events, named values, attributes of `group_by`, or "*"."""
+    def returning(self, *items: ReturnArgument) -> QueryBuilder:
+        """Return what to return: aggregates, events, named values, attributes of `group_by`, or "*"."""
         return replace(self, _returns=items)
 
     def build(self) -> Query:
-        """The query, validated: QueryError says all that is wrong with it."""
-        if self._pattern is None:
+        """Return the query, validated: QueryError says all that is wrong with it."""
+        if self._as_pattern is None:
             raise QueryError(
                 [Diagnostic("this query has no pattern", query=self.name, hint="as in .pattern(seq('A', 'B'))")],
                 origin="<python>",
             )
         query = Query(
             self.name,
-            self._pattern,
-            tuple(_item(item, self._group_by) for item in self._returns),
+            self._as_pattern,
+            tuple(_as_item(item, self._group_by) for item in self._returns),
             self._conditions,
             self._equivalence,
             self._group_by,
@@ -472,30 +472,30 @@ class QueryBuilder:
 
 
 def query(name: str) -> QueryBuilder:
-    """Begins a query."""
+    """Begin a query."""
     return QueryBuilder(name)
 
 
 def define(name: str, condition: Operand) -> EventDefinition:
     """`EVENT name AS condition`, over columns: `define("BigBuy", column("qty") > 1000)`."""
-    return EventDefinition(name, _node(condition))
+    return EventDefinition(name, _as_expression(condition))
 
 
 def workload(*queries: Query | QueryBuilder, definitions: Iterable[EventDefinition] = ()) -> Workload:
-    """Several queries as one workload, validated together."""
-    built = tuple(each.build() if isinstance(each, QueryBuilder) else with_variables(each) for each in queries)
+    """Return several queries as one workload, validated together."""
+    built = tuple(each.build() if isinstance(each, QueryBuilder) else resolve_variables(each) for each in queries)
     whole = Workload(built, tuple(definitions))
-    errors = [problem for problem in problems(whole) if not problem.warning]
+    errors = [problem for problem in find_problems(whole) if not problem.warning]
     if errors:
         raise QueryError(errors, origin="<python>")
     return whole
 
 
-def _item(item: Returned, group_by: tuple[str, ...]) -> ReturnItem:
+def _as_item(item: ReturnArgument, group_by: tuple[str, ...]) -> ReturnItem:
     match item:
         case AggregateOperand():
             return item.item
-        case _AllMatches():
+        case MatchCount():
             return Aggregate("COUNT")
         case Operand(node=node):
             return Computed(node, expression_text(node))
@@ -504,15 +504,15 @@ def _item(item: Returned, group_by: tuple[str, ...]) -> ReturnItem:
         case "*":
             return AllVariables()
         case str():
-            return named_item(item, None, group_by)
+            return resolve_item(item, None, group_by)
     return item
 
 
-def _each_once(names: Iterable[str]) -> tuple[str, ...]:
+def _drop_repeated(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def _length(size: str | int | dt.timedelta) -> Length:
+def _read_length(size: str | int | dt.timedelta) -> Length:
     match size:
         case int():
             return Length(size, TICKS, None)
@@ -520,5 +520,5 @@ def _length(size: str | int | dt.timedelta) -> Length:
             return Length(size // dt.timedelta(microseconds=1), TIME, None)
     tokens, wrong = tokenize(size)
     if wrong or not tokens:
-        raise Wrong(f"{size!r} is no length of time", None, "as in '10 min'")
+        raise ClauseError(f"{size!r} is no length of time", None, "as in '10 min'")
     return read_length(parse_clause("duration", tokens, "a length", tokens[0]))

@@ -7,7 +7,7 @@ from decimal import Decimal, InvalidOperation
 
 from lark import Token, Tree
 
-from motet.language.syntax import Wrong, nearest, span_of
+from motet.language.syntax import ClauseError, find_nearest, span_of
 from motet.model.span import Span
 from motet.model.window import UNITS
 
@@ -15,7 +15,7 @@ EVENTS = "EVENTS"
 TICKS = "TICKS"
 TIME = "TIME"
 
-_LONGEST = 2**63 - 1
+_MAX_AMOUNT = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,56 +28,60 @@ class Length:
 
 
 def read_length(tree: Tree[Token]) -> Length:
-    """The length that a WITHIN or SLIDE clause states."""
+    """Return the length that a WITHIN or SLIDE clause states."""
     span = span_of(tree)
     tokens = [child for child in tree.children if isinstance(child, Token)]
     match tree.data:
         case "ticks":
-            return Length(_whole(_amount(tokens[0]), "a window without a unit", span), TICKS, span)
+            return Length(_require_whole(_read_amount(tokens[0]), "a window without a unit", span), TICKS, span)
         case "quantity":
-            return _with_unit(tokens[0], tokens[1], span)
+            return _read_quantity(tokens[0], tokens[1], span)
         case _:
-            return _interval(tokens, span)
+            return _read_interval(tokens, span)
 
 
-def _interval(tokens: list[Token], span: Span) -> Length:
+def _read_interval(tokens: list[Token], span: Span) -> Length:
     _, amount, *unit = tokens
     if unit:
-        return _with_unit(amount, unit[0], span)
+        return _read_quantity(amount, unit[0], span)
     number, _, name = amount.strip().partition(" ")
     if not name:
-        raise Wrong("this interval has no unit", span, "as in INTERVAL '10' MINUTE")
-    return _with_unit(Token.new_borrow_pos("NUMBER", number, amount), Token.new_borrow_pos("NAME", name, amount), span)
+        raise ClauseError("this interval has no unit", span, "as in INTERVAL '10' MINUTE")
+    return _read_quantity(
+        Token.new_borrow_pos("NUMBER", number, amount), Token.new_borrow_pos("NAME", name, amount), span
+    )
 
 
-def _with_unit(number: Token, unit: Token, span: Span) -> Length:
-    amount = _amount(number)
+def _read_quantity(number: Token, unit: Token, span: Span) -> Length:
+    amount = _read_amount(number)
     word = unit.strip().lower()
     if word in ("event", "events"):
-        return Length(_whole(amount, "a window of events", span), EVENTS, span)
+        return Length(_require_whole(amount, "a window of events", span), EVENTS, span)
     if word not in UNITS:
-        meant = _nearest_unit(word)
+        meant = _find_nearest_unit(word)
         hint = f"did you mean '{meant}'?" if meant else "known units: us, ms, s, min, h, day, week, EVENTS"
-        raise Wrong(f"unknown unit '{unit}'", span_of(unit), hint)
-    return Length(_whole(amount * UNITS[word], "a window, counted in microseconds,", span), TIME, span)
+        raise ClauseError(f"unknown unit '{unit}'", span_of(unit), hint)
+    return Length(_require_whole(amount * UNITS[word], "a window, counted in microseconds,", span), TIME, span)
 
 
-def _nearest_unit(word: str) -> str | None:
-    """The unit meant by a misspelt one; short ones such as `mn` are too short for a plain likeness."""
-    return nearest(word, [unit for unit in [*UNITS, "events"] if len(unit) > 2], 0.6)
+def _find_nearest_unit(word: str) -> str | None:
+    """Return the unit meant by a misspelt one; short ones such as `mn` are too short for a plain likeness."""
+    return find_nearest(word, [unit for unit in [*UNITS, "events"] if len(unit) > 2], 0.6)
 
 
-def _amount(token: Token) -> Decimal:
+def _read_amount(token: Token) -> Decimal:
     try:
         amount = Decimal(token.strip())
     except InvalidOperation:
-        raise Wrong(f"'{token}' is no number", span_of(token), "as in INTERVAL '10' MINUTE") from None
-    if not amount.is_finite() or abs(amount) > _LONGEST:
-        raise Wrong(f"'{token}' is too long for a window", span_of(token), "leave out WITHIN for all of the input")
+        raise ClauseError(f"'{token}' is no number", span_of(token), "as in INTERVAL '10' MINUTE") from None
+    if not amount.is_finite() or abs(amount) > _MAX_AMOUNT:
+        raise ClauseError(
+            f"'{token}' is too long for a window", span_of(token), "leave out WITHIN for all of the input"
+        )
     return amount
 
 
-def _whole(amount: Decimal, what: str, span: Span) -> int:
+def _require_whole(amount: Decimal, what: str, span: Span) -> int:
     if amount != amount.to_integral_value():
-        raise Wrong(f"{what} must be a whole number", span)
+        raise ClauseError(f"{what} must be a whole number", span)
     return int(amount)

@@ -7,7 +7,7 @@ import datetime as dt
 from lark import Token, Tree
 
 from motet.errors import did_you_mean
-from motet.language.syntax import Wrong, refuse_depth, span_of
+from motet.language.syntax import ClauseError, check_depth, span_of
 from motet.model.expression import (
     FUNCTIONS,
     Arithmetic,
@@ -35,37 +35,37 @@ _COMPARATORS = {"EQ": "=", "NE": "!=", "LT": "<", "LE": "<=", "GT": ">", "GE": "
 
 
 def read_expression(tree: Tree[Token], bare: bool = False) -> Expression:
-    """The expression of a tree. Where `bare`, names are columns of the one row an EVENT definition looks at."""
-    return refuse_depth(_Reader(bare).read(tree), operands, span_of(tree))
+    """Return the expression of a tree. Where `bare`, names are columns of the one row an EVENT definition looks at."""
+    return check_depth(_ExpressionReader(bare).read(tree), operands, span_of(tree))
 
 
 def is_aggregate(tree: Tree[Token]) -> bool:
-    """Whether a tree is a call of an aggregate function, as RETURN has them."""
+    """Return whether a tree is a call of an aggregate function, as RETURN has them."""
     return tree.data in ("call", "call_all") and str(tree.children[0]).upper() in AGGREGATE_FUNCTIONS
 
 
 def read_aggregate(tree: Tree[Token]) -> tuple[str, str | None, str | None]:
-    """The function, variable and attribute of an aggregate call."""
+    """Return the function, variable and attribute of an aggregate call."""
     function = str(tree.children[0]).upper()
     if tree.data == "call_all":
         if function != "COUNT":
             raise _misplaced_star(tree, span_of(tree))
         return function, None, None
-    return function, *_aggregated(tree, function)
+    return function, *_read_argument(tree, function)
 
 
-def _aggregated(tree: Tree[Token], function: str) -> tuple[str, str | None]:
-    """The variable and attribute inside the brackets of an aggregate."""
+def _read_argument(tree: Tree[Token], function: str) -> tuple[str, str | None]:
+    """Return the variable and attribute inside the brackets of an aggregate."""
     match _subtrees(tree):
         case [Tree(data="name", children=[variable])]:
             return str(variable), None
         case [Tree(data="attribute", children=[variable, _, name])]:
             return str(variable), str(name)
     example = "COUNT(*), COUNT(E) or COUNT(E.attribute)" if function == "COUNT" else f"{function}(E.attribute)"
-    raise Wrong(f"{function} takes one attribute of one variable", span_of(tree), f"as in {example}")
+    raise ClauseError(f"{function} takes one attribute of one variable", span_of(tree), f"as in {example}")
 
 
-class _Reader:
+class _ExpressionReader:
     """Reads trees into expressions; knows whether a bare name is a column."""
 
     def __init__(self, bare: bool) -> None:
@@ -111,18 +111,18 @@ class _Reader:
             case "call_all":
                 raise _misplaced_star(tree, span)
             case _:
-                raise Wrong(
+                raise ClauseError(
                     "[attribute] stands on its own, joined to other conditions by AND",
                     span,
                     "compare the attributes instead, as in a.vehicle = b.vehicle",
                 )
 
     def _comparisons(self, below: list[Tree[Token]], span: Span) -> Expression:
-        """One comparison, or a chain `a = b = c` as the conjunction it stands for."""
+        """Return one comparison, or a chain `a = b = c` as the conjunction it stands for."""
         signs = below[1::2]
         operators = [_COMPARATORS[_token(sign).type] for sign in signs]
         if len(operators) > 1 and "!=" in operators:
-            raise Wrong(
+            raise ClauseError(
                 "'!=' cannot be part of a chain of comparisons", span_of(signs[operators.index("!=")]), "use AND"
             )
         sides = [self.read(side) for side in below[::2]]
@@ -145,37 +145,39 @@ class _Reader:
     def _column(self, name: str, span: Span) -> Expression:
         if not self.bare:
             hint = f"write the variable first, as in E.{name}; [{name}] makes all events of a match agree"
-            raise Wrong(f"'{name}' does not say which event it is about", span, hint)
+            raise ClauseError(f"'{name}' does not say which event it is about", span, hint)
         return Attribute("", name, span=span)
 
     def _attribute(self, variable: str, name: str, at: At, span: Span) -> Attribute:
         if self.bare:
-            raise Wrong("a definition looks at one row: columns have no variable", span, f"write '{name}' alone")
+            raise ClauseError("a definition looks at one row: columns have no variable", span, f"write '{name}' alone")
         return Attribute(variable, name, at, span=span)
 
     def _selected(self, call: Tree[Token], name: str, span: Span) -> Expression:
-        """`NEXT(T).speed` and the like."""
+        """Read `NEXT(T).speed` and the like."""
         function = str(call.children[0]).upper()
         match _subtrees(call):
             case [Tree(data="name", children=[variable])] if function in _SELECTORS:
                 return self._attribute(str(variable), name, _SELECTORS[function], span)
         hint = "as in NEXT(b).price, FIRST(b).price or LAST(b).price"
-        raise Wrong(f"{function}(...) has no attribute '{name}'", span_of(call), hint)
+        raise ClauseError(f"{function}(...) has no attribute '{name}'", span_of(call), hint)
 
     def _call(self, tree: Tree[Token], span: Span) -> Expression:
         word = tree.children[0]
         assert isinstance(word, Token)
         function = word.upper()
         if function in _SELECTORS:
-            variable, name = _aggregated(tree, function)
+            variable, name = _read_argument(tree, function)
             if name is None:
-                raise Wrong(f"{function}({variable}) needs an attribute", span, f"as in {function}({variable}).price")
+                raise ClauseError(
+                    f"{function}({variable}) needs an attribute", span, f"as in {function}({variable}).price"
+                )
             return self._attribute(variable, name, _SELECTORS[function], span)
         if function in KLEENE_FUNCTIONS and not self.bare:
-            variable, name = _aggregated(tree, function)
+            variable, name = _read_argument(tree, function)
             return KleeneAggregate(function, variable, name, span=span)
         if function in AGGREGATE_FUNCTIONS:
-            raise Wrong(
+            raise ClauseError(
                 f"{function} cannot be used here", span_of(word), "it is an aggregate over all matches, for RETURN"
             )
         if function not in FUNCTIONS:
@@ -183,19 +185,19 @@ class _Reader:
         return Call(function, tuple(self.read(argument) for argument in _subtrees(tree)), span=span)
 
 
-def _unknown_function(word: Token) -> Wrong:
+def _unknown_function(word: Token) -> ClauseError:
     known = [*FUNCTIONS, *AGGREGATE_FUNCTIONS, *_SELECTORS]
-    return Wrong(f"unknown function '{word}'", span_of(word), did_you_mean(word, known))
+    return ClauseError(f"unknown function '{word}'", span_of(word), did_you_mean(word, known))
 
 
-def _misplaced_star(tree: Tree[Token], span: Span) -> Wrong:
+def _misplaced_star(tree: Tree[Token], span: Span) -> ClauseError:
     word = _token(tree)
     match word.upper():
         case "COUNT":
             hint = "COUNT(b) counts the events of a match"
-            return Wrong("COUNT(*) counts matches: it stands alone in RETURN", span, hint)
+            return ClauseError("COUNT(*) counts matches: it stands alone in RETURN", span, hint)
         case function if function in (*FUNCTIONS, *AGGREGATE_FUNCTIONS, *_SELECTORS):
-            return Wrong(f"{function}(*) means nothing", span, f"name an attribute: {function}(E.attribute)")
+            return ClauseError(f"{function}(*) means nothing", span, f"name an attribute: {function}(E.attribute)")
     return _unknown_function(word)
 
 
@@ -228,11 +230,11 @@ def _number(token: Token) -> int | float:
 def _timestamp(word: Token, text: str, span: Span) -> dt.datetime:
     if word.upper() not in ("TIMESTAMP", "DATE"):
         hint = did_you_mean(word, ["TIMESTAMP", "AND", "OR", "LIKE"])
-        raise Wrong(f"unexpected text after '{word}'", span, hint)
+        raise ClauseError(f"unexpected text after '{word}'", span, hint)
     try:
         return dt.datetime.fromisoformat(text.strip())
     except ValueError:
-        raise Wrong(f"'{text}' is no timestamp", span, "as in TIMESTAMP '2024-05-01 12:30:00'") from None
+        raise ClauseError(f"'{text}' is no timestamp", span, "as in TIMESTAMP '2024-05-01 12:30:00'") from None
 
 
 def _token(tree: Tree[Token], place: int = 0) -> Token:

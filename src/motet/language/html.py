@@ -13,12 +13,12 @@ TEXT = "margin: 0.2em 0 0.6em; padding: 0.6em 0.9em; border-left: 3px solid #888
 
 
 def query_html(query: Query) -> str:
-    """The text of a query."""
+    """Return the text of a query."""
     return f'<pre style="{TEXT}">{escape(to_text(query).rstrip())}</pre>'
 
 
 def workload_html(workload: Workload) -> str:
-    """The queries of a workload, by name and pattern; the text of each unfolds."""
+    """Return the queries of a workload, by name and pattern; the text of each unfolds."""
     queries = workload.queries
     parts = [f"<p><b>{len(queries):,} {'query' if len(queries) == 1 else 'queries'}</b></p>"]
     parts += [f'<pre style="{TEXT}">{escape(to_text(each).rstrip())}</pre>' for each in workload.definitions]
@@ -32,6 +32,6 @@ def workload_html(workload: Workload) -> str:
 
 
 def show_in_notebooks() -> None:
-    """Let queries and workloads show themselves: the model knows nothing of text, so it is told here."""
+    """Give queries and workloads their HTML form for notebooks: the model itself knows nothing of text."""
     for kind, show in ((Query, query_html), (Workload, workload_html)):
         setattr(kind, "_repr_html_", show)  # noqa: B010

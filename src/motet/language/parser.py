@@ -20,19 +20,19 @@ from typing import ParamSpec, TypeVar
 from lark import Token, Tree
 
 from motet.errors import DataError, Diagnostic, QueryError
-from motet.language.clauses import make_window, read_aggregation, read_item, read_names, read_policy, where_entries
+from motet.language.clauses import make_window, read_aggregation, read_item, read_names, read_policy, split_where
 from motet.language.durations import read_length
 from motet.language.expressions import read_expression
 from motet.language.patterns import read_pattern
-from motet.language.statements import Clause, Statement, split
-from motet.language.syntax import Wrong, parse_clause, span_of
+from motet.language.statements import Clause, Statement, split_statements
+from motet.language.syntax import ClauseError, parse_clause, span_of
 from motet.language.tokens import tokenize
 from motet.model.expression import Expression, conjuncts
-from motet.model.names import with_variables
+from motet.model.names import resolve_variables
 from motet.model.pattern import Event, Pattern
 from motet.model.query import AllVariables, EventDefinition, Policy, Query, ReturnItem, Workload
 from motet.model.span import Span
-from motet.model.validate import problems
+from motet.model.validate import find_problems
 from motet.model.window import Window
 
 P = ParamSpec("P")
@@ -41,16 +41,19 @@ Result = TypeVar("Result")
 # Tokens that mean something in conditions but are plain names in a pattern.
 _NAMES_IN_PATTERNS = frozenset({"IS", "IN", "LIKE", "BETWEEN", "NULL", "TRUE", "FALSE"})
 # Where one of these cannot be read, the rest of its query can still be validated without false alarms.
-_SPARED = frozenset({"WHERE", "WITHIN", "SLIDE", "POLICY"})
+_SKIPPABLE = frozenset({"WHERE", "WITHIN", "SLIDE", "POLICY"})
 
 
 def parse(text: str, origin: str = "<text>") -> Workload:
-    """The workload that a text describes. Raises QueryError with all that is wrong with it.
+    """Return the workload that a text describes. Raises QueryError with all that is wrong with it.
 
     A query that is only a pattern takes RETURN, WHERE, GROUP BY, window and policy from the last full query before it.
     """
-    draft = analyse(text, origin)
-    found = [*draft.problems, *(draft.explain(problem) for problem in problems(draft.workload) if not problem.warning)]
+    draft = read_draft(text, origin)
+    found = [
+        *draft.problems,
+        *(draft.explain(problem) for problem in find_problems(draft.workload) if not problem.warning),
+    ]
     if found:
         found.sort(key=lambda problem: problem.span.start if problem.span else -1)
         raise QueryError(found, draft.workload.text, origin)
@@ -58,8 +61,8 @@ def parse(text: str, origin: str = "<text>") -> Workload:
 
 
 def read(source: str | Path) -> Workload:
-    """The workload of a file, or of a text: a one-line string without spaces or brackets names a file."""
-    if isinstance(source, str) and not _names_file(source):
+    """Return the workload of a file, or of a text: a one-line string without spaces or brackets names a file."""
+    if isinstance(source, str) and not _is_file_name(source):
         return parse(source)
     path = Path(source)
     try:
@@ -73,7 +76,7 @@ def read(source: str | Path) -> Workload:
     return parse(text, str(path))
 
 
-def _names_file(source: str) -> bool:
+def _is_file_name(source: str) -> bool:
     if "\n" in source or not source.strip():
         return False
     if source.endswith(".motet") or not any(mark in source for mark in " ("):
@@ -93,48 +96,48 @@ class Draft:
     sources: dict[str, str] = field(default_factory=dict)  # query -> the one it takes its clauses from
 
     def explain(self, problem: Diagnostic) -> Diagnostic:
-        """Says where a query has a faulty clause from when it stands in another."""
+        """Say where a query has a faulty clause from when it stands in another."""
         if problem.query not in self.sources or problem.span is None:
             return problem
         own = self.workload[problem.query].span
         if own is None or own.start <= problem.span.start < own.end:
             return problem
-        taken = f"{problem.query} takes this clause from {self.sources[problem.query]}"
-        return replace(problem, hint=taken if problem.hint is None else f"{problem.hint} ({taken})")
+        source = f"{problem.query} takes this clause from {self.sources[problem.query]}"
+        return replace(problem, hint=source if problem.hint is None else f"{problem.hint} ({source})")
 
 
-def analyse(text: str, origin: str = "<text>") -> Draft:
-    """Reads a text as far as it can be read, without judging what the queries mean."""
+def read_draft(text: str, origin: str = "<text>") -> Draft:
+    """Read a text as far as it can be read, without judging what the queries mean."""
     text = text.removeprefix("\ufeff")
     tokens, found = tokenize(text)
-    statements = split(tokens, found)
+    statements = split_statements(tokens, found)
     if not statements and not found:
         found.append(Diagnostic("there is no query here", hint="as in QUERY q1 RETURN COUNT(*) PATTERN SEQ(A, B)"))
-    reading = _Reading(found)
-    for name, statement in zip(_names(statements), statements, strict=True):
-        reading.read(name, statement)
-    reading.end()
-    found = [_with_query(problem, reading.places) for problem in found]
-    return Draft(Workload(tuple(reading.queries), tuple(reading.definitions), text, origin), found, reading.sources)
+    reader = _Reader(found)
+    for name, statement in zip(_name_statements(statements), statements, strict=True):
+        reader.read(name, statement)
+    reader.finish()
+    found = [_with_query(problem, reader.places) for problem in found]
+    return Draft(Workload(tuple(reader.queries), tuple(reader.definitions), text, origin), found, reader.sources)
 
 
 def _with_query(problem: Diagnostic, places: Sequence[tuple[int, str | None]]) -> Diagnostic:
-    """A problem of letters or words, found before there were queries, with the query it lies in."""
+    """Return a problem of letters or words, found before there were queries, with the query it lies in."""
     if problem.query is not None or problem.span is None:
         return problem
     before = [name for start, name in places if start <= problem.span.start]
     return replace(problem, query=before[-1]) if before else problem
 
 
-def _names(statements: Sequence[Statement]) -> list[str]:
-    """What each statement is called; a query without a name is q and its number."""
-    taken = {str(statement.name) for statement in statements if statement.name is not None}
+def _name_statements(statements: Sequence[Statement]) -> list[str]:
+    """Return what each statement is called; a query without a name is q and its number."""
+    used_names = {str(statement.name) for statement in statements if statement.name is not None}
     names = []
     number = 1
     for statement in statements:
         if statement.name is None and statement.kind == "QUERY":
-            names.append(next(name for name in (f"q{n}" for n in count(number)) if name not in taken))
-            taken.add(names[-1])
+            names.append(next(name for name in (f"q{n}" for n in count(number)) if name not in used_names))
+            used_names.add(names[-1])
         else:
             names.append(str(statement.name or statement.opening))
         number += statement.kind == "QUERY"
@@ -142,7 +145,7 @@ def _names(statements: Sequence[Statement]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class _Frame:
+class _Clauses:
     """All of a query but its pattern; `broken` names the clauses that could not be read."""
 
     source: str = ""
@@ -156,7 +159,7 @@ class _Frame:
     broken: frozenset[str] = frozenset()
 
 
-class _Reading:
+class _Reader:
     """Reads statement after statement; remembers the last full query, whose clauses bare patterns take."""
 
     def __init__(self, found: list[Diagnostic]) -> None:
@@ -165,128 +168,128 @@ class _Reading:
         self.definitions: list[EventDefinition] = []
         self.sources: dict[str, str] = {}
         self.places: list[tuple[int, str | None]] = []  # where statements begin, and the names of queries
-        self.lost: set[str] = set()  # queries that could not be read
+        self.unreadable: set[str] = set()  # queries that could not be read
         self.name: str | None = None
-        self.frame: _Frame | None = None
+        self.clauses: _Clauses | None = None
         self.unused_header: Statement | None = None
         self.broken: set[str] = set()
 
     def read(self, name: str, statement: Statement) -> None:
-        """Adds what a statement says, or reports why it cannot."""
+        """Add what a statement says, or reports why it cannot."""
         self.broken = set()
         self.name = None if statement.kind == "EVENT" else name
         self.places.append((statement.span.start, self.name))
         if statement.kind == "EVENT":
-            self._define(name, statement)
+            self._read_definition(name, statement)
             return
-        if statement.is_bare and self.frame is not None:
-            frame = self.frame
-            self.sources[name] = frame.source
+        if statement.is_bare and self.clauses is not None:
+            clauses = self.clauses
+            self.sources[name] = clauses.source
             self.unused_header = None
         else:
-            frame = self._frame(name, statement)
+            clauses = self._read_clauses(name, statement)
             if not statement.is_bare:
-                self.frame = frame
-        pattern = self._pattern(statement)
+                self.clauses = clauses
+        pattern = self._read_pattern(statement)
         if statement.kind == "HEADER" and (statement.clause("PATTERN") is None or _is_placeholder(pattern)):
             self.unused_header = statement
         else:
-            self._add(name, pattern, frame, statement.span)
+            self._add_query(name, pattern, clauses, statement.span)
 
-    def end(self) -> None:
-        """Reports what can only be known at the end of the file."""
+    def finish(self) -> None:
+        """Report what can only be known at the end of the file."""
         if self.unused_header is not None:
             hint = "as in q1: SEQ(A, B), on a line of its own"
             self.found.append(
                 Diagnostic("no pattern follows this header", span_of(self.unused_header.opening), hint=hint)
             )
 
-    def _add(self, name: str, pattern: Pattern | None, frame: _Frame, span: Span) -> None:
-        """Adds a query if enough of it could be read to say more about it."""
-        readable = pattern is not None and frame.broken <= _SPARED
-        known = self.lost if readable else self.lost | {query.name for query in self.queries}
+    def _add_query(self, name: str, pattern: Pattern | None, clauses: _Clauses, span: Span) -> None:
+        """Add a query if enough of it could be read to say more about it."""
+        readable = pattern is not None and clauses.broken <= _SKIPPABLE
+        known = self.unreadable if readable else self.unreadable | {query.name for query in self.queries}
         if name in known:
             self.found.append(Diagnostic(f"there is already a query called '{name}'", span, hint="choose another name"))
         if pattern is not None and readable:
-            self.queries.append(with_variables(_query(name, pattern, frame, span)))
+            self.queries.append(resolve_variables(_build_query(name, pattern, clauses, span)))
         else:
-            self.lost.add(name)
+            self.unreadable.add(name)
 
-    def _define(self, name: str, statement: Statement) -> None:
+    def _read_definition(self, name: str, statement: Statement) -> None:
         clause = statement.clauses[0]
-        tree = self._tree("condition", clause)
+        tree = self._parse("condition", clause)
         if tree is None or statement.name is None:
             return
-        condition = self._attempt(clause, read_expression, _child(tree), bare=True)
+        condition = self._try(clause, read_expression, _child(tree), bare=True)
         if condition is not None:
             self.definitions.append(EventDefinition(name, condition, span=statement.span))
 
-    def _pattern(self, statement: Statement) -> Pattern | None:
+    def _read_pattern(self, statement: Statement) -> Pattern | None:
         clause = statement.clause("PATTERN")
         if clause is None:
             if statement.kind == "QUERY":
                 place = span_of(statement.name or statement.opening)
                 self._report("this query has no PATTERN", place, "as in PATTERN SEQ(A, B)")
             return None
-        tree = self._tree("pattern", clause)
-        return None if tree is None else self._attempt(clause, read_pattern, tree)
+        tree = self._parse("pattern", clause)
+        return None if tree is None else self._try(clause, read_pattern, tree)
 
-    def _frame(self, name: str, statement: Statement) -> _Frame:
-        """All clauses but PATTERN."""
+    def _read_clauses(self, name: str, statement: Statement) -> _Clauses:
+        """Return all clauses but PATTERN."""
         clauses = {clause.kind: clause for clause in statement.clauses}
-        group_by = self._names(clauses.get("GROUP_BY"))
-        conditions, equivalence = self._where(clauses.get("WHERE"))
-        returns = self._returns(clauses.get("RETURN") or clauses.get("AGG"), tuple(group_by))
-        window = self._window(clauses.get("WITHIN"), clauses.get("SLIDE"))
-        policy = self._policy(clauses.get("POLICY"), clauses.get("SKIP_TILL"))
+        group_by = self._read_names(clauses.get("GROUP_BY"))
+        conditions, equivalence = self._read_where(clauses.get("WHERE"))
+        returns = self._read_returns(clauses.get("RETURN") or clauses.get("AGG"), tuple(group_by))
+        window = self._read_window(clauses.get("WITHIN"), clauses.get("SLIDE"))
+        policy = self._read_policy(clauses.get("POLICY"), clauses.get("SKIP_TILL"))
         broken = frozenset(self.broken)
         places = tuple({**equivalence, **group_by}.items())
-        return _Frame(name, returns, conditions, tuple(equivalence), tuple(group_by), window, policy, places, broken)
+        return _Clauses(name, returns, conditions, tuple(equivalence), tuple(group_by), window, policy, places, broken)
 
-    def _names(self, clause: Clause | None) -> dict[str, Span]:
-        tree = self._tree("names", clause)
+    def _read_names(self, clause: Clause | None) -> dict[str, Span]:
+        tree = self._parse("names", clause)
         if tree is None or clause is None:
             return {}
-        return self._attempt(clause, read_names, tree) or {}
+        return self._try(clause, read_names, tree) or {}
 
-    def _where(self, clause: Clause | None) -> tuple[tuple[Expression, ...], dict[str, Span]]:
-        """The conditions of WHERE, and the attributes of its `[attr]` with their places."""
+    def _read_where(self, clause: Clause | None) -> tuple[tuple[Expression, ...], dict[str, Span]]:
+        """Return the conditions of WHERE, and the attributes of its `[attr]` with their places."""
         conditions: list[Expression] = []
         equivalence: dict[str, Span] = {}
-        tree = self._tree("where", clause)
+        tree = self._parse("where", clause)
         if tree is None or clause is None:
             return (), {}
-        for entry in where_entries(tree):
+        for entry in split_where(tree):
             if entry.data == "equivalence":
-                for name, place in (self._attempt(clause, read_names, entry) or {}).items():
+                for name, place in (self._try(clause, read_names, entry) or {}).items():
                     equivalence.setdefault(name, place)
             else:
-                condition = self._attempt(clause, read_expression, entry)
+                condition = self._try(clause, read_expression, entry)
                 conditions += () if condition is None else conjuncts(condition)
         return tuple(conditions), equivalence
 
-    def _returns(self, clause: Clause | None, group_by: tuple[str, ...]) -> tuple[ReturnItem, ...]:
-        tree = self._tree("returns", clause)
+    def _read_returns(self, clause: Clause | None, group_by: tuple[str, ...]) -> tuple[ReturnItem, ...]:
+        tree = self._parse("returns", clause)
         if tree is None or clause is None:
-            return _Frame.returns
+            return _Clauses.returns
         read = read_aggregation if clause.kind == "AGG" else read_item
-        items = [self._attempt(clause, read, item, group_by) for item in _children(tree)]
+        items = [self._try(clause, read, item, group_by) for item in _subtrees(tree)]
         return tuple(item for item in items if item is not None)
 
-    def _window(self, within: Clause | None, slide: Clause | None) -> Window | None:
+    def _read_window(self, within: Clause | None, slide: Clause | None) -> Window | None:
         if within is None and slide is not None:
             self._report("SLIDE needs WITHIN", span_of(slide.opening), "as in WITHIN 10 min SLIDE 1 min")
             return None
-        trees = [self._tree("duration", clause) for clause in (within, slide) if clause is not None]
+        trees = [self._parse("duration", clause) for clause in (within, slide) if clause is not None]
         if within is None or None in trees:
             return None
-        lengths = [self._attempt(within, read_length, tree) for tree in trees if tree is not None]
+        lengths = [self._try(within, read_length, tree) for tree in trees if tree is not None]
         size, step = lengths[0], lengths[-1]
         if size is None or step is None:
             return None
-        return self._attempt(within, make_window, size, None if slide is None else step)
+        return self._try(within, make_window, size, None if slide is None else step)
 
-    def _policy(self, clause: Clause | None, unfinished: Clause | None) -> Policy:
+    def _read_policy(self, clause: Clause | None, unfinished: Clause | None) -> Policy:
         if unfinished is not None:
             place = unfinished.body[0] if unfinished.body else unfinished.opening
             self._report("SKIP TILL must be followed by ANY or NEXT", span_of(place), "as in SKIP TILL NEXT")
@@ -297,18 +300,18 @@ class _Reading:
             self._report(f"unexpected '{clause.body[0]}' after {clause.opening}", span_of(clause.body[0]), hint)
         return read_policy(clause.opening)
 
-    def _tree(self, start: str, clause: Clause | None) -> Tree[Token] | None:
-        """The syntax tree of a clause, where there is one and it can be read."""
+    def _parse(self, start: str, clause: Clause | None) -> Tree[Token] | None:
+        """Return the syntax tree of a clause, where there is one and it can be read."""
         if clause is None:
             return None
-        tokens = [_as_name(token) for token in clause.body] if start == "pattern" else clause.body
-        return self._attempt(clause, parse_clause, start, tokens, clause.title, clause.opening)
+        tokens = [_retype_as_name(token) for token in clause.body] if start == "pattern" else clause.body
+        return self._try(clause, parse_clause, start, tokens, clause.title, clause.opening)
 
-    def _attempt(self, clause: Clause, action: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result | None:
-        """What reading something gives, or None where it is wrong and now reported."""
+    def _try(self, clause: Clause, action: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result | None:
+        """Return what reading something gives, or None where it is wrong and now reported."""
         try:
             return action(*args, **kwargs)
-        except Wrong as wrong:
+        except ClauseError as wrong:
             diagnostic = wrong.diagnostic
         except RecursionError:
             diagnostic = Diagnostic(
@@ -322,33 +325,33 @@ class _Reading:
         self.found.append(Diagnostic(message, span, self.name, hint))
 
 
-def _query(name: str, pattern: Pattern, frame: _Frame, span: Span) -> Query:
+def _build_query(name: str, pattern: Pattern, clauses: _Clauses, span: Span) -> Query:
     return Query(
         name,
         pattern,
-        frame.returns,
-        frame.conditions,
-        frame.equivalence,
-        frame.group_by,
-        frame.window,
-        frame.policy,
+        clauses.returns,
+        clauses.conditions,
+        clauses.equivalence,
+        clauses.group_by,
+        clauses.window,
+        clauses.policy,
         span=span,
-        places=frame.places,
+        places=clauses.places,
     )
 
 
 def _is_placeholder(pattern: Pattern | None) -> bool:
-    """Whether a header's pattern only stands for the patterns that follow."""
+    """Return whether a header's pattern only stands for the patterns that follow."""
     return isinstance(pattern, Event) and pattern.variable is None
 
 
-def _as_name(token: Token) -> Token:
+def _retype_as_name(token: Token) -> Token:
     return Token.new_borrow_pos("NAME", str(token), token) if token.type in _NAMES_IN_PATTERNS else token
 
 
-def _children(tree: Tree[Token]) -> list[Tree[Token]]:
+def _subtrees(tree: Tree[Token]) -> list[Tree[Token]]:
     return [child for child in tree.children if isinstance(child, Tree)]
 
 
 def _child(tree: Tree[Token]) -> Tree[Token]:
-    return _children(tree)[0]
+    return _subtrees(tree)[0]

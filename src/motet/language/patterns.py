@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from lark import Token, Tree
 
-from motet.language.syntax import Wrong, nearest, refuse_depth, span_of
+from motet.language.syntax import ClauseError, check_depth, find_nearest, span_of
 from motet.language.tokens import PATTERN_OPERATORS
 from motet.model.pattern import And, Event, Neg, Not, Or, Pattern, Repeat, Seq, children
 from motet.model.span import Span
@@ -18,63 +18,63 @@ _OPERATIONS: dict[str, Callable[[tuple[Pattern, ...], Span], Pattern]] = {
     "CONJ": lambda parts, span: And(parts, span=span),
     "OR": lambda parts, span: Or(parts, span=span),
     "DISJ": lambda parts, span: Or(parts, span=span),
-    "KL": lambda parts, span: Repeat(_sequence(parts, span), 1, None, span=span),
-    "NEG": lambda parts, span: Neg(_only_event(parts, "NEG", span), span=span),
+    "KL": lambda parts, span: Repeat(_as_sequence(parts, span), 1, None, span=span),
+    "NEG": lambda parts, span: Neg(_require_event(parts, "NEG", span), span=span),
 }
 # The sign that may stand between operands in place of a comma.
 _SIGNS = {"AND": "AMP", "CONJ": "AMP", "OR": "BAR", "DISJ": "BAR"}
 
 
 def read_pattern(tree: Tree[Token]) -> Pattern:
-    """The pattern of a whole clause: a bare comma list is a SEQ."""
+    """Return the pattern of a whole clause: a bare comma list is a SEQ."""
     operands = _subtrees(tree)[0]
-    return refuse_depth(_sequence(_parts(operands, "SEQ"), span_of(operands)), children, span_of(operands))
+    return check_depth(_as_sequence(_read_parts(operands, "SEQ"), span_of(operands)), children, span_of(operands))
 
 
-def _element(tree: Tree[Token]) -> Pattern:
+def _read_element(tree: Tree[Token]) -> Pattern:
     match tree.data:
         case "negation":
             span = span_of(tree)
-            return Not(_only_event((_element(_subtrees(tree)[0]),), "NOT", span), span=span)
+            return Not(_require_event((_read_element(_subtrees(tree)[0]),), "NOT", span), span=span)
         case _:
             primary, *suffixes = _subtrees(tree)
-            pattern = _primary(primary)
+            pattern = _read_primary(primary)
             for suffix in suffixes:
-                pattern = _suffixed(pattern, suffix)
+                pattern = _apply_suffix(pattern, suffix)
             return pattern
 
 
-def _primary(tree: Tree[Token]) -> Pattern:
+def _read_primary(tree: Tree[Token]) -> Pattern:
     span = span_of(tree)
     match tree.data:
         case "event":
             return Event(str(tree.children[0]), span=span)
         case "group":
-            return _sequence(_parts(_subtrees(tree)[0], "SEQ"), span)
+            return _as_sequence(_read_parts(_subtrees(tree)[0], "SEQ"), span)
         case _:
             word = tree.children[0]
             assert isinstance(word, Token)
             operation = _OPERATIONS.get(word.upper())
             if operation is None:
-                meant = nearest(word, PATTERN_OPERATORS, 0.6)
+                meant = find_nearest(word, PATTERN_OPERATORS, 0.6)
                 hint = f"did you mean '{meant}'?" if meant else f"known operators: {', '.join(PATTERN_OPERATORS)}"
-                raise Wrong(f"unknown pattern operator '{word}'", span_of(word), hint)
-            return operation(_parts(_subtrees(tree)[0], word.upper()), span)
+                raise ClauseError(f"unknown pattern operator '{word}'", span_of(word), hint)
+            return operation(_read_parts(_subtrees(tree)[0], word.upper()), span)
 
 
-def _parts(operands: Tree[Token], operator: str) -> tuple[Pattern, ...]:
-    """The operands of an operator, after a look at what stands between them."""
+def _read_parts(operands: Tree[Token], operator: str) -> tuple[Pattern, ...]:
+    """Return the operands of an operator, after a look at what stands between them."""
     for sign in operands.children:
         if isinstance(sign, Token) and sign.type not in ("COMMA", _SIGNS.get(operator)):
             spelling = "AND(A, B)" if sign.type == "AMP" else "OR(A, B)"
-            raise Wrong(f"'{sign}' cannot stand between parts of {operator}", span_of(sign), f"write {spelling}")
-    return tuple(_element(operand) for operand in _subtrees(operands))
+            raise ClauseError(f"'{sign}' cannot stand between parts of {operator}", span_of(sign), f"write {spelling}")
+    return tuple(_read_element(operand) for operand in _subtrees(operands))
 
 
-def _suffixed(pattern: Pattern, suffix: Tree[Token]) -> Pattern:
+def _apply_suffix(pattern: Pattern, suffix: Tree[Token]) -> Pattern:
     if suffix.data == "variable":
-        return _with_variable(pattern, suffix)
-    numbers = [_whole(token) for token in suffix.children if isinstance(token, Token) and token.type == "NUMBER"]
+        return _set_variable(pattern, suffix)
+    numbers = [_read_count(token) for token in suffix.children if isinstance(token, Token) and token.type == "NUMBER"]
     start, end = pattern.span, span_of(suffix)
     span = end if start is None else Span(start.start, end.end, start.line, start.column)
     low: int
@@ -97,37 +97,37 @@ def _suffixed(pattern: Pattern, suffix: Tree[Token]) -> Pattern:
     return Repeat(pattern, low, high, span=span)
 
 
-def _with_variable(pattern: Pattern, suffix: Tree[Token]) -> Pattern:
-    """Names the event of `A a`, `A AS a`, or `A+ a`."""
+def _set_variable(pattern: Pattern, suffix: Tree[Token]) -> Pattern:
+    """Name the event of `A a`, `A AS a`, or `A+ a`."""
     name = suffix.children[-1]
     assert isinstance(name, Token)
     match pattern:
         case Event(type, None):
             return Event(type, str(name), span=pattern.span)
         case Event(_, variable):
-            raise Wrong(
+            raise ClauseError(
                 f"unexpected '{name}': this event is already called '{variable}'", span_of(name), "expected ','"
             )
         case Repeat(part, low, high):
-            return Repeat(_with_variable(part, suffix), low, high, span=pattern.span)
-    raise Wrong(f"unexpected '{name}': only an event can have a variable", span_of(name), "expected ','")
+            return Repeat(_set_variable(part, suffix), low, high, span=pattern.span)
+    raise ClauseError(f"unexpected '{name}': only an event can have a variable", span_of(name), "expected ','")
 
 
-def _sequence(parts: tuple[Pattern, ...], span: Span) -> Pattern:
+def _as_sequence(parts: tuple[Pattern, ...], span: Span) -> Pattern:
     return parts[0] if len(parts) == 1 else Seq(parts, span=span)
 
 
-def _only_event(parts: Sequence[Pattern], operator: str, span: Span) -> Event:
+def _require_event(parts: Sequence[Pattern], operator: str, span: Span) -> Event:
     match parts:
         case [Event() as event]:
             return event
     hint = "to forbid several types write one NOT after the other: NOT A, NOT B" if operator == "NOT" else None
-    raise Wrong(f"{operator} takes one event type", span, hint)
+    raise ClauseError(f"{operator} takes one event type", span, hint)
 
 
-def _whole(token: Token) -> int:
+def _read_count(token: Token) -> int:
     if not token.isdecimal():
-        raise Wrong(f"a repetition takes whole numbers, not '{token}'", span_of(token), "as in A{2,5}")
+        raise ClauseError(f"a repetition takes whole numbers, not '{token}'", span_of(token), "as in A{2,5}")
     return int(token)
 
 

@@ -47,20 +47,20 @@ _OR, _AND, _NOT, _PREDICATE, _SUM, _PRODUCT, _UNARY, _ATOM = range(8)
 
 
 def to_text(node: Workload | Query | EventDefinition) -> str:
-    """Canonical text of a workload, a query or an event definition."""
+    """Return the canonical text of a workload, a query or an event definition."""
     match node:
         case Workload(queries, definitions):
             return "\n".join([*map(to_text, definitions), *map(to_text, queries)])
         case EventDefinition(name, condition):
             return f"EVENT {name_text(name)} AS {expression_text(condition)}\n"
         case Query():
-            return "\n".join([f"QUERY {name_text(node.name)}", *_clauses(node)]) + "\n"
+            return "\n".join([f"QUERY {name_text(node.name)}", *_clause_lines(node)]) + "\n"
 
 
-def _clauses(query: Query) -> Iterable[str]:
+def _clause_lines(query: Query) -> Iterable[str]:
     yield f"RETURN {', '.join(map(_item_text, query.returns))}"
     yield f"PATTERN {pattern_text(query.pattern)}"
-    conditions = [_bound(condition, _NOT) for condition in query.conditions]
+    conditions = [_text_at(condition, _NOT) for condition in query.conditions]
     if query.equivalence:
         conditions.insert(0, f"[{_names(query.equivalence)}]")
     if conditions:
@@ -74,7 +74,7 @@ def _clauses(query: Query) -> Iterable[str]:
 
 
 def name_text(name: str) -> str:
-    """A name as it stands in text: in double quotes where it is not a plain word or could be read as a keyword."""
+    """Return a name as it stands in text: in double quotes where it is no plain word or could be read as a keyword."""
     if _PLAIN_NAME.fullmatch(name) and name.lower() not in RESERVED:
         return name
     if not name or "\n" in name:
@@ -88,7 +88,7 @@ def _names(names: Iterable[str]) -> str:
 
 
 def pattern_text(pattern: Pattern) -> str:
-    """Canonical text of a pattern."""
+    """Return the canonical text of a pattern."""
     match pattern:
         case Event(kind, variable):
             return name_text(kind) if variable is None else f"{name_text(kind)} {name_text(variable)}"
@@ -117,7 +117,7 @@ def _repetition(low: int, high: int | None) -> str:
 
 
 def window_text(window: Window) -> str:
-    """The WITHIN clause of a window, with its SLIDE."""
+    """Return the WITHIN clause of a window, with its SLIDE."""
     match window:
         case CountWindow(size):
             return f"WITHIN {size} EVENTS"
@@ -160,18 +160,18 @@ def _path(variable: str, name: str | None) -> str:
 
 
 def expression_text(expression: Expression) -> str:
-    """Canonical text of an expression, with no more brackets than it needs."""
-    return _bound(expression, _OR)
+    """Return the canonical text of an expression, with no more brackets than it needs."""
+    return _text_at(expression, _OR)
 
 
-def _bound(expression: Expression, least: int) -> str:
-    """The text of an operand in a place that asks for a binding of at least `least`."""
+def _text_at(expression: Expression, least: int) -> str:
+    """Return the text of an operand in a place that asks for a binding of at least `least`."""
     binding, text = _written(expression)
     return text if binding >= least else f"({text})"
 
 
 def _written(expression: Expression) -> tuple[int, str]:
-    """The text of an expression and how tightly it binds."""
+    """Return the text of an expression and how tightly it binds."""
     match expression:
         case Literal(value):
             return _ATOM, _literal_text(value)
@@ -188,24 +188,24 @@ def _written(expression: Expression) -> tuple[int, str]:
         case Negative(operand):
             # -5 is a literal and -- a comment, so what is negated keeps brackets.
             bracketed = isinstance(operand, Literal | Negative)
-            return _UNARY, f"-({expression_text(operand)})" if bracketed else f"-{_bound(operand, _UNARY)}"
+            return _UNARY, f"-({expression_text(operand)})" if bracketed else f"-{_text_at(operand, _UNARY)}"
         case Arithmetic(operator, left, right):
             binding = _SUM if operator in "+-" else _PRODUCT
-            return binding, f"{_bound(left, binding)} {operator} {_bound(right, binding + 1)}"
+            return binding, f"{_text_at(left, binding)} {operator} {_text_at(right, binding + 1)}"
         case Comparison(operator, left, right):
-            return _PREDICATE, f"{_bound(left, _SUM)} {operator} {_bound(right, _SUM)}"
+            return _PREDICATE, f"{_text_at(left, _SUM)} {operator} {_text_at(right, _SUM)}"
         case IsNull(operand, negated):
-            return _PREDICATE, f"{_bound(operand, _SUM)} IS {'NOT ' if negated else ''}NULL"
+            return _PREDICATE, f"{_text_at(operand, _SUM)} IS {'NOT ' if negated else ''}NULL"
         case Membership(operand, options, negated):
             shown = ", ".join(_literal_text(option.value) for option in options)
-            return _PREDICATE, f"{_bound(operand, _SUM)} {'NOT ' if negated else ''}IN ({shown})"
+            return _PREDICATE, f"{_text_at(operand, _SUM)} {'NOT ' if negated else ''}IN ({shown})"
         case Like(operand, pattern, negated):
-            return _PREDICATE, f"{_bound(operand, _SUM)} {'NOT ' if negated else ''}LIKE {_literal_text(pattern)}"
+            return _PREDICATE, f"{_text_at(operand, _SUM)} {'NOT ' if negated else ''}LIKE {_literal_text(pattern)}"
         case Inverse(operand):
-            return _NOT, f"NOT {_bound(operand, _ATOM)}"
+            return _NOT, f"NOT {_text_at(operand, _ATOM)}"
         case Logical(operator, operands):
             binding = _OR if operator == "OR" else _AND
-            return binding, f" {operator} ".join(_bound(operand, binding + 1) for operand in operands)
+            return binding, f" {operator} ".join(_text_at(operand, binding + 1) for operand in operands)
 
 
 def _literal_text(value: int | float | str | bool | dt.datetime | None) -> str:
@@ -225,7 +225,7 @@ def _literal_text(value: int | float | str | bool | dt.datetime | None) -> str:
 
 
 def _string_text(text: str) -> str:
-    """A text in single quotes; in the escaped form E'...' where it holds characters that end or hide in a line."""
+    """Quote a text; in the escaped form E'...' where it holds characters that end or hide in a line."""
     if all(character.isprintable() for character in text):
         return "'" + text.replace("'", "''") + "'"
     return "E'" + "".join(_escaped(character) for character in text) + "'"

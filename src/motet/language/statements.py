@@ -53,8 +53,8 @@ class Statement:
         return span_between(self.opening, end)
 
 
-def split(tokens: Sequence[Token], problems: list[Diagnostic]) -> list[Statement]:
-    """The statements of a file, in the order written."""
+def split_statements(tokens: Sequence[Token], problems: list[Diagnostic]) -> list[Statement]:
+    """Return the statements of a file, in the order written."""
     statements: list[Statement] = []
     current: Statement | None = None
 
@@ -84,7 +84,7 @@ def split(tokens: Sequence[Token], problems: list[Diagnostic]) -> list[Statement
                 if token.type == "EVENT":
                     index += _open_definition(current, tokens[index : index + 1], problems)
             case kind if kind in CLAUSE_TYPES:
-                if current is None or _begins_another(current, token, before):
+                if current is None or _begins_query(current, token, before):
                     current = begin("QUERY", token)
                 current.clauses.append(Clause(kind, token))
             case _:
@@ -94,13 +94,13 @@ def split(tokens: Sequence[Token], problems: list[Diagnostic]) -> list[Statement
                     current.clauses.append(Clause("PATTERN", token))
                 current.clauses[-1].body.append(token)
     for statement in statements:
-        _tidy(statement)
+        _strip_brackets(statement)
         _report_repeated(statement, problems)
     return statements
 
 
 def _open_definition(statement: Statement, following: Sequence[Token], problems: list[Diagnostic]) -> int:
-    """Opens the condition of an event definition; says how many tokens that takes."""
+    """Open the condition of an event definition; says how many tokens that takes."""
     has_as = bool(following) and following[0].type == "AS"
     place = following[0] if has_as else statement.name or statement.opening
     if not has_as:
@@ -110,22 +110,22 @@ def _open_definition(statement: Statement, following: Sequence[Token], problems:
     return int(has_as)
 
 
-def _begins_another(statement: Statement, token: Token, before: Token | None) -> bool:
-    """Whether a clause belongs to a new, unnamed query: a second RETURN or PATTERN at the start of a line."""
+def _begins_query(statement: Statement, token: Token, before: Token | None) -> bool:
+    """Return whether a clause belongs to a new, unnamed query: a second RETURN or PATTERN at the start of a line."""
     if statement.kind == "EVENT":
         return True
     repeated = token.type in ("RETURN", "PATTERN") and statement.clause(token.type) is not None
     return repeated and statement.clause("PATTERN") is not None and starts_line(token, before)
 
 
-def _tidy(statement: Statement) -> None:
-    """Takes away A-Seq's brackets around clauses, `WHERE <...>` and `[WITHIN 10s]`, and commas between queries."""
+def _strip_brackets(statement: Statement) -> None:
+    """Take away A-Seq's brackets around clauses, `WHERE <...>` and `[WITHIN 10s]`, and commas between queries."""
     last = statement.clauses[-1] if statement.clauses else None
     for clause in statement.clauses:
         body = clause.body
         if clause is not last and body and body[-1].type == "LSQB":
             body.pop()
-        if _closes_unopened(body):
+        if _has_extra_bracket(body):
             body.pop()
         if len(body) > 1 and body[0].type == "LT" and body[-1].type == "GT":
             del body[0], body[-1]
@@ -133,14 +133,14 @@ def _tidy(statement: Statement) -> None:
         last.body.pop()
 
 
-def _closes_unopened(body: Sequence[Token]) -> bool:
+def _has_extra_bracket(body: Sequence[Token]) -> bool:
     if not body or body[-1].type != "RSQB":
         return False
     return sum((token.type == "LSQB") - (token.type == "RSQB") for token in body) < 0
 
 
 def _report_repeated(statement: Statement, problems: list[Diagnostic]) -> None:
-    """A clause written twice, or RETURN beside AGG; the first one counts."""
+    """Return a clause written twice, or RETURN beside AGG; the first one counts."""
     name = None if statement.name is None else str(statement.name)
     seen: set[str] = set()
     for clause in list(statement.clauses):

@@ -16,12 +16,12 @@ from motet.model.span import Span
 
 Node = TypeVar("Node")
 
-_DEEPEST = 150
+MAX_DEPTH = 150
 
 STARTS = ("pattern", "where", "condition", "returns", "names", "duration", "token")
 
 
-class Wrong(Exception):
+class ClauseError(Exception):
     """A problem found while a clause is read; it carries the diagnostic to report."""
 
     def __init__(self, message: str, span: Span | None, hint: str | None = None) -> None:
@@ -31,7 +31,7 @@ class Wrong(Exception):
 
 @cache
 def grammar() -> Lark:
-    """The grammar, built at its first use."""
+    """Return the grammar, built at its first use."""
     text = files("motet.language").joinpath("grammar.lark").read_text(encoding="utf-8")
     return Lark(
         text, start=list(STARTS), parser="lalr", lexer="basic", propagate_positions=True, maybe_placeholders=False
@@ -39,39 +39,39 @@ def grammar() -> Lark:
 
 
 def span_of(node: Tree[Token] | Token) -> Span:
-    """Where a token or a tree of them stands."""
+    """Return where a token or a tree of them stands."""
     place = node if isinstance(node, Token) else node.meta
     # Lark's types allow tokens without a place; those it cut from a text have one.
     return Span(cast(int, place.start_pos), cast(int, place.end_pos), cast(int, place.line), cast(int, place.column))
 
 
 def span_between(first: Token, last: Token) -> Span:
-    """The stretch from the start of one token to the end of another."""
+    """Return the stretch from the start of one token to the end of another."""
     start, end = span_of(first), span_of(last)
     return Span(start.start, end.end, start.line, start.column)
 
 
-def nearest(word: str, known: Iterable[str], cutoff: float = 0.7) -> str | None:
-    """The known word that a misspelt one is close to, if any."""
+def find_nearest(word: str, known: Iterable[str], cutoff: float = 0.7) -> str | None:
+    """Return the known word that a misspelt one is close to, if any."""
     lowered = {choice.lower(): choice for choice in known}
     close = difflib.get_close_matches(word.lower(), lowered, n=1, cutoff=cutoff)
     return lowered[close[0]] if close else None
 
 
-def refuse_depth(node: Node, below: Callable[[Node], Iterable[Node]], span: Span) -> Node:
-    """The node, unless it is nested so deeply that walking it could exhaust Python's stack."""
+def check_depth(node: Node, below: Callable[[Node], Iterable[Node]], span: Span) -> Node:
+    """Return the node, unless it is nested so deeply that walking it could exhaust Python's stack."""
     level = [node]
-    for _ in range(_DEEPEST):
+    for _ in range(MAX_DEPTH):
         level = [child for each in level for child in below(each)]
         if not level:
             return node
-    raise Wrong("this is nested too deeply", span, f"at most {_DEEPEST} levels")
+    raise ClauseError("this is nested too deeply", span, f"at most {MAX_DEPTH} levels")
 
 
 def parse_clause(start: str, tokens: Sequence[Token], clause: str, place: Token) -> Tree[Token]:
-    """The tree of one clause; `place` is where to point when the clause is empty."""
+    """Return the tree of one clause; `place` is where to point when the clause is empty."""
     if not tokens:
-        raise Wrong(f"{clause} is empty", span_of(place), f"expected {_EXPECTED_AT_START[start]}")
+        raise ClauseError(f"{clause} is empty", span_of(place), f"expected {_EXPECTED_AT_START[start]}")
     machine = grammar().parse_interactive(start=start)
     try:
         for token in tokens:
@@ -79,26 +79,28 @@ def parse_clause(start: str, tokens: Sequence[Token], clause: str, place: Token)
         tree: Tree[Token] = machine.feed_token(Token.new_borrow_pos("$END", "", tokens[-1]))
     except UnexpectedToken as error:
         accepts: set[str] = machine.accepts()  # type: ignore[no-untyped-call]
-        raise _unexpected(start, clause, error.token, tokens, accepts) from None
+        raise _describe_unexpected(start, clause, error.token, tokens, accepts) from None
     return tree
 
 
-def _unexpected(start: str, clause: str, token: Token, tokens: Sequence[Token], accepts: set[str]) -> Wrong:
-    expected = f"expected {_either(_phrases(start, accepts))}"
+def _describe_unexpected(
+    start: str, clause: str, token: Token, tokens: Sequence[Token], accepts: set[str]
+) -> ClauseError:
+    expected = f"expected {_join_with_or(_describe_expected(start, accepts))}"
     if token.type == "$END":
-        unclosed = _unclosed(tokens)
+        unclosed = _find_unclosed(tokens)
         if unclosed is not None:
-            return Wrong(f"this '{unclosed}' is never closed", span_of(unclosed), expected)
-        return Wrong(f"{clause} ends too early, after '{tokens[-1]}'", span_of(tokens[-1]), expected)
-    hint = _ADVICE.get((start, token.type))
+            return ClauseError(f"this '{unclosed}' is never closed", span_of(unclosed), expected)
+        return ClauseError(f"{clause} ends too early, after '{tokens[-1]}'", span_of(tokens[-1]), expected)
+    hint = _HINTS.get((start, token.type))
     if hint is None and token.type == "NAME":
-        word = nearest(token, [name for name in _KEYWORDS if name in accepts], 0.6)
+        word = find_nearest(token, [name for name in _KEYWORDS if name in accepts], 0.6)
         hint = f"did you mean '{word}'?" if word else None
-    return Wrong(f"unexpected '{token}' in {clause}; {expected}", span_of(token), hint)
+    return ClauseError(f"unexpected '{token}' in {clause}; {expected}", span_of(token), hint)
 
 
-def _unclosed(tokens: Sequence[Token]) -> Token | None:
-    """The innermost bracket that is open at the end of a clause."""
+def _find_unclosed(tokens: Sequence[Token]) -> Token | None:
+    """Return the innermost bracket that is open at the end of a clause."""
     opened: list[Token] = []
     for token in tokens:
         if token.type in ("LPAR", "LSQB", "LBRACE"):
@@ -153,7 +155,7 @@ _TERMINALS = {
     "STAR": "'*'",
     "$END": "the end of the clause",
 }
-_ADVICE = {
+_HINTS = {
     ("pattern", "STRING"): "a name is quoted with double quotes or backticks",
     ("pattern", "EQ"): "conditions go into WHERE",
     ("where", "AMP"): "write AND",
@@ -162,12 +164,12 @@ _ADVICE = {
 }
 
 
-def _phrases(start: str, accepts: set[str]) -> list[str]:
-    """What could have stood at a place, in users' words."""
+def _describe_expected(start: str, accepts: set[str]) -> list[str]:
+    """Return what could have stood at a place, in users' words."""
     left = set(accepts)
     phrases = []
     groups = _PATTERN_GROUPS if start == "pattern" else _EXPRESSION_GROUPS
-    for terminals, phrase in ((_openings(start), _EXPECTED_AT_START[start]), *groups):
+    for terminals, phrase in ((_starting_terminals(start), _EXPECTED_AT_START[start]), *groups):
         if terminals <= left:
             phrases.append(phrase)
             left -= terminals
@@ -177,10 +179,10 @@ def _phrases(start: str, accepts: set[str]) -> list[str]:
 
 
 @cache
-def _openings(start: str) -> frozenset[str]:
-    """The terminals that a clause can begin with."""
+def _starting_terminals(start: str) -> frozenset[str]:
+    """Return the terminals that a clause can begin with."""
     return frozenset(grammar().parse_interactive(start=start).accepts())  # type: ignore[no-untyped-call]
 
 
-def _either(phrases: Sequence[str]) -> str:
+def _join_with_or(phrases: Sequence[str]) -> str:
     return phrases[0] if len(phrases) == 1 else f"{', '.join(phrases[:-1])} or {phrases[-1]}"

@@ -9,7 +9,7 @@ from typing import cast
 from lark import Token
 
 from motet.errors import Diagnostic
-from motet.language.syntax import grammar, nearest, span_between, span_of
+from motet.language.syntax import find_nearest, grammar, span_between, span_of
 from motet.model.span import Span
 
 # Words that open a clause -> the clause.
@@ -33,13 +33,13 @@ RESERVED = frozenset(
     | {"timestamp", "date", "interval"}
 )
 
-_MISSPELLABLE = ("RETURN", "PATTERN", "WHERE", "WITHIN", "WINDOW", "SLIDE", "QUERY", "EVENT")
+_CORRECTABLE = ("RETURN", "PATTERN", "WHERE", "WITHIN", "WINDOW", "SLIDE", "QUERY", "EVENT")
 _NAMES = frozenset({"WORD", "NAME"})
-_UNSETTLED = _NAMES | CLAUSE_TYPES
-_OPENINGS = CLAUSE_TYPES | {"LABEL", "HEADER", "QUERY", "EVENT"}
+_WORDS = _NAMES | CLAUSE_TYPES
+_STARTS = CLAUSE_TYPES | {"LABEL", "HEADER", "QUERY", "EVENT"}
 _COMPARATORS = frozenset({"EQ", "NE", "LT", "LE", "GT", "GE"})
 # After these something must follow in the same clause, so a word there opens no statement.
-_EXPECTING = (
+_INCOMPLETE = (
     CLAUSE_TYPES - {"POLICY"}
     | _COMPARATORS - {"GT"}
     | {"COMMA", "LPAR", "LSQB", "LBRACE", "DOT", "MINUS", "SLASH", "PERCENT", "BANG", "AMP", "BAR"}
@@ -54,9 +54,9 @@ _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 
 
 def tokenize(text: str) -> tuple[list[Token], list[Diagnostic]]:
-    """The tokens of a text, each word settled as a keyword or a name, and what is wrong with their letters."""
+    """Return the tokens of a text, each word settled as a keyword or a name, and what is wrong with their letters."""
     tokens, problems = _lex(text)
-    return _settle(tokens, problems), problems
+    return _resolve_words(tokens, problems), problems
 
 
 def _lex(text: str) -> tuple[list[Token], list[Diagnostic]]:
@@ -75,27 +75,27 @@ def _lex(text: str) -> tuple[list[Token], list[Diagnostic]]:
                 report("this comment is never closed", span_of(token), "expected '*/'")
             case "OPEN_STRING":
                 report("this text is never closed", span_of(token), "expected a single quote at its end")
-                tokens.append(_as(token, "STRING", token[1:]))
+                tokens.append(_retype(token, "STRING", token[1:]))
             case "OPEN_QUOTED":
                 message = "a name cannot be empty" if len(token) == 2 else "this name is never closed"
                 report(message, span_of(token), f"expected {token[0]} at its end")
-                tokens.append(_as(token, "NAME", token[1:]))
+                tokens.append(_retype(token, "NAME", token[1:]))
             case "QUOTED":
                 quote = token[0]
-                tokens.append(_as(token, "NAME", token[1:-1].replace(quote * 2, quote)))
+                tokens.append(_retype(token, "NAME", token[1:-1].replace(quote * 2, quote)))
             case "STRING":
-                tokens.append(_as(token, "STRING", token[1:-1].replace("''", "'")))
+                tokens.append(_retype(token, "STRING", token[1:-1].replace("''", "'")))
             case "ESCAPED":
-                tokens.append(_as(token, "STRING", _unescape(token[2:-1])))
+                tokens.append(_retype(token, "STRING", _unescape(token[2:-1])))
             case "LATEX":
-                tokens.append(_as(token, "WORD", token[token.index("{") + 1 : -1].strip()))
+                tokens.append(_retype(token, "WORD", token[token.index("{") + 1 : -1].strip()))
             case _:
                 tokens.append(token)
     return tokens, problems
 
 
 def _unescape(text: str) -> str:
-    """The text of E'...', with its backslash escapes and doubled quotes resolved."""
+    """Return the text of E'...', with its backslash escapes and doubled quotes resolved."""
 
     def resolve(found: re.Match[str]) -> str:
         if found["code"]:
@@ -106,20 +106,20 @@ def _unescape(text: str) -> str:
     return re.sub(r"\\u(?P<code>[0-9a-fA-F]{4})|\\(?P<letter>.)|''", resolve, text)
 
 
-def _as(token: Token, type: str, value: str | None = None) -> Token:
+def _retype(token: Token, type: str, value: str | None = None) -> Token:
     return Token.new_borrow_pos(type, str(token) if value is None else value, token)
 
 
 def starts_line(token: Token, before: Token | None) -> bool:
-    """Whether a token is the first of its line, or of its statement where statements are parted by semicolons."""
+    """Return whether a token is the first of its line, or of its statement where semicolons separate them."""
     if before is None or before.type == "SEMICOLON":
         return True
     return cast(int, token.line) > cast(int, before.end_line)
 
 
-def _settle(tokens: Sequence[Token], problems: list[Diagnostic]) -> list[Token]:
-    """Decides for every word what it is."""
-    settled: list[Token] = []
+def _resolve_words(tokens: Sequence[Token], problems: list[Diagnostic]) -> list[Token]:
+    """Decide for every word what it is."""
+    resolved: list[Token] = []
     depth = 0
     index = 0
     while index < len(tokens):
@@ -129,31 +129,31 @@ def _settle(tokens: Sequence[Token], problems: list[Diagnostic]) -> list[Token]:
                 depth += 1
             case "RPAR" | "RSQB" | "RBRACE":
                 depth = max(depth - 1, 0)
-        place = _Place(tokens, index, settled, depth)
-        type, used = _role(place, problems) if token.type in _UNSETTLED else (token.type, 1)
-        if type in _OPENINGS:
+        context = _WordContext(tokens, index, resolved, depth)
+        type, length = _classify_word(context, problems) if token.type in _WORDS else (token.type, 1)
+        if type in _STARTS:
             depth = 0  # a bracket left open ends with its clause
-        settled.append(_as(token, type))
-        index += used
-    return settled
+        resolved.append(_retype(token, type))
+        index += length
+    return resolved
 
 
-class _Place:
+class _WordContext:
     """A word and its neighbours: those before it are settled, those after it not yet."""
 
-    def __init__(self, tokens: Sequence[Token], index: int, settled: Sequence[Token], depth: int) -> None:
+    def __init__(self, tokens: Sequence[Token], index: int, resolved: Sequence[Token], depth: int) -> None:
         self.token = tokens[index]
         self.word = self.token.lower() if self.token.type == "WORD" else ""
-        self.before = settled[-1] if settled else None
-        self.names_query = len(settled) > 1 and settled[-2].type == "QUERY"
-        self.defines_event = len(settled) > 2 and settled[-3].type == "EVENT"
+        self.before = resolved[-1] if resolved else None
+        self.names_query = len(resolved) > 1 and resolved[-2].type == "QUERY"
+        self.defines_event = len(resolved) > 2 and resolved[-3].type == "EVENT"
         self.depth = depth
         self._tokens = tokens
         self._index = index
 
     def after(self, steps: int = 1) -> Token | None:
-        place = self._index + steps
-        return self._tokens[place] if place < len(self._tokens) else None
+        context = self._index + steps
+        return self._tokens[context] if context < len(self._tokens) else None
 
     def type_after(self, steps: int = 1) -> str:
         token = self.after(steps)
@@ -180,109 +180,109 @@ class _Place:
         return self.type_before in ("", "SEMICOLON", "LABEL", "HEADER") or self.names_query
 
     @property
-    def may_open(self) -> bool:
+    def can_open(self) -> bool:
         """Whether a statement could begin here."""
-        return self.starts_line and self.type_before not in _EXPECTING
+        return self.starts_line and self.type_before not in _INCOMPLETE
 
 
-def _role(place: _Place, problems: list[Diagnostic]) -> tuple[str, int]:
-    """What a word is, and how many tokens that takes up."""
-    if place.type_before == "QUERY" and not (place.word in CLAUSES and place.starts_line):
-        return "NAME", 2 if place.type_after() in ("COLON", "EQ") else 1
-    if place.type_before in ("DOT", "EVENT") or place.type_after() == "DOT":
+def _classify_word(context: _WordContext, problems: list[Diagnostic]) -> tuple[str, int]:
+    """Return what a word is, and how many tokens that takes up."""
+    if context.type_before == "QUERY" and not (context.word in CLAUSES and context.starts_line):
+        return "NAME", 2 if context.type_after() in ("COLON", "EQ") else 1
+    if context.type_before in ("DOT", "EVENT") or context.type_after() == "DOT":
         return "NAME", 1
-    opened = _opens_statement(place)
+    opened = _classify_opening(context)
     if opened is not None:
         return opened
-    if place.type_before == "AS" and not place.defines_event:
+    if context.type_before == "AS" and not context.defines_event:
         return "NAME", 1
-    clause = CLAUSES.get(place.word) or (place.token.type if place.token.type in CLAUSE_TYPES else None)
+    clause = CLAUSES.get(context.word) or (context.token.type if context.token.type in CLAUSE_TYPES else None)
     if clause is not None:
-        return ("NAME" if _is_name_here(place) else clause), 1
-    if place.token.type == "NAME":
+        return ("NAME" if _is_name_here(context) else clause), 1
+    if context.token.type == "NAME":
         return "NAME", 1
-    if place.word == "interval" and place.type_after() in ("NUMBER", "STRING"):
+    if context.word == "interval" and context.type_after() in ("NUMBER", "STRING"):
         return "INTERVAL", 1
-    if place.word in OPERATORS:
-        loose = place.word in ("is", "in", "like", "between") and place.type_after() in ("RPAR", "COMMA")
-        return ("NAME" if loose else place.word.upper()), 1
-    return _group(place, problems) or _misspelt(place, problems) or ("NAME", 1)
+    if context.word in OPERATORS:
+        loose = context.word in ("is", "in", "like", "between") and context.type_after() in ("RPAR", "COMMA")
+        return ("NAME" if loose else context.word.upper()), 1
+    return _correct_group_by(context, problems) or _correct_misspelling(context, problems) or ("NAME", 1)
 
 
-def _opens_statement(place: _Place) -> tuple[str, int] | None:
-    """Labels `q1:`, `q1 = SEQ(...)` and a bare name before RETURN; QUERY and EVENT."""
-    following = place.type_after()
+def _classify_opening(context: _WordContext) -> tuple[str, int] | None:
+    """Recognize labels `q1:`, `q1 = SEQ(...)` and a bare name before RETURN; QUERY and EVENT."""
+    following = context.type_after()
     if following == "COLON":
-        return ("HEADER" if place.word == "query" else "LABEL"), 2
+        return ("HEADER" if context.word == "query" else "LABEL"), 2
     if following == "EQ":
-        is_pattern = place.word_after(2).upper() in PATTERN_OPERATORS and place.type_after(3) == "LPAR"
-        if place.may_open or (place.type_before in ("COMMA", "RPAR") and is_pattern):
+        is_pattern = context.word_after(2).upper() in PATTERN_OPERATORS and context.type_after(3) == "LPAR"
+        if context.can_open or (context.type_before in ("COMMA", "RPAR") and is_pattern):
             return "LABEL", 2
-    follows_all = place.type_before not in _EXPECTING and following in _NAMES
-    if place.word == "query" and follows_all and (place.starts_line or place.clause_after(2)):
+    follows_all = context.type_before not in _INCOMPLETE and following in _NAMES
+    if context.word == "query" and follows_all and (context.starts_line or context.clause_after(2)):
         return "QUERY", 1
-    if not place.may_open:
+    if not context.can_open:
         return None
-    if place.word == "query" and place.token.isupper():
+    if context.word == "query" and context.token.isupper():
         return "QUERY", 1
-    if place.word == "event" and following in _NAMES and (place.word_after(2) == "as" or place.token.isupper()):
+    if context.word == "event" and following in _NAMES and (context.word_after(2) == "as" or context.token.isupper()):
         return "EVENT", 1
-    if place.token.type in _NAMES and place.word not in CLAUSES and _opens_query(place):
+    if context.token.type in _NAMES and context.word not in CLAUSES and _is_before_query(context):
         return "LABEL", 1
     return None
 
 
-def _opens_query(place: _Place) -> bool:
-    """Whether RETURN or PATTERN follows a word, perhaps misspelt on the next line."""
-    following = place.after()
+def _is_before_query(context: _WordContext) -> bool:
+    """Return whether RETURN or PATTERN follows a word, perhaps misspelt on the next line."""
+    following = context.after()
     if following is None or following.type != "WORD":
         return False
     if following.lower() in ("return", "pattern"):
         return True
-    return starts_line(following, place.token) and nearest(following, ("RETURN", "PATTERN"), 0.75) is not None
+    return starts_line(following, context.token) and find_nearest(following, ("RETURN", "PATTERN"), 0.75) is not None
 
 
-def _is_name_here(place: _Place) -> bool:
-    """Whether a word like a clause's stands where only a name can."""
-    before = place.type_before
-    if before not in _BEFORE_NAME or (place.depth == 0 and place.starts_line):
+def _is_name_here(context: _WordContext) -> bool:
+    """Return whether a word like a clause's stands where only a name can."""
+    before = context.type_before
+    if before not in _BEFORE_NAME or (context.depth == 0 and context.starts_line):
         return False
-    if place.depth == 0 and (place.clause_after() or place.after() is None):
+    if context.depth == 0 and (context.clause_after() or context.after() is None):
         return True
-    has_variable = place.depth > 0 and before != "LSQB" and place.type_after() in _NAMES
-    return place.type_after(2 if has_variable else 1) in _AFTER_NAME
+    has_variable = context.depth > 0 and before != "LSQB" and context.type_after() in _NAMES
+    return context.type_after(2 if has_variable else 1) in _AFTER_NAME
 
 
-def _group(place: _Place, problems: list[Diagnostic]) -> tuple[str, int] | None:
-    """GROUP BY where one of its words is misspelt or missing."""
-    by = place.after()
-    if place.word_after() == "by" and nearest(place.word, ("GROUP",), 0.75) and by is not None:
-        span = span_between(place.token, by)
-        problems.append(Diagnostic(f"unknown word '{place.token}'", span, hint="did you mean 'GROUP BY'?"))
+def _correct_group_by(context: _WordContext, problems: list[Diagnostic]) -> tuple[str, int] | None:
+    """Recognize GROUP BY where one of its words is misspelt or missing."""
+    by = context.after()
+    if context.word_after() == "by" and find_nearest(context.word, ("GROUP",), 0.75) and by is not None:
+        span = span_between(context.token, by)
+        problems.append(Diagnostic(f"unknown word '{context.token}'", span, hint="did you mean 'GROUP BY'?"))
         return "GROUP_BY", 2
-    if place.word == "group" and place.type_after() in _NAMES and place.type_before not in _EXPECTING:
-        problems.append(Diagnostic("GROUP must be followed by BY", span_of(place.token), hint="as in GROUP BY user"))
+    if context.word == "group" and context.type_after() in _NAMES and context.type_before not in _INCOMPLETE:
+        problems.append(Diagnostic("GROUP must be followed by BY", span_of(context.token), hint="as in GROUP BY user"))
         return "GROUP_BY", 1
     return None
 
 
-def _misspelt(place: _Place, problems: list[Diagnostic]) -> tuple[str, int] | None:
-    """A word that was meant to open a clause or a statement: it is reported and taken as meant."""
-    if len(place.word) < 4 or not place.word.isalpha() or place.type_after() not in _OPERAND_STARTS:
+def _correct_misspelling(context: _WordContext, problems: list[Diagnostic]) -> tuple[str, int] | None:
+    """Return a word that was meant to open a clause or a statement: report it and read it as meant."""
+    if len(context.word) < 4 or not context.word.isalpha() or context.type_after() not in _OPERAND_STARTS:
         return None
-    keyword = nearest(place.word, _MISSPELLABLE, 0.75)
-    if keyword is None or keyword == place.word.upper() or place.clause_after():
+    keyword = find_nearest(context.word, _CORRECTABLE, 0.75)
+    if keyword is None or keyword == context.word.upper() or context.clause_after():
         return None
-    if place.starts_statement:
+    if context.starts_statement:
         # `Windows w, Doors d` may be a pattern; `RETRUN COUNT(*)` and `PATERN A, B` are not.
-        meant = place.token.isupper() or place.type_after(2) == "LPAR"
-    elif keyword in ("QUERY", "EVENT") or place.depth > 0:
-        meant = place.may_open
+        meant = context.token.isupper() or context.type_after(2) == "LPAR"
+    elif keyword in ("QUERY", "EVENT") or context.depth > 0:
+        meant = context.can_open
     else:
-        inside = place.type_before in ("STAR", "PLUS", "QUESTION") or place.type_after() in ("LPAR", "STAR")
-        meant = place.type_before not in _EXPECTING and (place.starts_line or not inside)
+        inside = context.type_before in ("STAR", "PLUS", "QUESTION") or context.type_after() in ("LPAR", "STAR")
+        meant = context.type_before not in _INCOMPLETE and (context.starts_line or not inside)
     if not meant:
         return None
     hint = f"did you mean '{keyword}'?"
-    problems.append(Diagnostic(f"unknown word '{place.token}'", span_of(place.token), hint=hint))
+    problems.append(Diagnostic(f"unknown word '{context.token}'", span_of(context.token), hint=hint))
     return CLAUSES.get(keyword.lower(), keyword), 1

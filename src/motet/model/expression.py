@@ -153,7 +153,7 @@ FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def operands(expression: Expression) -> tuple[Expression, ...]:
-    """The expressions directly below one."""
+    """Return the expressions directly below one."""
     match expression:
         case Literal() | Attribute() | KleeneAggregate():
             return ()
@@ -166,14 +166,14 @@ def operands(expression: Expression) -> tuple[Expression, ...]:
 
 
 def walk(expression: Expression) -> Iterator[Expression]:
-    """An expression and all below it, parents first."""
+    """Return an expression and all below it, parents first."""
     yield expression
     for operand in operands(expression):
         yield from walk(operand)
 
 
 def conjuncts(*conditions: Expression) -> Iterator[Expression]:
-    """The conditions that hold exactly where all of these do and that are no conjunctions themselves."""
+    """Return the conditions that hold exactly where all of these do and that are no conjunctions themselves."""
     for condition in conditions:
         match condition:
             case Logical("AND", parts):
@@ -183,11 +183,11 @@ def conjuncts(*conditions: Expression) -> Iterator[Expression]:
 
 
 def attributes(expression: Expression) -> list[Attribute]:
-    """Every attribute an expression reads, in the order written."""
+    """Return every attribute an expression reads, in the order written."""
     return [node for node in walk(expression) if isinstance(node, Attribute)]
 
 
 @lru_cache(maxsize=1 << 14)
 def variables(expression: Expression) -> frozenset[str]:
-    """Every variable an expression speaks of."""
+    """Return every variable an expression speaks of."""
     return frozenset(node.variable for node in walk(expression) if isinstance(node, Attribute | KleeneAggregate))

@@ -42,7 +42,7 @@ _PHRASES = {
     "other": "a value of another kind",
 }
 _TEXT_FUNCTIONS = ("LOWER", "UPPER", "LENGTH")
-_SUMMING = ("SUM", "AVG", "VAR", "STDDEV")
+_SUM_FUNCTIONS = ("SUM", "AVG", "VAR", "STDDEV")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,78 +55,78 @@ class Misfit:
     warning: bool = False
 
 
-def kind_of(expression: Expression, columns: Mapping[str, str] | None = None) -> Kind | None:
-    """The kind of value an expression has; None where that is not known (NULL, or no columns given)."""
+def infer_kind(expression: Expression, columns: Mapping[str, str] | None = None) -> Kind | None:
+    """Return the kind of value an expression has; None where that is not known (NULL, or no columns given)."""
     match expression:
         case Literal(value):
-            return _literal_kind(value)
+            return _infer_literal_kind(value)
         case Attribute(_, name):
-            return _column_kind(name, columns)
+            return _look_up_column_kind(name, columns)
         case KleeneAggregate(function, _, name):
-            return aggregate_kind(function, name, columns)
+            return infer_aggregate_kind(function, name, columns)
         case Arithmetic(operator, left, right):
-            whole = operator != "/" and {kind_of(left, columns), kind_of(right, columns)} == {"integer"}
+            whole = operator != "/" and {infer_kind(left, columns), infer_kind(right, columns)} == {"integer"}
             return "integer" if whole else "number"
         case Negative(operand):
-            return "integer" if kind_of(operand, columns) == "integer" else "number"
+            return "integer" if infer_kind(operand, columns) == "integer" else "number"
         case Comparison() | Logical() | Inverse() | IsNull() | Membership() | Like():
             return "boolean"
         case Call(function, arguments):
-            return _call_kind(function, [kind_of(argument, columns) for argument in arguments])
+            return _infer_call_kind(function, [infer_kind(argument, columns) for argument in arguments])
 
 
-def aggregate_kind(function: str, name: str | None, columns: Mapping[str, str] | None = None) -> Kind | None:
-    """The kind of an aggregate of an attribute."""
+def infer_aggregate_kind(function: str, name: str | None, columns: Mapping[str, str] | None = None) -> Kind | None:
+    """Return the kind of an aggregate of an attribute."""
     match function:
         case "COUNT":
             return "integer"
         case "MIN" | "MAX":
-            return None if name is None else _column_kind(name, columns)
+            return None if name is None else _look_up_column_kind(name, columns)
         case _:
             return "number"
 
 
-def aggregate_misfit(item: Aggregate | KleeneAggregate, columns: Mapping[str, str] | None) -> str | None:
-    """What is wrong with the kind of the attribute that an aggregate is over."""
-    kind = None if item.name is None else _column_kind(item.name, columns)
+def find_aggregate_misfit(item: Aggregate | KleeneAggregate, columns: Mapping[str, str] | None) -> str | None:
+    """Return what is wrong with the kind of the attribute that an aggregate is over."""
+    kind = None if item.name is None else _look_up_column_kind(item.name, columns)
     if kind is None or item.function == "COUNT":
         return None
-    if item.function in _SUMMING and kind not in NUMERIC:
+    if item.function in _SUM_FUNCTIONS and kind not in NUMERIC:
         return f"{item.function} needs numbers, and '{item.name}' is {_PHRASES[kind]}"
     if kind not in _ORDERED:
         return f"{item.function} needs values with an order, and '{item.name}' is {_PHRASES[kind]}"
     return None
 
 
-def misfits(expression: Expression, columns: Mapping[str, str] | None = None) -> Iterator[Misfit]:
-    """Everything in an expression that does not fit the kinds of its operands, innermost first."""
+def find_misfits(expression: Expression, columns: Mapping[str, str] | None = None) -> Iterator[Misfit]:
+    """Return everything in an expression that does not fit the kinds of its operands, innermost first."""
     for operand in operands(expression):
-        yield from misfits(operand, columns)
+        yield from find_misfits(operand, columns)
     match expression:
         case Comparison(operator, left, right):
-            yield from _comparison_misfits(expression, operator, left, right, columns)
+            yield from _find_comparison_misfits(expression, operator, left, right, columns)
         case Membership(operand, options):
             for option in options:
-                yield from _pair_misfits(option, operand, option, columns)
+                yield from _find_pair_misfits(option, operand, option, columns)
         case Arithmetic(_, left, right):
-            yield from _expect(NUMERIC, "arithmetic needs numbers", (left, right), columns)
+            yield from _check_operands(NUMERIC, "arithmetic needs numbers", (left, right), columns)
         case Negative(operand):
-            yield from _expect(NUMERIC, "arithmetic needs numbers", (operand,), columns)
+            yield from _check_operands(NUMERIC, "arithmetic needs numbers", (operand,), columns)
         case Logical(operator, parts):
-            yield from _expect({"boolean"}, f"{operator} joins conditions", parts, columns)
+            yield from _check_operands({"boolean"}, f"{operator} joins conditions", parts, columns)
         case Inverse(operand):
-            yield from _expect({"boolean"}, "NOT takes a condition", (operand,), columns)
+            yield from _check_operands({"boolean"}, "NOT takes a condition", (operand,), columns)
         case Like(operand):
-            yield from _expect({"text"}, "LIKE compares texts", (operand,), columns)
+            yield from _check_operands({"text"}, "LIKE compares texts", (operand,), columns)
         case KleeneAggregate():
-            message = aggregate_misfit(expression, columns)
+            message = find_aggregate_misfit(expression, columns)
             if message is not None:
                 yield Misfit(expression, message)
         case Call():
-            yield from _call_misfits(expression, columns)
+            yield from _find_call_misfits(expression, columns)
 
 
-def _literal_kind(value: object) -> Kind | None:
+def _infer_literal_kind(value: object) -> Kind | None:
     match value:
         case bool():
             return "boolean"
@@ -141,12 +141,12 @@ def _literal_kind(value: object) -> Kind | None:
     return None
 
 
-def _column_kind(name: str, columns: Mapping[str, str] | None) -> Kind | None:
+def _look_up_column_kind(name: str, columns: Mapping[str, str] | None) -> Kind | None:
     kind = None if columns is None else columns.get(name)
     return typing.cast("Kind | None", kind)
 
 
-def _call_kind(function: str, arguments: list[Kind | None]) -> Kind | None:
+def _infer_call_kind(function: str, arguments: list[Kind | None]) -> Kind | None:
     match function:
         case "FLOOR" | "CEIL" | "LENGTH":
             return "integer"
@@ -162,33 +162,33 @@ def _call_kind(function: str, arguments: list[Kind | None]) -> Kind | None:
     return known.pop() if len(known) == 1 and None not in arguments else None
 
 
-def _expect(
+def _check_operands(
     wanted: typing.Collection[str | None], rule: str, parts: tuple[Expression, ...], columns: Mapping[str, str] | None
 ) -> Iterator[Misfit]:
     for part in parts:
-        kind = kind_of(part, columns)
+        kind = infer_kind(part, columns)
         if kind is not None and kind not in wanted:
             yield Misfit(part, f"{rule}, and this is {_PHRASES[kind]}")
 
 
-def _comparison_misfits(
+def _find_comparison_misfits(
     whole: Comparison, operator: str, left: Expression, right: Expression, columns: Mapping[str, str] | None
 ) -> Iterator[Misfit]:
     if any(side == Literal(None) for side in (left, right)):
         hint = "write IS NOT NULL" if operator == "!=" else "write IS NULL"
         yield Misfit(whole, "a comparison with NULL never holds", hint, warning=True)
-    yield from _pair_misfits(whole, left, right, columns)
+    yield from _find_pair_misfits(whole, left, right, columns)
 
 
-def _pair_misfits(
+def _find_pair_misfits(
     place: Expression,
     left: Expression,
     right: Expression,
     columns: Mapping[str, str] | None,
     verb: str = "cannot be compared with",
 ) -> Iterator[Misfit]:
-    """Two values that meet must be of one kind; whole numbers and others are."""
-    kinds = (kind_of(left, columns), kind_of(right, columns))
+    """Check that two values that meet are of one kind; whole numbers and others are."""
+    kinds = (infer_kind(left, columns), infer_kind(right, columns))
     if None in kinds or "other" in kinds or kinds[0] == kinds[1] or set(kinds) <= NUMERIC:
         return
     first, second = (_PHRASES[kind] for kind in kinds if kind is not None)
@@ -198,7 +198,7 @@ def _pair_misfits(
     yield Misfit(place, f"{first} {verb} {second}", hint)
 
 
-def _call_misfits(call: Call, columns: Mapping[str, str] | None) -> Iterator[Misfit]:
+def _find_call_misfits(call: Call, columns: Mapping[str, str] | None) -> Iterator[Misfit]:
     if call.function not in FUNCTIONS:
         yield Misfit(call, f"unknown function '{call.function}'", f"known here: {', '.join(FUNCTIONS)}")
         return
@@ -208,8 +208,8 @@ def _call_misfits(call: Call, columns: Mapping[str, str] | None) -> Iterator[Mis
         yield Misfit(call, f"{call.function} takes {wanted}, not {len(call.arguments)}")
     elif call.function == "COALESCE":
         for argument in call.arguments[1:]:
-            yield from _pair_misfits(argument, call.arguments[0], argument, columns, "cannot be replaced by")
+            yield from _find_pair_misfits(argument, call.arguments[0], argument, columns, "cannot be replaced by")
     elif call.function in _TEXT_FUNCTIONS:
-        yield from _expect({"text"}, f"{call.function} takes a text", call.arguments, columns)
+        yield from _check_operands({"text"}, f"{call.function} takes a text", call.arguments, columns)
     else:
-        yield from _expect(NUMERIC, f"{call.function} takes a number", call.arguments, columns)
+        yield from _check_operands(NUMERIC, f"{call.function} takes a number", call.arguments, columns)

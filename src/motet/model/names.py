@@ -24,68 +24,68 @@ from motet.model.pattern import Event, Pattern, children
 from motet.model.query import Computed, Query, ReturnItem, Variable
 
 
-def written(pattern: Pattern) -> list[Event]:
-    """Every event of a pattern in the order written, those under NOT and NEG included."""
+def list_events(pattern: Pattern) -> list[Event]:
+    """Return every event of a pattern in the order written, those under NOT and NEG included."""
     if isinstance(pattern, Event):
         return [pattern]
-    return [event for part in children(pattern) for event in written(part)]
+    return [event for part in children(pattern) for event in list_events(part)]
 
 
-def named(pattern: Pattern, name: str) -> list[Event]:
-    """The events that a name stands for: the one with that variable, else all of that type.
+def find_events(pattern: Pattern, name: str) -> list[Event]:
+    """Return the events that a name stands for: the one with that variable, else all of that type.
 
     A condition may use a name only where this is one event; an aggregate of RETURN speaks of all of them.
     """
-    all_events = written(pattern)
+    all_events = list_events(pattern)
     with_variable = [event for event in all_events if event.variable == name]
     return with_variable or [event for event in all_events if event.type == name]
 
 
-def with_variables(query: Query) -> Query:
-    """The query with each event called by its variable, where conditions and RETURN call it by its type.
+def resolve_variables(query: Query) -> Query:
+    """Return the query with each event called by its variable, where conditions and RETURN call it by its type.
 
     Columns of the result keep the names they were asked for by.
     """
     names = {}
-    for event in written(query.pattern):
-        if event.variable is not None and named(query.pattern, event.type) == [event]:
+    for event in list_events(query.pattern):
+        if event.variable is not None and find_events(query.pattern, event.type) == [event]:
             names[event.type] = event.variable
     if not names:
         return query
-    conditions = tuple(renamed(condition, names) for condition in query.conditions)
-    return replace(query, conditions=conditions, returns=tuple(_renamed_item(item, names) for item in query.returns))
+    conditions = tuple(rename_variables(condition, names) for condition in query.conditions)
+    return replace(query, conditions=conditions, returns=tuple(_rename_item(item, names) for item in query.returns))
 
 
-def _renamed_item(item: ReturnItem, names: Mapping[str, str]) -> ReturnItem:
+def _rename_item(item: ReturnItem, names: Mapping[str, str]) -> ReturnItem:
     match item:
         case Variable(name, alias) if name in names:
             return replace(item, name=names[name], alias=alias or name)
         case Computed(expression):
-            return replace(item, expression=renamed(expression, names))
+            return replace(item, expression=rename_variables(expression, names))
     return item
 
 
-def renamed(expression: Expression, names: Mapping[str, str]) -> Expression:
-    """An expression whose variables are called by their new names."""
+def rename_variables(expression: Expression, names: Mapping[str, str]) -> Expression:
+    """Return an expression whose variables are called by their new names."""
 
     def called(leaf: Attribute | KleeneAggregate) -> Expression:
         return replace(leaf, variable=names.get(leaf.variable, leaf.variable))
 
-    return rewritten(expression, called)
+    return rewrite_leaves(expression, called)
 
 
-def rewritten(expression: Expression, change: Callable[[Attribute | KleeneAggregate], Expression]) -> Expression:
-    """An expression with everything that it reads of events changed."""
+def rewrite_leaves(expression: Expression, change: Callable[[Attribute | KleeneAggregate], Expression]) -> Expression:
+    """Return an expression with everything that it reads of events changed."""
     match expression:
         case Literal():
             return expression
         case Attribute() | KleeneAggregate():
             return change(expression)
         case Arithmetic(_, left, right) | Comparison(_, left, right):
-            return replace(expression, left=rewritten(left, change), right=rewritten(right, change))
+            return replace(expression, left=rewrite_leaves(left, change), right=rewrite_leaves(right, change))
         case Negative(operand) | Inverse(operand) | IsNull(operand) | Membership(operand) | Like(operand):
-            return replace(expression, operand=rewritten(operand, change))
+            return replace(expression, operand=rewrite_leaves(operand, change))
         case Logical(_, operands):
-            return replace(expression, operands=tuple(rewritten(operand, change) for operand in operands))
+            return replace(expression, operands=tuple(rewrite_leaves(operand, change) for operand in operands))
         case Call(_, arguments):
-            return replace(expression, arguments=tuple(rewritten(argument, change) for argument in arguments))
+            return replace(expression, arguments=tuple(rewrite_leaves(argument, change) for argument in arguments))

@@ -75,7 +75,7 @@ Pattern = Event | Seq | And | Or | Repeat | Not | Neg
 
 
 def children(pattern: Pattern) -> tuple[Pattern, ...]:
-    """The parts directly below a pattern, in the order they are written."""
+    """Return the parts directly below a pattern, in the order they are written."""
     match pattern:
         case Event():
             return ()
@@ -88,7 +88,7 @@ def children(pattern: Pattern) -> tuple[Pattern, ...]:
 
 
 def events(pattern: Pattern) -> list[Event]:
-    """Every event that a match binds, in the order written; those under NOT and NEG are left out."""
+    """Return every event that a match binds, in the order written; those under NOT and NEG are left out."""
     match pattern:
         case Event():
             return [pattern]
@@ -98,7 +98,7 @@ def events(pattern: Pattern) -> list[Event]:
 
 
 def absences(pattern: Pattern) -> list[Not | Neg]:
-    """Every NOT and NEG of a pattern, in the order written."""
+    """Return every NOT and NEG of a pattern, in the order written."""
     match pattern:
         case Not() | Neg():
             return [pattern]

@@ -104,8 +104,8 @@ class Query:
     span: Span | None = span_field()
     places: tuple[tuple[str, Span], ...] = field(default=(), compare=False, repr=False, kw_only=True)
 
-    def place_of(self, attribute: str) -> Span | None:
-        """Where an attribute of GROUP BY or `[attr]` is written; failing that, the query."""
+    def find_place(self, attribute: str) -> Span | None:
+        """Return where an attribute of GROUP BY or `[attr]` is written; failing that, the query."""
         return dict(self.places).get(attribute, self.span)
 
     @property

@@ -7,31 +7,31 @@ from collections.abc import Iterator
 from motet.model.pattern import And, Event, Neg, Not, Or, Pattern, Repeat, Seq, children, events
 
 
-def nullable(pattern: Pattern) -> bool:
-    """Whether a pattern can be passed without binding an event."""
+def is_nullable(pattern: Pattern) -> bool:
+    """Return whether a pattern can be passed without binding an event."""
     match pattern:
         case Event():
             return False
         case Not() | Neg():
             return True
         case Seq(parts) | And(parts):
-            return all(nullable(part) for part in parts)
+            return all(is_nullable(part) for part in parts)
         case Or(parts):
-            return any(nullable(part) for part in parts)
+            return any(is_nullable(part) for part in parts)
         case Repeat(part, low):
-            return low == 0 or nullable(part)
+            return low == 0 or is_nullable(part)
 
 
-def repeated(pattern: Pattern) -> frozenset[str]:
-    """The names of events that one match may bind more than once."""
+def repeated_names(pattern: Pattern) -> frozenset[str]:
+    """Return the names of events that one match may bind more than once."""
     match pattern:
         case Repeat(part, _, high) if high is None or high > 1:
             return frozenset(event.name for event in events(part))
-    return frozenset().union(*(repeated(part) for part in children(pattern)))
+    return frozenset().union(*(repeated_names(part) for part in children(pattern)))
 
 
-def open_absences(pattern: Pattern, before: bool = False, after: bool = False) -> Iterator[Not]:
-    """Each NOT that some match leaves without a bound event before it or after it.
+def find_open_absences(pattern: Pattern, before: bool = False, after: bool = False) -> Iterator[Not]:
+    """Return each NOT that some match leaves without a bound event before it or after it.
 
     `before` and `after` say whether an event is always bound on that side of the pattern.
     """
@@ -41,13 +41,13 @@ def open_absences(pattern: Pattern, before: bool = False, after: bool = False) -
                 yield pattern
         case Seq(parts):
             for place, part in enumerate(parts):
-                bound_before = before or not all(nullable(other) for other in parts[:place])
-                bound_after = after or not all(nullable(other) for other in parts[place + 1 :])
-                yield from open_absences(part, bound_before, bound_after)
+                bound_before = before or not all(is_nullable(other) for other in parts[:place])
+                bound_after = after or not all(is_nullable(other) for other in parts[place + 1 :])
+                yield from find_open_absences(part, bound_before, bound_after)
         case And(parts):
             # The parts of an AND come in any order: what lies around it bounds none of them.
             for part in parts:
-                yield from open_absences(part)
+                yield from find_open_absences(part)
         case Or() | Repeat():
             for part in children(pattern):
-                yield from open_absences(part, before, after)
+                yield from find_open_absences(part, before, after)

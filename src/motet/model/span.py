@@ -17,5 +17,5 @@ class Span:
 
 
 def span_field() -> Any:
-    """A dataclass field for a node's span: kept for messages, ignored by equality."""
+    """Return a dataclass field for a node's span: kept for messages, ignored by equality."""
     return field(default=None, compare=False, repr=False, kw_only=True)

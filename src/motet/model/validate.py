@@ -1,4 +1,4 @@
-"""Says everything that is wrong with a workload: alone, or against the columns and types of the data it will run on."""
+"""Finds all that is wrong with a workload: alone, or against the columns and types of the data it will run on."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 from motet.errors import Diagnostic, did_you_mean
 from motet.model.expression import At, Attribute, Expression, KleeneAggregate, variables, walk
-from motet.model.kinds import KLEENE_FUNCTIONS, aggregate_kind, aggregate_misfit, kind_of, misfits
-from motet.model.names import named, written
+from motet.model.kinds import KLEENE_FUNCTIONS, find_aggregate_misfit, find_misfits, infer_aggregate_kind, infer_kind
+from motet.model.names import find_events, list_events
 from motet.model.pattern import And, Neg, Not, Or, Pattern, Repeat, Seq, absences, children, events
 from motet.model.query import (
     AGGREGATE_FUNCTIONS,
@@ -23,7 +23,7 @@ from motet.model.query import (
     Variable,
     Workload,
 )
-from motet.model.shape import open_absences, repeated
+from motet.model.shape import find_open_absences, repeated_names
 from motet.model.span import Span
 from motet.model.window import CountWindow, TimeWindow
 
@@ -31,11 +31,11 @@ from motet.model.window import CountWindow, TimeWindow
 AGGREGATE_COLUMNS = frozenset({"query", "window_start", "window_end", "time"})
 MATCH_COLUMNS = frozenset({"query", "start", "end"})
 
-_LONGEST = 2**63 - 1
+_MAX_LENGTH = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Data:
+class DataDescription:
     """What is known of the data: kinds by column name, the types that occur, and which columns are time and type."""
 
     columns: Mapping[str, str] | None
@@ -44,32 +44,32 @@ class Data:
     type: str
 
 
-def problems(
+def find_problems(
     workload: Workload,
     columns: Mapping[str, str] | None = None,
     types: Collection[str] | None = None,
     time: str = "time",
     type: str = "type",
 ) -> list[Diagnostic]:
-    """Every error and warning of a workload.
+    """Return every error and warning of a workload.
 
     `columns` gives the kind of each column of the data: integer, number, text, boolean, time or other; `types` are the
     event types that occur in it. Without them the workload is judged on its own.
     """
-    data = Data(columns, types, time, type)
+    data = DataDescription(columns, types, time, type)
     found = [
-        *_duplicates(workload),
-        *_definitions(workload, data),
-        *_data_columns(data),
-        *(problem for query in workload.queries for problem in _query(query, data)),
-        *_labels(workload, data),
-        *_unknown_types(workload, data),
+        *_check_duplicates(workload),
+        *_check_definitions(workload, data),
+        *_check_data_columns(data),
+        *(problem for query in workload.queries for problem in _check_query(query, data)),
+        *_check_labels(workload, data),
+        *_check_types(workload, data),
     ]
-    return _each_once(found)
+    return _drop_repeated(found)
 
 
-def _each_once(found: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """A clause that many queries share is wrong in all of them, but it is one mistake."""
+def _drop_repeated(found: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """Return a clause that many queries share is wrong in all of them, but it is one mistake."""
     seen: set[tuple[str, Span]] = set()
     kept = []
     for problem in found:
@@ -81,52 +81,52 @@ def _each_once(found: Iterable[Diagnostic]) -> list[Diagnostic]:
     return kept
 
 
-def _query(query: Query, data: Data) -> Iterator[Diagnostic]:
-    for rule in (_empty_names, _parts, _absences, _variable_names):
+def _check_query(query: Query, data: DataDescription) -> Iterator[Diagnostic]:
+    for rule in (_check_empty_names, _check_parts, _check_absences, _check_variable_names):
         yield from rule(query)
-    for rule_on_data in (_conditions, _partition, _returns, _window):
+    for rule_on_data in (_check_conditions, _check_partition, _check_returns, _check_window):
         yield from rule_on_data(query, data)
 
 
 # Names and definitions
 
 
-def _duplicates(workload: Workload) -> Iterator[Diagnostic]:
+def _check_duplicates(workload: Workload) -> Iterator[Diagnostic]:
     for kind, nodes in (("query", workload.queries), ("event definition", workload.definitions)):
         seen: set[str] = set()
         for node in nodes:
             if node.name in seen:
-                message = f"there is already {_a(kind)} called '{node.name}'"
+                message = f"there is already {_with_article(kind)} called '{node.name}'"
                 yield Diagnostic(message, node.span, hint="choose another name")
             seen.add(node.name)
 
 
-def _a(noun: str) -> str:
+def _with_article(noun: str) -> str:
     return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
 
 
-def _definitions(workload: Workload, data: Data) -> Iterator[Diagnostic]:
-    used = {event.type for query in workload.queries for event in written(query.pattern)}
+def _check_definitions(workload: Workload, data: DataDescription) -> Iterator[Diagnostic]:
+    used = {event.type for query in workload.queries for event in list_events(query.pattern)}
     for definition in workload.definitions:
-        yield from _definition(definition, data)
+        yield from _check_definition(definition, data)
         if definition.name not in used:
             yield Diagnostic(f"no query uses the event '{definition.name}'", definition.span, warning=True)
 
 
-def _definition(definition: EventDefinition, data: Data) -> Iterator[Diagnostic]:
+def _check_definition(definition: EventDefinition, data: DataDescription) -> Iterator[Diagnostic]:
     condition = definition.condition
     for node in walk(condition):
         if isinstance(node, KleeneAggregate) or (isinstance(node, Attribute) and (node.variable or node.at != At.EACH)):
             message = "a definition looks at one row: it has columns, but no variables and no aggregates"
             yield Diagnostic(message, node.span, hint="as in EVENT big AS type = 'trade' AND qty > 1000")
-    yield from _unknown_columns(condition, None, data)
-    yield from _kinds(condition, None, data)
+    yield from _check_columns(condition, None, data)
+    yield from _check_kinds(condition, None, data)
 
 
-def _empty_names(query: Query) -> Iterator[Diagnostic]:
-    """A name without letters, which only Python can make."""
-    variables_given = [event.variable for event in written(query.pattern) if event.variable is not None]
-    types = [event.type for event in written(query.pattern)]
+def _check_empty_names(query: Query) -> Iterator[Diagnostic]:
+    """Return a name without letters, which only Python can make."""
+    variables_given = [event.variable for event in list_events(query.pattern) if event.variable is not None]
+    types = [event.type for event in list_events(query.pattern)]
     if not all((query.name, *types, *variables_given, *query.partition)):
         yield Diagnostic("a name cannot be empty", query.span, query.name, "give it letters")
 
@@ -134,8 +134,8 @@ def _empty_names(query: Query) -> Iterator[Diagnostic]:
 # Patterns
 
 
-def _parts(query: Query) -> Iterator[Diagnostic]:
-    """Operators without parts, groups that bind nothing, and impossible repetitions."""
+def _check_parts(query: Query) -> Iterator[Diagnostic]:
+    """Find operators without parts, groups that bind nothing, and impossible repetitions."""
     if not events(query.pattern):
         hint = "a match needs at least one event outside NOT and NEG"
         yield Diagnostic("this pattern can bind no event", query.pattern.span or query.span, query.name, hint)
@@ -155,12 +155,12 @@ def _parts(query: Query) -> Iterator[Diagnostic]:
                 yield Diagnostic(f"at least {low} cannot be more than at most {high}", part.span, query.name, hint)
 
 
-def _absences(query: Query) -> Iterator[Diagnostic]:
-    """Where NOT and NEG may stand."""
-    yield from _misplaced(query.pattern, (), query)
+def _check_absences(query: Query) -> Iterator[Diagnostic]:
+    """Return where NOT and NEG may stand."""
+    yield from _check_placement(query.pattern, (), query)
     for part in _subpatterns(query.pattern):
         if isinstance(part, And):
-            for absence in open_absences(part):
+            for absence in find_open_absences(part):
                 if any(absence is direct for direct in part.parts):
                     continue  # misplaced anyway
                 hint = "as in AND(SEQ(A, NOT N, B), C)"
@@ -168,7 +168,7 @@ def _absences(query: Query) -> Iterator[Diagnostic]:
                 yield Diagnostic(message, absence.span, query.name, hint)
 
 
-def _misplaced(pattern: Pattern, above: tuple[Pattern, ...], query: Query) -> Iterator[Diagnostic]:
+def _check_placement(pattern: Pattern, above: tuple[Pattern, ...], query: Query) -> Iterator[Diagnostic]:
     parent = above[-1] if above else None
     match pattern:
         case Not() if parent is not None and not isinstance(parent, Seq):
@@ -183,7 +183,7 @@ def _misplaced(pattern: Pattern, above: tuple[Pattern, ...], query: Query) -> It
             yield Diagnostic(message, pattern.span, query.name, "write it once, as in SEQ(OR(A, B)+, NEG(N))")
     if not isinstance(pattern, Not | Neg):
         for part in children(pattern):
-            yield from _misplaced(part, (*above, pattern), query)
+            yield from _check_placement(part, (*above, pattern), query)
 
 
 def _subpatterns(pattern: Pattern) -> Iterator[Pattern]:
@@ -192,10 +192,10 @@ def _subpatterns(pattern: Pattern) -> Iterator[Pattern]:
         yield from _subpatterns(part)
 
 
-def _variable_names(query: Query) -> Iterator[Diagnostic]:
-    """A variable names one event, and is not also the type of another."""
+def _check_variable_names(query: Query) -> Iterator[Diagnostic]:
+    """Return a variable names one event, and is not also the type of another."""
     seen: set[str] = set()
-    all_events = written(query.pattern)
+    all_events = list_events(query.pattern)
     for event in all_events:
         variable = event.variable
         if variable is None:
@@ -212,29 +212,29 @@ def _variable_names(query: Query) -> Iterator[Diagnostic]:
 # Conditions
 
 
-def _conditions(query: Query, data: Data) -> Iterator[Diagnostic]:
+def _check_conditions(query: Query, data: DataDescription) -> Iterator[Diagnostic]:
     for condition in query.conditions:
-        yield from _names_events(condition, query)
-        yield from _next(condition, query)
+        yield from _check_event_names(condition, query)
+        yield from _check_next(condition, query)
         if not variables(condition):
             yield Diagnostic("this condition is about no event", condition.span, query.name, "as in a.price > 10")
-        elif kind_of(condition, data.columns) not in ("boolean", None):
+        elif infer_kind(condition, data.columns) not in ("boolean", None):
             yield Diagnostic("this is a value, not a condition", condition.span, query.name, "compare it")
-        yield from _unknown_columns(condition, query, data)
-        yield from _kinds(condition, query, data)
+        yield from _check_columns(condition, query, data)
+        yield from _check_kinds(condition, query, data)
 
 
-def _names_events(expression: Expression, query: Query) -> Iterator[Diagnostic]:
-    """Every variable of an expression must stand for one event of the pattern."""
-    forbidden = _forbidden(query)
+def _check_event_names(expression: Expression, query: Query) -> Iterator[Diagnostic]:
+    """Return every variable of an expression must stand for one event of the pattern."""
+    forbidden = _forbidden_names(query)
     for node in walk(expression):
         if not isinstance(node, Attribute | KleeneAggregate):
             continue
         if isinstance(node, KleeneAggregate):
-            yield from _aggregate_form(node, KLEENE_FUNCTIONS, query)
-        meant = named(query.pattern, node.variable)
+            yield from _check_aggregate_form(node, KLEENE_FUNCTIONS, query)
+        meant = find_events(query.pattern, node.variable)
         if not meant:
-            if not _lacks_event(node, query):
+            if not _is_missing_event(node, query):
                 yield _undefined(node.variable, query, node.span)
         elif len(meant) > 1:
             yield from _ambiguous(node.variable, query, node.span)
@@ -245,11 +245,11 @@ def _names_events(expression: Expression, query: Query) -> Iterator[Diagnostic]:
                 yield _under_not(node.at.upper(), node.variable, query, node.span)
 
 
-def _next(condition: Expression, query: Query) -> Iterator[Diagnostic]:
+def _check_next(condition: Expression, query: Query) -> Iterator[Diagnostic]:
     found = [node for node in walk(condition) if isinstance(node, Attribute) and node.at == At.NEXT]
     for node in found:
-        meant = named(query.pattern, node.variable)
-        if len(meant) == 1 and meant[0].name not in repeated(query.pattern) | _forbidden(query):
+        meant = find_events(query.pattern, node.variable)
+        if len(meant) == 1 and meant[0].name not in repeated_names(query.pattern) | _forbidden_names(query):
             message = f"'{node.variable}' is bound only once, so it has no NEXT"
             yield Diagnostic(message, node.span, query.name, f"repeat it in the pattern, as in {meant[0].type}+")
     if len({node.variable for node in found}) > 1:
@@ -257,18 +257,18 @@ def _next(condition: Expression, query: Query) -> Iterator[Diagnostic]:
         yield Diagnostic(message, condition.span, query.name, "write two conditions")
 
 
-def _forbidden(query: Query) -> frozenset[str]:
-    """The names of the events under NOT and NEG."""
+def _forbidden_names(query: Query) -> frozenset[str]:
+    """Return the names of the events under NOT and NEG."""
     return frozenset(absence.event.name for absence in absences(query.pattern))
 
 
 def _undefined(name: str, query: Query, span: Span | None) -> Diagnostic:
-    known = {name for event in written(query.pattern) for name in (event.name, event.type)}
+    known = {name for event in list_events(query.pattern) for name in (event.name, event.type)}
     return Diagnostic(f"the pattern has no event '{name}'", span, query.name, did_you_mean(name, known))
 
 
 def _ambiguous(name: str, query: Query, span: Span | None) -> Iterator[Diagnostic]:
-    if any(event.variable == name for event in written(query.pattern)):
+    if any(event.variable == name for event in list_events(query.pattern)):
         return  # a variable that is given twice is reported as such
     hint = f"give the one you mean a variable, as in {name} x, and write x here"
     yield Diagnostic(f"the pattern has several events of type '{name}'", span, query.name, hint)
@@ -279,45 +279,45 @@ def _under_not(function: str, name: str, query: Query, span: Span | None) -> Dia
     return Diagnostic(message, span, query.name, f"write {name}.attribute for each such event")
 
 
-def _unknown_columns(expression: Expression, query: Query | None, data: Data) -> Iterator[Diagnostic]:
+def _check_columns(expression: Expression, query: Query | None, data: DataDescription) -> Iterator[Diagnostic]:
     for node in walk(expression):
         if isinstance(node, Attribute | KleeneAggregate) and node.name is not None:
-            yield from _unknown_column(node.name, node.span, query, data)
+            yield from _check_column(node.name, node.span, query, data)
 
 
-def _unknown_column(name: str, span: Span | None, query: Query | None, data: Data) -> Iterator[Diagnostic]:
+def _check_column(name: str, span: Span | None, query: Query | None, data: DataDescription) -> Iterator[Diagnostic]:
     if data.columns is not None and name not in data.columns:
         hint = did_you_mean(name, data.columns)
         yield Diagnostic(f"the data has no column '{name}'", span, query.name if query else None, hint)
 
 
-def _kinds(expression: Expression, query: Query | None, data: Data) -> Iterator[Diagnostic]:
-    for misfit in misfits(expression, data.columns):
+def _check_kinds(expression: Expression, query: Query | None, data: DataDescription) -> Iterator[Diagnostic]:
+    for misfit in find_misfits(expression, data.columns):
         place = misfit.node.span or expression.span
         yield Diagnostic(misfit.message, place, query.name if query else None, misfit.hint, misfit.warning)
 
 
-def _partition(query: Query, data: Data) -> Iterator[Diagnostic]:
-    """The attributes of GROUP BY and [attribute] must be columns."""
+def _check_partition(query: Query, data: DataDescription) -> Iterator[Diagnostic]:
+    """Return the attributes of GROUP BY and [attribute] must be columns."""
     for name in query.partition:
-        yield from _unknown_column(name, query.place_of(name), query, data)
+        yield from _check_column(name, query.find_place(name), query, data)
 
 
 # Results
 
 
-def _returns(query: Query, data: Data) -> Iterator[Diagnostic]:
+def _check_returns(query: Query, data: DataDescription) -> Iterator[Diagnostic]:
     if not any(not isinstance(item, GroupKey) for item in query.returns):
         yield Diagnostic("RETURN needs an aggregate, variables or *", query.span, query.name, "as in RETURN COUNT(*)")
-    asks_matches = next((item for item in query.returns if _asks_matches(item, query)), None)
+    asks_matches = next((item for item in query.returns if _returns_matches(item, query)), None)
     for item in query.returns:
         match item:
             case Aggregate():
-                yield from _aggregate(item, query, data)
+                yield from _check_aggregate(item, query, data)
             case Variable():
-                yield from _returned_variable(item, query)
+                yield from _check_returned_variable(item, query)
             case Computed(expression):
-                yield from _computed(expression, query, data)
+                yield from _check_computed(expression, query, data)
             case GroupKey(name) if name not in query.group_by:
                 hint = did_you_mean(name, query.group_by)
                 yield Diagnostic(f"'{name}' is not in GROUP BY", item.span, query.name, hint)
@@ -332,22 +332,22 @@ def _returns(query: Query, data: Data) -> Iterator[Diagnostic]:
         )
 
 
-def _asks_matches(item: ReturnItem, query: Query) -> bool:
+def _returns_matches(item: ReturnItem, query: Query) -> bool:
     match item:
         case AllVariables() | Computed():
             return True
         case Variable(name):
-            return bool(named(query.pattern, name))
+            return bool(find_events(query.pattern, name))
     return False
 
 
-def _aggregate_form(
+def _check_aggregate_form(
     item: Aggregate | KleeneAggregate, functions: Collection[str], query: Query
 ) -> Iterator[Diagnostic]:
     if item.function not in functions:
         hint = f"known here: {', '.join(functions)}"
         yield Diagnostic(f"the aggregate '{item.function}' cannot be used here", item.span, query.name, hint)
-    elif _lacks_event(item, query):
+    elif _is_missing_event(item, query):
         message = f"{item.function}({item.variable}) does not say of which event"
         hint = f"as in {item.function}({events(query.pattern)[-1].name}.{item.variable})"
         yield Diagnostic(message, item.span, query.name, hint)
@@ -356,32 +356,32 @@ def _aggregate_form(
         yield Diagnostic(f"{item.function} needs an attribute", item.span, query.name, hint)
 
 
-def _lacks_event(item: Attribute | Aggregate | KleeneAggregate, query: Query) -> bool:
-    """Whether an aggregate names a column where an event is expected: `SUM(price)`."""
+def _is_missing_event(item: Attribute | Aggregate | KleeneAggregate, query: Query) -> bool:
+    """Return whether an aggregate names a column where an event is expected: `SUM(price)`."""
     if isinstance(item, Attribute) or item.name is not None or item.function == "COUNT" or item.variable is None:
         return False
-    return bool(events(query.pattern)) and not named(query.pattern, item.variable)
+    return bool(events(query.pattern)) and not find_events(query.pattern, item.variable)
 
 
-def _aggregate(item: Aggregate, query: Query, data: Data) -> Iterator[Diagnostic]:
-    yield from _aggregate_form(item, AGGREGATE_FUNCTIONS, query)
+def _check_aggregate(item: Aggregate, query: Query, data: DataDescription) -> Iterator[Diagnostic]:
+    yield from _check_aggregate_form(item, AGGREGATE_FUNCTIONS, query)
     if item.variable is not None:
-        meant = named(query.pattern, item.variable)
+        meant = find_events(query.pattern, item.variable)
         if not meant:
-            if not _lacks_event(item, query):
+            if not _is_missing_event(item, query):
                 yield _undefined(item.variable, query, item.span)
         elif not any(event in events(query.pattern) for event in meant):
             yield _under_not(item.function, item.variable, query, item.span)
     if item.name is not None:
-        yield from _unknown_column(item.name, item.span, query, data)
-    message = aggregate_misfit(item, data.columns)
+        yield from _check_column(item.name, item.span, query, data)
+    message = find_aggregate_misfit(item, data.columns)
     if message is not None:
         hint = "COUNT takes any column, MIN and MAX take texts, times and numbers"
         yield Diagnostic(message, item.span, query.name, hint)
 
 
-def _returned_variable(item: Variable, query: Query) -> Iterator[Diagnostic]:
-    meant = named(query.pattern, item.name)
+def _check_returned_variable(item: Variable, query: Query) -> Iterator[Diagnostic]:
+    meant = find_events(query.pattern, item.name)
     if len(meant) > 1:
         yield from _ambiguous(item.name, query, item.span)
     elif not meant:
@@ -392,13 +392,13 @@ def _returned_variable(item: Variable, query: Query) -> Iterator[Diagnostic]:
         if function not in AGGREGATE_FUNCTIONS:
             hint = did_you_mean(item.name, known) or "as in RETURN COUNT(*)"
         yield Diagnostic(message, item.span, query.name, hint)
-    elif meant[0].name in _forbidden(query):
+    elif meant[0].name in _forbidden_names(query):
         hint = "return an event that a match binds"
         yield Diagnostic(f"no match binds '{item.name}': it is under NOT", item.span, query.name, hint)
 
 
-def _computed(expression: Expression, query: Query, data: Data) -> Iterator[Diagnostic]:
-    yield from _names_events(expression, query)
+def _check_computed(expression: Expression, query: Query, data: DataDescription) -> Iterator[Diagnostic]:
+    yield from _check_event_names(expression, query)
     for node in walk(expression):
         if not isinstance(node, Attribute):
             continue
@@ -406,19 +406,19 @@ def _computed(expression: Expression, query: Query, data: Data) -> Iterator[Diag
         if node.at == At.NEXT:
             hint = f"return FIRST({name}).{node.name} or LAST({name}).{node.name}"
             yield Diagnostic("NEXT can only be used in WHERE", node.span, query.name, hint)
-        elif name in _forbidden(query):
+        elif name in _forbidden_names(query):
             hint = "return an event that a match binds"
             yield Diagnostic(f"no match binds '{name}': it is under NOT", node.span, query.name, hint)
-        elif node.at == At.EACH and name in repeated(query.pattern):
+        elif node.at == At.EACH and name in repeated_names(query.pattern):
             hint = f"as in FIRST({name}).{node.name}, LAST({name}).{node.name} or (AVG({name}.{node.name}))"
             message = f"a match may bind several events to '{name}': say which one"
             yield Diagnostic(message, node.span, query.name, hint)
-    yield from _unknown_columns(expression, query, data)
-    yield from _kinds(expression, query, data)
+    yield from _check_columns(expression, query, data)
+    yield from _check_kinds(expression, query, data)
 
 
 @dataclass(frozen=True, slots=True)
-class _Column:
+class _ResultLabel:
     """A column of the result: what asks for it, and what it holds (None where that is not known)."""
 
     label: str
@@ -427,17 +427,17 @@ class _Column:
     span: Span | None
 
 
-def _labels(workload: Workload, data: Data) -> Iterator[Diagnostic]:
-    """Columns of the result that two things would share."""
+def _check_labels(workload: Workload, data: DataDescription) -> Iterator[Diagnostic]:
+    """Find columns of the result that two things would share."""
     groups = {name for query in workload.queries for name in query.group_by}
-    own = frozenset().union(*(_own_columns(query) for query in workload.queries))
-    meanings: dict[str, _Column] = {}
+    own = frozenset().union(*(_fixed_columns(query) for query in workload.queries))
+    meanings: dict[str, _ResultLabel] = {}
     for query in workload.queries:
         for name in query.group_by:
             if name in own:
                 message = f"results have a column '{name}' of their own, so GROUP BY cannot add one"
-                yield Diagnostic(message, query.place_of(name), query.name, "rename this column of the data")
-        columns = list(_columns(query, data))
+                yield Diagnostic(message, query.find_place(name), query.name, "rename this column of the data")
+        columns = list(_list_columns(query, data))
         counts = Counter(column.label for column in columns)
         for column in columns:
             if counts.pop(column.label, 1) > 1:
@@ -456,43 +456,43 @@ def _labels(workload: Workload, data: Data) -> Iterator[Diagnostic]:
                 yield Diagnostic(message, column.span, query.name, "results have one column of a name: use AS")
 
 
-def _own_columns(query: Query) -> frozenset[str]:
+def _fixed_columns(query: Query) -> frozenset[str]:
     return AGGREGATE_COLUMNS if query.is_aggregate else MATCH_COLUMNS
 
 
-def _columns(query: Query, data: Data) -> Iterator[_Column]:
-    """The columns that RETURN asks for. Events of one type without variables share theirs."""
+def _list_columns(query: Query, data: DataDescription) -> Iterator[_ResultLabel]:
+    """Return the columns that RETURN asks for. Events of one type without variables share theirs."""
     for item in query.returns:
         span = item.span or query.span
         match item:
             case Aggregate(function, _, name):
-                kind = aggregate_kind(function, name, data.columns)
-                yield _Column(item.label, kind and f"an aggregate ({kind})", query, span)
+                kind = infer_aggregate_kind(function, name, data.columns)
+                yield _ResultLabel(item.label, kind and f"an aggregate ({kind})", query, span)
             case Variable():
-                yield _Column(item.label, "an event", query, span)
+                yield _ResultLabel(item.label, "an event", query, span)
             case Computed(expression):
-                kind = kind_of(expression, data.columns)
-                yield _Column(item.label, kind and f"a computed value ({kind})", query, span)
+                kind = infer_kind(expression, data.columns)
+                yield _ResultLabel(item.label, kind and f"a computed value ({kind})", query, span)
             case AllVariables():
                 for name in dict.fromkeys(event.name for event in events(query.pattern)):
-                    yield _Column(name, "an event", query, span)
+                    yield _ResultLabel(name, "an event", query, span)
 
 
 # Windows
 
 
-def _window(query: Query, data: Data) -> Iterator[Diagnostic]:
+def _check_window(query: Query, data: DataDescription) -> Iterator[Diagnostic]:
     match query.window:
         case None:
             message = "without WITHIN the whole input is one window"
             yield Diagnostic(message, query.span, query.name, "add WITHIN to run on an endless stream", warning=True)
         case CountWindow(size, span=span):
-            yield from _length(size, "WITHIN", span, query)
-            yield from _count_window(query)
+            yield from _check_length(size, "WITHIN", span, query)
+            yield from _check_count_window(query)
         case TimeWindow(size, slide, ticks, span=span):
-            yield from _length(size, "WITHIN", span, query)
+            yield from _check_length(size, "WITHIN", span, query)
             if slide is not None:
-                yield from _length(slide, "SLIDE", span, query)
+                yield from _check_length(slide, "SLIDE", span, query)
                 if slide > size > 0:
                     message = "SLIDE is longer than WITHIN: what happens between two windows is never seen"
                     yield Diagnostic(message, span, query.name, warning=True)
@@ -501,21 +501,21 @@ def _window(query: Query, data: Data) -> Iterator[Diagnostic]:
                 yield Diagnostic(message, span, query.name, f"as in WITHIN {size} s")
 
 
-def _length(amount: int, clause: str, span: Span | None, query: Query) -> Iterator[Diagnostic]:
+def _check_length(amount: int, clause: str, span: Span | None, query: Query) -> Iterator[Diagnostic]:
     if amount <= 0:
         yield Diagnostic(f"{clause} must be more than zero", span, query.name, f"as in {clause} 10 min")
-    elif amount > _LONGEST:
+    elif amount > _MAX_LENGTH:
         hint = "leave out WITHIN for all of the input"
         yield Diagnostic(f"{clause} is too long", span, query.name, hint)
 
 
-def _count_window(query: Query) -> Iterator[Diagnostic]:
-    """What waits for the end of a window needs one that ends by itself."""
+def _check_count_window(query: Query) -> Iterator[Diagnostic]:
+    """Return what waits for the end of a window needs one that ends by itself."""
     for absence in absences(query.pattern):
         if isinstance(absence, Neg):
             message = "NEG needs a window of time, not of EVENTS"
             yield Diagnostic(message, absence.span, query.name, "as in WITHIN 10 min")
-    for absence in open_absences(query.pattern):
+    for absence in find_open_absences(query.pattern):
         message = "a NOT with nothing bound before or after it needs a window of time, not of EVENTS"
         yield Diagnostic(message, absence.span, query.name, "as in WITHIN 10 min")
 
@@ -523,8 +523,8 @@ def _count_window(query: Query) -> Iterator[Diagnostic]:
 # The data
 
 
-def _data_columns(data: Data) -> Iterator[Diagnostic]:
-    """The time and type columns must be there and hold times and types."""
+def _check_data_columns(data: DataDescription) -> Iterator[Diagnostic]:
+    """Return the time and type columns must be there and hold times and types."""
     if data.columns is None:
         return
     for name, role, kinds in (
@@ -537,17 +537,17 @@ def _data_columns(data: Data) -> Iterator[Diagnostic]:
             yield Diagnostic(f"the data has no column '{name}' for the {role} of events", hint=hint)
         elif kind not in kinds:
             wanted = "timestamps or whole numbers" if role == "time" else "texts"
-            message = f"the {role} of events must be {wanted}: column '{name}' is {_a(kind)} column"
+            message = f"the {role} of events must be {wanted}: column '{name}' is {_with_article(kind)} column"
             yield Diagnostic(message, hint=f"name another column with --{role} or {role}=")
 
 
-def _unknown_types(workload: Workload, data: Data) -> Iterator[Diagnostic]:
-    """A type that the data does not have matches nothing: said once for each place, never passed over."""
+def _check_types(workload: Workload, data: DataDescription) -> Iterator[Diagnostic]:
+    """Return a type that the data does not have matches nothing: said once for each place, never passed over."""
     if data.types is None:
         return
     known = {*data.types, *(definition.name for definition in workload.definitions)}
     for query in workload.queries:
-        for event in written(query.pattern):
+        for event in list_events(query.pattern):
             if event.type not in known:
                 message = f"the data has no events of type '{event.type}'"
                 hint = did_you_mean(event.type, known)

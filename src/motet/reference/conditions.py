@@ -19,15 +19,15 @@ from motet.model.expression import (
 )
 from motet.model.pattern import Event
 from motet.model.query import Query
-from motet.reference.expressions import Occurrence, Scope, value_of
-from motet.reference.positions import Written, are_neighbours, next_is_adjacent
+from motet.reference.expressions import EvaluationScope, Occurrence, evaluate_expression
+from motet.reference.positions import ExpandedPattern, are_neighbours, next_is_adjacent
 
 # What a match binds: for each name, its events in time order.
 Bindings = Mapping[str, Sequence[Occurrence]]
 
 
 @dataclass(frozen=True, slots=True)
-class Conditions:
+class OracleConditions:
     """The conjuncts of a WHERE clause; `adjacent` repeats those of `whole` that are adjacent."""
 
     local: tuple[tuple[tuple[str, Expression], ...], ...]  # position -> conditions on its event, by the name used
@@ -37,7 +37,7 @@ class Conditions:
 
 
 def is_local(condition: Expression) -> bool:
-    """Whether a condition reads single events of one variable only."""
+    """Return whether a condition reads single events of one variable only."""
     one = len(variables(condition)) <= 1
     return one and all(
         not isinstance(node, KleeneAggregate) and (not isinstance(node, Attribute) or node.at is At.EACH)
@@ -45,9 +45,9 @@ def is_local(condition: Expression) -> bool:
     )
 
 
-def sort_conditions(query: Query, written: Written) -> Conditions:
-    """Each conjunct where it belongs; names that the pattern does not have are an error."""
-    missing_events = (*written.absent, *written.never)
+def sort_conditions(query: Query, expanded: ExpandedPattern) -> OracleConditions:
+    """Return each conjunct where it belongs; names that the pattern does not have are an error."""
+    missing_events = (*expanded.absent, *expanded.never)
     absent_names = {event.type: event for event in missing_events} | {event.name: event for event in missing_events}
     local: list[tuple[str, Expression]] = []
     absent: dict[Event, list[Expression]] = {}
@@ -55,10 +55,10 @@ def sort_conditions(query: Query, written: Written) -> Conditions:
     for condition in conjuncts(*query.conditions):
         names = variables(condition)
         for name in sorted(names):
-            if not written.positions(name) and name not in absent_names:
-                known = [event.name for event in (*written.events, *missing_events)]
+            if not expanded.positions(name) and name not in absent_names:
+                known = [event.name for event in (*expanded.events, *missing_events)]
                 raise QueryError([Diagnostic(f"unknown name {name!r}", None, query.name, did_you_mean(name, known))])
-        missing = [absent_names[name] for name in names if not written.positions(name)]
+        missing = [absent_names[name] for name in names if not expanded.positions(name)]
         if len(set(missing)) > 1:
             message = "a condition may speak of one event under NOT or NEG only"
             raise QueryError([Diagnostic(message, None, query.name)])
@@ -68,51 +68,51 @@ def sort_conditions(query: Query, written: Written) -> Conditions:
             local.append((next(iter(names)), condition))
         else:
             whole.append(condition)
-    return Conditions(
+    return OracleConditions(
         tuple(
-            tuple((name, condition) for name, condition in local if position in written.positions(name))
-            for position in range(len(written.position_events))
+            tuple((name, condition) for name, condition in local if position in expanded.positions(name))
+            for position in range(len(expanded.position_events))
         ),
         tuple(whole),
         {event: tuple(found) for event, found in absent.items()},
-        tuple(condition for condition in whole if is_adjacent(condition, written)),
+        tuple(condition for condition in whole if is_adjacent(condition, expanded)),
     )
 
 
-def is_adjacent(condition: Expression, written: Written) -> bool:
-    """Whether a condition only ever compares events that directly follow each other."""
+def is_adjacent(condition: Expression, expanded: ExpandedPattern) -> bool:
+    """Return whether a condition only ever compares events that directly follow each other."""
     if any(
         isinstance(node, KleeneAggregate) or (isinstance(node, Attribute) and node.at in (At.FIRST, At.LAST))
         for node in walk(condition)
     ):
         return False
-    positions = [written.positions(name) for name in sorted(variables(condition))]
+    positions = [expanded.positions(name) for name in sorted(variables(condition))]
     uses_next = any(attribute.at is At.NEXT for attribute in attributes(condition))
     match positions:
         case [only]:
-            return uses_next and next_is_adjacent(written.tree, only)
+            return uses_next and next_is_adjacent(expanded.tree, only)
         case [left, right]:
-            return not uses_next and are_neighbours(written.tree, left, right)
+            return not uses_next and are_neighbours(expanded.tree, left, right)
         case _:
             return False
 
 
 def holds_for(condition: Expression, name: str, event: Occurrence) -> bool:
-    """Whether a local condition holds for one event."""
-    return value_of(condition, Scope({name: (event,)}, {name: event})) is True
+    """Return whether a local condition holds for one event."""
+    return evaluate_expression(condition, EvaluationScope({name: (event,)}, {name: event})) is True
 
 
 def holds(condition: Expression, bindings: Bindings) -> bool:
-    """Whether a condition holds for each combination of its variables' events; so it does where one is unbound."""
+    """Return whether a condition holds for each combination of its variables' events; true where one is unbound."""
     read = attributes(condition)
     with_next = sorted({attribute.variable for attribute in read if attribute.at is At.NEXT})
     single = sorted({attribute.variable for attribute in read if attribute.at is At.EACH} - set(with_next))
-    scope = Scope(bindings)
+    scope = EvaluationScope(bindings)
     for pairs in product(*(list(pairwise(bindings[name])) for name in with_next)):
         current = {name: pair[0] for name, pair in zip(with_next, pairs, strict=True)}
         following = {name: pair[1] for name, pair in zip(with_next, pairs, strict=True)}
         for events in product(*(bindings[name] for name in single)):
             chosen = current | dict(zip(single, events, strict=True))
-            if value_of(condition, replace(scope, current=chosen, following=following)) is not True:
+            if evaluate_expression(condition, replace(scope, current=chosen, following=following)) is not True:
                 return False
     return True

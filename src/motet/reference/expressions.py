@@ -45,7 +45,7 @@ class Occurrence:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class EvaluationScope:
     """What an expression sees: all events bound to each name, and the event (and the next one) it speaks of now."""
 
     bound: Mapping[str, Sequence[Occurrence]]
@@ -53,8 +53,8 @@ class Scope:
     following: Mapping[str, Occurrence] = field(default_factory=dict)
 
 
-def plain(value: Any) -> Any:
-    """A value as expressions see it: NaN is null, a zoned time is UTC, a date its midnight, a decimal a float."""
+def normalize_value(value: Any) -> Any:
+    """Convert a value to what expressions see: NaN is null, zoned times are UTC, dates midnights, decimals floats."""
     match value:
         case float() if math.isnan(value):
             return None
@@ -65,54 +65,56 @@ def plain(value: Any) -> Any:
         case dt.date():
             return dt.datetime(value.year, value.month, value.day)
         case Decimal():
-            return plain(float(value))
+            return normalize_value(float(value))
         case _:
             return value
 
 
-def value_of(expression: Expression, scope: Scope) -> Any:
-    """The value of an expression; None where it is null."""
+def evaluate_expression(expression: Expression, scope: EvaluationScope) -> Any:
+    """Return the value of an expression; None where it is null."""
     match expression:
         case Literal(value):
-            return plain(value)
+            return normalize_value(value)
         case Attribute():
-            return attribute(expression, scope)
+            return read_attribute(expression, scope)
         case KleeneAggregate(function, variable, name):
             events = scope.bound[variable]
             if name is None:
                 return len(events)
             return aggregate(function, [event.values.get(name) for event in events])
         case Arithmetic(operator, left, right):
-            return calculate(operator, value_of(left, scope), value_of(right, scope))
+            return calculate(operator, evaluate_expression(left, scope), evaluate_expression(right, scope))
         case Negative(operand):
-            return calculate("-", 0, value_of(operand, scope))
+            return calculate("-", 0, evaluate_expression(operand, scope))
         case Comparison(operator, left, right):
-            return compare(operator, value_of(left, scope), value_of(right, scope))
+            return compare(operator, evaluate_expression(left, scope), evaluate_expression(right, scope))
         case Logical("AND", parts):
-            return conjunction([value_of(part, scope) for part in parts])
+            return conjunction([evaluate_expression(part, scope) for part in parts])
         case Logical(_, parts):
-            return negation(conjunction([negation(value_of(part, scope)) for part in parts]))
+            return negation(conjunction([negation(evaluate_expression(part, scope)) for part in parts]))
         case Inverse(operand):
-            return negation(value_of(operand, scope))
+            return negation(evaluate_expression(operand, scope))
         case IsNull(operand, negated):
-            return (value_of(operand, scope) is None) != negated
+            return (evaluate_expression(operand, scope) is None) != negated
         case Membership(operand, options, negated):
-            inside = member(value_of(operand, scope), [plain(option.value) for option in options])
+            inside = is_member(
+                evaluate_expression(operand, scope), [normalize_value(option.value) for option in options]
+            )
             return negation(inside) if negated else inside
         case Like(operand, pattern, negated):
-            alike = like(value_of(operand, scope), pattern)
+            alike = is_like(evaluate_expression(operand, scope), pattern)
             return negation(alike) if negated else alike
         case Call(function, arguments):
-            return call(function, [value_of(argument, scope) for argument in arguments])
+            return call_function(function, [evaluate_expression(argument, scope) for argument in arguments])
 
 
-def attribute(node: Attribute, scope: Scope) -> Any:
-    """An attribute of the event that `node.at` picks; null where the match binds none."""
-    event = picked(node, scope)
+def read_attribute(node: Attribute, scope: EvaluationScope) -> Any:
+    """Return an attribute of the event that `node.at` picks; null where the match binds none."""
+    event = pick_event(node, scope)
     return None if event is None else event.values.get(node.name)
 
 
-def picked(node: Attribute, scope: Scope) -> Occurrence | None:
+def pick_event(node: Attribute, scope: EvaluationScope) -> Occurrence | None:
     match node.at:
         case At.EACH:
             return scope.current.get(node.variable)
@@ -125,7 +127,7 @@ def picked(node: Attribute, scope: Scope) -> Occurrence | None:
 
 
 def kind(value: Any) -> str:
-    """What a value is compared with: numbers with numbers, texts with texts."""
+    """Return what a value is compared with: numbers with numbers, texts with texts."""
     match value:
         case bool():
             return "truth value"
@@ -159,7 +161,7 @@ def compare(operator: str, left: Any, right: Any) -> bool | None:
 
 
 def conjunction(values: Sequence[Any]) -> bool | None:
-    """AND: false beats null, null beats true."""
+    """Compute AND: false beats null, null beats true."""
     if any(value is not None and not isinstance(value, bool) for value in values):
         raise RunError(f"AND, OR and NOT take truth values, not {values!r}")
     if False in values:
@@ -173,12 +175,12 @@ def negation(value: Any) -> bool | None:
     return None if value is None else not value
 
 
-def member(value: Any, options: Sequence[Any]) -> bool | None:
-    """IN is an OR of equalities, so a null option leaves the answer open."""
+def is_member(value: Any, options: Sequence[Any]) -> bool | None:
+    """Compute IN as an OR of equalities, so a null option leaves the answer open."""
     return negation(conjunction([negation(compare("=", value, option)) for option in options]))
 
 
-def like(value: Any, pattern: str) -> bool | None:
+def is_like(value: Any, pattern: str) -> bool | None:
     if value is None:
         return None
     if not isinstance(value, str):
@@ -193,41 +195,41 @@ def like_pattern(pattern: str) -> re.Pattern[str]:
 
 
 def calculate(operator: str, left: Any, right: Any) -> int | float | None:
-    """Arithmetic: exact on whole numbers, an error where one leaves 64 bits, floating otherwise."""
+    """Compute exactly on whole numbers, with an error where one leaves 64 bits, and floating otherwise."""
     if left is None or right is None:
         return None
     if kind(left) != "number" or kind(right) != "number":
         raise RunError(f"arithmetic takes numbers: {left!r} {operator} {right!r}")
     match operator:
         case "+":
-            return whole(left + right)
+            return check_range(left + right)
         case "-":
-            return whole(left - right)
+            return check_range(left - right)
         case "*":
-            return whole(left * right)
+            return check_range(left * right)
         case "/":
-            return None if right == 0 else whole(float(left) / float(right))
+            return None if right == 0 else check_range(float(left) / float(right))
         case "%":
-            return None if right == 0 else whole(remainder(left, right))
+            return None if right == 0 else check_range(compute_remainder(left, right))
     raise RunError(f"unknown operator {operator!r}")
 
 
-def whole(value: int | float) -> int | float | None:
-    """A result in range: an overflow of whole numbers is an error, a floating NaN is null."""
+def check_range(value: int | float) -> int | float | None:
+    """Return a result in range: an overflow of whole numbers is an error, a floating NaN is null."""
     if isinstance(value, int) and not SMALLEST <= value <= LARGEST:
         raise RunError(f"a whole number left the range of 64 bits: {value}")
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
-def remainder(left: int | float, right: int | float) -> int | float:
-    """The remainder with the sign of the dividend."""
+def compute_remainder(left: int | float, right: int | float) -> int | float:
+    """Return the remainder with the sign of the dividend."""
     if isinstance(left, int) and isinstance(right, int):
         return (abs(left) % abs(right)) * (1 if left >= 0 else -1)
     return math.fmod(left, right) if math.isfinite(left) else math.nan
 
 
-def call(function: str, arguments: Sequence[Any]) -> Any:
-    """A scalar function; null in, null out, save for COALESCE."""
+def call_function(function: str, arguments: Sequence[Any]) -> Any:
+    """Return a scalar function; null in, null out, save for COALESCE."""
     if function == "COALESCE":
         return next((argument for argument in arguments if argument is not None), None)
     (argument,) = arguments
@@ -241,17 +243,17 @@ def call(function: str, arguments: Sequence[Any]) -> Any:
         raise RunError(f"{function} takes a number, not {argument!r}")
     match function:
         case "ABS":
-            return whole(abs(argument))
+            return check_range(abs(argument))
         case "SQRT":
             return math.sqrt(argument) if argument >= 0 else None
         case "FLOOR":
-            return whole(rounded(argument, math.floor))
+            return check_range(to_whole(argument, math.floor))
         case "CEIL":
-            return whole(rounded(argument, math.ceil))
+            return check_range(to_whole(argument, math.ceil))
     raise RunError(f"unknown function {function!r}")
 
 
-def rounded(value: int | float, towards: Any) -> int:
+def to_whole(value: int | float, towards: Any) -> int:
     if not math.isfinite(value):
         raise RunError(f"a whole number left the range of 64 bits: {value}")
     return int(towards(value))

@@ -8,7 +8,7 @@ from functools import reduce
 from typing import NamedTuple
 
 from motet.errors import RunError
-from motet.reference.positions import Choice, Gap, Maybe, Place, Rounds, Sequence, Together, Tree
+from motet.reference.positions import Absence, Alternation, Chain, Interleave, Optional, Place, Plus, Tree
 
 # Whether events with this first and last time may belong to one match; once false, it stays so as the span grows.
 Fits = Callable[[int, int], bool]
@@ -45,22 +45,24 @@ class Fragment(NamedTuple):
 EMPTY: Fragment = Fragment(frozenset(), 0, 0, frozenset(), frozenset(), frozenset())
 
 
-def readings(
+def find_matches(
     tree: Tree, candidates: Callable[[int], Iterable[Candidate]], fits: Fits, limit: int = DEFAULT_LIMIT
 ) -> dict[frozenset[tuple[int, int]], list[Fragment]]:
-    """Each match, a set of (position, event index) pairs, with the ways to read it: they differ in their NOTs only."""
+    """Find each match, a set of (position, event index) pairs, with the ways to read it, which differ in NOTs only."""
     by_match: dict[frozenset[tuple[int, int]], list[Fragment]] = {}
-    for fragment in fragments(tree, candidates, fits, limit):
+    for fragment in find_fragments(tree, candidates, fits, limit):
         if fragment.bound:
             by_match.setdefault(fragment.bound, []).append(fragment)
     return by_match
 
 
-def fragments(tree: Tree, candidates: Callable[[int], Iterable[Candidate]], fits: Fits, limit: int) -> set[Fragment]:
-    """The fragments of a part, by the definition of each operator."""
+def find_fragments(
+    tree: Tree, candidates: Callable[[int], Iterable[Candidate]], fits: Fits, limit: int
+) -> set[Fragment]:
+    """Return the fragments of a part, by the definition of each operator."""
 
     def below(part: Tree) -> set[Fragment]:
-        return fragments(part, candidates, fits, limit)
+        return find_fragments(part, candidates, fits, limit)
 
     def in_order(lefts: set[Fragment], rights: set[Fragment]) -> set[Fragment]:
         return join_in_order(lefts, rights, fits, limit)
@@ -72,15 +74,17 @@ def fragments(tree: Tree, candidates: Callable[[int], Iterable[Candidate]], fits
                 for index, time in candidates(position)
                 if fits(time, time)  # a count window may be too small for the ties of one event
             }
-        case Gap(absent):
+        case Absence(absent):
             return {EMPTY._replace(opening=frozenset({absent}), closing=frozenset({absent}))}
-        case Sequence(parts):
+        case Chain(parts):
             return reduce(in_order, map(below, parts), {EMPTY})
-        case Together(parts):
-            return reduce(lambda lefts, rights: join_beside(lefts, rights, fits, limit), map(below, parts), {EMPTY})
-        case Choice(parts):
+        case Interleave(parts):
+            return reduce(
+                lambda lefts, rights: join_interleaved(lefts, rights, fits, limit), map(below, parts), {EMPTY}
+            )
+        case Alternation(parts):
             return set().union(*map(below, parts))
-        case Rounds(part):
+        case Plus(part):
             once = below(part)
             found, newest = set(once), once
             while newest:
@@ -88,32 +92,32 @@ def fragments(tree: Tree, candidates: Callable[[int], Iterable[Candidate]], fits
                 found |= newest
                 check_size(found, limit)
             return found
-        case Maybe(part):
+        case Optional(part):
             return below(part) | {EMPTY}
 
 
 def join_in_order(lefts: set[Fragment], rights: set[Fragment], fits: Fits, limit: int) -> set[Fragment]:
-    """Each left fragment with each right one that begins strictly after it ends."""
+    """Return each left fragment with each right one that begins strictly after it ends."""
     unbound = [right for right in rights if not right.bound]
     bound = sorted((right for right in rights if right.bound), key=lambda right: right.first)
     firsts = [right.first for right in bound]
     joined: set[Fragment] = set()
     for left in lefts:
-        joined.update(one_unbound(left, right) for right in unbound)
+        joined.update(join_unbound(left, right) for right in unbound)
         if not left.bound:
-            joined.update(one_unbound(left, right) for right in bound)
+            joined.update(join_unbound(left, right) for right in bound)
         else:
             for right in bound[bisect_right(firsts, left.last) :]:
                 if not fits(left.first, right.first):
                     break
                 if fits(left.first, right.last):
-                    joined.add(both_bound(left, right))
+                    joined.add(join_bound(left, right))
         check_size(joined, limit)
     return joined
 
 
-def one_unbound(left: Fragment, right: Fragment) -> Fragment:
-    """A sequence of two fragments one of which binds nothing: its NOTs join those that stand open beside it."""
+def join_unbound(left: Fragment, right: Fragment) -> Fragment:
+    """Return a sequence of two fragments one of which binds nothing: its NOTs join those that stand open beside it."""
     events = left if left.bound else right
     return Fragment(
         left.bound | right.bound,
@@ -125,8 +129,8 @@ def one_unbound(left: Fragment, right: Fragment) -> Fragment:
     )
 
 
-def both_bound(left: Fragment, right: Fragment) -> Fragment:
-    """A sequence of two fragments: the NOTs open between them guard the gap from one to the other."""
+def join_bound(left: Fragment, right: Fragment) -> Fragment:
+    """Return a sequence of two fragments: the NOTs open between them guard the gap from one to the other."""
     between = frozenset(Guard(absent, left.last, right.first) for absent in left.closing | right.opening)
     return Fragment(
         left.bound | right.bound,
@@ -138,11 +142,11 @@ def both_bound(left: Fragment, right: Fragment) -> Fragment:
     )
 
 
-def join_beside(lefts: set[Fragment], rights: set[Fragment], fits: Fits, limit: int) -> set[Fragment]:
-    """Each left fragment with each right one, in any order and with ties, as long as they share no event."""
+def join_interleaved(lefts: set[Fragment], rights: set[Fragment], fits: Fits, limit: int) -> set[Fragment]:
+    """Return each left fragment with each right one, in any order and with ties, as long as they share no event."""
     joined: set[Fragment] = set()
     for left in lefts:
-        taken = {index for _, index in left.bound}
+        used = {index for _, index in left.bound}
         for right in rights:
             if not left.bound or not right.bound:
                 # An open NOT in a part of an AND is always one of two readings, the other being without it.
@@ -150,7 +154,7 @@ def join_beside(lefts: set[Fragment], rights: set[Fragment], fits: Fits, limit: 
                 joined.add(events._replace(opening=frozenset(), closing=frozenset()))
                 continue
             first, last = min(left.first, right.first), max(left.last, right.last)
-            if fits(first, last) and not any(index in taken for _, index in right.bound):
+            if fits(first, last) and not any(index in used for _, index in right.bound):
                 guards = left.guards | right.guards
                 joined.add(Fragment(left.bound | right.bound, first, last, guards, frozenset(), frozenset()))
         check_size(joined, limit)

@@ -11,7 +11,7 @@ from motet.model.expression import Expression, variables
 from motet.model.query import Policy
 from motet.reference.conditions import holds
 from motet.reference.expressions import Occurrence
-from motet.reference.positions import Tree, Written, steps
+from motet.reference.positions import ExpandedPattern, Tree, list_steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,70 +21,70 @@ class Path:
     steps: tuple[tuple[int, Occurrence], ...]
 
 
-def keeps(
+def is_kept(
     policy: Policy,
     path: Path,
     partition: Sequence[Occurrence],
-    written: Written,
+    expanded: ExpandedPattern,
     may_bind: Callable[[int, Occurrence], bool],
     adjacent: Sequence[Expression],
 ) -> bool:
-    """Whether a match is kept; `partition` is in time order and `may_bind` tells type and local conditions."""
+    """Return whether a match is kept; `partition` is in time order and `may_bind` tells type and local conditions."""
     match policy:
         case Policy.SKIP_TILL_ANY:
             return True
         case Policy.CONTIGUOUS:
             return is_contiguous(path, partition)
         case Policy.SKIP_TILL_NEXT:
-            return takes_each_step_early(path, partition, written, may_bind, adjacent)
+            return takes_earliest_steps(path, partition, expanded, may_bind, adjacent)
 
 
 def is_contiguous(path: Path, partition: Sequence[Occurrence]) -> bool:
-    """Between two neighbouring steps, their own times included, every event of the partition is bound."""
+    """Return whether every event of the partition from the first to the last step is bound."""
     if len(path.steps) < 2:
         return True
     bound = {event.index for _, event in path.steps}
     first, last = path.steps[0][1].time, path.steps[-1][1].time
-    return all(event.index in bound for event in between(partition, first - 1, last + 1))
+    return all(event.index in bound for event in events_in_gap(partition, first - 1, last + 1))
 
 
-def between(partition: Sequence[Occurrence], after: int, before: int) -> Sequence[Occurrence]:
-    """The events strictly between two times."""
+def events_in_gap(partition: Sequence[Occurrence], after: int, before: int) -> Sequence[Occurrence]:
+    """Return the events strictly between two times."""
     start = bisect_right(partition, after, key=lambda event: event.time)
     return partition[start : bisect_left(partition, before, key=lambda event: event.time)]
 
 
-def takes_each_step_early(
+def takes_earliest_steps(
     path: Path,
     partition: Sequence[Occurrence],
-    written: Written,
+    expanded: ExpandedPattern,
     may_bind: Callable[[int, Occurrence], bool],
     adjacent: Sequence[Expression],
 ) -> bool:
-    """No event between two neighbouring steps could have continued the path there."""
-    remaining: set[Tree] = {written.tree}
+    """Return whether no event between two neighbouring steps could have continued the path there."""
+    remaining: set[Tree] = {expanded.tree}
     for (position, event), (_, later) in pairwise(path.steps):
-        remaining = {rest for tree in remaining for step, rest in steps(tree) if step == position}
-        possible = {step for tree in remaining for step, _ in steps(tree)}
-        for passed in between(partition, event.time, later.time):
+        remaining = {rest for tree in remaining for step, rest in list_steps(tree) if step == position}
+        possible = {step for tree in remaining for step, _ in list_steps(tree)}
+        for passed in events_in_gap(partition, event.time, later.time):
             for step in possible:
-                if may_bind(step, passed) and agrees(written, position, event, step, passed, adjacent):
+                if may_bind(step, passed) and satisfies_adjacent(expanded, position, event, step, passed, adjacent):
                     return False
     return True
 
 
-def agrees(
-    written: Written,
+def satisfies_adjacent(
+    expanded: ExpandedPattern,
     position: int,
     event: Occurrence,
     step: int,
     passed: Occurrence,
     adjacent: Sequence[Expression],
 ) -> bool:
-    """Whether the adjacent conditions hold for two neighbouring steps; those that speak of others do not matter."""
+    """Return whether the adjacent conditions on two neighbouring steps hold."""
     for condition in adjacent:
         names = variables(condition)
-        owners = {name: written.positions(name) for name in names}
+        owners = {name: expanded.positions(name) for name in names}
         if not all(position in owned or step in owned for owned in owners.values()):
             continue
         bindings = {

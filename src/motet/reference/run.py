@@ -16,27 +16,33 @@ from motet.model.pattern import Event
 from motet.model.query import Query, Workload
 from motet.model.window import CountWindow, TimeWindow, Window
 from motet.reference import windows
-from motet.reference.conditions import Bindings, Conditions, holds, holds_for, sort_conditions
-from motet.reference.expressions import Occurrence, Scope, plain, value_of
-from motet.reference.matches import DEFAULT_LIMIT, Candidate, Fragment, Guard, readings
-from motet.reference.policies import Path, between, keeps
-from motet.reference.positions import Written, may_begin_with_not, may_end_with_not, open_in_together, write_out
-from motet.reference.results import Match, Totals, aggregate_values, match_row, sort_rows
+from motet.reference.conditions import Bindings, OracleConditions, holds, holds_for, sort_conditions
+from motet.reference.expressions import EvaluationScope, Occurrence, evaluate_expression, normalize_value
+from motet.reference.matches import DEFAULT_LIMIT, Candidate, Fragment, Guard, find_matches
+from motet.reference.policies import Path, events_in_gap, is_kept
+from motet.reference.positions import (
+    ExpandedPattern,
+    can_begin_with_not,
+    can_end_with_not,
+    expand_pattern,
+    has_open_not_in_and,
+)
+from motet.reference.results import Match, OracleTotals, aggregate_values, match_row, sort_rows
 from motet.reference.windows import Extent
 
 EPOCH = dt.datetime(1970, 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class OracleResult:
     """The rows of a run, sorted, with times in microseconds; COUNTs nulled by overflow; rows without time or type."""
 
     rows: tuple[dict[str, Any], ...]
     overflows: int
-    set_aside: int
+    invalid_rows: int
 
     def of(self, query: str) -> list[dict[str, Any]]:
-        """The rows of one query."""
+        """Return the rows of one query."""
         return [row for row in self.rows if row["query"] == query]
 
 
@@ -49,31 +55,31 @@ def evaluate(
     tick: int | Fraction = 1,
     counts: str = "exact",
     limit: int = DEFAULT_LIMIT,
-) -> Result:
-    """What a workload gives over rows in any order. A whole-number time is `tick` microseconds long."""
-    events, set_aside = read_events(workload, rows, time, type, tick)
-    totals = Totals()
+) -> OracleResult:
+    """Return what a workload gives over rows in any order. A whole-number time is `tick` microseconds long."""
+    events, invalid_rows = read_events(workload, rows, time, type, tick)
+    totals = OracleTotals()
     found: list[dict[str, Any]] = []
     for query in workload.queries:
         found += sort_rows(evaluate_query(query, events, tick, counts, limit, totals))
-    return Result(tuple(found), totals.overflows, set_aside)
+    return OracleResult(tuple(found), totals.overflows, invalid_rows)
 
 
 def read_events(
     workload: Workload, rows: Sequence[Mapping[str, Any]], time: str, type: str, tick: int | Fraction
 ) -> tuple[list[Occurrence], int]:
-    """The events of the rows in time order, and how many rows have no time or no type."""
+    """Return the events of the rows in time order, and how many rows have no time or no type."""
     defined = {definition.name for definition in workload.definitions}
     events = []
     for index, row in enumerate(rows):
-        values = {name: plain(value) for name, value in row.items()}
+        values = {name: normalize_value(value) for name, value in row.items()}
         if values.get(time) is None or values.get(type) is None:
             continue
         event = Occurrence(index, microseconds(values[time], tick), row, values)
         types = {
             definition.name
             for definition in workload.definitions
-            if value_of(definition.condition, Scope({"": (event,)}, {"": event})) is True
+            if evaluate_expression(definition.condition, EvaluationScope({"": (event,)}, {"": event})) is True
         }
         if values[type] not in defined:
             types.add(values[type])
@@ -82,7 +88,7 @@ def read_events(
 
 
 def microseconds(value: Any, tick: int | Fraction) -> int:
-    """A time as whole microseconds since the epoch."""
+    """Return a time as whole microseconds since the epoch."""
     match value:
         case dt.datetime():
             return (value - EPOCH) // dt.timedelta(microseconds=1)
@@ -95,59 +101,59 @@ def microseconds(value: Any, tick: int | Fraction) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class PreparedQuery:
     """A query made ready: its positions, its sorted conditions, and its window in microseconds."""
 
     query: Query
-    written: Written
-    conditions: Conditions
+    expanded: ExpandedPattern
+    conditions: OracleConditions
     window: Window | None
 
     @property
-    def is_certain_at_end(self) -> bool:
-        """Whether a match can be told only when its window has ended: a NOT may stand last, or there is a NEG."""
-        return may_end_with_not(self.written.tree) or bool(self.written.never)
+    def needs_window_close(self) -> bool:
+        """Whether a match is certain only when its window has ended: a NOT may stand last, or there is a NEG."""
+        return can_end_with_not(self.expanded.tree) or bool(self.expanded.never)
 
 
-def prepare(query: Query, tick: int | Fraction) -> Plan:
-    """A query made ready, or what is wrong with its NOTs and NEGs."""
-    written = write_out(query.pattern)
-    if open_in_together(written.tree):
+def prepare(query: Query, tick: int | Fraction) -> PreparedQuery:
+    """Return a query made ready, or what is wrong with its NOTs and NEGs."""
+    expanded = expand_pattern(query.pattern)
+    if has_open_not_in_and(expanded.tree):
         message = "a NOT in a part of an AND needs a bound event on both sides"
         raise QueryError([Diagnostic(message, None, query.name)])
-    is_open = may_begin_with_not(written.tree) or may_end_with_not(written.tree)
-    if isinstance(query.window, CountWindow) and (is_open or written.never):
+    is_open = can_begin_with_not(expanded.tree) or can_end_with_not(expanded.tree)
+    if isinstance(query.window, CountWindow) and (is_open or expanded.never):
         message = "a NOT at either end of a pattern, or a NEG, needs a time window"
         raise QueryError([Diagnostic(message, None, query.name)])
-    return Plan(query, written, sort_conditions(query, written), windows.in_microseconds(query, tick))
+    return PreparedQuery(query, expanded, sort_conditions(query, expanded), windows.in_microseconds(query, tick))
 
 
 def evaluate_query(
-    query: Query, events: Sequence[Occurrence], tick: int | Fraction, counts: str, limit: int, totals: Totals
+    query: Query, events: Sequence[Occurrence], tick: int | Fraction, counts: str, limit: int, totals: OracleTotals
 ) -> Iterable[dict[str, Any]]:
-    """The rows of one query, in any order."""
-    plan = prepare(query, tick)
-    partitions = [Partition(plan, key, members) for key, members in split(events, query.partition).items()]
+    """Return the rows of one query, in any order."""
+    prepared = prepare(query, tick)
+    partitions = [OraclePartition(prepared, key, members) for key, members in split(events, query.partition).items()]
     found = [(partition, partition.matches(limit)) for partition in partitions]
     if not query.is_aggregate:
         return [
-            match_row(query, plan.written, match)
+            match_row(query, prepared.expanded, match)
             for partition, matches in found
             for match, ways in matches
             if partition.extents(match, ways)
         ]
-    values = partial(aggregate_values, query, plan.written, counts=counts, totals=totals)
+    values = partial(aggregate_values, query, prepared.expanded, counts=counts, totals=totals)
     rows = []
-    for group, parts in by_group(query, found).items():
+    for group, parts in group_partitions(query, found).items():
         head = {"query": query.name}
         tail = {"group": dict(zip(query.group_by, group, strict=True))}
-        for when, matches in result_times(plan, parts):
+        for when, matches in result_times(prepared, parts):
             rows.append({**head, **when, **tail, "values": values(matches=matches)})
     return rows
 
 
 def split(events: Sequence[Occurrence], names: Sequence[str]) -> dict[tuple[Any, ...], list[Occurrence]]:
-    """Events by the values of some attributes; those with a null among them take no part."""
+    """Split events by the values of some attributes; those with a null among them are left out."""
     partitions: defaultdict[tuple[Any, ...], list[Occurrence]] = defaultdict(list)
     for event in events:
         key = tuple(event.values.get(name) for name in names)
@@ -160,20 +166,20 @@ Ways = Sequence[Fragment]
 Found = list[tuple[Match, Ways]]
 
 
-class Partition:
+class OraclePartition:
     """The events on which all of a match must lie, in time order."""
 
-    def __init__(self, plan: Plan, key: tuple[Any, ...], events: list[Occurrence]) -> None:
-        self.plan = plan
+    def __init__(self, prepared: PreparedQuery, key: tuple[Any, ...], events: list[Occurrence]) -> None:
+        self.prepared = prepared
         self.key = key
         self.events = events
         self.times = [event.time for event in events]
 
     def matches(self, limit: int) -> Found:
-        """Every match that satisfies the conditions and the policy, with the ways to read its NOTs."""
+        """Return every match that satisfies the conditions and the policy, with the ways to read its NOTs."""
         by_index = {event.index: event for event in self.events}
         found: Found = []
-        for bound, ways in readings(self.plan.written.tree, self.candidates, self.fits, limit).items():
+        for bound, ways in find_matches(self.prepared.expanded.tree, self.candidates, self.fits, limit).items():
             steps = sorted(((position, by_index[index]) for position, index in bound), key=lambda s: (s[1].time, s[0]))
             match = Match(tuple(steps), self.key)
             if self.accepts(match):
@@ -181,74 +187,76 @@ class Partition:
         return found
 
     def fits(self, first: int, last: int) -> bool:
-        return windows.fits(self.plan.window, self.times, first, last)
+        return windows.fits_window(self.prepared.window, self.times, first, last)
 
     def may_bind(self, position: int, event: Occurrence) -> bool:
-        """Whether an event has a position's type and satisfies its local conditions."""
-        if self.plan.written.event(position).type not in event.types:
+        """Return whether an event has a position's type and satisfies its local conditions."""
+        if self.prepared.expanded.event(position).type not in event.types:
             return False
-        return all(holds_for(condition, name, event) for name, condition in self.plan.conditions.local[position])
+        return all(holds_for(condition, name, event) for name, condition in self.prepared.conditions.local[position])
 
     def candidates(self, position: int) -> list[Candidate]:
         return [(event.index, event.time) for event in self.events if self.may_bind(position, event)]
 
     def accepts(self, match: Match) -> bool:
-        """Whether a match satisfies the conditions that speak of more than one event, and the policy."""
-        plan = self.plan
-        if plan.conditions.whole:
-            bindings = bindings_of(plan.written, match)
-            if not all(holds(condition, bindings) for condition in plan.conditions.whole):
+        """Return whether a match satisfies the conditions that speak of more than one event, and the policy."""
+        prepared = self.prepared
+        if prepared.conditions.whole:
+            bindings = collect_bindings(prepared.expanded, match)
+            if not all(holds(condition, bindings) for condition in prepared.conditions.whole):
                 return False
         path = Path(match.steps)
-        return keeps(plan.query.policy, path, self.events, plan.written, self.may_bind, plan.conditions.adjacent)
+        return is_kept(
+            prepared.query.policy, path, self.events, prepared.expanded, self.may_bind, prepared.conditions.adjacent
+        )
 
     def extents(self, match: Match, ways: Ways) -> list[Extent]:
-        """The windows in which a match counts: those that hold it and in which its NOTs and NEGs do hold."""
-        extents = windows.extents(self.plan.window, self.times, match.first, match.last)
+        """Return the windows in which a match counts: those that hold it and in which its NOTs and NEGs do hold."""
+        extents = windows.extents(self.prepared.window, self.times, match.first, match.last)
         return [extent for extent in extents if self.is_clear(match, ways, extent)]
 
     def is_clear(self, match: Match, ways: Ways, extent: Extent) -> bool:
-        """Whether no absent event shows up, by one of the ways to read the match and for all NEGs."""
-        written = self.plan.written
-        if any(self.shows(event, match, extent.never_after, extent.never_before) for event in written.never):
+        """Return whether no absent event shows up, by one of the ways to read the match and for all NEGs."""
+        expanded = self.prepared.expanded
+        if any(
+            self.has_event_in_gap(event, match, extent.never_after, extent.never_before) for event in expanded.never
+        ):
             return False
         return any(
             not any(
-                self.shows(written.absent[guard.absent], match, guard.after, guard.before)
-                for guard in guards_of(way, extent)
+                self.has_event_in_gap(expanded.absent[guard.absent], match, guard.after, guard.before)
+                for guard in collect_guards(way, extent)
             )
             for way in ways
         )
 
-    def shows(self, absent: Event, match: Match, after: int, before: int) -> bool:
-        """Whether an absent event occurs strictly between two times, its conditions considered."""
-        conditions = self.plan.conditions.absent.get(absent, ())
-        bindings = bindings_of(self.plan.written, match) if conditions else {}
+    def has_event_in_gap(self, absent: Event, match: Match, after: int, before: int) -> bool:
+        """Return whether an absent event occurs strictly between two times, its conditions considered."""
+        conditions = self.prepared.conditions.absent.get(absent, ())
+        bindings = collect_bindings(self.prepared.expanded, match) if conditions else {}
         return any(
             absent.type in event.types
             and all(
                 holds(condition, {absent.name: (event,), absent.type: (event,), **bindings}) for condition in conditions
             )
-            for event in between(self.events, after, before)
+            for event in events_in_gap(self.events, after, before)
         )
 
     def counts_at(self, match: Match, ways: Ways, now: int) -> bool:
-        """Whether a match counts in the continuous window that ends now; a leading NOT looks back to that window's
-        start.
-        """
+        """Return whether a match counts in the continuous window that ends now; leading NOTs look back to its start."""
         if match.last > now or not self.is_alive(match, now):
             return False
         return any(self.is_clear(match, ways, extent) for extent in self.extents_at(match, now))
 
     def extents_at(self, match: Match, now: int) -> list[Extent]:
-        extents = windows.extents(self.plan.window, self.times, match.first, match.last)
-        if isinstance(self.plan.window, TimeWindow):
-            return [replace(extent, leading_after=now - self.plan.window.size) for extent in extents]
+        extents = windows.extents(self.prepared.window, self.times, match.first, match.last)
+        if isinstance(self.prepared.window, TimeWindow):
+            return [replace(extent, leading_after=now - self.prepared.window.size) for extent in extents]
         return extents
 
     def is_alive(self, match: Match, now: int) -> bool:
-        """Whether a match that is complete has not expired from a continuous window."""
-        match self.plan.window:
+        """Return whether a match that is complete has not expired from a continuous window."""
+        match self.prepared.window:
             case TimeWindow(size):
                 return now - match.first < size
             case CountWindow(size):
@@ -257,8 +265,8 @@ class Partition:
                 return True
 
 
-def guards_of(way: Fragment, extent: Extent) -> Iterable[Guard]:
-    """The gaps that one reading of a match guards, those at its ends closed by the window."""
+def collect_guards(way: Fragment, extent: Extent) -> Iterable[Guard]:
+    """Return the gaps that one reading of a match guards, those at its ends closed by the window."""
     yield from way.guards
     for absent in way.opening:
         yield Guard(absent, extent.leading_after, way.first)
@@ -266,38 +274,40 @@ def guards_of(way: Fragment, extent: Extent) -> Iterable[Guard]:
         yield Guard(absent, way.last, extent.trailing_before)
 
 
-def bindings_of(written: Written, match: Match) -> Bindings:
-    """The events of every name a condition may use."""
-    names = {name for event in written.events for name in (event.name, event.type)}
-    return {name: match.events(written.positions(name)) for name in names}
+def collect_bindings(expanded: ExpandedPattern, match: Match) -> Bindings:
+    """Return the events of every name a condition may use."""
+    names = {name for event in expanded.events for name in (event.name, event.type)}
+    return {name: match.events(expanded.positions(name)) for name in names}
 
 
-def by_group(
-    query: Query, found: Iterable[tuple[Partition, Found]]
-) -> dict[tuple[Any, ...], list[tuple[Partition, Found]]]:
-    """The partitions of each group: GROUP BY attributes come first in a partition's key."""
-    groups: defaultdict[tuple[Any, ...], list[tuple[Partition, Found]]] = defaultdict(list)
+def group_partitions(
+    query: Query, found: Iterable[tuple[OraclePartition, Found]]
+) -> dict[tuple[Any, ...], list[tuple[OraclePartition, Found]]]:
+    """Return the partitions of each group: GROUP BY attributes come first in a partition's key."""
+    groups: defaultdict[tuple[Any, ...], list[tuple[OraclePartition, Found]]] = defaultdict(list)
     for partition, matches in found:
         groups[partition.key[: len(query.group_by)]].append((partition, matches))
     return groups
 
 
-def result_times(plan: Plan, parts: Sequence[tuple[Partition, Found]]) -> Iterable[tuple[dict[str, int], list[Match]]]:
-    """The times or windows at which a group has a result, each with the matches it is over."""
+def result_times(
+    prepared: PreparedQuery, parts: Sequence[tuple[OraclePartition, Found]]
+) -> Iterable[tuple[dict[str, int], list[Match]]]:
+    """Return the times or windows at which a group has a result, each with the matches it is over."""
     counted = [
         (partition, match, extent)
         for partition, matches in parts
         for match, ways in matches
         for extent in partition.extents(match, ways)
     ]
-    match plan.window:
+    match prepared.window:
         case None:
             return [({}, [match for _, match, _ in counted])] if counted else []
         case TimeWindow(size, slide) if slide is not None:
-            ended = collect(counted, lambda match, extent: extent.trailing_before)
+            ended = collect_by_time(counted, lambda match, extent: extent.trailing_before)
             return [({"window_start": end - size, "window_end": end}, matches) for end, matches in ended.items()]
-        case TimeWindow(size) if plan.is_certain_at_end:
-            ended = collect(counted, lambda match, extent: match.first + size)
+        case TimeWindow(size) if prepared.needs_window_close:
+            ended = collect_by_time(counted, lambda match, extent: match.first + size)
             return [({"time": end}, matches) for end, matches in ended.items()]
         case _:
             return [
@@ -309,10 +319,10 @@ def result_times(plan: Plan, parts: Sequence[tuple[Partition, Found]]) -> Iterab
             ]
 
 
-def collect(
-    counted: Iterable[tuple[Partition, Match, Extent]], when: Callable[[Match, Extent], int]
+def collect_by_time(
+    counted: Iterable[tuple[OraclePartition, Match, Extent]], when: Callable[[Match, Extent], int]
 ) -> dict[int, list[Match]]:
-    """Matches by the time at which they are reported."""
+    """Collect matches by the time at which they are reported."""
     times: defaultdict[int, list[Match]] = defaultdict(list)
     for _, match, extent in counted:
         times[when(match, extent)].append(match)

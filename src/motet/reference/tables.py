@@ -22,9 +22,9 @@ from motet.model.expression import (
 )
 from motet.model.query import Aggregate, AllVariables, Computed, GroupKey, Query, Variable, Workload
 from motet.reference.matches import DEFAULT_LIMIT
-from motet.reference.positions import most_bound, write_out
+from motet.reference.positions import expand_pattern, max_bindings
 from motet.reference.results import named_positions
-from motet.reference.run import EPOCH, Result, evaluate
+from motet.reference.run import EPOCH, OracleResult, evaluate
 
 # The length in microseconds of a whole-number time's unit.
 TICKS: dict[str, int | Fraction] = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": Fraction(1, 1_000)}
@@ -43,19 +43,19 @@ def run_table(
     counts: str = "exact",
     limit: int = DEFAULT_LIMIT,
 ) -> pa.Table:
-    """The result table of a workload over events in any order."""
-    events = simplify(table)
+    """Return the result table of a workload over events in any order."""
+    events = simplify_table(table)
     for column in (time, type):
         if column not in events.column_names:
             hint = did_you_mean(column, events.column_names)
             raise DataError(f"the events have no column {column!r}" + (f" ({hint})" if hint else ""))
     tick = TICKS[time_unit]
     result = evaluate(workload, events.to_pylist(), time=time, type=type, tick=tick, counts=counts, limit=limit)
-    return to_table(result, workload, events.schema, time, tick, counts)
+    return build_result_table(result, workload, events.schema, time, tick, counts)
 
 
-def simplify(table: pa.Table) -> pa.Table:
-    """A table that plain Python can hold: no dictionaries, and times of microseconds, rounded down."""
+def simplify_table(table: pa.Table) -> pa.Table:
+    """Return a table that plain Python can hold: no dictionaries, and times of microseconds, rounded down."""
 
     def column(values: pa.ChunkedArray) -> pa.ChunkedArray:
         if pa.types.is_dictionary(values.type):
@@ -69,17 +69,17 @@ def simplify(table: pa.Table) -> pa.Table:
     return pa.table({name: column(table.column(name)) for name in table.column_names})
 
 
-def to_table(
-    result: Result, workload: Workload, columns: pa.Schema, time: str, tick: int | Fraction, counts: str
+def build_result_table(
+    result: OracleResult, workload: Workload, columns: pa.Schema, time: str, tick: int | Fraction, counts: str
 ) -> pa.Table:
-    """The rows of a result as a flat table."""
+    """Return the rows of a result as a flat table."""
     schema = result_schema(workload, columns, time, counts)
     rows = [flat_row(row, schema, tick) for row in result.rows]
     return pa.Table.from_pylist(rows, schema=schema)
 
 
 def result_schema(workload: Workload, columns: pa.Schema, time: str, counts: str) -> pa.Schema:
-    """The columns of a workload's result: times, GROUP BY attributes, aggregate labels, then what matches show."""
+    """Return the result's columns: times, GROUP BY attributes, aggregate labels, then what matches show."""
     clock = columns.field(time).type
     when = pa.timestamp("us", clock.tz) if pa.types.is_timestamp(clock) else pa.timestamp("us")
     when = pa.int64() if pa.types.is_integer(clock) else when
@@ -100,7 +100,7 @@ def result_schema(workload: Workload, columns: pa.Schema, time: str, counts: str
 
 
 def merge_type(fields: dict[str, pa.DataType], label: str, found: pa.DataType) -> None:
-    """Adds a column; one label in several queries takes the wider of their types."""
+    """Add a column; one label in several queries takes the wider of their types."""
     known = fields.setdefault(label, found)
     if known == found:
         return
@@ -113,7 +113,7 @@ def merge_type(fields: dict[str, pa.DataType], label: str, found: pa.DataType) -
 
 
 def column_type(columns: pa.Schema, name: str) -> pa.DataType:
-    """The type of an event column; nulls where the events do not have it."""
+    """Return the type of an event column; nulls where the events do not have it."""
     return columns.field(name).type if name in columns.names else pa.null()
 
 
@@ -129,20 +129,20 @@ def aggregate_type(item: Aggregate, columns: pa.Schema, counts: str) -> pa.DataT
 
 
 def match_types(query: Query, columns: pa.Schema) -> Iterable[tuple[str, pa.DataType]]:
-    """The columns of a match query and their types."""
-    written = write_out(query.pattern)
+    """Return the columns of a match query and their types."""
+    expanded = expand_pattern(query.pattern)
     event = pa.struct(list(columns))
 
     def shown(positions: frozenset[int]) -> pa.DataType:
-        return pa.list_(event) if most_bound(written.tree, positions) > 1 else event
+        return pa.list_(event) if max_bindings(expanded.tree, positions) > 1 else event
 
     for item in query.returns:
         match item:
             case AllVariables():
-                for name in dict.fromkeys(event.name for event in written.events):
-                    yield name, shown(named_positions(written, name))
+                for name in dict.fromkeys(event.name for event in expanded.events):
+                    yield name, shown(named_positions(expanded, name))
             case Variable(name):
-                yield item.label, shown(written.positions(name))
+                yield item.label, shown(expanded.positions(name))
             case Computed(expression):
                 yield item.label, value_type(expression, columns)
             case Aggregate() | GroupKey():
@@ -150,7 +150,7 @@ def match_types(query: Query, columns: pa.Schema) -> Iterable[tuple[str, pa.Data
 
 
 def value_type(expression: Expression, columns: pa.Schema) -> pa.DataType:
-    """The type of what an expression computes."""
+    """Return the type of what an expression computes."""
     match expression:
         case Literal(value):
             return pa.scalar(value).type
@@ -161,54 +161,54 @@ def value_type(expression: Expression, columns: pa.Schema) -> pa.DataType:
         case Arithmetic("/"):
             return pa.float64()
         case Arithmetic(_, left, right):
-            return wider(value_type(left, columns), value_type(right, columns))
+            return wider_type(value_type(left, columns), value_type(right, columns))
         case Negative(operand):
-            return wider(value_type(operand, columns), pa.int64())
+            return wider_type(value_type(operand, columns), pa.int64())
         case Call("SQRT"):
             return pa.float64()
         case Call("FLOOR" | "CEIL" | "LENGTH"):
             return pa.int64()
         case Call("ABS", (operand,)):
-            return wider(value_type(operand, columns), pa.int64())
+            return wider_type(value_type(operand, columns), pa.int64())
         case Call("COALESCE", arguments):
-            return coalesced([value_type(argument, columns) for argument in arguments])
+            return coalesce_types([value_type(argument, columns) for argument in arguments])
         case Call():
             return pa.string()
         case _:
             return pa.bool_()
 
 
-def wider(left: pa.DataType, right: pa.DataType) -> pa.DataType:
-    """The type of arithmetic on two numbers."""
+def wider_type(left: pa.DataType, right: pa.DataType) -> pa.DataType:
+    """Return the type of arithmetic on two numbers."""
     both_whole = all(pa.types.is_integer(side) or pa.types.is_null(side) for side in (left, right))
     return pa.int64() if both_whole else pa.float64()
 
 
-def coalesced(types: list[pa.DataType]) -> pa.DataType:
+def coalesce_types(types: list[pa.DataType]) -> pa.DataType:
     known = [found for found in types if not pa.types.is_null(found)]
     if len(set(known)) <= 1:
         return known[0] if known else pa.null()
-    return wider(known[0], known[1])
+    return wider_type(known[0], known[1])
 
 
 def flat_row(row: Mapping[str, Any], schema: pa.Schema, tick: int | Fraction) -> dict[str, Any]:
-    """A result row with one entry for each column it fills."""
+    """Return a result row with one entry for each column it fills."""
     found = {"query": row["query"], **row["group"], **row.get("values", {}), **row.get("match", {})}
     for name in (*WINDOW_COLUMNS, *MATCH_COLUMNS):
         if name in row:
             found[name] = clock_value(row[name], schema.field(name).type, tick)
-    return {name: fitted(value, schema.field(name).type) for name, value in found.items()}
+    return {name: fit_value(value, schema.field(name).type) for name, value in found.items()}
 
 
-def fitted(value: Any, wanted: pa.DataType) -> Any:
-    """A value in the shape of its column: another query may have made it a list or a double."""
+def fit_value(value: Any, wanted: pa.DataType) -> Any:
+    """Return a value in the shape of its column: another query may have made it a list or a double."""
     if pa.types.is_list(wanted) and not isinstance(value, list):
         return [] if value is None else [value]
     return float(value) if pa.types.is_float64(wanted) and isinstance(value, int) else value
 
 
 def clock_value(microseconds: int, wanted: pa.DataType, tick: int | Fraction) -> int | dt.datetime:
-    """A time as it came in."""
+    """Return a time as it came in."""
     if not pa.types.is_integer(wanted):
         zone = dt.UTC if wanted.tz is not None else None
         return EPOCH.replace(tzinfo=zone) + dt.timedelta(microseconds=microseconds)

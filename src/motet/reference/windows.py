@@ -23,7 +23,7 @@ class Extent:
 
 
 def in_microseconds(query: Query, tick: int | Fraction) -> Window | None:
-    """The window of a query with its time in microseconds; `tick` is the length of a whole-number time's unit."""
+    """Return a query's window with its time in microseconds; `tick` is the length of a whole-number time's unit."""
     match query.window:
         case TimeWindow(size, slide, True):
             scaled = [None if part is None else part * Fraction(tick) for part in (size, slide)]
@@ -35,8 +35,8 @@ def in_microseconds(query: Query, tick: int | Fraction) -> Window | None:
             return window
 
 
-def fits(window: Window | None, times: Sequence[int], first: int, last: int) -> bool:
-    """Whether a match with these first and last times lies in a window; `times` are those of its partition, sorted."""
+def fits_window(window: Window | None, times: Sequence[int], first: int, last: int) -> bool:
+    """Return whether a match with these first and last times lies in a window; `times` are those of its partition."""
     match window:
         case None:
             return True
@@ -50,18 +50,18 @@ def fits(window: Window | None, times: Sequence[int], first: int, last: int) -> 
 
 
 def events_between(times: Sequence[int], first: int, last: int) -> int:
-    """How many events of a partition lie between two times, both included."""
+    """Return how many events of a partition lie between two times, both included."""
     return bisect_right(times, last) - bisect_left(times, first)
 
 
 def window_starts(size: int, slide: int, first: int, last: int) -> list[int]:
-    """The starts of all windows `[start, start + size)` that hold a match."""
+    """Return the starts of all windows `[start, start + size)` that hold a match."""
     earliest = (last - size) // slide + 1
     return [number * slide for number in range(earliest, first // slide + 1)]
 
 
 def extents(window: Window | None, times: Sequence[int], first: int, last: int) -> list[Extent]:
-    """The windows that hold a match with these first and last times."""
+    """Return the windows that hold a match with these first and last times."""
     match window:
         case TimeWindow(size, None):
             # The window opens with the first event, but a leading NOT looks back from the last.

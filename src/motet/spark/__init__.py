@@ -1,1 +1,1 @@
-"""Motet on Spark: the only part that knows pyspark."""
+"""Run workloads on Spark: the only package that imports pyspark."""

@@ -13,39 +13,39 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sf
 
-from motet.engine import Branch, EventSchema, Options, Program, compile_workload
-from motet.engine.detect.planning import planned_ahead, searches
+from motet.engine import Branch, EventSchema, Program, compile_workload
+from motet.engine.detect.planner import needs_plan_search, plan_ahead
 from motet.engine.detect.program import DetectBranch
-from motet.engine.encode import times_of
+from motet.engine.encode import read_times
 from motet.errors import DataError, RunError
 from motet.model.query import Workload
-from motet.spark.glance import glance
-from motet.spark.parquet import files_behind, pieces
-from motet.spark.shipping import Shipped
-from motet.spark.skew import HOT, Layout, even_layout, find_layout, key_hashes
-from motet.spark.spreading import COUNTED, COUNTS, NO_CODE, PACKED, Spread, type_code
-from motet.spark.tables import arrow_schema, as_events, column, present, spark_schema
+from motet.options import Options
+from motet.spark.dataframes import column, get_arrow_schema, has_values, prepare_events, to_spark_schema
+from motet.spark.parquet import find_plain_files, split_files
+from motet.spark.serialization import CachedPickle
+from motet.spark.shuffle import COUNTS, PACKED, PACKED_WITH_COUNTS, UNNAMED_TYPE, ShufflePlan, encode_type
+from motet.spark.skew import HOT_KEY_FACTOR, TaskLayout, estimate_key_skew, hash_keys, plan_even_layout, plan_layout
 from motet.spark.tasks import (
     TRUNCATED,
-    branch_task,
-    contribution_task,
-    detect_task,
-    found_schema,
-    may_truncate,
-    merge_task,
+    can_truncate,
+    get_detect_schema,
+    make_branch_task,
+    make_contribution_task,
+    make_detect_task,
+    make_merge_task,
 )
 
 # The part of the rows that is looked at to find hot keys and where in time their rows are: enough of any that are worth
 # a task to tell their number within a fifth or so.
-SAMPLED = 0.001
-TAKES_PART = "#takes part"
+SAMPLE_FRACTION = 0.001
+IS_RELEVANT = "#takes part"
 # More rows of a sample than these say no more.
-MOST_SAMPLED = 1_000_000
+MAX_SAMPLE_ROWS = 1_000_000
 # Where a branch takes more than this share of the rows, all of them go to its tasks, which count what they set aside:
 # that costs less than to have Spark observe them, unless it would bring mostly rows of no use.
-MOST_TAKEN = 0.5
+COUNT_IN_TASKS_ABOVE = 0.5
 # Rows that joins are planned by.
-PLANNED_ROWS = 50_000
+PLANNING_ROWS = 50_000
 # How long after an action its metrics may take to arrive.
 METRICS_TIMEOUT = 10.0
 
@@ -81,51 +81,51 @@ def run(
     """
     if df.isStreaming:
         raise DataError("the DataFrame is a stream: give it to motet.run, or one that spark.read makes")
-    events = as_events(df, time, type)
-    schema = EventSchema(arrow_schema(events), time, type, time_unit)
-    program = planned(events, compile_workload(workload, schema, options or Options()))
-    shipped = Shipped(program)
+    events = prepare_events(df, time, type)
+    schema = EventSchema(get_arrow_schema(events), time, type, time_unit)
+    program = plan_joins(events, compile_workload(workload, schema, options or Options()))
+    cached = CachedPickle(program)
     observation = Observation()
     results = [
         # Every branch reads all rows: the first counts those that are set aside.
-        _branch_results(events, shipped, index, schema, partitions, skew == "auto", None if index else observation)
+        _aggregate_branch(events, cached, index, schema, partitions, skew == "auto", None if index else observation)
         for index in range(len(program.branches))
     ]
-    cut_short = [Observation() for _ in program.detect] if may_truncate(program) else []
+    truncations = [Observation() for _ in program.detect] if can_truncate(program) else []
     for index in range(len(program.detect)):
-        counts, cuts = None if results else observation, cut_short[index] if cut_short else None
-        results.append(_detect_results(events, shipped, index, schema, partitions, skew == "auto", counts, cuts))
+        counts, truncation = None if results else observation, truncations[index] if truncations else None
+        results.append(_detect_branch(events, cached, index, schema, partitions, skew == "auto", counts, truncation))
     produced = Observation()
-    result = reduce(DataFrame.union, results).observe(produced, count_of_overflows(program))
+    result = reduce(DataFrame.union, results).observe(produced, count_overflows(program))
 
     def metrics() -> dict[str, int]:
-        overflows = _observed(produced) or {"overflows": 0}
-        return {**(_observed(observation) or _counted(events, schema)), **overflows}
+        overflows = _read_observation(produced) or {"overflows": 0}
+        return {**(_read_observation(observation) or _count_rows(events, schema)), **overflows}
 
     def truncated() -> tuple[str, ...]:
-        names = [_observed(each).get(TRUNCATED) or "" for each in cut_short]
+        names = [_read_observation(each).get(TRUNCATED) or "" for each in truncations]
         return tuple(sorted({name for listed in names for name in listed.split(",") if name}))
 
     return SparkRun(result, metrics, truncated)
 
 
-def planned(events: DataFrame, program: Program) -> Program:
+def plan_joins(events: DataFrame, program: Program) -> Program:
     """Joins that an optimizer searches for are planned here, by a sample, and not again in every task."""
     branches = []
     for branch in program.detect:
-        if searches(branch, program.options):
-            rows = _relevant(events.select(*map(column, branch.columns)), branch, program.schema)
-            share = min(1.0, PLANNED_ROWS / max(rows.count(), 1))
+        if needs_plan_search(branch, program.options):
+            rows = _filter_relevant(events.select(*map(column, branch.columns)), branch, program.schema)
+            share = min(1.0, PLANNING_ROWS / max(rows.count(), 1))
             sample = rows if share == 1.0 else rows.sample(fraction=share, seed=1)
             columns = pa.schema([program.schema.columns.field(name) for name in branch.columns])
-            branch = planned_ahead(program, branch, sample.toArrow().cast(columns), share)
+            branch = plan_ahead(program, branch, sample.toArrow().cast(columns), share)
         branches.append(branch)
     return replace(program, detect=tuple(branches))
 
 
-def _branch_results(
+def _aggregate_branch(
     events: DataFrame,
-    shipped: Shipped[Program],
+    cached: CachedPickle[Program],
     index: int,
     schema: EventSchema,
     partitions: int | None,
@@ -133,104 +133,106 @@ def _branch_results(
     observation: Observation | None,
 ) -> DataFrame:
     """The results of queries that are aggregated online."""
-    program = shipped.value
+    program = cached.value
     branch = program.branches[index]
-    packed, spread = spread_over_tasks(events, branch, schema, partitions, cut_hot_keys, observation)
-    task = branch_task(shipped, index, spread)
+    packed, spread = shuffle_events(events, branch, schema, partitions, cut_hot_keys, observation)
+    task = make_branch_task(cached, index, spread)
     if not branch.needs_combine:
-        return packed.mapInArrow(task, spark_schema(program.result_schema))
-    partials = packed.mapInArrow(task, spark_schema(program.partial_schema))
-    together = _by_key(partials, program.merge_keys, partitions)
-    return together.mapInArrow(merge_task(shipped), spark_schema(program.result_schema))
+        return packed.mapInArrow(task, to_spark_schema(program.result_schema))
+    partials = packed.mapInArrow(task, to_spark_schema(program.partial_schema))
+    shuffled = _repartition_by_key(partials, program.merge_keys, partitions)
+    return shuffled.mapInArrow(make_merge_task(cached), to_spark_schema(program.result_schema))
 
 
-def _detect_results(
+def _detect_branch(
     events: DataFrame,
-    shipped: Shipped[Program],
+    cached: CachedPickle[Program],
     index: int,
     schema: EventSchema,
     partitions: int | None,
     cut_hot_keys: bool,
     observation: Observation | None,
-    cuts: Observation | None,
+    truncation: Observation | None,
 ) -> DataFrame:
     """The results of queries whose matches are found."""
-    program = shipped.value
+    program = cached.value
     branch = program.detect[index]
     # Two slices of a key may both find a match that adds to what is combined later, so such keys stay whole.
     cut_hot_keys = cut_hot_keys and not branch.needs_combine
-    packed, spread = spread_over_tasks(events, branch, schema, partitions, cut_hot_keys, observation)
-    task = detect_task(shipped, index, spread)
-    found = packed.mapInArrow(task, spark_schema(found_schema(program, branch)))
-    if cuts is not None:
+    packed, spread = shuffle_events(events, branch, schema, partitions, cut_hot_keys, observation)
+    task = make_detect_task(cached, index, spread)
+    found = packed.mapInArrow(task, to_spark_schema(get_detect_schema(program, branch)))
+    if truncation is not None:
         # A query that was cut short is named in a row of its own.
-        noted = found.observe(cuts, names_in(TRUNCATED))
+        noted = found.observe(truncation, collect_names(TRUNCATED))
         found = noted.filter(column(TRUNCATED).isNull()).drop(column(TRUNCATED))
     if not branch.needs_combine:
         return found
-    together = _by_key(found, program.contribution_keys, partitions)
-    return together.mapInArrow(contribution_task(shipped), spark_schema(program.result_schema))
+    shuffled = _repartition_by_key(found, program.contribution_keys, partitions)
+    return shuffled.mapInArrow(make_contribution_task(cached), to_spark_schema(program.result_schema))
 
 
-def spread_over_tasks(
+def shuffle_events(
     events: DataFrame,
     branch: Branch | DetectBranch,
     schema: EventSchema,
     partitions: int | None,
     cut_hot_keys: bool,
     observation: Observation | None,
-) -> tuple[DataFrame, Spread]:
+) -> tuple[DataFrame, ShufflePlan]:
     """The rows that a branch reads, packed, each in the task of its key; and how they came there."""
     columns = pa.schema([schema.columns.field(name) for name in branch.columns])
     events = events.select(*map(column, branch.columns))
-    files = files_behind(events, columns)
-    layout, taken = _layout(events, files, columns, branch, schema, partitions, cut_hot_keys)
+    files = find_plain_files(events, columns)
+    layout, relevant_share = _choose_layout(events, files, columns, branch, schema, partitions, cut_hot_keys)
     types = None if branch.types is None else tuple(sorted(branch.types))
-    spread = Spread(schema, columns, branch.partition, types, _are_coded(branch, schema), layout)
+    spread = ShufflePlan(schema, columns, branch.partition, types, _can_encode_types(branch, schema), layout)
     if files:
-        packed = _packed_files(files, spread, events.sparkSession, observation)
-    elif observation is not None and taken > MOST_TAKEN:
-        packed = _packed_and_counted_rows(events, spread, observation)
+        packed = _pack_files(files, spread, events.sparkSession, observation)
+    elif observation is not None and relevant_share > COUNT_IN_TASKS_ABOVE:
+        packed = _pack_and_count_rows(events, spread, observation)
     else:
-        packed = _packed_rows(events, branch, spread, observation)
+        packed = _pack_rows(events, branch, spread, observation)
     to_tasks = packed.repartition(layout.tasks, "task") if layout.fixed else packed.repartition("task")
     return to_tasks, spread
 
 
-def _packed_rows(
-    events: DataFrame, branch: Branch | DetectBranch, spread: Spread, observation: Observation | None
+def _pack_rows(
+    events: DataFrame, branch: Branch | DetectBranch, spread: ShufflePlan, observation: Observation | None
 ) -> DataFrame:
     """Blobs of rows of any DataFrame, from which Spark leaves out those of no use."""
     schema = spread.schema
     # An observation ends with the first action that meets it, so the search for hot keys must not.
-    read = events if observation is None else events.observe(observation, *_counts(schema))
-    rows = _relevant(read, branch, schema)
+    read = events if observation is None else events.observe(observation, *_row_counts(schema))
+    rows = _filter_relevant(read, branch, schema)
     if spread.coded:
         # Types as numbers: texts cost a fifth of the whole way from Spark to the engine.
         rows = rows.withColumn(schema.type, sf.crc32(column(schema.type)))
-    return _by_place(rows).mapInArrow(spread.pack_rows, spark_schema(PACKED))
+    return _number_columns(rows).mapInArrow(spread.pack_rows, to_spark_schema(PACKED))
 
 
-def _packed_and_counted_rows(events: DataFrame, spread: Spread, observation: Observation) -> DataFrame:
+def _pack_and_count_rows(events: DataFrame, spread: ShufflePlan, observation: Observation) -> DataFrame:
     """The same with all rows in the tasks, which leave out and count."""
     type = column(spread.schema.type)
     if spread.coded:
         named = sf.when(type.isin(list(spread.types or ())), sf.crc32(type))
-        events = events.withColumn(spread.schema.type, named.when(type.isNotNull(), sf.lit(NO_CODE)))
-    packed = _by_place(events).mapInArrow(spread.pack_and_count_rows, spark_schema(COUNTED))
-    return _without_counts(packed, observation)
+        events = events.withColumn(spread.schema.type, named.when(type.isNotNull(), sf.lit(UNNAMED_TYPE)))
+    packed = _number_columns(events).mapInArrow(spread.pack_and_count_rows, to_spark_schema(PACKED_WITH_COUNTS))
+    return _observe_counts(packed, observation)
 
 
-def _packed_files(
-    files: Sequence[Path], spread: Spread, session: SparkSession, observation: Observation | None
+def _pack_files(
+    files: Sequence[Path], spread: ShufflePlan, session: SparkSession, observation: Observation | None
 ) -> DataFrame:
     """Blobs of what parquet files hold, read in the tasks themselves."""
-    tasks = pieces(files, session)
+    tasks = split_files(files, session)
     numbers = session.range(0, len(tasks), 1, len(tasks))
-    return _without_counts(numbers.mapInArrow(spread.pack_files(tasks), spark_schema(COUNTED)), observation)
+    return _observe_counts(
+        numbers.mapInArrow(spread.pack_files(tasks), to_spark_schema(PACKED_WITH_COUNTS)), observation
+    )
 
 
-def _without_counts(packed: DataFrame, observation: Observation | None) -> DataFrame:
+def _observe_counts(packed: DataFrame, observation: Observation | None) -> DataFrame:
     """Blobs alone, once what tasks have counted beside them is observed."""
     if observation is not None:
         # As texts: each function called by its name would be a call to the JVM.
@@ -238,7 +240,7 @@ def _without_counts(packed: DataFrame, observation: Observation | None) -> DataF
     return packed.filter("task IS NOT NULL").select(*PACKED.names)
 
 
-def _layout(
+def _choose_layout(
     events: DataFrame,
     files: Sequence[Path],
     columns: pa.Schema,
@@ -246,64 +248,64 @@ def _layout(
     schema: EventSchema,
     partitions: int | None,
     cut_hot_keys: bool,
-) -> tuple[Layout, float]:
+) -> tuple[TaskLayout, float]:
     """Where rows go: by a look into their files where that shows that no key is hot, else by a sample of them; and what
     share of them takes part, none where nobody has looked.
     """
     limit = int(events.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
-    layout = Layout(partitions or limit, fixed=partitions is not None)
-    taken = 1.0 if branch.types is None else 0.0
-    if cut_hot_keys and branch.halo is not None and layout.tasks > HOT:
-        seen = glance(files, branch.partition, schema.type, branch.types)
-        even = even_layout(seen.rows, seen.largest, limit, partitions) if seen else None
+    layout = TaskLayout(partitions or limit, fixed=partitions is not None)
+    relevant_share = 1.0 if branch.types is None else 0.0
+    if cut_hot_keys and branch.overlap is not None and layout.tasks > HOT_KEY_FACTOR:
+        seen = estimate_key_skew(files, branch.partition, schema.type, branch.types)
+        even = plan_even_layout(seen.rows, seen.largest, limit, partitions) if seen else None
         if even:
             layout = even
         else:
-            layout, taken = _sampled_layout(events, columns, branch, schema, branch.halo, limit, partitions)
-    return layout if branch.partition or layout.slices else Layout(1), taken
+            layout, relevant_share = _sample_layout(events, columns, branch, schema, branch.overlap, limit, partitions)
+    return layout if branch.partition or layout.slices else TaskLayout(1), relevant_share
 
 
-def _sampled_layout(
+def _sample_layout(
     events: DataFrame,
     columns: pa.Schema,
     branch: Branch | DetectBranch,
     schema: EventSchema,
-    halo: int,
+    overlap: int,
     limit: int,
     partitions: int | None,
-) -> tuple[Layout, float]:
+) -> tuple[TaskLayout, float]:
     needed = list(dict.fromkeys((*branch.partition, schema.time)))
-    chosen = events.sample(fraction=SAMPLED, seed=1).orderBy(sf.rand(seed=1)).limit(MOST_SAMPLED)
-    sample = chosen.select(*map(column, needed), _takes_part(events, branch, schema).alias(TAKES_PART)).toArrow()
-    rows = sample.filter(sample[TAKES_PART]).drop_columns(TAKES_PART)
+    chosen = events.sample(fraction=SAMPLE_FRACTION, seed=1).orderBy(sf.rand(seed=1)).limit(MAX_SAMPLE_ROWS)
+    sample = chosen.select(*map(column, needed), _is_relevant(events, branch, schema).alias(IS_RELEVANT)).toArrow()
+    rows = sample.filter(sample[IS_RELEVANT]).drop_columns(IS_RELEVANT)
     rows = rows.cast(pa.schema([columns.field(name) for name in needed]))
-    hashes, times = key_hashes(rows, branch.partition), times_of(rows, schema)
-    return find_layout(hashes, times, SAMPLED, halo, limit, partitions), len(rows) / max(len(sample), 1)
+    hashes, times = hash_keys(rows, branch.partition), read_times(rows, schema)
+    return plan_layout(hashes, times, SAMPLE_FRACTION, overlap, limit, partitions), len(rows) / max(len(sample), 1)
 
 
-def _relevant(events: DataFrame, branch: Branch | DetectBranch, schema: EventSchema) -> DataFrame:
-    return events.filter(_takes_part(events, branch, schema))
+def _filter_relevant(events: DataFrame, branch: Branch | DetectBranch, schema: EventSchema) -> DataFrame:
+    return events.filter(_is_relevant(events, branch, schema))
 
 
-def _takes_part(events: DataFrame, branch: Branch | DetectBranch, schema: EventSchema) -> Column:
+def _is_relevant(events: DataFrame, branch: Branch | DetectBranch, schema: EventSchema) -> Column:
     """Whether a branch needs a row: one without a time, a type or a key takes no part."""
-    whole = present(events, (schema.time, schema.type, *branch.partition))
+    whole = has_values(events, (schema.time, schema.type, *branch.partition))
     return whole if branch.types is None else whole & column(schema.type).isin(sorted(branch.types))
 
 
-def _by_place(events: DataFrame) -> DataFrame:
+def _number_columns(events: DataFrame) -> DataFrame:
     """The same columns named by their place: mapInArrow takes a dot in a name for a field of a struct."""
     return events.toDF(*(f"c{place}" for place in range(len(events.columns))))
 
 
-def _are_coded(branch: Branch | DetectBranch, schema: EventSchema) -> bool:
+def _can_encode_types(branch: Branch | DetectBranch, schema: EventSchema) -> bool:
     """Whether types travel as numbers: where those tell all of them apart."""
     if branch.types is None or schema.type in branch.partition:
         return False
-    return len(set(map(type_code, branch.types))) == len(branch.types)
+    return len(set(map(encode_type, branch.types))) == len(branch.types)
 
 
-def _by_key(rows: DataFrame, keys: tuple[str, ...], partitions: int | None) -> DataFrame:
+def _repartition_by_key(rows: DataFrame, keys: tuple[str, ...], partitions: int | None) -> DataFrame:
     """Rows of equal keys in one partition."""
     if not keys:
         return rows.repartition(1)
@@ -312,13 +314,13 @@ def _by_key(rows: DataFrame, keys: tuple[str, ...], partitions: int | None) -> D
     return rows.repartition(*by) if partitions is None else rows.repartition(partitions, *by)
 
 
-def _counted(events: DataFrame, schema: EventSchema) -> dict[str, int]:
+def _count_rows(events: DataFrame, schema: EventSchema) -> dict[str, int]:
     """The same counts by a job of their own: where nothing is left to do, Spark skips what would have observed them."""
-    (counts,) = events.agg(*_counts(schema)).collect()
+    (counts,) = events.agg(*_row_counts(schema)).collect()
     return counts.asDict()
 
 
-def _counts(schema: EventSchema) -> list[Column]:
+def _row_counts(schema: EventSchema) -> list[Column]:
     no_time, no_type = column(schema.time).isNull(), column(schema.type).isNull()
     return [
         sf.count(sf.lit(1)).alias("rows"),
@@ -328,12 +330,12 @@ def _counts(schema: EventSchema) -> list[Column]:
     ]
 
 
-def names_in(name: str) -> Column:
+def collect_names(name: str) -> Column:
     """All names in a column, as one text."""
     return sf.array_join(sf.array_sort(sf.collect_set(column(name))), ",").alias(name)
 
 
-def count_of_overflows(program: Program) -> Column:
+def count_overflows(program: Program) -> Column:
     """How many exact counts are null because they exceed 64 bits."""
     queries: dict[str, list[str]] = {}
     for compiled in program.queries.values():
@@ -349,7 +351,7 @@ def count_of_overflows(program: Program) -> Column:
     return sf.coalesce(overflows, sf.lit(0)).alias("overflows")
 
 
-def _observed(observation: Observation) -> dict[str, Any]:
+def _read_observation(observation: Observation) -> dict[str, Any]:
     """What the first action on the result counted; nothing where Spark skipped that part of it."""
     found: list[dict[str, Any]] = []
 

@@ -1,4 +1,4 @@
-"""Into how many parts the state of a stream is cut, and their names: Spark spreads them evenly over its tasks."""
+"""Number and name the parts of a stream's state such that Spark spreads them evenly over its tasks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 
-MOST = 64  # by default
+MAX_BUCKETS = 64  # by default
 SEED = 42
 WORD = 0xFFFFFFFF
 
@@ -28,37 +28,37 @@ class Buckets:
     even: bool = True
 
     def names(self, branch: str) -> tuple[str, ...]:
-        """The name of each bucket of a branch."""
+        """Return the name of each bucket of a branch."""
         if not self.even:
             return tuple(f"{branch}/{at}" for at in range(self.number))
-        first = spark_hash(branch.encode())
+        first = hash_text(branch.encode())
         return tuple(self._name(branch, at, (first + at) % self.number) for at in range(self.number))
 
     def _name(self, branch: str, at: int, place: int) -> str:
         candidates = (f"{branch}/{at}.{attempt}" for attempt in count())
-        return next(name for name in candidates if spark_hash(name.encode()) % self.number == place)
+        return next(name for name in candidates if hash_text(name.encode()) % self.number == place)
 
 
-def buckets_for(session: SparkSession, asked: int | None) -> Buckets:
-    """As many as asked for, or as there are state partitions."""
-    return Buckets(asked or min(int(session.conf.get("spark.sql.shuffle.partitions") or 1), MOST))
+def choose_buckets(session: SparkSession, asked: int | None) -> Buckets:
+    """Return as many buckets as asked for, or as there are state partitions."""
+    return Buckets(asked or min(int(session.conf.get("spark.sql.shuffle.partitions") or 1), MAX_BUCKETS))
 
 
-def even_numbers(count: int) -> NDArray[np.int32]:
-    """A number for each of so many partitions that Spark's hash sends to that one and no other. O(n log n)."""
+def find_balanced_keys(count: int) -> NDArray[np.int32]:
+    """Return for each of so many partitions a number that Spark's hash sends there. O(n log n)."""
     found = np.full(count, -1, np.int32)
     first = 0
     while (found < 0).any():
         numbers = np.arange(first, first + 8 * count, dtype=np.int32)
-        places, at = np.unique(_spark_hashes(numbers) % count, return_index=True)
+        places, at = np.unique(hash_ints(numbers) % count, return_index=True)
         new = found[places] < 0
         found[places[new]] = numbers[at[new]]
         first += len(numbers)
     return found
 
 
-def _spark_hashes(numbers: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Spark's `hash` of whole numbers of 32 bits."""
+def hash_ints(numbers: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Return Spark's `hash` of 32-bit integers."""
     word = numbers.astype(np.uint64) * 0xCC9E2D51 & WORD
     word = (word << 15 | word >> 17) & WORD
     state = SEED ^ (word * 0x1B873593 & WORD)
@@ -69,12 +69,12 @@ def _spark_hashes(numbers: NDArray[np.int32]) -> NDArray[np.int64]:
     return (state ^ state >> 16).astype(np.uint32).view(np.int32).astype(np.int64)
 
 
-def spark_hash(text: bytes) -> int:
-    """Spark's `hash` of a text: Murmur3 by words of four bytes, and the rest byte by byte."""
+def hash_text(text: bytes) -> int:
+    """Return Spark's `hash` of a text: Murmur3 by words of four bytes, and the rest byte by byte."""
     whole = len(text) - len(text) % 4
     words = [int.from_bytes(text[at : at + 4], "little") for at in range(0, whole, 4)]
-    state = _mixed(SEED, words)
-    state = _mixed(state, [byte - 256 if byte > 127 else byte for byte in text[whole:]])
+    state = _mix_words(SEED, words)
+    state = _mix_words(state, [byte - 256 if byte > 127 else byte for byte in text[whole:]])
     state ^= len(text)
     state = (state ^ state >> 16) * 0x85EBCA6B & WORD
     state = (state ^ state >> 13) * 0xC2B2AE35 & WORD
@@ -82,7 +82,7 @@ def spark_hash(text: bytes) -> int:
     return state - (1 << 32) if state >> 31 else state
 
 
-def _mixed(state: int, words: Sequence[int]) -> int:
+def _mix_words(state: int, words: Sequence[int]) -> int:
     for word in words:
         word = word * 0xCC9E2D51 & WORD
         word = (word << 15 | word >> 17) & WORD

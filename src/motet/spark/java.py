@@ -1,4 +1,4 @@
-"""Finds a Java that Spark can run on."""
+"""Find a Java that Spark can run on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from motet.errors import MotetError
 
-OLDEST = 17
+MIN_VERSION = 17
 # The long-term releases that Spark 4 is tested on come before any other.
 PREFERRED = (17, 21)
 HOW_TO_GET_IT = (
@@ -21,47 +21,47 @@ HOW_TO_GET_IT = (
 )
 
 
-def java_home() -> Path:
-    """The home of the Java to run: what JAVA_HOME names if it will do, else the best one installed."""
+def find_java_home() -> Path:
+    """Return the home of the Java to run: what JAVA_HOME names if that suits, else the best one installed."""
     named = os.environ.get("JAVA_HOME")
-    if named and (java_version(Path(named)) or 0) >= OLDEST:
+    if named and (read_java_version(Path(named)) or 0) >= MIN_VERSION:
         return Path(named)
-    found = [(version, home) for home in _installed() if (version := java_version(home) or 0) >= OLDEST]
+    found = [(version, home) for home in _find_installed() if (version := read_java_version(home) or 0) >= MIN_VERSION]
     if not found:
         raise MotetError(HOW_TO_GET_IT)
     # The first found wins among equals, and those on PATH are found first.
     return min(found, key=lambda candidate: (candidate[0] not in PREFERRED, candidate[0]))[1]
 
 
-def java_version(home: Path) -> int | None:
-    """The feature release (17, 21, ...) of the Java at a home; None where there is none."""
+def read_java_version(home: Path) -> int | None:
+    """Return the feature release (17, 21, ...) of the Java at a home; None if there is none."""
     if not (home / "bin" / "java").exists():
         return None
     release = home / "release"
-    text = release.read_text(errors="replace") if release.exists() else _reported_version(home)
+    text = release.read_text(errors="replace") if release.exists() else _ask_version(home)
     version = re.search(r'(?:JAVA_VERSION=|version )"(?:1\.)?(\d+)', text)
     return int(version[1]) if version else None
 
 
-def _reported_version(home: Path) -> str:
+def _ask_version(home: Path) -> str:
     try:
         return subprocess.run([home / "bin" / "java", "-version"], capture_output=True, text=True, timeout=30).stderr
     except (OSError, subprocess.TimeoutExpired):
         return ""
 
 
-def _installed() -> Iterator[Path]:
+def _find_installed() -> Iterator[Path]:
     on_path = shutil.which("java")
     if on_path:
         yield Path(on_path).resolve().parent.parent
     if sys.platform == "darwin":
-        yield from _mac_homes()
+        yield from _find_mac_homes()
     for folder in (Path("/usr/lib/jvm"), Path("/usr/java"), Path("/opt/java"), Path.home() / ".sdkman/candidates/java"):
         if folder.is_dir():
             yield from sorted(folder.iterdir())
 
 
-def _mac_homes() -> Iterator[Path]:
+def _find_mac_homes() -> Iterator[Path]:
     for release in PREFERRED:
         try:
             answer = subprocess.run(

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from motet.engine.groups import brought_together
-from motet.spark.blobs import to_blob
+from motet.engine.groups import group_rows
+from motet.spark.serialization import table_to_ipc
 
 Batches = Iterator[pa.RecordBatch]
 FIRST = "#first"
@@ -47,7 +47,7 @@ def pack_task(schema: pa.Schema, routes: Sequence[Route]) -> Callable[[Batches],
             untaken &= ~first
             for bucket, part in _parts(together, route, schema, buckets, first):
                 names.append(route.names[bucket])
-                blobs.append(to_blob(part))
+                blobs.append(table_to_ipc(part))
             if names:
                 yield pa.record_batch([pa.array(names), pa.array(blobs, pa.binary())], schema=PACKED)
 
@@ -70,7 +70,7 @@ def _parts(
 ) -> Iterator[tuple[int, pa.Table]]:
     """The rows of each bucket, with a column that tells those that no earlier branch has taken."""
     kept = np.flatnonzero(buckets >= 0)
-    order, parts = brought_together(buckets[kept])
+    order, parts = group_rows(buckets[kept])
     order = kept[order]
     own = pa.schema([schema.field(at) for at in route.columns])
     events = rows.select(list(route.columns)).take(pa.array(order)).rename_columns(own.names).cast(own)

@@ -1,4 +1,4 @@
-"""Parquet files behind a DataFrame, read by pyarrow inside the tasks: from file to Arrow without Spark's rows between.
+"""Read the parquet files of a DataFrame with pyarrow inside the tasks, without Spark's rows in between.
 
 It takes a third of the time that Spark's own reading, with rows turned to Arrow, takes; but only a DataFrame that is
 nothing but columns of files can be read so.
@@ -20,103 +20,108 @@ from pyspark.sql import DataFrame, SparkSession
 from motet.errors import DataError
 
 # Files that are opened before any task runs, to see what they hold and how often a key occurs.
-MOST_FILES = 16
+MAX_INSPECTED_FILES = 16
 ROWS_PER_READ = 250_000
 # What opening a file counts for beside reading it, and the least that a task reads: Spark's own measures.
-OPENING = 4 << 20
+FILE_OPEN_BYTES = 4 << 20
 # A plan that only reads: columns of parquet files, nothing computed, renamed, filtered or joined.
-PICKED = re.compile(r"(Project \[[^\]()=]*\]\s*)?[+\-: ]*Relation \[[^\]]*\] parquet\s*")
+SCAN_PLAN = re.compile(r"(Project \[[^\]()=]*\]\s*)?[+\-: ]*Relation \[[^\]]*\] parquet\s*")
 # What Spark reads plain parquet files by, and how it lists them.
-FORMAT = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"
-LISTED = "org.apache.spark.sql.execution.datasources.InMemoryFileIndex"
+PARQUET_FORMAT = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"
+FILE_INDEX = "org.apache.spark.sql.execution.datasources.InMemoryFileIndex"
 # Under these settings Spark passes over files that it cannot read.
-FORGIVING = ("spark.sql.files.ignoreCorruptFiles", "spark.sql.files.ignoreMissingFiles")
+LENIENT_SETTINGS = ("spark.sql.files.ignoreCorruptFiles", "spark.sql.files.ignoreMissingFiles")
 # Files whose times are in the calendars of old say so.
-LEGACY = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
+LEGACY_CALENDAR_KEYS = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """The row groups of a file that begin between two of its bytes."""
+class FileRange:
+    """The row groups of a file that begin in a range of its bytes."""
 
     file: str
     start: int
     end: int
 
 
-def files_behind(events: DataFrame, columns: pa.Schema) -> list[Path]:
-    """The files of a DataFrame that is nothing but these columns of parquet files on this machine; else none."""
+def find_plain_files(events: DataFrame, columns: pa.Schema) -> list[Path]:
+    """Return the files of a DataFrame that is nothing but these columns of local parquet files; else none."""
     classic: Any = getattr(events, "_jdf", None)
     if classic is None or any("." in name for name in columns.names):
         return []
     conf = events.sparkSession.conf
-    if any(conf.get(setting, "false") == "true" for setting in FORGIVING):
+    if any(conf.get(setting, "false") == "true" for setting in LENIENT_SETTINGS):
         return []
     plan = classic.queryExecution().optimizedPlan()
     text = plan.toString()
-    if " AS " in text or not PICKED.fullmatch(text) or not _is_plain(plan.collectLeaves().head().relation()):
+    if (
+        " AS " in text
+        or not SCAN_PLAN.fullmatch(text)
+        or not _is_plain_relation(plan.collectLeaves().head().relation())
+    ):
         return []
     places = [urlparse(file) for file in events.inputFiles()]
     files = [Path(unquote(place.path)) for place in places if place.scheme == "file"]
     if len(files) != len(places) or not all(file.is_file() for file in files):
         return []
-    return files if all(_holds(file, columns) for file in spread(files, MOST_FILES)) else []
+    return files if all(_can_read(file, columns) for file in pick_evenly(files, MAX_INSPECTED_FILES)) else []
 
 
-def pieces(files: Sequence[Path], session: SparkSession) -> list[list[Piece]]:
-    """What each of some tasks reads: about as much as Spark would give it."""
+def split_files(files: Sequence[Path], session: SparkSession) -> list[list[FileRange]]:
+    """Split files over tasks: each reads about as much as Spark would give it."""
     internal: Any = session
     most = internal._jsparkSession.sessionState().conf().filesMaxPartitionBytes()
     sizes = [(str(file), file.stat().st_size) for file in files]
-    fair = sum(size + OPENING for _, size in sizes) // session.sparkContext.defaultParallelism
-    share = max(OPENING, min(most, fair))
-    tasks: list[list[Piece]] = []
+    fair = sum(size + FILE_OPEN_BYTES for _, size in sizes) // session.sparkContext.defaultParallelism
+    share = max(FILE_OPEN_BYTES, min(most, fair))
+    tasks: list[list[FileRange]] = []
     taken = share
     for file, size in sizes:
         for start in range(0, size, share):
             if taken >= share:
                 tasks.append([])
                 taken = 0
-            piece = Piece(file, start, min(start + share, size))
+            piece = FileRange(file, start, min(start + share, size))
             tasks[-1].append(piece)
-            taken += piece.end - piece.start + OPENING
+            taken += piece.end - piece.start + FILE_OPEN_BYTES
     return tasks
 
 
-def read(piece: Piece, columns: pa.Schema, coded: Sequence[str] = ()) -> Iterator[pa.Table]:
-    """The rows of a piece in these columns, some of them as dictionaries; a column that the file lacks is null."""
-    with _opened(Path(piece.file), coded) as file:
-        firsts = [_first_byte(file, group) for group in range(file.num_row_groups)]
+def read_range(piece: FileRange, columns: pa.Schema, coded: Sequence[str] = ()) -> Iterator[pa.Table]:
+    """Yield the rows of a range in these columns, some as dictionaries; a column that the file lacks is null."""
+    with _open(Path(piece.file), coded) as file:
+        firsts = [_find_first_byte(file, group) for group in range(file.num_row_groups)]
         groups = [group for group, first in enumerate(firsts) if piece.start <= first < piece.end]
         there = [name for name in columns.names if name in file.schema_arrow.names]
         batches = file.iter_batches(ROWS_PER_READ, row_groups=groups, columns=there, use_threads=False)
         for batch in batches if groups else ():
-            yield pa.table([_column(batch, field, piece.file, coded) for field in columns], names=columns.names)
+            yield pa.table([_convert_column(batch, field, piece.file, coded) for field in columns], names=columns.names)
 
 
-def spread(things: Sequence[Any], most: int) -> list[Any]:
-    """Up to so many of them, evenly."""
+def pick_evenly(things: Sequence[Any], most: int) -> list[Any]:
+    """Return up to so many of the things, evenly spaced."""
     count = min(len(things), most)
     return [things[at * len(things) // count] for at in range(count)]
 
 
-def _is_plain(relation: Any) -> bool:
-    """Whether files are all there is to it: a table format that stands on parquet keeps its deleted rows elsewhere."""
+def _is_plain_relation(relation: Any) -> bool:
+    """Return whether a relation is just its files: table formats based on parquet keep deleted rows elsewhere."""
     return bool(
-        relation.fileFormat().getClass().getName() == FORMAT and relation.location().getClass().getName() == LISTED
+        relation.fileFormat().getClass().getName() == PARQUET_FORMAT
+        and relation.location().getClass().getName() == FILE_INDEX
     )
 
 
-def _opened(file: Path, coded: Sequence[str] = ()) -> pq.ParquetFile:
+def _open(file: Path, coded: Sequence[str] = ()) -> pq.ParquetFile:
     return pq.ParquetFile(file, read_dictionary=list(coded), coerce_int96_timestamp_unit="us")
 
 
-def _first_byte(file: pq.ParquetFile, group: int) -> int:
+def _find_first_byte(file: pq.ParquetFile, group: int) -> int:
     first = file.metadata.row_group(group).column(0)
     return int(first.dictionary_page_offset or first.data_page_offset)
 
 
-def _column(batch: pa.RecordBatch, field: pa.Field, file: str, coded: Sequence[str]) -> pa.Array:
+def _convert_column(batch: pa.RecordBatch, field: pa.Field, file: str, coded: Sequence[str]) -> pa.Array:
     if field.name not in batch.schema.names:
         return pa.nulls(len(batch), field.type)
     column = batch.column(field.name)
@@ -128,23 +133,24 @@ def _column(batch: pa.RecordBatch, field: pa.Field, file: str, coded: Sequence[s
         raise DataError(f"{file}: column {field.name!r} is not {field.type} as in other files: {problem}") from None
 
 
-def _holds(file: Path, wanted: pa.Schema) -> bool:
-    """Whether pyarrow reads these columns of a file as Spark does; those that folders' names tell are in no file."""
-    with _opened(file) as opened:
+def _can_read(file: Path, wanted: pa.Schema) -> bool:
+    """Return whether pyarrow reads these columns of a file as Spark does; those of folder names are in no file."""
+    with _open(file) as opened:
         stored = opened.schema_arrow
-        if any(mark in (opened.metadata.metadata or {}) for mark in LEGACY):
+        if any(mark in (opened.metadata.metadata or {}) for mark in LEGACY_CALENDAR_KEYS):
             return False
         leaves = [opened.schema.column(at) for at in range(len(opened.schema))]
         instants = {leaf.path for leaf in leaves if leaf.physical_type == "INT96"}
     return all(
         field.name in stored.names
-        and _plain(stored.field(field.name).type, field.name in instants) in (field.type, _as_millis(field.type))
+        and _normalize_type(stored.field(field.name).type, field.name in instants)
+        in (field.type, _as_millis(field.type))
         for field in wanted
     )
 
 
-def _plain(type: pa.DataType, is_instant: bool) -> pa.DataType:
-    """A stored type as Spark sees it: without dictionaries, texts of any size alike, and old timestamps in UTC."""
+def _normalize_type(type: pa.DataType, is_instant: bool) -> pa.DataType:
+    """Return a stored type as Spark sees it: no dictionaries, one string type, INT96 timestamps in UTC."""
     if pa.types.is_dictionary(type):
         type = type.value_type
     if pa.types.is_large_string(type):

@@ -1,4 +1,4 @@
-"""Takes statistics from events in a Spark DataFrame; equal to those of `motet.statistics.profile`."""
+"""Take statistics of events in a Spark DataFrame; equal to those of `motet.statistics.profile`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,23 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from motet.engine import EventSchema
-from motet.engine.survey import Questions, columns_asked, count_symbols, named, questions_of
+from motet.engine.workload_profile import (
+    StatisticsRequest,
+    columns_to_profile,
+    count_symbols,
+    name_counts,
+    statistics_request,
+)
 from motet.model.query import Workload
-from motet.spark.tables import arrived, arrow_schema, as_events, column, microseconds, present
-from motet.statistics.model import Statistics, partition_text
+from motet.spark.dataframes import (
+    column,
+    from_spark_batch,
+    get_arrow_schema,
+    has_values,
+    prepare_events,
+    to_microseconds,
+)
+from motet.statistics.model import Statistics, format_partition
 from motet.template.symbols import Symbol
 
 
@@ -26,9 +39,9 @@ def profile(
     time_unit: str = "s",
     workload: Workload | None = None,
 ) -> Statistics:
-    """The statistics of a DataFrame of events, by two aggregations in Spark; with a workload, also what that asks."""
-    read = as_events(df, time, type, *keys)
-    moment = microseconds(read, time, time_unit)
+    """Take statistics of a DataFrame of events, by two aggregations in Spark; with a workload, also of its symbols."""
+    read = prepare_events(df, time, type, *keys)
+    moment = to_microseconds(read, time, time_unit)
     no_time, no_type = column(time).isNull(), column(type).isNull()
     # Few rows: one for each type, with and without a time.
     by_type = (
@@ -38,7 +51,7 @@ def profile(
         .to_pylist()
     )
     events = [row for row in by_type if row["type"] is not None and not row["no_time"]]
-    partitions = _partitions(read.filter(~no_time & ~no_type & present(read, keys)), keys, moment)
+    partitions = _count_partitions(read.filter(~no_time & ~no_type & has_values(read, keys)), keys, moment)
     statistics = Statistics(
         counts={row["type"]: row["rows"] for row in sorted(events, key=lambda row: row["type"])},
         first=min((row["first"] for row in events), default=None),
@@ -53,31 +66,31 @@ def profile(
     )
     if workload is None:
         return statistics
-    schema = EventSchema(arrow_schema(read), time, type, time_unit)
-    columns_asked(workload, schema)
-    asked = questions_of(workload, schema.tick)
+    schema = EventSchema(get_arrow_schema(read), time, type, time_unit)
+    columns_to_profile(workload, schema)
+    asked = statistics_request(workload, schema.tick)
     placed = read.filter(~no_time & ~no_type)
     return replace(
         statistics,
-        symbols=named(asked, _symbols(placed, type, asked)),
+        symbols=name_counts(asked, _count_symbols(placed, type, asked)),
         partitionings={
-            partition_text(by): placed.filter(present(placed, by)).select(*map(column, by)).distinct().count()
+            format_partition(by): placed.filter(has_values(placed, by)).select(*map(column, by)).distinct().count()
             for by in asked.partitions
         },
     )
 
 
-def _symbols(events: DataFrame, type: str, asked: Questions) -> dict[Symbol, int]:
-    """How many events have each symbol: conditions are evaluated by the engine's own evaluator, in the workers."""
+def _count_symbols(events: DataFrame, type: str, asked: StatisticsRequest) -> dict[Symbol, int]:
+    """Count the events of each symbol: workers evaluate conditions with the engine's own evaluator."""
     if not asked.symbols:
         return {}
     columns = dict.fromkeys((type, *asked.columns))
     needed = events.select(*map(column, columns))
-    schema = arrow_schema(needed)
+    schema = get_arrow_schema(needed)
 
     def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            counts = count_symbols(arrived(batch, schema), type, asked)
+            counts = count_symbols(from_spark_batch(batch, schema), type, asked)
             rows = [counts.get(symbol, 0) for symbol in asked.symbols]
             yield pa.RecordBatch.from_pydict({"symbol": pa.array(range(len(rows)), pa.int32()), "rows": rows})
 
@@ -85,7 +98,7 @@ def _symbols(events: DataFrame, type: str, asked: Questions) -> dict[Symbol, int
     return {asked.symbols[row["symbol"]]: row["rows"] for row in counted.toArrow().to_pylist()}
 
 
-def _partitions(events: DataFrame, keys: Sequence[str], moment: Column) -> dict[str, Any]:
+def _count_partitions(events: DataFrame, keys: Sequence[str], moment: Column) -> dict[str, Any]:
     names = [f"__key{place}" for place in range(len(keys))]
     at_one_time = events.groupBy(*(column(key).alias(name) for key, name in zip(keys, names, strict=True)), moment).agg(
         sf.count(sf.lit(1)).alias("rows")

@@ -1,4 +1,4 @@
-"""Starts a Spark session that suits motet: quiet, in UTC, with workers that have the kernels loaded."""
+"""Start a Spark session that suits motet: quiet, in UTC, with workers that have the kernels loaded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from motet.spark.java import java_home
+from motet.spark.java import find_java_home
 
 DAEMON = "motet.spark.daemon"
 ROWS_PER_ARROW_BATCH = 50_000
@@ -27,7 +27,7 @@ def local_session(
     memory: str | None = None,
     config: dict[str, str] | None = None,
 ) -> SparkSession:
-    """A session on this machine (`local[n]` or `local-cluster[...]`); `config` wins over every setting made here.
+    """Start a session on this machine (`local[n]` or `local-cluster[...]`); `config` overrides every setting made here.
 
     A session that already runs is returned as it is, as `SparkSession.builder` does.
     """
@@ -40,14 +40,14 @@ def local_session(
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": str(partitions or 2 * _cores(master)),
+        "spark.sql.shuffle.partitions": str(partitions or 2 * _count_cores(master)),
         "spark.sql.adaptive.enabled": "true",
         "spark.sql.adaptive.coalescePartitions.parallelismFirst": "true",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(ROWS_PER_ARROW_BATCH),
         "spark.python.daemon.module": DAEMON,
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_logging()}",
-        "spark.executor.extraJavaOptions": f"-Dlog4j2.configurationFile={_logging()}",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_logging_config()}",
+        "spark.executor.extraJavaOptions": f"-Dlog4j2.configurationFile={_logging_config()}",
         **({"spark.driver.memory": memory} if memory else {}),
         **(config or {}),
     }
@@ -61,7 +61,7 @@ def local_session(
 
 
 def stream_session(master: str = "local[*]", packages: Sequence[str] = (), jars: Sequence[str] = ()) -> SparkSession:
-    """A session for a stream: as many parts of the state as cores, each written as a change log."""
+    """Start a session for a stream: as many state partitions as cores, each written as a change log."""
     settings = {
         "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
@@ -70,12 +70,12 @@ def stream_session(master: str = "local[*]", packages: Sequence[str] = (), jars:
         settings["spark.jars.packages"] = ",".join(packages)
     if jars:
         settings["spark.jars"] = ",".join(jars)
-    return local_session(master, name="motet stream", partitions=_cores(master), config=settings)
+    return local_session(master, name="motet stream", partitions=_count_cores(master), config=settings)
 
 
 def prepare_environment() -> None:
-    """What any session that this process starts needs: a Java, workers that find motet, and quiet."""
-    os.environ["JAVA_HOME"] = str(java_home())
+    """Set what any session of this process needs: a Java, workers that find motet, and few messages."""
+    os.environ["JAVA_HOME"] = str(find_java_home())
     # Workers take `python3` from PATH otherwise, which need not be the one that has motet.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
@@ -90,12 +90,12 @@ def prepare_environment() -> None:
     warnings.filterwarnings("ignore", category=UserWarning, module=r"pyspark(\..*)?")
 
 
-def _logging() -> str:
+def _logging_config() -> str:
     return Path(__file__).with_name("log4j2.properties").as_uri()
 
 
-def _cores(master: str) -> int:
-    """The cores that a local master runs on: `local[4]`, `local[*]`, `local-cluster[2,1,1024]`."""
+def _count_cores(master: str) -> int:
+    """Return how many cores a local master has: `local[4]`, `local[*]`, `local-cluster[2,1,1024]`."""
     if cluster := re.fullmatch(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,.*\]", master):
         return int(cluster[1]) * int(cluster[2])
     if threads := re.match(r"local\[\s*(\d+)", master):

@@ -1,4 +1,4 @@
-"""Spreads events over tasks: by their key, and where one key holds too many of them, by slices of its time.
+"""Assign events to tasks: by key, and if a key has too many of them, by slices of its time.
 
 A slice [a, b) of a hot key is given to a task with the events of [a - halo, b), and the task reports only what falls
 due in [a, b). The slices of a key cover all time, so the first has no lower bound and the last no upper one.
@@ -14,21 +14,27 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from motet.engine.encode import codes_of
+from motet.engine.encode import encode_dictionary
+from motet.spark.parquet import MAX_INSPECTED_FILES, pick_evenly
 
 # Fewer rows than this are not worth a task of their own.
 ROWS_PER_TASK = 20_000
 # Finding slices and repeating their halos costs about as much as running the rows, so a key must hold this many times
 # the rows of a fair task before the wait for it is longer.
-HOT = 3
+HOT_KEY_FACTOR = 3
 # A slice must be this many times as long as the events before it that it repeats.
-SLICE_PER_HALO = 2
+SLICE_PER_OVERLAP = 2
+MAX_ROW_GROUPS = 4  # row groups of a file
+ROWS = 8_192  # of a row group
 _BEFORE_ALL, _AFTER_ALL = -(2**63), 2**63 - 1
 
 Bounds = tuple[int | None, int | None]
@@ -39,8 +45,8 @@ Places = NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
-class BigKey:
-    """A key with many rows: its hash, about how many rows, and times of some, in order."""
+class HeavyKey:
+    """A key with many rows: its hash, about how many rows, and sampled times, sorted."""
 
     hash: int
     rows: float
@@ -48,8 +54,8 @@ class BigKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
-    """The part of a big key that one task works on, without bounds where it is all of it."""
+class KeySlice:
+    """The part of a heavy key that one task works on, without bounds if it is the whole key."""
 
     key: int
     bounds: Bounds
@@ -62,59 +68,59 @@ class Slice:
         return _BEFORE_ALL if self.bounds[0] is None else self.bounds[0]
 
     @property
-    def is_cut(self) -> bool:
-        """Whether it is but a part of its key."""
+    def is_partial(self) -> bool:
+        """Whether it is only a part of its key."""
         return self.bounds != (None, None)
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class TaskLayout:
     """Where rows go: to so many tasks by the hash of their key, save those of big keys, whose slices are listed; the
-    rows of a `halo` before a slice go with it. Where the number of tasks is not `fixed`, few rows may do with fewer.
+    rows of a `overlap` before a slice go with it. Where the number of tasks is not `fixed`, few rows may do with fewer.
 
     A place is a number: up to the number of tasks that task, for keys that are not cut, and beyond it a slice.
     """
 
     tasks: int
-    slices: tuple[Slice, ...] = ()
-    halo: int = 0
+    slices: tuple[KeySlice, ...] = ()
+    overlap: int = 0
     fixed: bool = True
 
     @property
     def bounds(self) -> dict[int, Bounds]:
         """The times that the slices of cut keys report, by place."""
-        return {self.tasks + at: piece.bounds for at, piece in enumerate(self.slices) if piece.is_cut}
+        return {self.tasks + at: piece.bounds for at, piece in enumerate(self.slices) if piece.is_partial}
 
     def task(self, place: int) -> int:
-        """The task that a place belongs to."""
+        """Return the task that a place belongs to."""
         return place if place < self.tasks else self.slices[place - self.tasks].task
 
-    def placed(self, hashes: Hashes, times: Times) -> tuple[Rows, Places]:
-        """Rows and the place of each, some rows at two: O(n log k) for k big keys."""
+    def assign_places(self, hashes: Hashes, times: Times) -> tuple[Rows, Places]:
+        """Return rows and the place of each, some rows at two. O(n log k) for k heavy keys."""
         rows, places = np.arange(len(hashes)), (hashes % np.uint64(self.tasks)).astype(np.int32)
         if not self.slices:
             return rows, places
         repeated: list[tuple[Rows, Places]] = []
-        for own, slices in self._of_big_keys(hashes):
-            numbers = np.array([self._place(at) for at in slices], np.int32)
+        for own, slices in self._iter_heavy_keys(hashes):
+            numbers = np.array([self._place_of_slice(at) for at in slices], np.int32)
             starts = np.array([self.slices[at].start for at in slices])
             moments = times[own]
             at = np.searchsorted(starts, moments, "right") - 1
             places[own] = numbers[at]
             # A slice is longer than a halo, so no row is in more than one.
-            near = np.flatnonzero(moments >= np.append(starts[1:], _AFTER_ALL)[at] - self.halo)
+            near = np.flatnonzero(moments >= np.append(starts[1:], _AFTER_ALL)[at] - self.overlap)
             repeated.append((own[near], numbers[at[near] + 1]))
         return (
             np.concatenate([rows, *(again for again, _ in repeated)]),
             np.concatenate([places, *(place for _, place in repeated)]),
         )
 
-    def _place(self, at: int) -> int:
-        """Keys that are not cut share the place of their task, which runs them in one call."""
-        return self.tasks + at if self.slices[at].is_cut else self.slices[at].task
+    def _place_of_slice(self, at: int) -> int:
+        """Return the place of a slice; whole keys share the place of their task, which runs them in one call."""
+        return self.tasks + at if self.slices[at].is_partial else self.slices[at].task
 
-    def _of_big_keys(self, hashes: Hashes) -> Iterator[tuple[Rows, list[int]]]:
-        """The rows of each big key, and its slices in order of time."""
+    def _iter_heavy_keys(self, hashes: Hashes) -> Iterator[tuple[Rows, list[int]]]:
+        """Yield the rows of each heavy key, and its slices in order of time."""
         by_key: dict[int, list[int]] = {}
         for at in sorted(range(len(self.slices)), key=lambda at: self.slices[at].start):
             by_key.setdefault(self.slices[at].key, []).append(at)
@@ -127,32 +133,71 @@ class Layout:
                 yield rows, by_key[key]
 
 
-def even_layout(rows: float, largest: float, limit: int, partitions: int | None) -> Layout | None:
+@dataclass(frozen=True, slots=True)
+class KeySkew:
+    """About how many rows are relevant, and what share of them the most frequent key seems to have."""
+
+    rows: float
+    largest: float
+
+
+def estimate_key_skew(
+    files: Sequence[Path], keys: Sequence[str], type: str, types: frozenset[str] | None
+) -> KeySkew | None:
+    """Estimate from parquet files the number of rows of some types and their key skew; None if they do not show it.
+
+    It only ever rules skew out: if a key might hold too many rows, Spark samples them, which reads all rows."""
+    if not files or not keys:
+        return None
+    picked = pick_evenly(files, MAX_INSPECTED_FILES)
+    seen: list[pa.Table] = []
+    stored = 0
+    for file in picked:
+        with pq.ParquetFile(file) as opened:
+            stored += opened.metadata.num_rows
+            for group in pick_evenly(range(opened.num_row_groups), MAX_ROW_GROUPS):
+                batches = opened.iter_batches(ROWS, row_groups=[group], columns=list(dict.fromkeys((*keys, type))))
+                seen += [pa.Table.from_batches([batch]) for batch in [next(batches, None)] if batch is not None]
+    if not seen:
+        return None
+    rows = pa.concat_tables(seen).drop_null()
+    if types is not None:
+        rows = rows.filter(pc.is_in(rows[type].cast(pa.string()), pa.array(sorted(types), pa.string())))
+    read = sum(len(table) for table in seen)
+    if not len(rows):
+        return None
+    counts = rows.select(list(keys)).group_by(list(keys)).aggregate([([], "count_all")])["count_all"]
+    return KeySkew(stored / len(picked) * len(files) * len(rows) / read, pc.max(counts).as_py() / len(rows))
+
+
+def plan_even_layout(rows: float, largest: float, limit: int, partitions: int | None) -> TaskLayout | None:
     """A layout by key for so many rows, of which one key seems to hold at most a share; None where that is hot, or so
     near to it that one had better look closer. `limit` is the most tasks to make where no number is asked for.
     """
-    tasks = _tasks(rows, limit, partitions)
-    return Layout(tasks) if tasks <= HOT or largest * tasks < HOT / 2 else None
+    tasks = _count_tasks(rows, limit, partitions)
+    return TaskLayout(tasks) if tasks <= HOT_KEY_FACTOR or largest * tasks < HOT_KEY_FACTOR / 2 else None
 
 
-def find_layout(hashes: Hashes, times: Times, fraction: float, halo: int, limit: int, partitions: int | None) -> Layout:
-    """Tell from a fraction of the rows which keys hold too many for one task, and cut those."""
+def plan_layout(
+    hashes: Hashes, times: Times, fraction: float, overlap: int, limit: int, partitions: int | None
+) -> TaskLayout:
+    """Find in a sample the keys that hold too many rows for one task, and cut those into slices."""
     rows = len(hashes) / fraction
-    tasks = _tasks(rows, limit, partitions)
+    tasks = _count_tasks(rows, limit, partitions)
     share = rows / tasks
-    big = _big_keys(hashes, times, fraction, share / 2)
-    if tasks <= HOT or not any(key.rows > HOT * share for key in big):
-        return Layout(tasks)
-    pieces = [piece for key in big for piece in _slices(key, share, halo)]
-    slices = _assign(pieces, max(0, rows - sum(key.rows for key in big)) / tasks, tasks)
-    return Layout(tasks, tuple(slices), halo)
+    big = _find_heavy_keys(hashes, times, fraction, share / 2)
+    if tasks <= HOT_KEY_FACTOR or not any(key.rows > HOT_KEY_FACTOR * share for key in big):
+        return TaskLayout(tasks)
+    pieces = [piece for key in big for piece in _slice_key(key, share, overlap)]
+    slices = _assign_slices(pieces, max(0, rows - sum(key.rows for key in big)) / tasks, tasks)
+    return TaskLayout(tasks, tuple(slices), overlap)
 
 
-def key_hashes(rows: pa.Table, keys: Sequence[str]) -> Hashes:
-    """A number for the key of each row, by its values alone: the same in every task. No value is null. O(n)."""
+def hash_keys(rows: pa.Table, keys: Sequence[str]) -> Hashes:
+    """Hash the key of each row, by its values alone: the same in every task. No value is null. O(n)."""
     hashes = np.zeros(len(rows), np.uint64)
     for name in keys:
-        coded = codes_of(rows.column(name))
+        coded = encode_dictionary(rows.column(name))
         values = coded.dictionary.to_numpy(zero_copy_only=False)
         numbers = values.view(np.int64) if values.dtype.kind in "mM" else values
         of_values = pd.util.hash_array(numbers, categorize=False)
@@ -160,25 +205,25 @@ def key_hashes(rows: pa.Table, keys: Sequence[str]) -> Hashes:
     return hashes
 
 
-def _tasks(rows: float, limit: int, partitions: int | None) -> int:
+def _count_tasks(rows: float, limit: int, partitions: int | None) -> int:
     return partitions or max(1, min(limit, int(rows / ROWS_PER_TASK)))
 
 
-def _big_keys(hashes: Hashes, times: Times, fraction: float, least: float) -> list[BigKey]:
-    """The keys that hold more rows than the least, as far as a sample tells."""
+def _find_heavy_keys(hashes: Hashes, times: Times, fraction: float, least: float) -> list[HeavyKey]:
+    """Return the keys that, by a sample, hold more rows than the least."""
     order = np.lexsort((times, hashes))
     keys, starts, counts = np.unique(hashes[order], return_index=True, return_counts=True)
     return [
-        BigKey(key, count / fraction, times[order[start : start + count]])
+        HeavyKey(key, count / fraction, times[order[start : start + count]])
         for key, start, count in zip(keys.tolist(), starts.tolist(), counts.tolist(), strict=True)
         if count / fraction > least
     ]
 
 
-def _slices(key: BigKey, share: float, halo: int) -> list[Slice]:
-    """One slice for each fair share of rows, unless they would be short beside the halo they repeat."""
+def _slice_key(key: HeavyKey, share: float, overlap: int) -> list[KeySlice]:
+    """Cut a key into slices of a fair share of rows each, unless they would be short beside the overlap they repeat."""
     first, last = int(key.times[0]), int(key.times[-1])
-    shortest = max(1, SLICE_PER_HALO * halo)
+    shortest = max(1, SLICE_PER_OVERLAP * overlap)
     wanted = min(math.ceil(key.rows / share), (last - first) // shortest)
     cuts: list[int] = []
     for part in range(1, wanted):
@@ -186,11 +231,11 @@ def _slices(key: BigKey, share: float, halo: int) -> list[Slice]:
         if cut - (cuts[-1] if cuts else first) >= shortest:
             cuts.append(cut)
     edges = [None, *cuts, None]
-    return [Slice(key.hash, bounds, key.rows / (len(edges) - 1)) for bounds in pairwise(edges)]
+    return [KeySlice(key.hash, bounds, key.rows / (len(edges) - 1)) for bounds in pairwise(edges)]
 
 
-def _assign(slices: list[Slice], others: float, tasks: int) -> list[Slice]:
-    """Give the largest slices first, each to the task with the fewest rows; every task has some `others` already."""
+def _assign_slices(slices: list[KeySlice], others: float, tasks: int) -> list[KeySlice]:
+    """Assign the largest slices first, each to the task with the fewest rows; every task has some `others` already."""
     loads = [(others, task) for task in range(tasks)]
     assigned = []
     for piece in sorted(slices, key=lambda piece: -piece.rows):

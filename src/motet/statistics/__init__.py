@@ -1,1 +1,1 @@
-"""Facts about event data that plans are costed with."""
+"""Statistics of event data, from which plans are costed."""

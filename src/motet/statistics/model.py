@@ -1,4 +1,4 @@
-"""What is known of a set of events: how many of each type and symbol, over how long, in how many partitions."""
+"""Statistics of a set of events: how many of each type and symbol, over how long, in how many partitions."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Statistics:
 
     `counts` has the events of each type; rows set aside for a null time or type are in none of the other numbers.
     `keys` are the attributes that events are partitioned by; an event with a null key is in no partition. `ties` counts
-    events beyond the first of their partition and time. Where a workload was looked at, `symbols` has the events of
-    each type with local conditions, and `partitionings` how many partitions there are by each list of attributes that
-    it partitions by, written `a, b`; `selectivities` has the share of pairs of events that satisfy a condition, by its
-    text: `A e1, B e2: e1.x < e2.x`. `given` are rates per second that someone stated rather than counted.
+    events beyond the first of their partition and time. If a workload was profiled, `symbols` has the events of each
+    type with local conditions, and `partitionings` the number of partitions by each list of attributes that it
+    partitions by, written `a, b`; `selectivities` has the share of pairs of events that satisfy a condition, by its
+    text: `A e1, B e2: e1.x < e2.x`. `given` are rates per second that were stated rather than counted.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -43,46 +43,48 @@ class Statistics:
 
     @property
     def events(self) -> int:
-        """How many events there are."""
+        """The number of events."""
         return sum(self.counts.values())
 
     @property
     def seconds(self) -> float:
-        """How long they take; a second where all fall on one time, so that rates are finite."""
+        """The time span; one second if all events have the same time, so that rates are finite."""
         if self.first is None or self.last is None or self.first == self.last:
             return 1.0
         return (self.last - self.first) / MICROSECONDS
 
     @cached_property
     def rates(self) -> dict[str, float]:
-        """Events of each type, and of each type with local conditions, per second."""
+        """Events per second of each type, and of each type with local conditions."""
         counted = {name: count / self.seconds for name, count in {**self.counts, **self.symbols}.items()}
         return {**counted, **self.given}
 
-    def in_window(self, symbol: str, type: str, within: int, partition: Sequence[str] = ()) -> float:
-        """Events of a symbol in a window of so many microseconds (0: all there are) of one partition, on average; of
-        its type where nothing is known of its conditions.
+    def events_per_window(self, symbol: str, type: str, within: int, partition: Sequence[str] = ()) -> float:
+        """Return the average number of events of a symbol in a window of one partition.
+
+        `within` is in microseconds (0: the whole input). The rate of the type is used if that of its conditions is
+        unknown.
         """
         rate = self.rates.get(symbol, self.rates.get(type, 0.0))
-        return rate * (within / MICROSECONDS or self.seconds) / self.partitions_by(partition)
+        return rate * (within / MICROSECONDS or self.seconds) / self.count_partitions(partition)
 
-    def partitions_by(self, partition: Sequence[str]) -> int:
-        """How many partitions these attributes make, where that was counted; else one."""
+    def count_partitions(self, partition: Sequence[str]) -> int:
+        """Return the number of partitions by these attributes, 1 if unknown."""
         if not partition:
             return 1
         if set(partition) == set(self.keys):
             return max(self.partitions, 1)
-        return max(self.partitionings.get(partition_text(partition), 1), 1)
+        return max(self.partitionings.get(format_partition(partition), 1), 1)
 
     def to_json(self) -> str:
-        """These statistics as JSON, rates included for the reader."""
+        """Return these statistics as JSON, rates included for the reader."""
         return json.dumps({**asdict(self), "rates": self.rates}, indent=2)
 
     @classmethod
     def from_json(cls, text: str) -> Statistics:
-        """Statistics from what `to_json` wrote, or by hand; numbers that are left out are taken as 0.
+        """Read what `to_json` wrote, or what was written by hand; missing numbers are 0.
 
-        By hand, `{"rates": {"A": 2.5, "B[x > 3]": 0.1}}` says it all: events per second.
+        By hand, `{"rates": {"A": 2.5, "B[x > 3]": 0.1}}` is enough: events per second.
         """
         try:
             found: dict[str, Any] = json.loads(text)
@@ -101,6 +103,6 @@ def _rate(value: Any) -> float:
     return rate
 
 
-def partition_text(partition: Sequence[str]) -> str:
-    """Partition attributes as one name, whatever their order."""
+def format_partition(partition: Sequence[str]) -> str:
+    """Format partition attributes as one name, whatever their order."""
     return ", ".join(sorted(partition))

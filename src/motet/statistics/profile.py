@@ -1,4 +1,4 @@
-"""Takes statistics from events in an Arrow table."""
+"""Take statistics from events in an Arrow table."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from motet.errors import DataError, did_you_mean
 from motet.statistics.model import Statistics
 
 _TIME = "time"
-_TICKS = {"s": 1_000_000, "ms": 1_000, "us": 1}
+TICKS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 
 def profile(
     table: pa.Table, time: str = "time", type: str = "type", keys: Sequence[str] = (), time_unit: str = "s"
 ) -> Statistics:
-    """The statistics of a table of events."""
+    """Return the statistics of a table of events."""
     for name in (time, type, *keys):
         if name not in table.column_names:
             hint = did_you_mean(name, table.column_names)
             raise DataError(f"the events have no column {name!r}" + (f"; {hint}" if hint else ""))
     no_time, no_type = pc.is_null(table[time]), pc.is_null(table[type])
-    nowhere = pc.or_(no_time, no_type)
-    events = table.filter(pc.invert(nowhere))
+    invalid = pc.or_(no_time, no_type)
+    events = table.filter(pc.invert(invalid))
     times = _microseconds(events[time], time, time_unit)
     counted = events[type].cast(pa.string()).value_counts()
     places = pa.table({_TIME: times, **{f"key {place}": _key(events[key]) for place, key in enumerate(keys)}})
@@ -42,7 +42,7 @@ def profile(
         ties=partitioned.num_rows - by_time.num_rows,
         null_times=pc.sum(no_time).as_py() or 0,
         null_types=pc.sum(no_type).as_py() or 0,
-        set_aside=pc.sum(nowhere).as_py() or 0,
+        set_aside=pc.sum(invalid).as_py() or 0,
     )
 
 
@@ -54,15 +54,15 @@ def _microseconds(column: pa.ChunkedArray, name: str, time_unit: str) -> pa.Chun
     if not pa.types.is_integer(kind):
         raise DataError(f"the time column {name!r} is {kind}: a timestamp, date or whole number will do")
     whole = column.cast(pa.int64())
-    return _whole_microseconds(whole) if time_unit == "ns" else pc.multiply(whole, _TICKS[time_unit])
+    return _whole_microseconds(whole) if time_unit == "ns" else pc.multiply(whole, TICKS[time_unit])
 
 
 def _whole_microseconds(nanoseconds: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Nanoseconds in microseconds, rounded down also before the epoch, where division rounds up."""
+    """Convert nanoseconds to microseconds, rounding down also before the epoch."""
     quotient = pc.divide(nanoseconds, 1000)
     return pc.subtract(quotient, pc.less(nanoseconds, pc.multiply(quotient, 1000)).cast(pa.int64()))
 
 
 def _key(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A key whose NaN is null."""
+    """Replace NaN by null in a key."""
     return pc.if_else(pc.is_nan(column), None, column) if pa.types.is_floating(column.type) else column

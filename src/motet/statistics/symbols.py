@@ -1,4 +1,4 @@
-"""Symbols by name: how statistics and plans write a type with its local conditions."""
+"""Format symbols as statistics and plans write them: a type with its local conditions."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from motet.language.printer import expression_text
 from motet.template.symbols import Symbol
 
 
-def symbol_text(symbol: Symbol) -> str:
-    """A type with its local conditions: `A[x > 3]`."""
+def format_symbol(symbol: Symbol) -> str:
+    """Format a type with its local conditions: `A[x > 3]`."""
     if not symbol.conditions:
         return symbol.type
     return f"{symbol.type}[{' AND '.join(map(expression_text, symbol.conditions))}]"

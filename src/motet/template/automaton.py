@@ -2,7 +2,7 @@
 
 A *node* is a set of configurations of the pattern: what was bound last on every strand, which absences still hold since
 then, and which strands were bound at the current time (*fresh*). Events carry totals from nodes to fresh nodes;
-when the time is over, absences seen at it move totals to nodes without that hope, and fresh nodes fold into settled
+when the time is over, absences seen at it move totals to nodes without that guard, and fresh nodes fold into settled
 ones. Every step is linear, so any channel of totals obeys it.
 """
 
@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from motet.template.positions import OPEN, Block, Guard, Line, Positions
+from motet.template.positions import OPEN, Block, Guard, PositionGraph, Positions
 
-NODE_LIMIT = 4096
+MAX_NODES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,15 +22,15 @@ class Strand:
 
     item: int
     fresh: bool
-    hopes: frozenset[Guard]  # guards of outgoing gaps that have held since
+    pending: frozenset[Guard]  # guards of outgoing gaps that have held since
     operands: tuple[Strand | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Nothing bound yet; `hopes` are the leading absences that have held since the window began."""
+    """Nothing bound yet; `pending` are the leading absences that have held since the window began."""
 
-    hopes: frozenset[Guard]
+    pending: frozenset[Guard]
 
 
 Configuration = Start | Strand
@@ -81,8 +81,8 @@ class TooManyNodes(Exception):
 
 def build_automaton(positions: Positions) -> Automaton:
     """Explore all configurations of a pattern and keep those from which a match can still come."""
-    explorer = _Explorer(positions)
-    start: Node = frozenset((Start(frozenset(guard for guard in positions.line.first.values() if guard)),))
+    explorer = _ConfigurationExplorer(positions)
+    start: Node = frozenset((Start(frozenset(guard for guard in positions.graph.first.values() if guard)),))
     numbers: dict[Node, int] = {start: 0}
     nodes: list[Node] = [start]
     transitions: list[tuple[int, int, int]] = []
@@ -91,7 +91,7 @@ def build_automaton(positions: Positions) -> Automaton:
 
     def number(node: Node) -> int:
         if node not in numbers:
-            if len(nodes) >= NODE_LIMIT:
+            if len(nodes) >= MAX_NODES:
                 raise TooManyNodes
             numbers[node] = len(nodes)
             nodes.append(node)
@@ -107,10 +107,10 @@ def build_automaton(positions: Positions) -> Automaton:
         for position, reached in sorted(targets.items()):
             transitions.append((position, at, number(frozenset(reached))))
         for absence in range(len(positions.absences)):
-            moved = frozenset(explorer.disappoint(configuration, absence) for configuration in node)
+            moved = frozenset(explorer.apply_negation(configuration, absence) for configuration in node)
             if moved != node:
                 moves.append((absence, at, number(moved)))
-        folds[at] = number(frozenset(_settled(configuration) for configuration in node))
+        folds[at] = number(frozenset(_settle(configuration) for configuration in node))
         at += 1
 
     accepting = {at for at, node in enumerate(nodes) if any(map(explorer.accepts, node)) and folds[at] == at}
@@ -135,7 +135,7 @@ def _trim(
         useful |= more
     kept = [0, *sorted(useful - {0})]
     new = {old: number for number, old in enumerate(kept)}
-    freshness = {old: max(map(_fresh_strands, nodes[old])) for old in kept}
+    freshness = {old: max(map(_count_fresh_strands, nodes[old])) for old in kept}
     ordered = sorted(
         ((p, s, t) for p, s, t in transitions if s in new and t in new), key=lambda edge: -freshness[edge[2]]
     )
@@ -146,118 +146,120 @@ def _trim(
         fold=tuple(new[folds[old]] for old in kept),
         accepting=frozenset(new[old] for old in accepting),
         freshness=tuple(freshness[old] for old in kept),
-        leading_guard=any(positions.line.first.values()),
-        trailing_guard=any(positions.line.last.values()),
+        leading_guard=any(positions.graph.first.values()),
+        trailing_guard=any(positions.graph.last.values()),
     )
 
 
-def _fresh_strands(node: Configuration) -> int:
+def _count_fresh_strands(node: Configuration) -> int:
     if isinstance(node, Start):
         return 0
-    return int(node.fresh and not node.operands) + sum(_fresh_strands(strand) for strand in node.operands if strand)
+    return int(node.fresh and not node.operands) + sum(
+        _count_fresh_strands(strand) for strand in node.operands if strand
+    )
 
 
-def _settled(node: Configuration) -> Configuration:
+def _settle(node: Configuration) -> Configuration:
     if isinstance(node, Start):
         return node
-    operands = tuple(strand and _settled_strand(strand) for strand in node.operands)
-    return Strand(node.item, False, node.hopes, operands)
+    operands = tuple(strand and _settle_strand(strand) for strand in node.operands)
+    return Strand(node.item, False, node.pending, operands)
 
 
-def _settled_strand(strand: Strand) -> Strand:
-    settled = _settled(strand)
+def _settle_strand(strand: Strand) -> Strand:
+    settled = _settle(strand)
     assert isinstance(settled, Strand)
     return settled
 
 
-class _Explorer:
+class _ConfigurationExplorer:
     """The rules by which configurations change, for one pattern."""
 
     def __init__(self, positions: Positions) -> None:
         self.items = positions.items
-        self.line = positions.line
-        self.hopes: dict[int, frozenset[Guard]] = {}
-        self._collect_hopes(positions.line)
+        self.graph = positions.graph
+        self.pending: dict[int, frozenset[Guard]] = {}
+        self._collect_pending(positions.graph)
 
-    def _collect_hopes(self, line: Line) -> None:
+    def _collect_pending(self, graph: PositionGraph) -> None:
         found: dict[int, set[Guard]] = {}
-        for item, guard in (*line.last.items(), *((p, guard) for (p, _), guard in line.follow.items())):
+        for item, guard in (*graph.last.items(), *((p, guard) for (p, _), guard in graph.follow.items())):
             if guard:
                 found.setdefault(item, set()).add(guard)
-        self.hopes |= {item: frozenset(guards) for item, guards in found.items()}
-        for item in {*line.first, *(q for _, q in line.follow)}:
+        self.pending |= {item: frozenset(guards) for item, guards in found.items()}
+        for item in {*graph.first, *(q for _, q in graph.follow)}:
             inner = self.items[item]
             if isinstance(inner, Block):
                 for operand in inner.operands:
-                    self._collect_hopes(operand)
+                    self._collect_pending(operand)
 
     def steps(self, node: Configuration) -> Iterator[tuple[int, Strand]]:
-        """Every (position, fresh configuration) to which one more event leads."""
+        """Return every (position, fresh configuration) to which one more event leads."""
         if isinstance(node, Start):
-            yield from self._enter(self.line, node.hopes)
+            yield from self._enter(self.graph, node.pending)
         else:
-            yield from self._advance(self.line, node)
+            yield from self._advance(self.graph, node)
 
-    def _enter(self, line: Line, hopes: frozenset[Guard]) -> Iterator[tuple[int, Strand]]:
-        for item, guard in line.first.items():
-            if not guard or guard in hopes:
+    def _enter(self, graph: PositionGraph, pending: frozenset[Guard]) -> Iterator[tuple[int, Strand]]:
+        for item, guard in graph.first.items():
+            if not guard or guard in pending:
                 yield from self._begin(item)
 
     def _begin(self, number: int) -> Iterator[tuple[int, Strand]]:
         item = self.items[number]
-        hopes = self.hopes.get(number, frozenset())
+        pending = self.pending.get(number, frozenset())
         if isinstance(item, int):
-            yield item, Strand(number, True, hopes)
+            yield item, Strand(number, True, pending)
             return
         for at, operand in enumerate(item.operands):
             for position, strand in self._enter(operand, frozenset()):
                 operands = tuple(strand if i == at else None for i in range(len(item.operands)))
-                yield position, Strand(number, True, hopes, operands)
+                yield position, Strand(number, True, pending, operands)
 
-    def _advance(self, line: Line, node: Strand) -> Iterator[tuple[int, Strand]]:
+    def _advance(self, graph: PositionGraph, node: Strand) -> Iterator[tuple[int, Strand]]:
         item = self.items[node.item]
         if isinstance(item, Block):
             yield from self._advance_block(item, node)
-        if node.fresh or not self._complete(node):
+        if node.fresh or not self._is_complete(node):
             return
-        for (p, q), guard in line.follow.items():
-            if p == node.item and (not guard or guard in node.hopes):
+        for (p, q), guard in graph.follow.items():
+            if p == node.item and (not guard or guard in node.pending):
                 yield from self._begin(q)
 
     def _advance_block(self, block: Block, node: Strand) -> Iterator[tuple[int, Strand]]:
-        """One operand goes on; a tie with the others is allowed, and the gap after the block opens anew."""
-        hopes = self.hopes.get(node.item, frozenset())
+        """Return one operand goes on; a tie with the others is allowed, and the gap after the block opens anew."""
+        pending = self.pending.get(node.item, frozenset())
         for at, (operand, strand) in enumerate(zip(block.operands, node.operands, strict=True)):
             onward = self._enter(operand, frozenset()) if strand is None else self._advance(operand, strand)
             for position, moved in onward:
                 operands = tuple(moved if i == at else other for i, other in enumerate(node.operands))
-                yield position, Strand(node.item, True, hopes, operands)
+                yield position, Strand(node.item, True, pending, operands)
 
-    def _complete(self, node: Strand) -> bool:
-        """Whether a strand's item is fully matched: always so for a position."""
+    def _is_complete(self, node: Strand) -> bool:
+        """Return whether a strand's item is fully matched: always so for a position."""
         item = self.items[node.item]
         if isinstance(item, int):
             return True
         return all(
-            operand.empty is not None if strand is None else strand.item in operand.last and self._complete(strand)
+            operand.empty is not None if strand is None else strand.item in operand.last and self._is_complete(strand)
             for operand, strand in zip(item.operands, node.operands, strict=True)
         )
 
     def accepts(self, node: Configuration) -> bool:
-        if isinstance(node, Start) or node.item not in self.line.last or not self._complete(node):
+        if isinstance(node, Start) or node.item not in self.graph.last or not self._is_complete(node):
             return False
-        guard = self.line.last[node.item]
-        return guard == OPEN or guard in node.hopes
+        guard = self.graph.last[node.item]
+        return guard == OPEN or guard in node.pending
 
-    def disappoint(self, node: Configuration, absence: int) -> Configuration:
-        """The configuration after an event that an absence forbids: hopes on it are lost since before this time."""
-        kept = frozenset(guard for guard in node.hopes if absence not in guard)
+    def apply_negation(self, node: Configuration, absence: int) -> Configuration:
+        """Return the configuration after an event that an absence forbids: guards with it no longer hold."""
+        kept = frozenset(guard for guard in node.pending if absence not in guard)
         if isinstance(node, Start):
             return Start(kept)
-        operands = tuple(strand and self._disappoint_strand(strand, absence) for strand in node.operands)
-        return Strand(node.item, node.fresh, node.hopes if node.fresh else kept, operands)
+        operands = tuple(strand and self._apply_negation_to_strand(strand, absence) for strand in node.operands)
+        return Strand(node.item, node.fresh, node.pending if node.fresh else kept, operands)
 
-    def _disappoint_strand(self, strand: Strand, absence: int) -> Strand:
-        moved = self.disappoint(strand, absence)
+    def _apply_negation_to_strand(self, strand: Strand, absence: int) -> Strand:
+        moved = self.apply_negation(strand, absence)
         assert isinstance(moved, Strand)
         return moved

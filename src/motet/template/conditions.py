@@ -19,11 +19,11 @@ from motet.model.expression import (
 )
 from motet.model.pattern import absences, events
 from motet.model.query import Query
-from motet.template.positions import Line, Positions
+from motet.template.positions import PositionGraph, Positions
 
 
 @dataclass(frozen=True, slots=True)
-class Adjacent:
+class AdjacentCondition:
     """`before operator after` must hold on the transition from one position to the next; both sides over bare
     events.
     """
@@ -36,38 +36,38 @@ class Adjacent:
 
 
 @dataclass(frozen=True, slots=True)
-class Conditions:
+class ClassifiedConditions:
     """A query's conditions: local ones by variable, adjacent ones by transition, and those that need the match
     itself.
     """
 
     local: dict[str, list[Expression]]
     everywhere: list[Expression]
-    adjacent: list[Adjacent]
-    on_matches: list[Expression]
+    adjacent: list[AdjacentCondition]
+    needs_match: list[Expression]
 
 
-def sort_conditions(query: Query, positions: Positions) -> Conditions:
+def classify_conditions(query: Query, positions: Positions) -> ClassifiedConditions:
     """Put each condition of a query where it can be tested earliest."""
-    sorted_ = Conditions({}, [], [], [])
+    found = ClassifiedConditions({}, [], [], [])
     for condition in query.conditions:
         if any(isinstance(node, KleeneAggregate) for node in walk(condition)):
-            sorted_.on_matches.append(condition)
+            found.needs_match.append(condition)
         elif not variables(condition):
-            sorted_.everywhere.append(condition)
+            found.everywhere.append(condition)
         elif _is_local(condition):
-            sorted_.local.setdefault(next(iter(variables(condition))), []).append(condition)
+            found.local.setdefault(next(iter(variables(condition))), []).append(condition)
         else:
-            adjacent = _adjacent(condition, query, positions)
+            adjacent = _find_adjacent(condition, query, positions)
             if adjacent is None:
-                sorted_.on_matches.append(condition)
+                found.needs_match.append(condition)
             else:
-                sorted_.adjacent.extend(adjacent)
-    return sorted_
+                found.adjacent.extend(adjacent)
+    return found
 
 
-def equivalence_of(query: Query) -> tuple[tuple[str, ...], tuple[Expression, ...]]:
-    """`[attr]` written out as `a.x = b.x = c.x` over all variables: the attributes found, and the other conditions.
+def extract_equivalence(query: Query) -> tuple[tuple[str, ...], tuple[Expression, ...]]:
+    """Find `[attr]` that is written out as `a.x = b.x = c.x` over all variables; return it and the other conditions.
 
     Events under NOT and NEG would have to agree too, so a pattern with either keeps its conditions as written.
     """
@@ -79,13 +79,13 @@ def equivalence_of(query: Query) -> tuple[tuple[str, ...], tuple[Expression, ...
         match condition:
             case Comparison("=", Attribute(one, x, At.EACH), Attribute(other, y, At.EACH)) if x == y and one != other:
                 linked.setdefault(x, []).append(condition)
-    found = tuple(attr for attr, links in linked.items() if _connects(links, set(bound)))
+    found = tuple(attr for attr, links in linked.items() if _are_connected(links, set(bound)))
     dropped = {condition for attr in found for condition in linked[attr]}
     return found, tuple(condition for condition in query.conditions if condition not in dropped)
 
 
-def _connects(links: list[Comparison], names: set[str]) -> bool:
-    """Whether equalities tie all the names together."""
+def _are_connected(links: list[Comparison], names: set[str]) -> bool:
+    """Return whether equalities tie all the names together."""
     reached = {next(iter(names))}
     while True:
         more = {name for link in links if variables(link) & reached for name in variables(link)} - reached
@@ -98,41 +98,41 @@ def _is_local(condition: Expression) -> bool:
     return len(variables(condition)) == 1 and all(attribute.at is At.EACH for attribute in attributes(condition))
 
 
-def _adjacent(condition: Expression, query: Query, positions: Positions) -> list[Adjacent] | None:
-    """The transitions a condition guards; None where it is not a comparison of two events that are always
+def _find_adjacent(condition: Expression, query: Query, positions: Positions) -> list[AdjacentCondition] | None:
+    """Return the transitions a condition guards; None where it is not a comparison of two events that are always
     neighbours.
     """
     if not isinstance(condition, Comparison):
         return None
-    sides = _sides(condition)
+    sides = _split_sides(condition)
     if sides is None:
         return None
     operator, (one, before), (other, after) = sides
     if any(name not in {event.name for event in positions.events} for name in (one, other)):
         return None
-    followers = _followers(positions.line)
+    followers = _list_followers(positions.graph)
     item_of = {item: n for n, item in enumerate(positions.items) if n in followers and isinstance(item, int)}
     ones, others = positions.of_name(one), positions.of_name(other)
     if any(position not in item_of for position in (*ones, *others)):
         return None  # inside an AND nobody's neighbour is certain
     steps = (
-        _between_rounds(followers, [item_of[p] for p in ones])
+        _steps_between_rounds(followers, [item_of[p] for p in ones])
         if one == other
-        else _between_variables(followers, [item_of[p] for p in ones], [item_of[p] for p in others])
+        else _steps_between_variables(followers, [item_of[p] for p in ones], [item_of[p] for p in others])
     )
     if steps is None:
         return None
     position_of = {number: position for position, number in item_of.items()}
     return [
-        Adjacent(position_of[p], position_of[q], FLIPPED[operator], after, before)
+        AdjacentCondition(position_of[p], position_of[q], FLIPPED[operator], after, before)
         if flipped
-        else Adjacent(position_of[p], position_of[q], operator, before, after)
+        else AdjacentCondition(position_of[p], position_of[q], operator, before, after)
         for p, q, flipped in steps
     ]
 
 
-def _sides(condition: Comparison) -> tuple[str, tuple[str, Expression], tuple[str, Expression]] | None:
-    """The operator and, for each side, the one event it reads; for NEXT, the earlier event's side first."""
+def _split_sides(condition: Comparison) -> tuple[str, tuple[str, Expression], tuple[str, Expression]] | None:
+    """Return the operator and, for each side, the one event it reads; for NEXT, the earlier event's side first."""
     left, right = attributes(condition.left), attributes(condition.right)
     if len({(a.variable, a.at) for a in left}) != 1 or len({(a.variable, a.at) for a in right}) != 1:
         return None
@@ -145,45 +145,45 @@ def _sides(condition: Comparison) -> tuple[str, tuple[str, Expression], tuple[st
     return None
 
 
-def _between_rounds(followers: dict[int, set[int]], own: list[int]) -> list[tuple[int, int, bool]] | None:
-    """NEXT: the steps from a variable to itself; None where something else can be bound between two of its events."""
+def _steps_between_rounds(followers: dict[int, set[int]], own: list[int]) -> list[tuple[int, int, bool]] | None:
+    """Return the steps of NEXT from a variable to itself; None where something else can be bound between two events."""
     for p in own:
         for q in followers[p] - set(own):
-            if _reachable(followers, q) & set(own):
+            if _find_reachable(followers, q) & set(own):
                 return None
     return [(p, q, False) for p in own for q in followers[p] if q in own]
 
 
-def _between_variables(
+def _steps_between_variables(
     followers: dict[int, set[int]], ones: list[int], others: list[int]
 ) -> list[tuple[int, int, bool]] | None:
-    """The step from one variable to the other, and whether it goes against the order written."""
+    """Return the step from one variable to the other, and whether it goes against the order written."""
     if len(ones) != 1 or len(others) != 1:
         return None
     (p,), (q,) = ones, others
-    if p in _reachable(followers, p) or q in _reachable(followers, q):
+    if p in _find_reachable(followers, p) or q in _find_reachable(followers, q):
         return None
-    flipped = p in _reachable(followers, q)
+    flipped = p in _find_reachable(followers, q)
     if flipped:
         p, q = q, p
-    if q not in _reachable(followers, p):
+    if q not in _find_reachable(followers, p):
         return []  # no match binds both
-    if any(q in _reachable(followers, middle) for middle in followers[p] - {q}):
+    if any(q in _find_reachable(followers, middle) for middle in followers[p] - {q}):
         return None
     return [(p, q, flipped)]
 
 
-def _followers(line: Line) -> dict[int, set[int]]:
-    """Which positions may directly follow which; without AND blocks, items are positions."""
-    followers: dict[int, set[int]] = {p: set() for p in (*line.first, *line.last)}
-    for p, q in line.follow:
+def _list_followers(graph: PositionGraph) -> dict[int, set[int]]:
+    """Return which positions may directly follow which; without AND blocks, items are positions."""
+    followers: dict[int, set[int]] = {p: set() for p in (*graph.first, *graph.last)}
+    for p, q in graph.follow:
         followers.setdefault(p, set()).add(q)
         followers.setdefault(q, set())
     return followers
 
 
-def _reachable(followers: dict[int, set[int]], start: int) -> set[int]:
-    """The positions that can come after one, itself only where it repeats."""
+def _find_reachable(followers: dict[int, set[int]], start: int) -> set[int]:
+    """Return the positions that can come after one, itself only where it repeats."""
     reached: set[int] = set()
     pending = list(followers[start])
     while pending:

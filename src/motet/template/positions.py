@@ -1,7 +1,7 @@
 """The position (Glushkov) automaton of a pattern, with the absences that guard its gaps.
 
-A pattern becomes a `Line`: items, which of them may come first and last, and which may follow which. An item is a
-position or an AND block, whose operands are lines of their own. Every gap carries the set of absences (NOT) that
+A pattern becomes a `PositionGraph`: items, which of them may come first and last, and which may follow which. An item
+is a position or an AND block, whose operands are graphs of their own. Every gap carries the set of absences (NOT) that
 must hold across it.
 """
 
@@ -18,7 +18,7 @@ OPEN: Guard = frozenset()
 Gap = TypeVar("Gap", int, tuple[int, int])
 
 
-class Unsupported(Exception):
+class UnsupportedPattern(Exception):
     """A pattern that no engine here can take as it stands."""
 
     def __init__(self, diagnostic: Diagnostic) -> None:
@@ -27,7 +27,7 @@ class Unsupported(Exception):
 
 
 @dataclass(slots=True)
-class Line:
+class PositionGraph:
     """Items in linear order: `empty` is the guard of the empty word, None where there is none."""
 
     first: dict[int, Guard] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class Line:
 class Block:
     """An AND: its operands run side by side."""
 
-    operands: tuple[Line, ...]
+    operands: tuple[PositionGraph, ...]
 
 
 @dataclass(slots=True)
@@ -50,23 +50,23 @@ class Positions:
     events: list[Event]
     items: list[int | Block]
     absences: list[Event]
-    line: Line
+    graph: PositionGraph
     negated: list[Event]
 
     def of_name(self, name: str) -> list[int]:
-        """The positions a variable (or type name) stands for."""
+        """Return the positions a variable (or type name) stands for."""
         named = [p for p, event in enumerate(self.events) if event.variable == name]
         return named or [p for p, event in enumerate(self.events) if event.type == name]
 
 
-def positions_of(pattern: Pattern) -> Positions:
+def build_positions(pattern: Pattern) -> Positions:
     """Number a pattern's positions and connect them."""
-    found = Positions([], [], [], Line(), [])
-    found.line = _line(pattern, found)
+    found = Positions([], [], [], PositionGraph(), [])
+    found.graph = _build_graph(pattern, found)
     return found
 
 
-def _line(pattern: Pattern, found: Positions) -> Line:
+def _build_graph(pattern: Pattern, found: Positions) -> PositionGraph:
     match pattern:
         case Event():
             found.events.append(pattern)
@@ -75,38 +75,38 @@ def _line(pattern: Pattern, found: Positions) -> Line:
             # Copies of one NOT are one absence: an event that belies one belies them all.
             if event not in found.absences:
                 found.absences.append(event)
-            return Line(empty=frozenset((found.absences.index(event),)))
+            return PositionGraph(empty=frozenset((found.absences.index(event),)))
         case Neg(event):
             found.negated.append(event)
-            return Line(empty=OPEN)
+            return PositionGraph(empty=OPEN)
         case Seq(parts):
-            line = Line(empty=OPEN)
+            graph = PositionGraph(empty=OPEN)
             for part in parts:
-                line = _concatenate(line, _line(part, found))
-            return line
+                graph = _concatenate(graph, _build_graph(part, found))
+            return graph
         case Or(parts):
-            line = Line()
+            graph = PositionGraph()
             for part in parts:
-                line = _either(line, _line(part, found))
-            return line
+                graph = _either(graph, _build_graph(part, found))
+            return graph
         case And(parts):
-            operands = tuple(_line(part, found) for part in parts if not isinstance(part, Neg))
+            operands = tuple(_build_graph(part, found) for part in parts if not isinstance(part, Neg))
             found.negated += [part.event for part in parts if isinstance(part, Neg)]
             return _block(pattern, operands, found)
         case Repeat(part, low, high):
             return _repeat(part, low, high, found)
 
 
-def _single(found: Positions, item: int | Block) -> Line:
+def _single(found: Positions, item: int | Block) -> PositionGraph:
     found.items.append(item)
     number = len(found.items) - 1
-    return Line(first={number: OPEN}, last={number: OPEN})
+    return PositionGraph(first={number: OPEN}, last={number: OPEN})
 
 
-def _block(pattern: And, operands: tuple[Line, ...], found: Positions) -> Line:
+def _block(pattern: And, operands: tuple[PositionGraph, ...], found: Positions) -> PositionGraph:
     for operand in operands:
         if any((*operand.first.values(), *operand.last.values(), operand.empty)):
-            raise Unsupported(
+            raise UnsupportedPattern(
                 Diagnostic(
                     "a NOT at the edge of a part of an AND has no neighbour to stand between",
                     pattern.span,
@@ -115,44 +115,44 @@ def _block(pattern: And, operands: tuple[Line, ...], found: Positions) -> Line:
             )
     if len(operands) == 1:
         return operands[0]
-    line = _single(found, Block(operands))
+    graph = _single(found, Block(operands))
     if all(operand.empty is not None for operand in operands):
-        line.empty = OPEN
-    return line
+        graph.empty = OPEN
+    return graph
 
 
-def _repeat(part: Pattern, low: int, high: int | None, found: Positions) -> Line:
+def _repeat(part: Pattern, low: int, high: int | None, found: Positions) -> PositionGraph:
     """`P{n,m}` written out: n copies, then nested optional ones; without an upper end the last copy loops."""
     required = low if high is not None else max(low - 1, 0)
-    line = Line(empty=OPEN)
+    graph = PositionGraph(empty=OPEN)
     for _ in range(required):
-        line = _concatenate(line, _line(part, found))
+        graph = _concatenate(graph, _build_graph(part, found))
     if high is None:
-        tail = _loop(_line(part, found))
+        tail = _loop(_build_graph(part, found))
         if low == 0:
             tail = _optional(tail)
     else:
-        copies = [_line(part, found) for _ in range(high - low)]
-        tail = Line(empty=OPEN)
+        copies = [_build_graph(part, found) for _ in range(high - low)]
+        tail = PositionGraph(empty=OPEN)
         for copy in reversed(copies):
             tail = _optional(_concatenate(copy, tail))
-    return _concatenate(line, tail)
+    return _concatenate(graph, tail)
 
 
-def _loop(line: Line) -> Line:
-    for p, after in line.last.items():
-        for q, before in line.first.items():
-            _connect(line.follow, (p, q), after | before)
-    return line
+def _loop(graph: PositionGraph) -> PositionGraph:
+    for p, after in graph.last.items():
+        for q, before in graph.first.items():
+            _connect(graph.follow, (p, q), after | before)
+    return graph
 
 
-def _optional(line: Line) -> Line:
-    line.empty = OPEN
-    return line
+def _optional(graph: PositionGraph) -> PositionGraph:
+    graph.empty = OPEN
+    return graph
 
 
-def _concatenate(left: Line, right: Line) -> Line:
-    joined = Line(first=dict(left.first), last=dict(right.last), follow=left.follow | right.follow)
+def _concatenate(left: PositionGraph, right: PositionGraph) -> PositionGraph:
+    joined = PositionGraph(first=dict(left.first), last=dict(right.last), follow=left.follow | right.follow)
     for p, after in left.last.items():
         for q, before in right.first.items():
             _connect(joined.follow, (p, q), after | before)
@@ -167,11 +167,11 @@ def _concatenate(left: Line, right: Line) -> Line:
     return joined
 
 
-def _either(left: Line, right: Line) -> Line:
+def _either(left: PositionGraph, right: PositionGraph) -> PositionGraph:
     empty = (
         left.empty if right.empty is None else right.empty if left.empty is None else _weaker(left.empty, right.empty)
     )
-    return Line(left.first | right.first, left.last | right.last, left.follow | right.follow, empty)
+    return PositionGraph(left.first | right.first, left.last | right.last, left.follow | right.follow, empty)
 
 
 def _connect(gaps: dict[Gap, Guard], gap: Gap, guard: Guard) -> None:
@@ -179,12 +179,12 @@ def _connect(gaps: dict[Gap, Guard], gap: Gap, guard: Guard) -> None:
 
 
 def _weaker(one: Guard, other: Guard) -> Guard:
-    """The guard of a gap that may be crossed in two ways: a match needs only one of them to hold."""
+    """Return the guard of a gap that may be crossed in two ways: a match needs only one of them to hold."""
     if one <= other:
         return one
     if other <= one:
         return other
-    raise Unsupported(
+    raise UnsupportedPattern(
         Diagnostic(
             "two different NOTs guard the same gap, either of which would do",
             hint="write the alternatives as an OR of two patterns with events of their own",

@@ -28,22 +28,22 @@ class Symbol:
 
 
 def make_symbol(type_name: str, conditions: list[Expression]) -> Symbol:
-    """The symbol of a position; conditions written in another order or with other variables give the same one."""
-    bare = {without_variable(condition) for condition in conditions}
+    """Build the symbol of a position; conditions written in another order or with other variables give the same one."""
+    bare = {strip_variables(condition) for condition in conditions}
     return Symbol(type_name, tuple(sorted(bare, key=repr)))
 
 
-def without_variable(expression: Expression) -> Expression:
-    """The same expression over bare columns."""
+def strip_variables(expression: Expression) -> Expression:
+    """Return the same expression over bare columns."""
     match expression:
         case Attribute(_, name):
             return Attribute("", name)
         case Arithmetic(_, left, right) | Comparison(_, left, right):
-            return replace(expression, left=without_variable(left), right=without_variable(right))
+            return replace(expression, left=strip_variables(left), right=strip_variables(right))
         case Negative(operand) | Inverse(operand) | IsNull(operand) | Membership(operand) | Like(operand):
-            return replace(expression, operand=without_variable(operand))
+            return replace(expression, operand=strip_variables(operand))
         case Logical(_, parts):
-            return replace(expression, operands=tuple(without_variable(part) for part in parts))
+            return replace(expression, operands=tuple(strip_variables(part) for part in parts))
         case Call(_, parts):
-            return replace(expression, arguments=tuple(without_variable(part) for part in parts))
+            return replace(expression, arguments=tuple(strip_variables(part) for part in parts))
     return expression

@@ -30,30 +30,30 @@ class Chain:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class Interleave:
     """All parts, in any order."""
 
     parts: tuple[Tree, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Either:
+class Alternation:
     parts: tuple[Tree, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Rounds:
+class Plus:
     """One round or more, one after the other."""
 
     part: Tree
 
 
 @dataclass(frozen=True, slots=True)
-class Maybe:
+class Optional:
     part: Tree
 
 
-Tree = Place | Gap | Chain | Beside | Either | Rounds | Maybe
+Tree = Place | Gap | Chain | Interleave | Alternation | Plus | Optional
 NOTHING = Chain(())
 
 
@@ -71,13 +71,13 @@ class Written:
     negated: tuple[Event, ...]
 
     def of_name(self, name: str) -> tuple[int, ...]:
-        """The positions of a variable or, failing that, of a type."""
+        """Return the positions of a variable or, failing that, of a type."""
         named = tuple(p for p, event in enumerate(self.events) if event.variable == name)
         return named or tuple(p for p, event in enumerate(self.events) if event.type == name)
 
 
-def write_out(pattern: Pattern) -> Written:
-    """The positions of a pattern in the order written; `P{n,m}` is m copies, those beyond n nested and optional."""
+def expand_pattern(pattern: Pattern) -> Written:
+    """List a pattern's positions in the order written; `P{n,m}` is m copies, those beyond n nested and optional."""
     writer = _Writer([], [], {}, {}, {})
     tree = writer.write(pattern, ())
     return Written(tree, tuple(writer.events), tuple(writer.copies), tuple(writer.absences), tuple(writer.negated))
@@ -106,20 +106,20 @@ class _Writer:
             case Seq(parts):
                 return Chain(self.write_all(parts, path))
             case And(parts):
-                return Beside(self.write_all(parts, path))
+                return Interleave(self.write_all(parts, path))
             case Or(parts):
-                return Either(self.write_all(parts, path))
+                return Alternation(self.write_all(parts, path))
             case Repeat(part, 0, None):
-                return Maybe(Rounds(self.write(part, (*path, 0))))
+                return Optional(Plus(self.write(part, (*path, 0))))
             case Repeat(part, low, None):
                 copies = [self.write(part, (*path, 0)) for _ in range(low)]
-                return Chain((*copies[:-1], Rounds(copies[-1])))
+                return Chain((*copies[:-1], Plus(copies[-1])))
             case Repeat(part, low, high):
                 assert high is not None
                 copies = [self.write(part, (*path, 0)) for _ in range(high)]
                 optional: Tree = NOTHING
                 for copy in reversed(copies[low:]):
-                    optional = Maybe(Chain((copy, optional)))
+                    optional = Optional(Chain((copy, optional)))
                 return Chain((*copies[:low], optional))
 
     def write_all(self, parts: Iterable[Pattern], path: tuple[int, ...]) -> tuple[Tree, ...]:
@@ -127,40 +127,40 @@ class _Writer:
         return tuple(tree for part, tree in written if not isinstance(part, Neg))
 
 
-def may_be_empty(tree: Tree) -> bool:
-    """Whether a tree may bind nothing."""
+def can_be_empty(tree: Tree) -> bool:
+    """Return whether a tree may bind nothing."""
     match tree:
         case Place():
             return False
-        case Gap() | Maybe():
+        case Gap() | Optional():
             return True
-        case Chain(parts) | Beside(parts):
-            return all(map(may_be_empty, parts))
-        case Either(parts):
-            return any(map(may_be_empty, parts))
-        case Rounds(part):
-            return may_be_empty(part)
+        case Chain(parts) | Interleave(parts):
+            return all(map(can_be_empty, parts))
+        case Alternation(parts):
+            return any(map(can_be_empty, parts))
+        case Plus(part):
+            return can_be_empty(part)
 
 
-def most_bound(tree: Tree, positions: frozenset[int]) -> float:
-    """The largest number of events that one match may bind to some positions."""
+def max_bindings(tree: Tree, positions: frozenset[int]) -> float:
+    """Return the largest number of events that one match may bind to some positions."""
     match tree:
         case Place(position):
             return float(position in positions)
         case Gap():
             return 0.0
-        case Chain(parts) | Beside(parts):
-            return sum(most_bound(part, positions) for part in parts)
-        case Either(parts):
-            return max((most_bound(part, positions) for part in parts), default=0.0)
-        case Rounds(part):
-            return float("inf") if most_bound(part, positions) else 0.0
-        case Maybe(part):
-            return most_bound(part, positions)
+        case Chain(parts) | Interleave(parts):
+            return sum(max_bindings(part, positions) for part in parts)
+        case Alternation(parts):
+            return max((max_bindings(part, positions) for part in parts), default=0.0)
+        case Plus(part):
+            return float("inf") if max_bindings(part, positions) else 0.0
+        case Optional(part):
+            return max_bindings(part, positions)
 
 
-def onward(tree: Tree) -> frozenset[tuple[int, Tree]]:
-    """Every position that may be bound next, with what then remains (partial derivatives; AND interleaves)."""
+def list_steps(tree: Tree) -> frozenset[tuple[int, Tree]]:
+    """Return every position that may be bound next, with what then remains (partial derivatives; AND interleaves)."""
     match tree:
         case Place(position):
             return frozenset({(position, NOTHING)})
@@ -170,24 +170,24 @@ def onward(tree: Tree) -> frozenset[tuple[int, Tree]]:
             if not parts:
                 return frozenset()
             rest = Chain(parts[1:])
-            here = frozenset((position, _then(left, rest)) for position, left in onward(parts[0]))
-            return here | onward(rest) if may_be_empty(parts[0]) else here
-        case Beside(parts):
+            here = frozenset((position, _chain_two(left, rest)) for position, left in list_steps(parts[0]))
+            return here | list_steps(rest) if can_be_empty(parts[0]) else here
+        case Interleave(parts):
             return frozenset(
-                (position, Beside((*parts[:at], left, *parts[at + 1 :])))
+                (position, Interleave((*parts[:at], left, *parts[at + 1 :])))
                 for at, part in enumerate(parts)
-                for position, left in onward(part)
+                for position, left in list_steps(part)
             )
-        case Either(parts):
-            return frozenset(step for part in parts for step in onward(part))
-        case Rounds(part):
-            return frozenset((position, _then(left, Maybe(tree))) for position, left in onward(part))
-        case Maybe(part):
-            return onward(part)
+        case Alternation(parts):
+            return frozenset(step for part in parts for step in list_steps(part))
+        case Plus(part):
+            return frozenset((position, _chain_two(left, Optional(tree))) for position, left in list_steps(part))
+        case Optional(part):
+            return list_steps(part)
 
 
-def _then(left: Tree, right: Tree) -> Tree:
-    """A chain of two, flat, so that equal remainders are equal."""
+def _chain_two(left: Tree, right: Tree) -> Tree:
+    """Return a chain of two, flat, so that equal remainders are equal."""
     parts = left.parts if isinstance(left, Chain) else (left,)
     parts += right.parts if isinstance(right, Chain) else (right,)
     return parts[0] if len(parts) == 1 else Chain(parts)
@@ -207,8 +207,8 @@ class Progress:
     moves: tuple[dict[int, int], ...]
 
 
-def progress_of(tree: Tree, limit: int = 4096) -> Progress:
-    """The automaton of remainders of a tree."""
+def build_progress(tree: Tree, limit: int = 4096) -> Progress:
+    """Return the automaton of remainders of a tree."""
     numbers: dict[frozenset[Tree], int] = {frozenset({tree}): 0}
     states = list(numbers)
     moves: list[dict[int, int]] = []
@@ -217,7 +217,7 @@ def progress_of(tree: Tree, limit: int = 4096) -> Progress:
             raise TooManyStates
         reached: dict[int, set[Tree]] = {}
         for part in states[len(moves)]:
-            for position, rest in onward(part):
+            for position, rest in list_steps(part):
                 reached.setdefault(position, set()).add(rest)
         found = {}
         for position, rests in reached.items():

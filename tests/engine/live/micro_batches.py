@@ -6,14 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
-from tests.detect.test_against_oracle import is_valid
 
 from motet.errors import Diagnostic
-from motet.kernels.tables import LONG_AGO
+from motet.kernels.tables import MIN_TIME
 from motet.model.query import Aggregate, Workload
 from motet.model.window import TimeWindow
-from motet.plan.compiled import compile_query
-from motet.plan.detect.query import compile_detect
+from motet.plans.compiled import compile_query
+from motet.plans.detect.query import compile_detect
+from tests.detect.test_against_oracle import is_valid
 
 Rows = list[dict[str, Any]]
 SECOND = 1_000_000
@@ -64,7 +64,7 @@ def micro_batches(draw: st.DrawFn, rows: Rows) -> list[tuple[Rows, int]]:
     newest: int | None = None
     for first, last in zip([0, *cuts], [*cuts, len(rows)], strict=True):
         batch = [rows[at] for at in arrival[first:last]]
-        watermark = int(LONG_AGO) if newest is None else (newest - delay) * SECOND
+        watermark = int(MIN_TIME) if newest is None else (newest - delay) * SECOND
         batches.append((batch, watermark))
         times = [row["time"] for row in batch if row["time"] is not None]
         newest = max([*times, *([newest] if newest is not None else [])], default=None)

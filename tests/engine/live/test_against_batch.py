@@ -6,14 +6,16 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
-from tests.engine.live.micro_batches import Rows, endless, micro_batches
 
-from motet.engine import EventSchema, Options, compile_workload
-from motet.engine.live import Stream, changes, put_together, restore, save
+from motet.engine import EventSchema, compile_workload
+from motet.engine.live import Stream, replay_log, restore, save, save_changes
 from motet.engine.local import run_table
 from motet.language.printer import to_text
+from motet.options import Options
 from motet.reference.tables import run_table as enumerate_table
-from motet.testing import assert_same_results, stream_table, streams, workloads
+from tests.comparison import assert_same_results
+from tests.engine.live.micro_batches import Rows, endless, micro_batches
+from tests.strategies import build_stream_table, streams, workloads
 
 
 def answers(stream: Stream, batches: list[tuple[Rows, int]], keeping: str = "memory") -> pa.Table:
@@ -25,12 +27,12 @@ def answers(stream: Stream, batches: list[tuple[Rows, int]], keeping: str = "mem
             stream = Stream(stream.program)
             for branch, log in zip(stream.branches, logs, strict=True):
                 if log:
-                    restore(branch, put_together(log))
-        answer = stream.feed(stream_table(rows), watermark)
+                    restore(branch, replay_log(log))
+        answer = stream.feed(build_stream_table(rows), watermark)
         assert answer.late == 0
         found.append(answer.results)
         for branch, log in zip(stream.branches, logs, strict=True):
-            change = changes(branch) if keeping == "log" else None
+            change = save_changes(branch) if keeping == "log" else None
             if change is None:
                 log[:] = [save(branch).to_bytes(compressed=len(log) % 2 == 0)]
             else:
@@ -46,10 +48,10 @@ def test_a_stream_gives_the_results_of_batch_and_oracle(detection: bool, data: s
     if not workload.queries:
         return
     note(to_text(workload))
-    table = stream_table(rows)
+    table = build_stream_table(rows)
     expected = enumerate_table(workload, table)
     schema = EventSchema(table.schema)
     assert_same_results(run_table(compile_workload(workload, schema), table).table, expected)
     batches = data.draw(micro_batches(rows))
-    stream = Stream(compile_workload(workload, schema, Options(live="append")))
+    stream = Stream(compile_workload(workload, schema, Options(mode="append")))
     assert_same_results(answers(stream, batches, data.draw(st.sampled_from(["memory", "whole", "log"]))), expected)

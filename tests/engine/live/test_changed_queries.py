@@ -8,24 +8,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from hypothesis import given, note
 from hypothesis import strategies as st
-from tests.engine.live.micro_batches import SECOND, Rows, endless, micro_batches
 
-from motet.engine import EventSchema, Options, compile_workload
+from motet.engine import EventSchema, compile_workload
 from motet.engine.live import Stream
-from motet.engine.live.saved import Saved
-from motet.engine.live.state import begin_after
+from motet.engine.live.saved import SavedState
+from motet.engine.live.state import first_unseen_time
 from motet.engine.local import run_table
 from motet.language import parse
 from motet.language.printer import to_text
 from motet.model.query import Query, Workload
 from motet.model.window import CountWindow, TimeWindow
-from motet.testing import STREAM_SCHEMA, assert_same_results, stream_table, streams, workloads
+from motet.options import Options
+from tests.comparison import assert_same_results
+from tests.engine.live.micro_batches import SECOND, Rows, endless, micro_batches
+from tests.strategies import STREAM_SCHEMA, build_stream_table, streams, workloads
 
 SCHEMA = EventSchema(STREAM_SCHEMA)
 
 
 def stream_of(workload: Workload, queries: list[Query]) -> Stream:
-    return Stream(compile_workload(replace(workload, queries=tuple(queries)), SCHEMA, Options(live="append")))
+    return Stream(compile_workload(replace(workload, queries=tuple(queries)), SCHEMA, Options(mode="append")))
 
 
 @given(workload=workloads(min_queries=2, max_queries=7, detection=True), rows=streams(), data=st.data())
@@ -45,13 +47,13 @@ def test_a_change_of_queries_changes_nothing_for_the_others(
     batches = data.draw(micro_batches(rows))
     change = data.draw(st.integers(0, len(batches)))
     before, after = stream_of(workload, first), stream_of(workload, second)
-    found = [before.feed(stream_table(batch), watermark).results for batch, watermark in batches[:change]]
+    found = [before.feed(build_stream_table(batch), watermark).results for batch, watermark in batches[:change]]
     states = before.save()
     after.restore(states)
-    joined = max(begin_after(Saved.from_bytes(state)) for state in states.values())
-    later = [after.feed(stream_table(batch), watermark).results for batch, watermark in batches[change:]]
+    joined = max(first_unseen_time(SavedState.from_bytes(state)) for state in states.values())
+    later = [after.feed(build_stream_table(batch), watermark).results for batch, watermark in batches[change:]]
     later.append(after.finish().results)
-    table = stream_table(rows)
+    table = build_stream_table(rows)
     for query in second:
         alone = replace(workload, queries=(query,))
         expected = run_table(compile_workload(alone, SCHEMA), table).table
@@ -100,12 +102,12 @@ def test_a_query_that_shares_a_prefix_with_a_new_one_goes_on() -> None:
     columns = {"k": 1, "g": "u", "x": 0, "y": 0.0, "s": "p"}
 
     def events(*named: tuple[int, str]) -> pa.Table:
-        return stream_table([{"time": time, "type": kind, **columns} for time, kind in named])
+        return build_stream_table([{"time": time, "type": kind, **columns} for time, kind in named])
 
-    before = Stream(compile_workload(parse(old), SCHEMA, Options(live="append")))
+    before = Stream(compile_workload(parse(old), SCHEMA, Options(mode="append")))
     before.feed(events((1, "A"), (2, "B")), 0)
     before.feed(events(), 3 * SECOND)
-    after = Stream(compile_workload(parse(new + "\n" + old), SCHEMA, Options(live="append")))
+    after = Stream(compile_workload(parse(new + "\n" + old), SCHEMA, Options(mode="append")))
     after.restore(before.save())
     after.feed(events((4, "C"), (11, "A"), (12, "B"), (13, "C")), 3 * SECOND)
     results = after.finish().results

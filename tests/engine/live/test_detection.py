@@ -7,11 +7,21 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from motet.engine import EventSchema, Options, compile_workload
-from motet.engine.live import Live, Saved, Stream, changes, live_branch, put_together, restore, save
+from motet.engine import EventSchema, compile_workload
+from motet.engine.live import (
+    BranchOperator,
+    SavedState,
+    Stream,
+    create_operator,
+    replay_log,
+    restore,
+    save,
+    save_changes,
+)
 from motet.errors import QueryError, RunError
-from motet.kernels.tables import LONG_AGO
+from motet.kernels.tables import MIN_TIME
 from motet.language import parse
+from motet.options import Options
 
 SECOND = 1_000_000
 COLUMNS = pa.schema([("time", pa.int64()), ("type", pa.string()), ("k", pa.int64()), ("x", pa.int64())])
@@ -20,13 +30,13 @@ UNANSWERED = "QUERY unanswered RETURN a PATTERN SEQ(A a, NOT B b) WHERE [k] AND 
 
 
 def stream(text: str, **options: Any) -> Stream:
-    return Stream(compile_workload(parse(text), EventSchema(COLUMNS), Options(**{"live": "append", **options})))
+    return Stream(compile_workload(parse(text), EventSchema(COLUMNS), Options(**{"mode": "append", **options})))
 
 
-def branch(text: str) -> Live:
-    program = compile_workload(parse(text), EventSchema(COLUMNS), Options(live="append"))
+def branch(text: str) -> BranchOperator:
+    program = compile_workload(parse(text), EventSchema(COLUMNS), Options(mode="append"))
     assert len(program.all_branches) == len(program.detect) == 1
-    return live_branch(program, 0)
+    return create_operator(program, 0)
 
 
 def events(*rows: tuple[int, str, int, int]) -> pa.Table:
@@ -39,7 +49,7 @@ def pairs(results: pa.Table) -> list[tuple[int, int]]:
 
 def test_a_match_leaves_once_the_watermark_has_passed_it() -> None:
     live = stream(RISING)
-    assert pairs(live.feed(events((5, "B", 1, 7), (1, "A", 1, 3), (2, "A", 2, 3)), int(LONG_AGO)).results) == []
+    assert pairs(live.feed(events((5, "B", 1, 7), (1, "A", 1, 3), (2, "A", 2, 3)), int(MIN_TIME)).results) == []
     assert pairs(live.feed(events((4, "A", 1, 9)), 3 * SECOND).results) == []
     assert pairs(live.feed(events(), 5 * SECOND).results) == []  # more may come at this time
     assert pairs(live.feed(events(), 6 * SECOND).results) == [(1, 5)]
@@ -48,7 +58,7 @@ def test_a_match_leaves_once_the_watermark_has_passed_it() -> None:
 
 def test_an_absence_is_answered_when_its_window_ends_with_no_further_event() -> None:
     live = branch(UNANSWERED)
-    live.feed(events((1, "A", 1, 3), (2, "A", 2, 3), (4, "B", 2, 9), (4, "B", 1, 1)), int(LONG_AGO))
+    live.feed(events((1, "A", 1, 3), (2, "A", 2, 3), (4, "B", 2, 9), (4, "B", 1, 1)), int(MIN_TIME))
     live.feed(events(), 5 * SECOND)
     assert live.wake == 11 * SECOND
     assert pairs(live.feed(events(), 11 * SECOND).results) == [(1, 1)]
@@ -57,7 +67,7 @@ def test_an_absence_is_answered_when_its_window_ends_with_no_further_event() -> 
 
 def test_events_are_kept_for_two_windows_and_keys_that_are_idle_are_forgotten() -> None:
     live = branch(RISING)
-    live.feed(events(*((1, "A", key, 1) for key in range(1000))), int(LONG_AGO))
+    live.feed(events(*((1, "A", key, 1) for key in range(1000))), int(MIN_TIME))
     live.feed(events(), 5 * SECOND)
     full = len(save(live).to_bytes())
     assert (len(live.rows), live.wake) == (1000, 21 * SECOND + 1)
@@ -68,17 +78,17 @@ def test_events_are_kept_for_two_windows_and_keys_that_are_idle_are_forgotten() 
 
 def test_what_is_written_are_the_rows_that_came() -> None:
     live = branch(RISING)
-    live.feed(events(*((second, "A", 1, second) for second in range(1, 9))), int(LONG_AGO))
+    live.feed(events(*((second, "A", 1, second) for second in range(1, 9))), int(MIN_TIME))
     log = [save(live).to_bytes()]
     for second in range(10, 60, 10):
         resumed = branch(RISING)
-        restore(resumed, put_together(log))
+        restore(resumed, replay_log(log))
         resumed.feed(events((second, "B", 1, second)), (second - 5) * SECOND)
-        change = changes(resumed)
+        change = save_changes(resumed)
         assert change is not None
         assert change.table("rows")["time"].to_pylist() == [second]
         log.append(change.to_bytes())
-    assert put_together(log).table("rows")["time"].to_pylist() == [30, 40, 50]
+    assert replay_log(log).table("rows")["time"].to_pylist() == [30, 40, 50]
 
 
 @pytest.mark.parametrize(
@@ -92,9 +102,9 @@ def test_a_row_that_cannot_be_computed_with_is_set_aside_and_the_rest_goes_on(
     condition: str, third: int, expected: list[tuple[int, int]]
 ) -> None:
     live = stream(f"QUERY q RETURN * PATTERN SEQ(A a, B b) WHERE {condition} WITHIN 10 s")
-    live.feed(events((1, "A", 1, 3), (2, "A", 1, 2**40), (3, "B", 1, third), (4, "B", 1, 5)), int(LONG_AGO))
+    live.feed(events((1, "A", 1, 3), (2, "A", 1, 2**40), (3, "B", 1, third), (4, "B", 1, 5)), int(MIN_TIME))
     answer = live.finish()
-    assert answer.set_aside == 1
+    assert answer.invalid_rows == 1
     assert pairs(answer.results) == expected
 
 
@@ -108,13 +118,13 @@ def test_late_rows_take_no_part() -> None:
 
 def test_a_new_query_reports_from_its_first_whole_window_on() -> None:
     before = stream(RISING)
-    before.feed(events((1, "A", 1, 1), (3, "A", 1, 2)), int(LONG_AGO))
+    before.feed(events((1, "A", 1, 1), (3, "A", 1, 2)), int(MIN_TIME))
     sliding = "QUERY sliding RETURN a, b PATTERN SEQ(A a, B b) WHERE [k] AND a.x <= b.x WITHIN 10 s SLIDE 5 s"
     absent = UNANSWERED.replace("NOT B", "NOT C")
     after = stream(f"{sliding}\n{RISING}\n{absent}")
     after.restore(before.save())
     rows = [(4, "A", 1, 3), (6, "A", 1, 4), (8, "B", 1, 9), (14, "B", 1, 9)]
-    after.feed(events(*rows), int(LONG_AGO))
+    after.feed(events(*rows), int(MIN_TIME))
     results = after.finish().results.to_pylist()
     found = {
         name: sorted((r["start"], r["end"]) for r in results if r["query"] == name)
@@ -129,9 +139,9 @@ def test_a_new_query_reports_from_its_first_whole_window_on() -> None:
 
 def test_values_of_open_windows_come_early_in_update_mode_and_matches_never() -> None:
     text = "QUERY n RETURN COUNT(*) PATTERN SEQ(A a, B b) WHERE [k] AND a.x < b.x WITHIN 20 s SLIDE 20 s\n" + RISING
-    live = stream(text, live="update")
+    live = stream(text, mode="update")
     shown = []
-    live.feed(events((1, "A", 1, 1), (2, "B", 1, 2), (3, "A", 2, 1), (8, "B", 2, 2)), int(LONG_AGO))
+    live.feed(events((1, "A", 1, 1), (2, "B", 1, 2), (3, "A", 2, 1), (8, "B", 2, 2)), int(MIN_TIME))
     for watermark in (5, 10, 20):
         rows = live.feed(events(), watermark * SECOND).results.to_pylist()
         shown.append([(r["query"], r["COUNT(*)"] or (r["start"], r["end"])) for r in rows])
@@ -152,7 +162,7 @@ def test_a_limit_stops_the_stream_or_cuts_matches_off_and_says_so() -> None:
 
 
 def feed_all(live: Stream, rows: pa.Table) -> Any:
-    live.feed(rows, int(LONG_AGO))
+    live.feed(rows, int(MIN_TIME))
     return live.finish()
 
 
@@ -163,9 +173,9 @@ def test_matches_need_a_window_too() -> None:
 
 def test_other_plans_take_over_the_same_state() -> None:
     first = branch(RISING)
-    first.feed(events((1, "A", 1, 1)), int(LONG_AGO))
-    program = compile_workload(parse(RISING), EventSchema(COLUMNS), Options(live="append", optimizer="none"))
-    second = live_branch(program, 0)
-    restore(second, Saved.from_bytes(save(first).to_bytes()))
+    first.feed(events((1, "A", 1, 1)), int(MIN_TIME))
+    program = compile_workload(parse(RISING), EventSchema(COLUMNS), Options(mode="append", optimizer="none"))
+    second = create_operator(program, 0)
+    restore(second, SavedState.from_bytes(save(first).to_bytes()))
     second.feed(events((2, "B", 1, 2)), SECOND)
     assert pairs(second.feed(events(), 3 * SECOND).results) == [(1, 2)]

@@ -8,14 +8,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from hypothesis import given, note
 from hypothesis import strategies as st
-from tests.engine.live.micro_batches import SECOND, Rows, endless, micro_batches
 
-from motet.engine import EventSchema, Options, compile_workload
+from motet.engine import EventSchema, compile_workload
 from motet.engine.live import Stream
 from motet.engine.local import run_table
 from motet.language.printer import to_text
 from motet.model.query import Workload
-from motet.testing import STREAM_SCHEMA, assert_same_results, stream_table, streams, workloads
+from motet.options import Options
+from tests.comparison import assert_same_results
+from tests.engine.live.micro_batches import SECOND, Rows, endless, micro_batches
+from tests.strategies import STREAM_SCHEMA, build_stream_table, streams, workloads
 
 SCHEMA = EventSchema(STREAM_SCHEMA)
 
@@ -27,11 +29,11 @@ def test_early_values_are_those_of_the_events_so_far(workload: Workload, rows: R
         return
     note(to_text(workload))
     batch = compile_workload(workload, SCHEMA)
-    stream = Stream(compile_workload(workload, SCHEMA, Options(live="update")))
-    table = stream_table(rows)
+    stream = Stream(compile_workload(workload, SCHEMA, Options(mode="update")))
+    table = build_stream_table(rows)
     finals = []
     for arrived, watermark in data.draw(micro_batches(rows)):
-        results = stream.feed(stream_table(arrived), watermark).results
+        results = stream.feed(build_stream_table(arrived), watermark).results
         is_open = pc.fill_null(pc.greater(results["window_end"], watermark / SECOND), False)
         finals.append(results.filter(pc.invert(is_open)))
         passed = table.filter(pc.less(table["time"], watermark / SECOND))

@@ -13,13 +13,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from motet.engine import EventSchema, Options, compile_workload
-from motet.engine.live import Saved, Stream
+from motet.engine import EventSchema, compile_workload
+from motet.engine.live import SavedState, Stream
 from motet.engine.live.saved import MAGIC, VERSION
 from motet.engine.local import run_table
 from motet.errors import RunError
 from motet.language import parse
-from motet.testing import assert_same_results
+from motet.options import Options
+from tests.comparison import assert_same_results
 
 FOLDER = Path(__file__).with_name("states")
 SECOND = 1_000_000
@@ -58,7 +59,7 @@ def events() -> pa.Table:
 
 
 def stream(workload: str) -> Stream:
-    return Stream(compile_workload(parse(workload), EventSchema(COLUMNS), Options(live="append")))
+    return Stream(compile_workload(parse(workload), EventSchema(COLUMNS), Options(mode="append")))
 
 
 def first_half(live: Stream) -> pa.Table:
@@ -89,18 +90,18 @@ def test_there_is_a_state_of_this_version() -> None:
 
 
 def test_the_state_of_a_later_version_is_refused() -> None:
-    state = Saved({}, {}).to_bytes()
+    state = SavedState({}, {}).to_bytes()
     later = MAGIC + (VERSION + 1).to_bytes(2, "little") + state[len(MAGIC) + 2 :]
     with pytest.raises(RunError, match="newer motet"):
-        Saved.from_bytes(later)
+        SavedState.from_bytes(later)
     with pytest.raises(RunError, match="not the state of a motet stream"):
-        Saved.from_bytes(b"something else")
+        SavedState.from_bytes(b"something else")
 
 
 if __name__ == "__main__":
     for kind, workload in WORKLOADS.items():
         live = stream(workload)
         first_half(live)
-        states = {name: Saved.from_bytes(state).to_bytes(compressed=True) for name, state in live.save().items()}
+        states = {name: SavedState.from_bytes(state).to_bytes(compressed=True) for name, state in live.save().items()}
         texts = {name: base64.b64encode(state).decode() for name, state in states.items()}
         FOLDER.joinpath(f"{kind}-{VERSION}.json").write_text(json.dumps(texts, indent=1) + "\n")

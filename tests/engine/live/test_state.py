@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from motet.engine import EventSchema, Options, compile_workload
-from motet.engine.live import Live, Saved, changes, live_branch, restore, save
-from motet.kernels.tables import LONG_AGO
+from motet.engine import EventSchema, compile_workload
+from motet.engine.live import BranchOperator, SavedState, create_operator, restore, save, save_changes
+from motet.kernels.tables import MIN_TIME
 from motet.language import parse
+from motet.options import Options
 
 SECOND = 1_000_000
 COLUMNS = pa.schema([("time", pa.int64()), ("type", pa.string()), ("k", pa.int64()), ("x", pa.int64())])
@@ -15,10 +16,10 @@ PAIRS = "QUERY pairs RETURN COUNT(*) PATTERN SEQ(A, B) GROUP BY k WITHIN 20 s SL
 MOVING = "QUERY moving RETURN COUNT(*) PATTERN SEQ(A, B) GROUP BY k WITHIN 20 s"
 
 
-def branch(text: str) -> Live:
-    program = compile_workload(parse(text), EventSchema(COLUMNS), Options(live="append"))
+def branch(text: str) -> BranchOperator:
+    program = compile_workload(parse(text), EventSchema(COLUMNS), Options(mode="append"))
     assert len(program.all_branches) == 1
-    return live_branch(program, 0)
+    return create_operator(program, 0)
 
 
 def events(rows: list[tuple[int, str, int]], x: int = 1) -> pa.Table:
@@ -29,7 +30,7 @@ def events(rows: list[tuple[int, str, int]], x: int = 1) -> pa.Table:
 def test_idle_keys_are_evicted() -> None:
     for text in (PAIRS, MOVING, "QUERY gone RETURN COUNT(*) PATTERN SEQ(A, NOT B) GROUP BY k WITHIN 20 s"):
         live = branch(text)
-        live.feed(events([(1, "A", key) for key in range(1000)]), int(LONG_AGO))
+        live.feed(events([(1, "A", key) for key in range(1000)]), int(MIN_TIME))
         live.feed(events([]), 5 * SECOND)
         full = len(save(live).to_bytes())
         live.feed(events([]), 100 * SECOND)
@@ -41,26 +42,26 @@ def test_idle_keys_are_evicted() -> None:
 
 def test_rows_of_types_that_nobody_asks_for_are_not_kept() -> None:
     live = branch(PAIRS)
-    live.feed(events([(1, "Z", 1), (2, "A", 1)]), int(LONG_AGO))
-    assert live.waiting == 1
+    live.feed(events([(1, "Z", 1), (2, "A", 1)]), int(MIN_TIME))
+    assert live.num_buffered_rows == 1
 
 
 def test_what_is_written_follows_the_active_keys() -> None:
     live = branch(PAIRS)
-    live.feed(events([(1, "A", key) for key in range(10_000)]), int(LONG_AGO))
+    live.feed(events([(1, "A", key) for key in range(10_000)]), int(MIN_TIME))
     live.feed(events([]), 5 * SECOND)
     whole = save(live).to_bytes()
     resumed = branch(PAIRS)
-    restore(resumed, Saved.from_bytes(whole))
+    restore(resumed, SavedState.from_bytes(whole))
     resumed.feed(events([(6, "B", key) for key in range(5)]), 5 * SECOND)
-    written = changes(resumed)
+    written = save_changes(resumed)
     assert written is not None
     assert len(written.to_bytes()) < len(whole) / 50
 
 
 def test_the_next_report_wakes_it() -> None:
     live = branch(PAIRS)
-    live.feed(events([(1, "A", 1), (3, "B", 1)]), int(LONG_AGO))
+    live.feed(events([(1, "A", 1), (3, "B", 1)]), int(MIN_TIME))
     assert live.wake == SECOND + 1  # the first row waits
     live.feed(events([]), 5 * SECOND)
     assert live.wake == 10 * SECOND  # the window from -10 s on
@@ -72,7 +73,7 @@ def test_the_next_report_wakes_it() -> None:
 
 def test_rows_of_an_idle_branch_are_forgotten_in_time() -> None:
     live = branch(MOVING)
-    live.feed(events([(1, "A", 1), (3, "A", 1)]), int(LONG_AGO))
+    live.feed(events([(1, "A", 1), (3, "A", 1)]), int(MIN_TIME))
     live.feed(events([]), 5 * SECOND)
     assert live.wake == 23 * SECOND + 1
     live.feed(events([]), 24 * SECOND)
@@ -83,9 +84,9 @@ def test_a_row_that_cannot_be_computed_with_is_set_aside() -> None:
     rising = "QUERY rising RETURN COUNT(*) PATTERN A a+ WHERE a.x * a.x < NEXT(a).x GROUP BY k WITHIN 20 s SLIDE 20 s"
     live = branch(rising)
     too_large = events([(2, "A", 1)], x=2**40)
-    live.feed(pa.concat_tables([events([(1, "A", 1)]), too_large, events([(3, "A", 1)], x=9)]), int(LONG_AGO))
+    live.feed(pa.concat_tables([events([(1, "A", 1)]), too_large, events([(3, "A", 1)], x=9)]), int(MIN_TIME))
     fed = live.feed(events([]), 30 * SECOND)
-    assert fed.set_aside == 1
+    assert fed.invalid_rows == 1
     assert fed.results["COUNT(*)"].to_pylist() == [3]
 
 

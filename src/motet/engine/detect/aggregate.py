@@ -1,7 +1,7 @@
-"""Aggregates after detection: what each match adds, and the results over all matches of a group and window.
+"""Aggregate after detection: compute what each match adds, and results over all matches of a group and window.
 
 A *contribution* is a number of matches, in one window where windows slide, with what they add to each aggregate.
-Contributions of all partitions of a group make a result, so that they may come from different tasks.
+Contributions of all partitions of a group make a result, so they may come from different tasks.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from motet.engine.detect.instances import Runner
-from motet.engine.detect.judging import owners
-from motet.engine.detect.results import given_back
-from motet.engine.encode import Encoded, Ints, read_column
+from motet.engine.detect.instances import NodeRunner
+from motet.engine.detect.match_filter import match_of_entries
+from motet.engine.detect.results import restore_times
+from motet.engine.encode import EncodedEvents, Ints, read_column
 from motet.engine.schema import EventSchema
-from motet.kernels.instances import LONG_AGO
-from motet.kernels.judge import Matches
+from motet.kernels.instances import MIN_TIME
+from motet.kernels.match_filter import Matches
 from motet.model.query import Aggregate
-from motet.plan.detect.query import DetectQuery
+from motet.plans.detect.query import DetectQuery
 
-FOREVER = -LONG_AGO
+MAX_TIME = -MIN_TIME
 Bounds = tuple[int, int]
 SUMS = ("SUM", "AVG", "VAR", "STDDEV")
 
@@ -36,8 +36,8 @@ DUE = "#due"
 QUERY = "#query"
 
 
-def value_names(query: DetectQuery) -> dict[str, Aggregate]:
-    """The columns of a query's contributions that hold values, and the aggregate each is for."""
+def partial_columns(query: DetectQuery) -> dict[str, Aggregate]:
+    """Map the value columns of a query's contributions to the aggregate each is for."""
     found: dict[str, Aggregate] = {}
     for at, item in enumerate(query.query.aggregates):
         if item.variable is None:
@@ -54,32 +54,32 @@ def value_names(query: DetectQuery) -> dict[str, Aggregate]:
 
 
 def contribution_fields(query: DetectQuery, schema: EventSchema) -> list[pa.Field]:
-    """The columns that a query's contributions have of their own."""
+    """Return the columns that only this query's contributions have."""
     fields = []
-    for name, item in value_names(query).items():
+    for name, item in partial_columns(query).items():
         kind = name.rpartition("_")[2]
         if kind == "count":
             fields.append(pa.field(name, pa.int64()))
         elif kind == "extreme":
             assert item.name is not None
-            fields.append(pa.field(name, _plain(schema.columns.field(item.name).type)))
+            fields.append(pa.field(name, _stored_type(schema.columns.field(item.name).type)))
         else:
             fields.append(pa.field(name, pa.float64()))
     return fields
 
 
-def _plain(data_type: pa.DataType) -> pa.DataType:
+def _stored_type(data_type: pa.DataType) -> pa.DataType:
     if pa.types.is_dictionary(data_type):
-        return _plain(data_type.value_type)
+        return _stored_type(data_type.value_type)
     if pa.types.is_decimal(data_type) or pa.types.is_floating(data_type):
         return pa.float64()
     return pa.string() if pa.types.is_large_string(data_type) or pa.types.is_string_view(data_type) else data_type
 
 
-def contributions(
-    query: DetectQuery, found: Matches, which: Ints, times: dict[str, Any], runner: Runner, schema: pa.Schema
+def build_contributions(
+    query: DetectQuery, found: Matches, which: Ints, times: dict[str, Any], runner: NodeRunner, schema: pa.Schema
 ) -> pa.Table:
-    """What matches add: a row for each of `which`, with its times."""
+    """Build the contributions of matches: a row for each of `which`, with its times."""
     encoded = runner.encoded
     columns: dict[str, Any] = {QUERY: pa.array(np.full(len(which), query.number, np.int32))}
     columns[NUMBER] = pa.array(np.ones(len(which), np.int64))
@@ -97,14 +97,16 @@ def contributions(
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def _values(query: DetectQuery, item: Aggregate, found: Matches, encoded: Encoded, prefix: str) -> dict[str, pa.Array]:
-    """What each match adds to one aggregate: over the events it binds to its variable."""
+def _values(
+    query: DetectQuery, item: Aggregate, found: Matches, encoded: EncodedEvents, prefix: str
+) -> dict[str, pa.Array]:
+    """Compute what each match adds to one aggregate, over the events it binds to its variable."""
     assert item.variable is not None
     size = len(found.key)
     wanted = np.zeros(len(query.written.events), np.bool_)
     wanted[list(query.written.of_name(item.variable))] = True
     entries = np.flatnonzero(wanted[found.position])
-    match_of = owners(found)[entries]
+    match_of = match_of_entries(found)[entries]
     if item.name is None:
         return {prefix + "count": pa.array(np.bincount(match_of, minlength=size).astype(np.int64))}
     column = read_column(encoded.table, item.name).take(pa.array(encoded.rows[found.event[entries]]))
@@ -125,19 +127,19 @@ def _values(query: DetectQuery, item: Aggregate, found: Matches, encoded: Encode
     return values
 
 
-def results(
+def build_results(
     query: DetectQuery, rows: pa.Table, schema: EventSchema, result: pa.Schema, counts: str, bounds: Bounds
 ) -> pa.Table:
-    """The results of one query from all of its contributions, those that are due in [from, to)."""
+    """Build the results of one query from all of its contributions, those that are due in [from, to)."""
     groups = list(query.query.group_by)
-    swept = query.span.continuous and not query.certain_at_close
-    grouped = _swept(rows, groups) if swept else rows
+    swept = query.span.is_continuous and not query.needs_window_close
+    grouped = _repeat_until_expiry(rows, groups) if swept else rows
     if query.span.within:
         end = grouped.column(END).to_numpy()
         grouped = grouped.filter(pa.array((bounds[0] <= end) & (end < bounds[1])))
     if not len(grouped):
         return result.empty_table()
-    summed = _summed(query, grouped, [*groups, END])
+    summed = _sum_by(query, grouped, [*groups, END])
     size = len(summed)
     columns: dict[str, Any] = {"query": pa.repeat(query.query.name, size)}
     columns |= {name: summed.column(name) for name in groups}
@@ -151,10 +153,10 @@ def results(
     return pa.Table.from_arrays(arrays, schema=result)
 
 
-def condensed(query: DetectQuery, rows: pa.Table) -> pa.Table:
-    """Contributions of one query, those that count in the same results as one."""
+def merge_contributions(query: DetectQuery, rows: pa.Table) -> pa.Table:
+    """Merge contributions of one query that count in the same results."""
     keys = [*query.query.group_by, END, FROM, UNTIL, DUE]
-    summed = _summed(query, rows, keys)
+    summed = _sum_by(query, rows, keys)
     made = {name: summed.column(f"{name}_{how}") for name, how in _sums(query).items()}
     made |= {QUERY: pa.repeat(query.number, len(summed))} | {name: summed.column(name) for name in keys}
     arrays = [
@@ -164,14 +166,14 @@ def condensed(query: DetectQuery, rows: pa.Table) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=rows.schema)
 
 
-def _summed(query: DetectQuery, rows: pa.Table, keys: list[str]) -> pa.Table:
+def _sum_by(query: DetectQuery, rows: pa.Table, keys: list[str]) -> pa.Table:
     asked = _sums(query)
     return rows.select([*keys, *asked]).group_by(keys, use_threads=False).aggregate(list(asked.items()))
 
 
 def _sums(query: DetectQuery) -> dict[str, str]:
-    """How each column of values is put together."""
-    names = value_names(query).items()
+    """Map each value column to the function that merges it."""
+    names = partial_columns(query).items()
     return {NUMBER: "sum"} | {
         name: item.function.lower() if name.endswith("extreme") else "sum" for name, item in names
     }
@@ -180,9 +182,9 @@ def _sums(query: DetectQuery) -> dict[str, str]:
 def _times(query: DetectQuery, end: Ints, schema: EventSchema) -> dict[str, pa.Array]:
     if query.span.within == 0:
         return {}
-    if query.span.continuous:
-        return {"time": given_back(end, schema)}
-    return {"window_start": given_back(end - query.span.within, schema), "window_end": given_back(end, schema)}
+    if query.span.is_continuous:
+        return {"time": restore_times(end, schema)}
+    return {"window_start": restore_times(end - query.span.within, schema), "window_end": restore_times(end, schema)}
 
 
 def _result(item: Aggregate, table: pa.Table, prefix: str, counts: str) -> Any:
@@ -195,20 +197,20 @@ def _result(item: Aggregate, table: pa.Table, prefix: str, counts: str) -> Any:
     total = table.column(f"{prefix}sum_sum").to_numpy()
     with np.errstate(all="ignore"):
         if item.function == "SUM":
-            return _known(total, count > 0)
+            return _mask_unknown(total, count > 0)
         if item.function == "AVG":
-            return _known(total / count, count > 0)
+            return _mask_unknown(total / count, count > 0)
         squares = table.column(f"{prefix}squares_sum").to_numpy()
         variance = np.maximum(squares - total * total / count, 0.0) / (count - 1)
-        return _known(np.sqrt(variance) if item.function == "STDDEV" else variance, count > 1)
+        return _mask_unknown(np.sqrt(variance) if item.function == "STDDEV" else variance, count > 1)
 
 
-def _known(values: Any, known: Any) -> pa.Array:
+def _mask_unknown(values: Any, known: Any) -> pa.Array:
     return pa.array(values, mask=~known | np.isnan(values))
 
 
-def _swept(rows: pa.Table, groups: list[str]) -> pa.Table:
-    """Contributions repeated for every time at which a result of their group is due while they count."""
+def _repeat_until_expiry(rows: pa.Table, groups: list[str]) -> pa.Table:
+    """Repeat contributions for every time at which a result of their group is due while they count."""
     codes = np.zeros(len(rows), np.int64)
     for name in groups:
         encoded = rows.column(name).combine_chunks().dictionary_encode()

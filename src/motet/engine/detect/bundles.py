@@ -1,4 +1,4 @@
-"""What items may be bound to: events by their number, and bundles of events, numbered after them as they are kept."""
+"""Store the bundles of events that items of a loop are bound to, numbered after the single events."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ import numpy as np
 
 from motet.engine.encode import Ints
 from motet.kernels.instances import Bundles
-from motet.kernels.paths import Listed
+from motet.kernels.paths import PathList
 
 
 @dataclass
 class BundleStore:
-    """Paths that were kept, behind the events of a branch."""
+    """Paths kept as bundles, numbered after the events of a branch."""
 
     time: Ints
-    kept: list[Listed] = field(default_factory=list)
+    kept: list[PathList] = field(default_factory=list)
     size: int = 0
     _all: Bundles | None = None
 
-    def keep(self, paths: Listed) -> int:
-        """Add paths; the number of the first as what an item may be bound to."""
+    def keep(self, paths: PathList) -> int:
+        """Add paths; return the number of the first bundle."""
         base = len(self.time) + self.size
         self.kept.append(paths)
         self.size += len(paths.first)
@@ -30,7 +30,7 @@ class BundleStore:
 
     @property
     def all(self) -> Bundles:
-        """Events and bundles as arrays."""
+        """Return events and bundles as arrays."""
         if self._all is None:
             sizes = np.concatenate([np.diff(paths.begin) for paths in self.kept] or [np.zeros(0, np.int64)])
             self._all = Bundles(
@@ -44,23 +44,23 @@ class BundleStore:
         return self._all
 
 
-def joined_paths(blocks: list[Listed]) -> Listed:
-    """Paths of several blocks as one."""
+def concat_paths(blocks: list[PathList]) -> PathList:
+    """Concatenate blocks of paths."""
     sizes = np.concatenate([np.diff(block.begin) for block in blocks])
     begin = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    return Listed(begin, *(np.concatenate([block[at] for block in blocks]) for at in range(1, 8)))
+    return PathList(begin, *(np.concatenate([block[at] for block in blocks]) for at in range(1, 8)))
 
 
-def chosen_paths(paths: Listed, rows: Ints) -> Listed:
-    """Some of the paths."""
+def take_paths(paths: PathList, rows: Ints) -> PathList:
+    """Return the paths with these numbers."""
     sizes = np.diff(paths.begin)[rows]
     begin = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     entries = np.repeat(paths.begin[rows] - begin[:-1], sizes) + np.arange(begin[-1])
-    return Listed(begin, paths.position[entries], paths.event[entries], *(column[rows] for column in paths[3:]))
+    return PathList(begin, paths.position[entries], paths.event[entries], *(column[rows] for column in paths[3:]))
 
 
-def side_by_side(begin: Ints, other: Ints) -> tuple[Ints, Ints, Ints]:
-    """Two ragged lists in one: where each row begins, and where the entries of the first and of the second go."""
+def merge_ragged_rows(begin: Ints, other: Ints) -> tuple[Ints, Ints, Ints]:
+    """Merge two ragged arrays row by row: return the row offsets, and where the entries of each go."""
     ours, theirs = np.diff(begin), np.diff(other)
     together = np.concatenate([[0], np.cumsum(ours + theirs)]).astype(np.int64)
     to_ours = np.repeat(together[:-1] - begin[:-1], ours) + np.arange(begin[-1])

@@ -1,4 +1,4 @@
-"""Runs the nodes of a plan over the events of a branch: each once, its instances kept for all that read them."""
+"""Run the nodes of a plan over the events of a branch: each once, its instances kept for all that read them."""
 
 from __future__ import annotations
 
@@ -10,28 +10,43 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from motet.engine.detect.bundles import BundleStore, chosen_paths, joined_paths, side_by_side
-from motet.engine.detect.code import tests_table
-from motet.engine.detect.quota import Quota
-from motet.engine.detect.tables import NodeTests, by_equal_values, filter_table, join_table, line_table
-from motet.engine.encode import Encoded, Ints
+from motet.engine.detect.bundles import BundleStore, concat_paths, merge_ragged_rows, take_paths
+from motet.engine.detect.code import build_tests
+from motet.engine.detect.match_limit import MatchLimit
+from motet.engine.detect.tables import (
+    NodeTests,
+    build_filter_table,
+    build_join_table,
+    build_line_table,
+    sort_by_equal_values,
+)
+from motet.engine.encode import EncodedEvents, Ints
 from motet.errors import DataError
-from motet.kernels.expand import ends_for, fitting
+from motet.kernels.expressions import OVERFLOW, Bytecode, EventScope, Values, new_stack
+from motet.kernels.instance_filter import filter_instances
 from motet.kernels.instances import Absences, Bundles, Instances, Tests
-from motet.kernels.join import FOREVER, JoinTable, flatten, join, room_for
-from motet.kernels.judge import Matches
-from motet.kernels.paths import Endings, Line, Listed, endings, list_paths, listed_for, new_walk, reach
-from motet.kernels.sift import sift
-from motet.kernels.stack import OVERFLOW, Code, Scope, Values, new_stack
-from motet.plan.detect.nodes import (
+from motet.kernels.join import MAX_TIME, JoinTable, allocate_join_output, flatten_bindings, join
+from motet.kernels.match_filter import Matches
+from motet.kernels.path_join import filter_paths, find_path_ends_for_rows
+from motet.kernels.paths import (
+    PathEnds,
+    PathGraph,
+    PathList,
+    allocate_paths,
+    find_path_ends,
+    latest_starts,
+    list_paths,
+    new_cursor,
+)
+from motet.plans.detect.nodes import (
     FilterNode,
     JoinNode,
     LeafNode,
     LoopNode,
     Node,
-    PartNode,
+    PathScanNode,
+    SubpatternNode,
     UnionNode,
-    WalkNode,
 )
 from motet.template.symbols import Symbol
 
@@ -39,62 +54,62 @@ BLOCK_ROWS = 1 << 16
 BLOCK_ENTRIES = 1 << 20
 # Outer instances for which paths are listed at a time.
 OUTER_ROWS = 1 << 12
-EVERY = 1 << 62
-ALWAYS = -(1 << 62)
+UNLIMITED = 1 << 62
+NO_BOUND = -(1 << 62)
 
 
-class OutOfRoom(Exception):
-    """A budget is used up."""
+class MemoryLimitReached(Exception):
+    """The memory budget of a run is used up."""
 
 
 @dataclass
-class Budget:
-    """How many bytes of instances may be kept, how many are, and whether to go on with those where there are more."""
+class MemoryBudget:
+    """The bytes of instances that may be kept, and those that are. With `truncate` a run goes on with what fits."""
 
     most: int
     truncate: bool
     used: dict[Node, int] = field(default_factory=dict)
-    cut: set[Node] = field(default_factory=set)  # nodes of which not all instances were kept
+    truncated: set[Node] = field(default_factory=set)  # nodes of which not all instances were kept
 
     @property
     def left(self) -> int:
-        """How many more bytes may be kept."""
+        """The bytes that may still be kept."""
         return max(self.most - sum(self.used.values()), 0)
 
-    def admits(self, size: int, node: Node) -> bool:
-        """Whether so many more bytes may be kept."""
+    def reserve(self, size: int, node: Node) -> bool:
+        """Reserve bytes for the instances of a node; return whether they fit."""
         if sum(self.used.values()) + size <= self.most:
             self.used[node] = self.used.get(node, 0) + size
             return True
         if not self.truncate:
-            raise OutOfRoom
-        self.cut.add(node)
+            raise MemoryLimitReached
+        self.truncated.add(node)
         return False
 
 
-class Walked(NamedTuple):
-    """A loop made ready to list its paths."""
+class PreparedLoop(NamedTuple):
+    """A loop with the tables that listing its paths needs."""
 
-    line: Line
+    line: PathGraph
     tests: Tests
     latest: Ints
     so_far: Ints
 
 
 @dataclass
-class Runner:
-    """The state of a run over the events of a branch: instances of nodes, by node."""
+class NodeRunner:
+    """Run of the nodes of a plan over the events of a branch, with the instances of each node."""
 
-    encoded: Encoded
+    encoded: EncodedEvents
     values: Values
-    code: Code
+    code: Bytecode
     tests: Mapping[Node, NodeTests]
     oldest: Mapping[Node, Ints]  # what each node's windows allow, event by event
     absent: tuple[Symbol, ...]
-    budget: Budget
+    budget: MemoryBudget
     kept: dict[Node, Instances] = field(default_factory=dict)
-    walked: dict[Node, Walked] = field(default_factory=dict)
-    made: Counter[Node] = field(default_factory=Counter)  # instances so far
+    prepared: dict[Node, PreparedLoop] = field(default_factory=dict)
+    instance_counts: Counter[Node] = field(default_factory=Counter)  # instances so far
 
     def __post_init__(self) -> None:
         self.of_class = {
@@ -108,14 +123,14 @@ class Runner:
     # Events and bundles
 
     def events_of(self, symbol: Symbol) -> Ints:
-        """The events of a symbol, in order."""
+        """Return the events of a symbol, in order."""
         mask = self.of_class.get(symbol)
         if mask is None:
             return np.zeros(0, np.int64)
         return np.flatnonzero(mask[self.encoded.klass]).astype(np.int64)
 
     def absences_of(self, symbols: tuple[Symbol, ...]) -> Absences:
-        """The events of some symbols, by number and key."""
+        """Return the events of some symbols, by symbol and key."""
         events = [self.events_of(symbol) for symbol in symbols]
         starts = np.cumsum([0, *map(len, events)])
         keys = len(self.encoded.offsets)
@@ -127,11 +142,11 @@ class Runner:
 
     @property
     def bundles(self) -> Bundles:
-        """All that items may be bound to."""
+        """All that items may be bound to: events and bundles."""
         return self.store.all
 
-    def _add_bundles(self, paths: Listed) -> Instances:
-        """Keep paths as bundles, and give them as instances of one item."""
+    def _as_bundles(self, paths: PathList) -> Instances:
+        """Keep paths as bundles; return them as instances of one item."""
         order = np.lexsort((paths.last, paths.key))
         base = self.store.keep(paths)
         return _instances(
@@ -146,46 +161,46 @@ class Runner:
     # Nodes
 
     def instances(self, node: Node) -> Instances:
-        """All instances of a node, kept from then on."""
+        """Return all instances of a node, kept from then on."""
         if node not in self.kept:
             self.kept[node] = self._run(node)
         return self.kept[node]
 
     def release(self, node: Node) -> None:
-        """Forget the instances of a node that nobody will read any more; paths that were kept stay."""
+        """Drop the instances of a node that nothing reads any more; paths kept as bundles stay."""
         if not isinstance(node, LoopNode | UnionNode):
             self.kept.pop(node, None)
             self.budget.used.pop(node, None)
 
     def _run(self, node: Node) -> Instances:
         match node:
-            case LeafNode() | FilterNode() | WalkNode():
-                found = self._found(node)
-                self.made[node] += len(found.first)
+            case LeafNode() | FilterNode() | PathScanNode():
+                found = self._compute(node)
+                self.instance_counts[node] += len(found.first)
                 return found
             case JoinNode():
-                return self._joined(node)
+                return self._join(node)
             case LoopNode():
-                return self._add_bundles(self._kept_paths(node))
+                return self._as_bundles(self._collect_paths(node))
             case UnionNode():
-                return self._add_bundles(self._union(node))
+                return self._as_bundles(self._union(node))
 
-    def _found(self, node: LeafNode | FilterNode | WalkNode) -> Instances:
+    def _compute(self, node: LeafNode | FilterNode | PathScanNode) -> Instances:
         match node:
             case LeafNode(symbol):
                 return self._leaf(symbol)
             case FilterNode():
-                return self._sifted(node)
-            case WalkNode():
-                return self._in_columns(node)
+                return self._filter(node)
+            case PathScanNode():
+                return self._scan_paths(node)
 
-    def _kept_paths(self, node: LoopNode) -> Listed:
+    def _collect_paths(self, node: LoopNode) -> PathList:
         blocks = []
-        for block in self.paths(node):
+        for block in self.path_blocks(node):
             blocks.append(block)
-            if not self.budget.admits(32 * len(block.first) + 12 * len(block.event), node):
+            if not self.budget.reserve(32 * len(block.first) + 12 * len(block.event), node):
                 break
-        return joined_paths(blocks)
+        return concat_paths(blocks)
 
     def _leaf(self, symbol: Symbol) -> Instances:
         events = self.events_of(symbol)
@@ -193,16 +208,16 @@ class Runner:
         offsets = np.searchsorted(events, self.encoded.offsets).astype(np.int64)
         return Instances(events[None, :], time, time, events, offsets)
 
-    def _joined(self, node: JoinNode) -> Instances:
+    def _join(self, node: JoinNode) -> Instances:
         blocks = []
-        for block in self.joins(node):
+        for block in self.join_blocks(node):
             blocks.append(block)
-            if not self.budget.admits(8 * block[0].size + 32 * block[0].shape[1], node):
+            if not self.budget.reserve(8 * block[0].size + 32 * block[0].shape[1], node):
                 break
-        return self._ordered(blocks)
+        return self._sort_blocks(blocks)
 
-    def _ordered(self, blocks: Sequence[tuple[Any, Ints, Ints, Ints, Ints]]) -> Instances:
-        """Blocks of columns, first, last, end and key as instances, by key and last time."""
+    def _sort_blocks(self, blocks: Sequence[tuple[Any, Ints, Ints, Ints, Ints]]) -> Instances:
+        """Concatenate blocks of columns, first, last, end and key to instances by key and last time."""
         columns, *rest = (np.concatenate(parts, axis=-1) for parts in zip(*blocks, strict=True))
         first, last, end, key = rest
         # Outer rows come by key and time, so that results often are in order already.
@@ -211,15 +226,15 @@ class Runner:
             columns, first, last, end, key = columns[:, order], first[order], last[order], end[order], key[order]
         return _instances(columns, first, last, end, key, len(self.encoded.offsets) - 1)
 
-    def _sifted(self, node: FilterNode) -> Instances:
-        """The instances of a filter's input that it keeps, their columns in its own order."""
+    def _filter(self, node: FilterNode) -> Instances:
+        """Return the instances of a filter's input that pass it, their columns in the filter's order."""
         found = self.instances(node.input)
         found = found._replace(columns=np.ascontiguousarray(found.columns[list(node.places)]))
-        kept = sift(
+        kept = filter_instances(
             found,
             np.array(node.new_order, np.int32).reshape(len(node.new_order), 2),
-            filter_table(node, self.absent),
-            tests_table(self.tests[node].rows, self.code),
+            build_filter_table(node, self.absent),
+            build_tests(self.tests[node].rows, self.code),
             self.values,
             self.bundles,
             self.absences,
@@ -231,37 +246,37 @@ class Runner:
         rows = np.flatnonzero(kept)
         size = 8 * (len(node.items) + 4)
         room = self.budget.left // size
-        if not self.budget.admits(size * len(rows), node):
+        if not self.budget.reserve(size * len(rows), node):
             rows = rows[: max(room, BLOCK_ROWS)]  # one block always goes in, as it does for joins
         offsets = np.searchsorted(rows, found.offsets).astype(np.int64)
         columns = np.ascontiguousarray(found.columns[:, rows])
         return Instances(columns, found.first[rows], found.last[rows], found.end[rows], offsets)
 
-    def _in_columns(self, node: WalkNode) -> Instances:
-        """The paths of a sequence as columns of events, those that the node's own windows allow."""
+    def _scan_paths(self, node: PathScanNode) -> Instances:
+        """Return the paths of a sequence as columns of events, those within the node's own windows."""
         width = len(node.items)
         blocks = []
-        for block in self.paths(node.loop):
+        for block in self.path_blocks(node.loop):
             columns = np.empty((width, len(block.first)), np.int64)
             columns[block.position, np.arange(len(block.event)) // width] = block.event
             rows = np.flatnonzero(block.first >= self.oldest[node][block.end])
             blocks.append((columns[:, rows], block.first[rows], block.last[rows], block.end[rows], block.key[rows]))
-            if not self.budget.admits(8 * (width + 4) * len(rows), node):
+            if not self.budget.reserve(8 * (width + 4) * len(rows), node):
                 break
-        return self._ordered(blocks)
+        return self._sort_blocks(blocks)
 
-    def joins(self, node: JoinNode, since: int = ALWAYS) -> Iterator[tuple[Any, Ints, Ints, Ints, Ints]]:
-        """The instances of a join that end at or after a time, block by block: columns, first, last, end and key."""
+    def join_blocks(self, node: JoinNode, since: int = NO_BOUND) -> Iterator[tuple[Any, Ints, Ints, Ints, Ints]]:
+        """Yield the instances of a join that end at `since` or later in blocks: columns, first, last, end and key."""
         if isinstance(node.inner, LoopNode):
-            yield from self._joined_with_paths(node, node.inner)
+            yield from self._join_paths(node, node.inner)
             return
         outer, table = self.instances(node.outer), self._table(node)
-        inner, stretch = by_equal_values(outer, self.instances(node.inner), table, self.values)
-        tests = tests_table([row for row in self.tests[node].rows if row[0] < 0], self.code)
+        inner, stretch = sort_by_equal_values(outer, self.instances(node.inner), table, self.values)
+        tests = build_tests([row for row in self.tests[node].rows if row[0] < 0], self.code)
         scope = _scope(len(node.items))
         at, within = 0, -1
         while True:
-            room = room_for(len(node.items), BLOCK_ROWS)
+            room = allocate_join_output(len(node.items), BLOCK_ROWS)
             found, at, within = join(
                 outer,
                 inner,
@@ -280,7 +295,7 @@ class Runner:
                 within,
             )
             self._check()
-            self.made[node] += found
+            self.instance_counts[node] += found
             yield (
                 room.columns[:, :found].copy(),
                 room.first[:found].copy(),
@@ -291,25 +306,27 @@ class Runner:
             if at >= len(outer.first):
                 return
 
-    def expansions(
-        self, node: JoinNode, loop: LoopNode, since: int = ALWAYS, quota: Quota | None = None
-    ) -> Iterator[tuple[Instances, Ints, Listed]]:
-        """Outer instances with the paths of a loop that fit them: for each path the number of its outer instance."""
-        outer, walked, table = self.instances(node.outer), self._walked(loop), self._table(node)
-        walked = walked._replace(line=walked.line._replace(oldest=self.oldest[node]))
+    def expand_paths(
+        self, node: JoinNode, loop: LoopNode, since: int = NO_BOUND, quota: MatchLimit | None = None
+    ) -> Iterator[tuple[Instances, Ints, PathList]]:
+        """Yield outer instances with the paths of a loop that fit them, and the outer instance of each path."""
+        outer, prepared, table = self.instances(node.outer), self._prepare_loop(loop), self._table(node)
+        prepared = prepared._replace(line=prepared.line._replace(oldest=self.oldest[node]))
         for start in range(0, max(len(outer.first), 1), OUTER_ROWS):
             stop = min(start + OUTER_ROWS, len(outer.first))
-            owner, ends = ends_for(outer, start, stop, table, walked.line, walked.latest, self.bundles, since)
-            last = np.maximum(outer.last[owner], walked.line.last[ends.row])
-            for block in self._listed(walked, ends, EVERY, quota, last):
+            owner, ends = find_path_ends_for_rows(
+                outer, start, stop, table, prepared.line, prepared.latest, self.bundles, since
+            )
+            last = np.maximum(outer.last[owner], prepared.line.last[ends.row])
+            for block in self._list_paths(prepared, ends, UNLIMITED, quota, last):
                 owners = owner[block.origin]
-                kept = fitting(outer.columns, owners, block, table, self.bundles, self.absences)
-                self.made[node] += int(kept.sum())
-                yield outer, owners[kept], block if kept.all() else chosen_paths(block, np.flatnonzero(kept))
+                kept = filter_paths(outer.columns, owners, block, table, self.bundles, self.absences)
+                self.instance_counts[node] += int(kept.sum())
+                yield outer, owners[kept], block if kept.all() else take_paths(block, np.flatnonzero(kept))
 
-    def _joined_with_paths(self, node: JoinNode, loop: LoopNode) -> Iterator[tuple[Any, Ints, Ints, Ints, Ints]]:
-        """The same, with paths kept as bundles."""
-        for outer, owners, paths in self.expansions(node, loop):
+    def _join_paths(self, node: JoinNode, loop: LoopNode) -> Iterator[tuple[Any, Ints, Ints, Ints, Ints]]:
+        """Yield the instances of a join with a loop in blocks; its paths are kept as bundles."""
+        for outer, owners, paths in self.expand_paths(node, loop):
             base = self.store.keep(paths)
             columns = np.empty((len(node.items), len(owners)), np.int64)
             columns[list(node.outer_items)] = outer.columns[:, owners]
@@ -324,33 +341,37 @@ class Runner:
             )
 
     def _table(self, node: JoinNode) -> JoinTable:
-        return join_table(node, self.tests[node].rows, self.absent, self.encoded.classes)
+        return build_join_table(node, self.tests[node].rows, self.absent, self.encoded.classes)
 
-    def paths(
-        self, node: LoopNode, most: int = EVERY, since: int = ALWAYS, quota: Quota | None = None
-    ) -> Iterator[Listed]:
-        """The paths of a loop, block by block, at most so many with each end; positions count from the loop's first."""
-        walked = self._walked(node)
-        ends = endings(walked.line, walked.latest, since)
-        for block in self._listed(walked, ends, most, quota, walked.line.last[ends.row]):
-            self.made[node] += len(block.first)
+    def path_blocks(
+        self, node: LoopNode, most: int = UNLIMITED, since: int = NO_BOUND, quota: MatchLimit | None = None
+    ) -> Iterator[PathList]:
+        """Yield the paths of a loop in blocks, at most `most` for each end; positions count from the loop's first."""
+        prepared = self._prepare_loop(node)
+        ends = find_path_ends(prepared.line, prepared.latest, since)
+        for block in self._list_paths(prepared, ends, most, quota, prepared.line.last[ends.row]):
+            self.instance_counts[node] += len(block.first)
             yield block
 
-    def _walked(self, node: LoopNode) -> Walked:
-        if node not in self.walked:
+    def _prepare_loop(self, node: LoopNode) -> PreparedLoop:
+        if node not in self.prepared:
             instances = [self.instances(item) for item in node.items]
-            line = line_table(node, instances, self.absent, self.oldest[node], self.tests[node])
-            self.walked[node] = Walked(line, tests_table(self.tests[node].rows, self.code), *reach(line))
-        return self.walked[node]
+            line = build_line_table(node, instances, self.absent, self.oldest[node], self.tests[node])
+            self.prepared[node] = PreparedLoop(
+                line, build_tests(self.tests[node].rows, self.code), *latest_starts(line)
+            )
+        return self.prepared[node]
 
-    def _listed(self, walked: Walked, ends: Endings, most: int, quota: Quota | None, last: Ints) -> Iterator[Listed]:
-        """The paths to some ends, block by block; none where a quota wants no more of what ends at the time `last`."""
-        line, tests, latest, so_far = walked
+    def _list_paths(
+        self, prepared: PreparedLoop, ends: PathEnds, most: int, quota: MatchLimit | None, last: Ints
+    ) -> Iterator[PathList]:
+        """Yield the paths to some ends in blocks; none to ends whose matches, at the time `last`, exceed the limit."""
+        line, tests, latest, so_far = prepared
         longest = int(np.diff(self.encoded.offsets).max(initial=0)) + 2
-        walk, scope = new_walk(longest), _scope(2)
+        walk, scope = new_cursor(longest), _scope(2)
         done = False
         while not done:
-            out = listed_for(BLOCK_ROWS, max(BLOCK_ENTRIES, 2 * longest))
+            out = allocate_paths(BLOCK_ROWS, max(BLOCK_ENTRIES, 2 * longest))
             found, done = list_paths(
                 line,
                 latest,
@@ -368,30 +389,30 @@ class Runner:
             )
             self._check()
             entries = int(out.begin[found])
-            yield Listed(
+            yield PathList(
                 out.begin[: found + 1].copy(),
                 out.position[:entries].copy(),
                 out.event[:entries].copy(),
                 *(column[:found].copy() for column in out[3:]),
             )
-            wanted = None if quota is None or done else quota.wants(ends.key, last)
+            wanted = None if quota is None or done else quota.accepts(ends.key, last)
             if wanted is not None:
-                ends.floor[~wanted] = FOREVER  # no path begins so late
+                ends.floor[~wanted] = MAX_TIME  # no path begins so late
 
-    def _union(self, node: UnionNode) -> Listed:
+    def _union(self, node: UnionNode) -> PathList:
         blocks = []
         for part, places in node.parts:
             found = self.instances(part)
-            starts, positions = self._places(part, places)
-            begin, position, event = flatten(found.columns, starts, positions, self.bundles)
+            starts, positions = self._position_tables(part, places)
+            begin, position, event = flatten_bindings(found.columns, starts, positions, self.bundles)
             key = np.repeat(np.arange(len(found.offsets) - 1), np.diff(found.offsets))
-            blocks.append(Listed(begin, position, event, found.first, found.last, found.end, key, key))
-            self.made[node] += len(found.first)
-        return joined_paths(blocks)
+            blocks.append(PathList(begin, position, event, found.first, found.last, found.end, key, key))
+            self.instance_counts[node] += len(found.first)
+        return concat_paths(blocks)
 
-    def _places(self, node: Node, positions: tuple[int, ...]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Where the positions of each column of a node begin among the given ones."""
-        items = node.items if isinstance(node, PartNode) else (node,)
+    def _position_tables(self, node: Node, positions: tuple[int, ...]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Return where the positions of each column of a node begin, and the positions."""
+        items = node.items if isinstance(node, SubpatternNode) else (node,)
         sizes = [1 if isinstance(item, LeafNode) else _width(item) for item in items]
         return np.cumsum([0, *sizes[:-1]]).astype(np.int32), np.array(positions, np.int32)
 
@@ -404,32 +425,32 @@ class Runner:
 
     # Matches
 
-    def matches(
-        self, node: Node, positions: tuple[int, ...], shared: bool, most: int, since: int, quota: Quota
+    def match_blocks(
+        self, node: Node, positions: tuple[int, ...], shared: bool, most: int, since: int, quota: MatchLimit
     ) -> Iterator[Matches]:
-        """The instances of a root as matches, block by block; kept where others read them too.
+        """Yield the instances of a root as matches in blocks; kept only where other nodes or queries read them too.
 
-        Of paths that share their last event, no more than `most` are needed, none that ends before `since`, and none
-        that the quota does not want.
+        Of paths with the same last event at most `most` are listed, none that ends before `since`, and none beyond the
+        limit.
         """
-        starts, table = self._places(node, positions)
-        loop = node.loop if isinstance(node, WalkNode) and self.oldest[node] is self.oldest[node.loop] else node
+        starts, table = self._position_tables(node, positions)
+        loop = node.loop if isinstance(node, PathScanNode) and self.oldest[node] is self.oldest[node.loop] else node
         if isinstance(loop, LoopNode) and not shared and node not in self.kept:
-            for block in self.paths(loop, most, since, quota):
+            for block in self.path_blocks(loop, most, since, quota):
                 yield Matches(block.begin, table[block.position], block.event, block.key)
             return
         if isinstance(node, JoinNode) and isinstance(node.inner, LoopNode) and not shared and node not in self.kept:
             yield from self._matches_with_paths(node, node.inner, starts, table, since, quota)
             return
         if isinstance(node, JoinNode) and not shared and node not in self.kept:
-            for columns, _, _, _, key in self.joins(node, since):
-                yield Matches(*flatten(columns, starts, table, self.bundles), key)
+            for columns, _, _, _, key in self.join_blocks(node, since):
+                yield Matches(*flatten_bindings(columns, starts, table, self.bundles), key)
             return
         found = self.instances(node)
         keys = np.repeat(np.arange(len(found.offsets) - 1), np.diff(found.offsets))
         for at in range(0, max(len(found.first), 1), BLOCK_ROWS):
             columns = np.ascontiguousarray(found.columns[:, at : at + BLOCK_ROWS])
-            yield Matches(*flatten(columns, starts, table, self.bundles), keys[at : at + BLOCK_ROWS].copy())
+            yield Matches(*flatten_bindings(columns, starts, table, self.bundles), keys[at : at + BLOCK_ROWS].copy())
 
     def _matches_with_paths(
         self,
@@ -438,14 +459,14 @@ class Runner:
         starts: NDArray[np.int32],
         table: NDArray[np.int32],
         since: int,
-        quota: Quota,
+        quota: MatchLimit,
     ) -> Iterator[Matches]:
-        """Outer instances with the paths that fit them, as matches; no path is kept."""
+        """Yield outer instances with the paths that fit them as matches; no path is kept."""
         (inner_item,) = node.inner_items
-        for outer, owners, paths in self.expansions(node, loop, since, quota):
+        for outer, owners, paths in self.expand_paths(node, loop, since, quota):
             columns = np.ascontiguousarray(outer.columns[:, owners])
-            begin, position, event = flatten(columns, starts[list(node.outer_items)], table, self.bundles)
-            together, ours, theirs = side_by_side(begin, paths.begin)
+            begin, position, event = flatten_bindings(columns, starts[list(node.outer_items)], table, self.bundles)
+            together, ours, theirs = merge_ragged_rows(begin, paths.begin)
             positions = np.empty(together[-1], np.int32)
             events = np.empty(together[-1], np.int64)
             positions[ours], events[ours] = position, event
@@ -454,7 +475,7 @@ class Runner:
 
 
 def _width(item: Node) -> int:
-    """How many positions an item counts by."""
+    """Return how many positions an item has."""
     match item:
         case LoopNode(items):
             return sum(_width(each) for each in items)
@@ -463,8 +484,8 @@ def _width(item: Node) -> int:
     return 1
 
 
-def _scope(slots: int) -> Scope:
-    return Scope(
+def _scope(slots: int) -> EventScope:
+    return EventScope(
         np.full(max(slots, 2), -1, np.int64),
         np.full(max(slots, 2), -1, np.int64),
         np.zeros(max(slots, 2) + 1, np.int64),

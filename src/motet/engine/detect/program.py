@@ -1,4 +1,4 @@
-"""What a program says of detection: branches of queries that agree on their partition, and the columns of matches."""
+"""Describe detection in a program: branches of queries with the same partition, and the columns of matches."""
 
 from __future__ import annotations
 
@@ -23,43 +23,45 @@ from motet.model.expression import (
 )
 from motet.model.pattern import Event
 from motet.model.query import Aggregate, AllVariables, Computed, Query, Variable
-from motet.optimizer.detect.choices import ChosenTrees
-from motet.plan.detect.build import Parts, PlannedQuery, plan_queries, trees_wanted
-from motet.plan.detect.query import DetectQuery
+from motet.optimizer.joins.plan import JoinPlan
+from motet.plans.detect.build import JoinSpec, PlannedQuery, join_specs, plan_queries
+from motet.plans.detect.query import DetectQuery
 from motet.template.symbols import Symbol
-from motet.template.written import Written, most_bound
+from motet.template.written import Written, max_bindings
 
 
 @dataclass(frozen=True)
 class DetectBranch:
-    """The detection queries that agree on their partition attributes; `halo` is how long before a result events still
-    matter to it, None where for ever. `trees` were planned ahead, where something was known of the events.
+    """The detection queries with the same partition attributes.
+
+    `overlap` is how long before a result events still matter to it, None where for ever. `trees` are set where the
+    joins were planned at compile time, from statistics.
     """
 
     partition: tuple[str, ...]
     queries: tuple[DetectQuery, ...]
     columns: tuple[str, ...]
     types: frozenset[str] | None
-    halo: int | None
+    overlap: int | None
     ranked: bool
-    trees: ChosenTrees | None = field(default=None, compare=False)
-    spread: tuple[str, ...] = ()  # in a stream: rows that agree on these attributes must be kept together
+    trees: JoinPlan | None = field(default=None, compare=False)
+    shuffle_by: tuple[str, ...] = ()  # in a stream: rows that agree on these attributes must be kept together
 
     @property
     def name(self) -> str:
-        """What tells its rows apart: the same for other queries about the same keys."""
+        """The name of its state, the same for other queries over the same keys."""
         kind = "combined" if self.needs_combine else "matches"
-        return "/".join(["+".join(self.partition), "+".join(self.spread), kind])
+        return "/".join(["+".join(self.partition), "+".join(self.shuffle_by), kind])
 
     @property
-    def scattered(self) -> bool:
-        """In a stream: whether partitions that are combined lie in different places."""
-        return self.needs_combine and self.spread == self.partition
+    def is_scattered(self) -> bool:
+        """In a stream: whether partitions that are combined lie in different tasks."""
+        return self.needs_combine and self.shuffle_by == self.partition
 
     @property
-    def seen_together(self) -> tuple[str, ...]:
-        """In a stream: the attributes by which what concerns one event is told from what does not."""
-        return self.spread if self.needs_combine and not self.scattered else self.partition
+    def related_by(self) -> tuple[str, ...]:
+        """In a stream: the attributes by which events concern each other."""
+        return self.shuffle_by if self.needs_combine and not self.is_scattered else self.partition
 
     @property
     def symbols(self) -> tuple[Symbol, ...]:
@@ -67,30 +69,30 @@ class DetectBranch:
         return tuple(dict.fromkeys(sorted(found, key=repr)))
 
     @cached_property
-    def wanted(self) -> list[Parts]:
+    def join_specs(self) -> list[JoinSpec]:
         """What trees have to be chosen for."""
-        return trees_wanted(self.queries)
+        return join_specs(self.queries)
 
     @cached_property
-    def planned(self) -> list[PlannedQuery]:
-        """The nodes of trees that were planned ahead: built once, however often they run."""
+    def planned_queries(self) -> list[PlannedQuery]:
+        """The nodes of trees that were planned ahead, built once."""
         assert self.trees is not None, "nothing was planned ahead"
         return plan_queries(self.queries, self.trees)
 
     @property
     def needs_combine(self) -> bool:
-        """Whether some results have to be put together over partitions."""
-        return any(query.query.is_aggregate and query.combined for query in self.queries)
+        """Whether some results are combined over partitions."""
+        return any(query.query.is_aggregate and query.is_combined for query in self.queries)
 
 
-def detect_branch(
+def make_detect_branch(
     partition: tuple[str, ...],
     queries: Sequence[DetectQuery],
     schema: EventSchema,
     definitions: Mapping[str, Expression],
-    spread: tuple[str, ...] = (),
+    shuffle_by: tuple[str, ...] = (),
 ) -> DetectBranch:
-    """The branch of some queries, and what it reads."""
+    """Build the branch of some queries, with the columns it reads."""
     ranked = any(query.ranked for query in queries)
     symbols = [symbol for query in queries for symbol in (*query.symbols, *query.absent)]
     defined = {symbol.type for symbol in symbols if symbol.type in definitions}
@@ -108,9 +110,9 @@ def detect_branch(
         columns=columns,
         types=None if ranked or defined else frozenset(symbol.type for symbol in symbols),
         # A match reaches back one window from when it is certain, and an absence before it another.
-        halo=None if endless else 2 * max(query.span.within for query in queries),
+        overlap=None if endless else 2 * max(query.span.within for query in queries),
         ranked=ranked,
-        spread=spread,
+        shuffle_by=shuffle_by,
     )
 
 
@@ -132,27 +134,28 @@ def _columns_in(expression: Expression) -> Iterator[str]:
 
 
 def event_type(columns: pa.Schema) -> pa.DataType:
-    """An event as a struct of its columns."""
-    return pa.struct([pa.field(field.name, undictionaried(field.type)) for field in columns])
+    """Return the type of an event: a struct of its columns."""
+    return pa.struct([pa.field(field.name, decode_type(field.type)) for field in columns])
 
 
-def undictionaried(data_type: pa.DataType) -> pa.DataType:
+def decode_type(data_type: pa.DataType) -> pa.DataType:
+    """Return the value type of a dictionary type, other types as they are."""
     return data_type.value_type if pa.types.is_dictionary(data_type) else data_type
 
 
-def shown_positions(written: Written, name: str) -> frozenset[int]:
-    """The positions of all events that go by a name: `RETURN *` shows equal names as one variable."""
+def positions_of_name(written: Written, name: str) -> frozenset[int]:
+    """Return the positions of all events with a name: `RETURN *` shows equal names as one variable."""
     return frozenset(p for p, event in enumerate(written.events) if event.name == name)
 
 
 def match_columns(query: DetectQuery) -> Iterator[tuple[str, frozenset[int] | Expression]]:
-    """The columns of a query that returns matches: which positions each shows, or what it computes."""
+    """Yield the columns of a query that returns matches: the positions each shows, or what it computes."""
     written = query.written
     for item in query.query.returns:
         match item:
             case AllVariables():
                 for name in dict.fromkeys(event.name for event in _in_text_order(written)):
-                    yield name, shown_positions(written, name)
+                    yield name, positions_of_name(written, name)
             case Variable(name):
                 yield item.label, frozenset(written.of_name(name))
             case Computed(expression):
@@ -164,45 +167,45 @@ def _in_text_order(written: Written) -> Iterable[Event]:
 
 
 def match_types(query: DetectQuery, columns: pa.Schema) -> Iterator[tuple[str, pa.DataType]]:
-    """The types of those columns: a list where a variable may be bound more than once."""
+    """Yield the types of match columns: a list where a variable may be bound more than once."""
     event = event_type(columns)
     for label, what in match_columns(query):
         if isinstance(what, frozenset):
-            yield label, pa.list_(event) if most_bound(query.written.tree, what) > 1 else event
+            yield label, pa.list_(event) if max_bindings(query.written.tree, what) > 1 else event
         else:
             yield label, value_type(what, columns)
 
 
 def value_type(expression: Expression, columns: pa.Schema) -> pa.DataType:
-    """The type of what an expression computes."""
+    """Return the type of what an expression computes."""
     match expression:
         case Literal(value):
             return pa.scalar(value).type
         case Attribute(_, name):
-            return undictionaried(columns.field(name).type)
+            return decode_type(columns.field(name).type)
         case KleeneAggregate("COUNT"):
             return pa.int64()
         case KleeneAggregate("MIN" | "MAX", _, name):
-            return undictionaried(columns.field(name).type)
+            return decode_type(columns.field(name).type)
         case KleeneAggregate() | Arithmetic("/") | Call("SQRT"):
             return pa.float64()
         case Arithmetic(_, left, right):
-            return _wider(value_type(left, columns), value_type(right, columns))
+            return _common_number_type(value_type(left, columns), value_type(right, columns))
         case Negative(operand) | Call("ABS", (operand,)):
-            return _wider(value_type(operand, columns), pa.int64())
+            return _common_number_type(value_type(operand, columns), pa.int64())
         case Call("FLOOR" | "CEIL" | "LENGTH"):
             return pa.int64()
         case Call("COALESCE", arguments):
             known = [t for t in (value_type(each, columns) for each in arguments) if not pa.types.is_null(t)]
             if len(set(known)) <= 1:
                 return known[0] if known else pa.null()
-            return _wider(known[0], known[1])
+            return _common_number_type(known[0], known[1])
         case Call():
             return pa.string()
     return pa.bool_()
 
 
-def _wider(left: pa.DataType, right: pa.DataType) -> pa.DataType:
+def _common_number_type(left: pa.DataType, right: pa.DataType) -> pa.DataType:
     both_whole = all(pa.types.is_integer(side) or pa.types.is_null(side) for side in (left, right))
     return pa.int64() if both_whole else pa.float64()
 

@@ -1,4 +1,4 @@
-"""Matches as rows: structs of the events they bind, put together only when they leave."""
+"""Build the rows of matches: structs of the events they bind."""
 
 from __future__ import annotations
 
@@ -8,37 +8,37 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from motet.engine.detect.instances import Runner
-from motet.engine.detect.judging import QueryCode, first_and_last, owners
-from motet.engine.detect.program import match_columns, undictionaried
+from motet.engine.detect.instances import NodeRunner
+from motet.engine.detect.match_filter import QueryCode, match_of_entries, match_times
+from motet.engine.detect.program import decode_type, match_columns
 from motet.engine.encode import Ints
 from motet.engine.schema import TICKS, EventSchema
 from motet.errors import DataError
-from motet.kernels.judge import Matches, compute, new_work
-from motet.kernels.stack import OVERFLOW, Code
-from motet.plan.detect.query import DetectQuery
-from motet.template.written import most_bound
+from motet.kernels.expressions import OVERFLOW, Bytecode
+from motet.kernels.match_filter import Matches, evaluate_matches, new_match_scratch
+from motet.plans.detect.query import DetectQuery
+from motet.template.written import max_bindings
 
 
-def given_back(times: Ints, schema: EventSchema) -> pa.Array:
-    """Times as they came in."""
-    if schema.is_whole:
+def restore_times(times: Ints, schema: EventSchema) -> pa.Array:
+    """Return times in the type of the time column."""
+    if schema.has_integer_time:
         unit = schema.time_unit
         return pa.array(times * 1000 if unit == "ns" else times // TICKS[unit])
     return pa.array(times).cast(schema.result_time_type)
 
 
-class MatchRows:
-    """Makes the rows of one query that returns matches."""
+class MatchTableBuilder:
+    """Builder of the rows of one query that returns matches."""
 
     def __init__(
         self,
         query: DetectQuery,
         numbers: QueryCode,
-        code: Code,
+        code: Bytecode,
         kinds: list[str],
         words: pa.Array,
-        runner: Runner,
+        runner: NodeRunner,
         events: dict[str, pa.Array],
         schema: EventSchema,
         result: pa.Schema,
@@ -58,38 +58,38 @@ class MatchRows:
             self.slot[list(positions)] = number
 
     def table(self, found: Matches) -> pa.Table:
-        """The rows of some matches."""
+        """Build the rows of some matches."""
         size = len(found.key)
-        first, last = first_and_last(found, self.runner.encoded)
+        first, last = match_times(found, self.runner.encoded)
         columns: dict[str, Any] = {
             "query": pa.repeat(self.query.query.name, size),
-            "start": given_back(first, self.schema),
-            "end": given_back(last, self.schema),
+            "start": restore_times(first, self.schema),
+            "end": restore_times(last, self.schema),
         }
         for name in self.query.query.group_by:
             columns[name] = self.runner.encoded.keys[name].take(pa.array(found.key))
         for label, what in match_columns(self.query):
             wanted = self.result.field(label).type
             if isinstance(what, frozenset):
-                columns[label] = self._shown(found, what, pa.types.is_list(wanted))
+                columns[label] = self._bound_events(found, what, pa.types.is_list(wanted))
             else:
-                columns[label] = self._computed(found, self.numbers.computed[label])
+                columns[label] = self._compute_column(found, self.numbers.computed[label])
         arrays = [
-            _fitted(columns[field.name], field.type) if field.name in columns else pa.nulls(size, field.type)
+            _cast_to(columns[field.name], field.type) if field.name in columns else pa.nulls(size, field.type)
             for field in self.result
         ]
         return pa.Table.from_arrays(arrays, schema=self.result)
 
-    def _shown(self, found: Matches, positions: frozenset[int], as_list: bool) -> pa.Array:
-        """The events of a variable: a list where it may be bound more than once, else the event or null."""
-        several = most_bound(self.query.written.tree, positions) > 1
-        column = None if several or as_list else _column_of(found, positions)
+    def _bound_events(self, found: Matches, positions: frozenset[int], as_list: bool) -> pa.Array:
+        """Return the events of a variable: a list where it may be bound more than once, else the event or null."""
+        several = max_bindings(self.query.written.tree, positions) > 1
+        column = None if several or as_list else _single_event_column(found, positions)
         if column is not None:
             return self._structs(pa.array(self.runner.encoded.rows[column]))
         wanted = np.zeros(len(self.query.written.events), np.bool_)
         wanted[list(positions)] = True
         entries = np.flatnonzero(wanted[found.position])
-        match_of = owners(found)[entries]
+        match_of = match_of_entries(found)[entries]
         rows = self.runner.encoded.rows[found.event[entries]]
         if several or as_list:
             counts = np.bincount(match_of, minlength=len(found.key))
@@ -106,9 +106,9 @@ class MatchRows:
         mask = None if none is None or not none.any() else pa.array(none)
         return pa.StructArray.from_arrays(arrays, fields=self.fields, mask=mask)
 
-    def _computed(self, found: Matches, number: int) -> pa.Array:
-        work = new_work(len(self.query.slots), int(np.diff(found.begin).max(initial=0)) + 2)
-        whole, real, null = compute(found, self.slot, self.code, number, self.runner.values, work)
+    def _compute_column(self, found: Matches, number: int) -> pa.Array:
+        work = new_match_scratch(len(self.query.slots), int(np.diff(found.begin).max(initial=0)) + 2)
+        whole, real, null = evaluate_matches(found, self.slot, self.code, number, self.runner.values, work)
         if work.stack.status[0] == OVERFLOW:
             raise DataError(
                 f"query {self.query.query.name}: a whole number in RETURN does not fit in 64 bits "
@@ -126,8 +126,10 @@ class MatchRows:
         return pa.array(whole, mask=null)
 
 
-def _column_of(found: Matches, positions: frozenset[int]) -> Ints | None:
-    """The event that each match binds to a position, where all matches bind the same positions in the same order."""
+def _single_event_column(found: Matches, positions: frozenset[int]) -> Ints | None:
+    """Return the event that each match binds to the positions, where all matches have the same positions in the same
+    order.
+    """
     width = int(found.begin[1])
     if len(found.event) != width * len(found.key):
         return None
@@ -138,20 +140,20 @@ def _column_of(found: Matches, positions: frozenset[int]) -> Ints | None:
     return found.event.reshape(-1, width)[:, own[0]]
 
 
-def event_columns(events: pa.Table) -> dict[str, pa.Array]:
-    """The columns that structs of events are made of."""
+def decode_columns(events: pa.Table) -> dict[str, pa.Array]:
+    """Return the columns that structs of events are made of."""
     return {name: _one_array(events.column(name)) for name in events.column_names}
 
 
 def _one_array(column: pa.ChunkedArray) -> pa.Array:
-    """A column in one piece, its dictionary decoded."""
+    """Return a column as one array, its dictionary decoded."""
     array = column.combine_chunks()
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
-    return array.cast(undictionaried(array.type)) if pa.types.is_dictionary(array.type) else array
+    return array.cast(decode_type(array.type)) if pa.types.is_dictionary(array.type) else array
 
 
-def _fitted(values: Any, wanted: pa.DataType) -> Any:
+def _cast_to(values: Any, wanted: pa.DataType) -> Any:
     if values.type == wanted:
         return values
     if pa.types.is_null(wanted):

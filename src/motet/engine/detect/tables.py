@@ -1,4 +1,4 @@
-"""Nodes as the tables that kernels read: what a join sees to, the items and edges of a loop, rows by equal values."""
+"""Turn nodes into the tables that kernels read: joins, filters, and the items and edges of loops."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from motet.engine.detect.code import Compiler
+from motet.engine.detect.code import ExpressionCompiler
 from motet.engine.encode import Ints
+from motet.kernels.expressions import AT_LEAST, AT_MOST, DIFFERENT, EQUAL, LESS, MORE, Values
 from motet.kernels.instances import Instances
 from motet.kernels.join import AFTER, APART, BEFORE, FREE, JoinTable
-from motet.kernels.paths import Line
-from motet.kernels.stack import AT_LEAST, AT_MOST, DIFFERENT, EQUAL, LESS, MORE, Values
-from motet.plan.detect.nodes import Edge, FilterNode, Gap, JoinNode, LeafNode, LoopNode, Node
+from motet.kernels.paths import PathGraph
+from motet.plans.detect.nodes import Edge, FilterNode, Gap, JoinNode, LeafNode, LoopNode, Node
 from motet.template.symbols import Symbol
 
 # What a comparison says when its sides change places.
 FLIPPED = {EQUAL: EQUAL, DIFFERENT: DIFFERENT, LESS: MORE, MORE: LESS, AT_MOST: AT_LEAST, AT_LEAST: AT_MOST}
 # Fewer rows are searched faster as they are than in order of a value.
-WORTH_SORTING = 64
+MIN_ROWS_TO_SORT = 64
 
 
 @dataclass(frozen=True)
 class NodeTests:
-    """What a node tests, compiled: rows of `Tests`, by edge for a loop."""
+    """The compiled tests of a node: rows of `Tests`; for a loop, where the rows of each edge begin."""
 
     rows: list[list[int]]
     edges: tuple[int, ...] = ()
 
 
-def compile_tests(node: Node, compiler: Compiler) -> NodeTests:
-    """The tests of a node over its slots: the items of the outer side first, then those of the inner."""
+def compile_tests(node: Node, compiler: ExpressionCompiler) -> NodeTests:
+    """Compile the tests of a node over its slots: the items of the outer side first, then those of the inner."""
     match node:
         case JoinNode():
             slots = {str(item): at for at, item in enumerate((*node.outer_items, *node.inner_items))}
@@ -43,22 +43,22 @@ def compile_tests(node: Node, compiler: Compiler) -> NodeTests:
         case LoopNode():
             rows: list[list[int]] = []
             begins = [0]
-            for edge in by_target(node):
+            for edge in edges_by_target(node):
                 rows += [compiler.test(test, {"0": 0, "1": 1}) for test in sorted(edge.tests, key=repr)]
                 begins.append(len(rows))
             return NodeTests(rows, tuple(begins))
     return NodeTests([])
 
 
-def by_target(node: LoopNode) -> list[Edge]:
-    """The edges of a loop in the order in which kernels have them."""
+def edges_by_target(node: LoopNode) -> list[Edge]:
+    """Return the edges of a loop in the order of the kernels."""
     return sorted(node.edges, key=lambda edge: (edge.target, edge.source))
 
 
-def join_table(
+def build_join_table(
     node: JoinNode, rows: Sequence[Sequence[int]], absent: Sequence[Symbol], classes: Sequence[frozenset[Symbol]]
 ) -> JoinTable:
-    """What a join sees to; `rows` are its tests, of which those that need code are left out."""
+    """Return what a join checks; of its tests `rows`, those that need bytecode are left out."""
     slots = (*node.outer_items, *node.inner_items)
     ours = len(node.outer_items)
     relation = np.full((ours, len(node.inner_items)), APART, np.int8)
@@ -84,8 +84,8 @@ def join_table(
     )
 
 
-def filter_table(node: FilterNode, absent: Sequence[Symbol]) -> JoinTable:
-    """What a filter sees to besides order and tests: as a join that has nothing to join."""
+def build_filter_table(node: FilterNode, absent: Sequence[Symbol]) -> JoinTable:
+    """Return the gaps a filter checks, as a join that has nothing to join."""
     slots = range(len(node.items))
     nothing = np.zeros((0, 5), np.int32)
     relation = np.zeros((0, 0), np.int8)
@@ -102,7 +102,7 @@ def filter_table(node: FilterNode, absent: Sequence[Symbol]) -> JoinTable:
 def _gaps(
     gaps: Sequence[Gap], slots: Sequence[int], absent: Sequence[Symbol]
 ) -> tuple[NDArray[np.int8], NDArray[np.int32]]:
-    """How each gap stands to each slot, and the number of what must not occur in it."""
+    """Return the side of each gap that each slot is on, and the number of the absent symbol."""
     stands = np.zeros((len(gaps), len(slots)), np.int8)
     for g, each in enumerate(gaps):
         for s, item in enumerate(slots):
@@ -111,32 +111,35 @@ def _gaps(
 
 
 def _may_share(one: Node, other: Node, classes: Sequence[frozenset[Symbol]]) -> bool:
-    """Whether two items may be bound to the same event."""
+    """Return whether two items may be bound to the same event."""
     if isinstance(one, LeafNode) and isinstance(other, LeafNode):
         return any(one.symbol in found and other.symbol in found for found in classes)
     return True
 
 
 def _outer_first(row: Sequence[int], ours: int) -> list[int]:
-    """A comparison with its outer side on the left; the inner slot counts from the first inner item."""
+    """Return a comparison with its outer side on the left; the inner slot counts from the first inner item."""
     comparison, one, one_row, other, other_row = row
     if one >= ours:
         comparison, one, one_row, other, other_row = FLIPPED[comparison], other, other_row, one, one_row
     return [comparison, one, one_row, other - ours, other_row]
 
 
-def by_equal_values(outer: Instances, inner: Instances, table: JoinTable, values: Values) -> tuple[Instances, Ints]:
-    """The inner rows of a join in the stretches that outer rows search, and the stretch of each outer row (-1: none).
+def sort_by_equal_values(
+    outer: Instances, inner: Instances, table: JoinTable, values: Values
+) -> tuple[Instances, Ints]:
+    """Sort the inner rows of a join into the buckets that outer rows search; return the bucket of each outer row, or
+    -1.
 
-    A stretch is a key or, where two columns must be equal, a key and a value. O((n + m) log n).
+    A bucket is a key or, where two columns must be equal, a key and a value. O((n + m) log n).
     """
     key_of = np.repeat(np.arange(len(outer.offsets) - 1), np.diff(outer.offsets))
     equal = [row for row in table.compare.tolist() if row[0] == EQUAL]
-    if not equal or len(inner.first) < WORTH_SORTING:
+    if not equal or len(inner.first) < MIN_ROWS_TO_SORT:
         return inner, key_of
     _, slot, row, inner_slot, inner_row = equal[0]
-    wanted = values.real[row, outer.columns[slot]]
-    found = values.real[inner_row, inner.columns[inner_slot]]
+    wanted = values.floats[row, outer.columns[slot]]
+    found = values.floats[inner_row, inner.columns[inner_slot]]
     known = np.flatnonzero(~np.isnan(found))
     distinct = np.unique(found[known])
     inner_keys = np.repeat(np.arange(len(inner.offsets) - 1), np.diff(inner.offsets))[known]
@@ -155,18 +158,18 @@ def by_equal_values(outer: Instances, inner: Instances, table: JoinTable, values
     return sorted_, np.where(matched, bucket, -1)
 
 
-def line_table(
+def build_line_table(
     node: LoopNode, instances: Sequence[Instances], absent: Sequence[Symbol], oldest: Ints, tests: NodeTests
-) -> Line:
-    """The items of a loop with their instances, and its edges."""
+) -> PathGraph:
+    """Return the items of a loop with their instances, and its edges."""
     starts = np.cumsum([0, *(len(each.first) for each in instances)])
     offsets = np.stack([start + each.offsets for start, each in zip(starts, instances, strict=False)])
-    edges = by_target(node)
+    edges = edges_by_target(node)
     ways = [sorted(edge.ways, key=repr) for edge in edges]
     forbidden = [[absent.index(symbol) for symbol in way] for each in ways for way in each]
     targets = np.array([edge.target for edge in edges], np.int64)
     numbers = range(len(node.items))
-    return Line(
+    return PathGraph(
         offsets=np.ascontiguousarray(offsets, np.int64),
         what=np.concatenate([each.columns[0] for each in instances]),
         first=np.concatenate([each.first for each in instances]),

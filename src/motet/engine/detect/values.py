@@ -1,4 +1,4 @@
-"""What expressions read of events, as columns: what speaks of one event alone is computed for all of them at once."""
+"""Compute the event columns that expressions read: an expression over one event is computed for all events at once."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from motet.engine.encode import Encoded
+from motet.engine.encode import EncodedEvents
 from motet.engine.expressions import evaluate
-from motet.kernels.stack import Values
+from motet.kernels.expressions import Values
 from motet.model.expression import Expression
-from motet.template.symbols import without_variable
+from motet.template.symbols import strip_variables
 
 Kind = Literal["whole", "real", "text", "truth", "time", "null"]
 
@@ -23,17 +23,17 @@ EXACT = 2**53
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of `Values`: its kind, and its row among the whole or the floating ones."""
+    """A column of `Values`: its kind, and its row among the integers or the floats."""
 
     kind: Kind
     row: int
 
 
 @dataclass
-class Columns:
-    """Columns on their way to `Values`; texts are numbered when all are known."""
+class EventColumns:
+    """Event columns of all expressions; texts become numbers when all are known."""
 
-    encoded: Encoded
+    encoded: EncodedEvents
     found: dict[Expression, Column] = field(default_factory=dict)
     copies: dict[Expression, int | None] = field(default_factory=dict)
     arrays: dict[Expression, pa.Array] = field(default_factory=dict)
@@ -43,8 +43,8 @@ class Columns:
     changes_case: bool = False  # whether texts are made from others, so that those too must be among the words
 
     def of(self, expression: Expression) -> Column:
-        """The column of an expression over one event."""
-        bare = without_variable(expression)
+        """Return the column of an expression over one event."""
+        bare = strip_variables(expression)
         if bare not in self.found:
             array = evaluate(bare, lambda attribute: self.encoded.column(attribute.name), len(self.encoded.time))
             self.arrays[bare] = array
@@ -60,11 +60,11 @@ class Columns:
         return Column(kind, len(self.whole) - 1)
 
     def as_real(self, expression: Expression) -> int | None:
-        """The row of an expression's column among the floating ones; None where that would not be exact."""
+        """Return the row of an expression's column among the floats; None where that would not be exact."""
         column = self.of(expression)
         if column.kind in ("real", "null"):
             return column.row
-        bare = without_variable(expression)
+        bare = strip_variables(expression)
         if bare not in self.copies:
             array = self.arrays[bare]
             self.copies[bare] = None
@@ -74,7 +74,7 @@ class Columns:
         return self.copies[bare]
 
     def finish(self) -> tuple[Values, pa.Array]:
-        """The values, and the distinct texts in order that numbers stand for."""
+        """Return the values, and the distinct texts in order that numbers stand for."""
         texts = [array for array in self.whole if pa.types.is_string(array.type)]
         words = _words(texts, self.literals, self.changes_case)
         size = len(self.encoded.time)
@@ -92,7 +92,7 @@ class Columns:
 
 
 def kind_of(data_type: pa.DataType) -> Kind:
-    """The kind of a value that `motet.engine.expressions` computes."""
+    """Return the kind of a value that `motet.engine.expressions` computes."""
     if pa.types.is_null(data_type):
         return "null"
     if pa.types.is_boolean(data_type):
@@ -110,7 +110,7 @@ def _is_small(array: pa.Array) -> bool:
 
 
 def _words(texts: list[pa.Array], literals: set[str], changes_case: bool) -> pa.Array:
-    """All texts in order, with what LOWER and UPPER make of them where those are asked for."""
+    """Return all texts in order, with what LOWER and UPPER make of them where `changes_case`."""
     distinct = [pc.unique(array).drop_null() for array in texts]
     words = pc.unique(pa.concat_arrays([*distinct, pa.array(sorted(literals), pa.string())]))
     while changes_case:

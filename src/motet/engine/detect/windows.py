@@ -1,4 +1,4 @@
-"""Windows of any kind as one number for each event: the earliest first time of the matches that may end with it."""
+"""Turn windows of any kind into one number for each event: the earliest start of a match that ends with it."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from motet.engine.encode import Encoded, Ints
-from motet.kernels.instances import LONG_AGO
-from motet.plan.compiled import Span
+from motet.engine.encode import EncodedEvents, Ints
+from motet.kernels.instances import MIN_TIME
+from motet.plans.compiled import WindowSpan
 
 
-def oldest_of(span: Span, encoded: Encoded) -> Ints:
-    """For each event, the earliest first time of a match that ends with it. Later events never have an earlier one."""
+def compute_oldest_starts(span: WindowSpan, encoded: EncodedEvents) -> Ints:
+    """Return for each event the earliest start of a match that ends with it. It never decreases over time."""
     time = encoded.time
     if span.within == 0:
-        return np.full(len(time), LONG_AGO, np.int64)
+        return np.full(len(time), MIN_TIME, np.int64)
     if span.ranked:
         return _oldest_by_rank(span.within - 1, encoded)
     if span.slide:
@@ -23,8 +23,8 @@ def oldest_of(span: Span, encoded: Encoded) -> Ints:
     return time - span.within + 1
 
 
-def _oldest_by_rank(size: int, encoded: Encoded) -> Ints:
-    """Of windows that count events: the time from which on at most `size` events lie up to each one."""
+def _oldest_by_rank(size: int, encoded: EncodedEvents) -> Ints:
+    """Return, for count windows, the time from which on at most `size` events lie up to each event."""
     time, enter, leave = encoded.time, encoded.enter, encoded.leave
     if not len(time):
         return np.zeros(0, np.int64)
@@ -38,10 +38,10 @@ def _oldest_by_rank(size: int, encoded: Encoded) -> Ints:
     begins = time[np.minimum(at, len(time) - 1)]
     # More events than the window holds share the time of the last one: no match ends there.
     nowhere = (at >= end) | (begins > time)
-    return np.where(rank <= 0, LONG_AGO, np.where(nowhere, time + 1, begins)).astype(np.int64)
+    return np.where(rank <= 0, MIN_TIME, np.where(nowhere, time + 1, begins)).astype(np.int64)
 
 
-def widest(spans: Iterable[Span], encoded: Encoded) -> Ints:
-    """What the largest of some windows allows, event by event."""
-    oldest: Ints = np.minimum.reduce([oldest_of(span, encoded) for span in spans])
+def compute_widest_starts(spans: Iterable[WindowSpan], encoded: EncodedEvents) -> Ints:
+    """Return the earliest start that the largest of several windows allows for each event."""
+    oldest: Ints = np.minimum.reduce([compute_oldest_starts(span, encoded) for span in spans])
     return oldest

@@ -1,24 +1,24 @@
-"""A workload over an endless stream: state that is carried from one micro-batch to the next."""
+"""Run a workload over an endless stream, with state carried from one micro-batch to the next."""
 
-from motet.engine.live.base import Fed, Live
-from motet.engine.live.replan import Adapting, PlanChange
-from motet.engine.live.running import Running
-from motet.engine.live.saved import Saved
-from motet.engine.live.state import changes, put_together, restore, save, unknown_queries
-from motet.engine.live.stream import Stream, live_branch
+from motet.engine.live.base import BranchOperator, MicroBatchResult
+from motet.engine.live.replan import PlanChange, ReplanPolicy
+from motet.engine.live.saved import SavedState
+from motet.engine.live.state import find_unknown_queries, replay_log, restore, save, save_changes
+from motet.engine.live.stream import Stream, create_operator
+from motet.engine.live.workload import LiveWorkload
 
 __all__ = [
-    "Adapting",
-    "Fed",
-    "Live",
+    "BranchOperator",
+    "LiveWorkload",
+    "MicroBatchResult",
     "PlanChange",
-    "Running",
-    "Saved",
+    "ReplanPolicy",
+    "SavedState",
     "Stream",
-    "changes",
-    "live_branch",
-    "put_together",
+    "create_operator",
+    "find_unknown_queries",
+    "replay_log",
     "restore",
     "save",
-    "unknown_queries",
+    "save_changes",
 ]

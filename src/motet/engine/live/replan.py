@@ -1,7 +1,9 @@
-"""Whether a running workload should change its plan: what another would save over a horizon, against what moving costs.
+"""Decide whether a running workload should change its plan: what another plan saves over a horizon, against what moving
+to it costs.
 
-The Gloria paper's section 7.2 with our plans: when rates drift, the graph that was kept is weighed anew and searched
-again; when queries come or go, the new ones are planned at once, and all together if that pays.
+This is section 7.2 of the Gloria paper with our plans: when rates drift, the graph that was kept is weighted anew and
+searched again; when queries are added or removed, the new ones are planned at once, and all of them together if that
+pays.
 """
 
 from __future__ import annotations
@@ -9,14 +11,15 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 
-from motet.engine.program import Options, Program, compile_workload
+from motet.engine.program import Program, compile_workload
 from motet.model.query import Workload
-from motet.optimizer.aggregate.gloria import gloria
-from motet.optimizer.aggregate.gloria.report import GloriaReport
-from motet.optimizer.aggregate.rates import frequency_of
-from motet.plan.sharing import Grouping
-from motet.plan.units import estimated_cost
-from motet.statistics.drift import RateWatch
+from motet.optimizer.gloria import gloria
+from motet.optimizer.gloria.report import GloriaReport
+from motet.optimizer.rates import symbol_frequency
+from motet.options import Options
+from motet.plans.sharing import Grouping
+from motet.plans.units import estimate_cost
+from motet.statistics.drift import RateTracker
 from motet.statistics.model import Statistics
 
 NANOSECOND = 1e-9
@@ -26,25 +29,25 @@ WORD_COST = 30 * NANOSECOND
 
 
 @dataclass(frozen=True)
-class Adapting:
+class ReplanPolicy:
     """When to look for another plan, and when to move to it.
 
-    `threshold`: by what share a rate has to change for the plan to be looked at again; None turns that off. `horizon`:
-    for how many seconds of the stream a plan is expected to serve; None stands for ten times the longest window. No
-    plan is judged before `least` events were seen.
+    `threshold`: the relative change of a rate at which the plan is reconsidered; None: never. `horizon`: how many
+    seconds of the stream a plan is expected to serve; None: ten times the longest window. No plan is judged before
+    `min_events` events were seen.
     """
 
     threshold: float | None = 0.5
     horizon: float | None = None
-    least: int = 1_000
+    min_events: int = 1_000
 
 
 @dataclass(frozen=True)
 class PlanChange:
-    """A plan that was looked at: why, what it was estimated to cost, and whether it was taken.
+    """A plan that was considered: why, what it was estimated to cost, and whether it was adopted.
 
-    `before` and `after` are seconds of work for a second of the stream, by the plan there was and by the one found;
-    `saved` is their difference over the horizon, `cost` what moving takes, in seconds too. `at` is the watermark.
+    `before` and `after` are seconds of work per second of the stream, by the old and the new plan; `saved` is their
+    difference over the horizon and `cost` what moving takes, both in seconds. `at` is the watermark.
     """
 
     at: int
@@ -61,46 +64,48 @@ class PlanChange:
 
 
 def longest_window(program: Program) -> float:
-    """In seconds; a minute where windows count events."""
+    """Return the longest window in seconds; a minute where windows count events."""
     spans = [compiled.span.within for compiled in program.queries.values() if not compiled.span.ranked]
     return max(spans, default=60_000_000) / 1e6
 
 
-def work(program: Program, statistics: Statistics) -> float:
-    """Estimated seconds of work for a second of a stream with these rates."""
-    frequency = frequency_of(statistics)
-    return NANOSECOND * sum(estimated_cost(branch.units, frequency) for branch in program.branches)
+def estimate_work(program: Program, statistics: Statistics) -> float:
+    """Estimate the seconds of work per second of a stream with these rates."""
+    frequency = symbol_frequency(statistics)
+    return NANOSECOND * sum(estimate_cost(branch.units, frequency) for branch in program.branches)
 
 
 @dataclass(frozen=True)
-class Drifting:
-    """Rates that a plan was made for (None: by none), and what to do when they are no longer those of the stream."""
+class DriftMonitor:
+    """The rates that a plan was made for (None: without any), and when to reconsider it."""
 
-    adapting: Adapting
+    policy: ReplanPolicy
     planned: Mapping[str, float] | None
 
-    def reason(self, watch: RateWatch) -> str | None:
-        """Why to look for another plan; None where there is no reason."""
-        threshold = self.adapting.threshold
-        if threshold is None or watch.events < self.adapting.least:
+    def reason(self, watch: RateTracker) -> str | None:
+        """Return why to look for another plan, or None."""
+        threshold = self.policy.threshold
+        if threshold is None or watch.events < self.policy.min_events:
             return None
         if self.planned is None:
             return "rates are known now"
         drift = watch.drift(self.planned)
-        return None if drift is None or drift.share <= threshold else f"rates have drifted: {drift}"
+        return None if drift is None or drift.change <= threshold else f"rates have drifted: {drift}"
 
-    def judged(
+    def assess(
         self, reason: str, running: Program, found: Program, statistics: Statistics, cost: float, at: int
     ) -> PlanChange:
-        """Whether moving to a plan that was found pays."""
-        before, after = work(running, statistics), work(found, statistics)
-        horizon = 10 * longest_window(found) if self.adapting.horizon is None else self.adapting.horizon
+        """Compare a plan that was found with the running one."""
+        before, after = estimate_work(running, statistics), estimate_work(found, statistics)
+        horizon = 10 * longest_window(found) if self.policy.horizon is None else self.policy.horizon
         saved = (before - after) * horizon
-        return PlanChange(at, reason, before, after, saved, cost, saved > cost and grouped(running) != grouped(found))
+        return PlanChange(
+            at, reason, before, after, saved, cost, saved > cost and query_groups(running) != query_groups(found)
+        )
 
 
-def replanned(program: Program, statistics: Statistics) -> Program:
-    """The best plan for the same queries by other rates. Where Gloria's graph was kept, it is weighed anew."""
+def replan(program: Program, statistics: Statistics) -> Program:
+    """Return the best plan for the same queries at other rates. Where Gloria's graph was kept, it is weighted anew."""
     options = replace(program.options, statistics=statistics)
     if isinstance(program.report, GloriaReport):
         fresh = gloria.reweigh(program.report, list(program.queries.values()), statistics)
@@ -109,37 +114,37 @@ def replanned(program: Program, statistics: Statistics) -> Program:
     return compile_workload(program.workload, program.schema, options)
 
 
-def grouped(program: Program) -> frozenset[frozenset[str]]:
-    """Which queries run together, by their names: what a plan on a stream comes to."""
+def query_groups(program: Program) -> frozenset[frozenset[str]]:
+    """Return which queries run together, by name: all that a plan decides on a stream."""
     units = [unit for branch in program.branches for unit in branch.units]
     return frozenset(frozenset(compiled.query.name for compiled in unit.queries) for unit in units)
 
 
-def with_queries(program: Program, added: Workload, options: Options) -> Program:
-    """The queries there are, as they run, beside new ones that are planned among themselves."""
+def add_queries(program: Program, added: Workload, options: Options) -> Program:
+    """Keep the plan of the present queries and plan new ones among themselves."""
     own = program.workload
     new = tuple(definition for definition in added.definitions if definition not in own.definitions)
     # What is wrong with the new ones shows here, in their own text.
     alone = compile_workload(replace(added, definitions=(*own.definitions, *new)), program.schema, options)
-    labels = {**labels_of(program, "old"), **labels_of(alone, "new")}
+    labels = {**unit_labels(program, "old"), **unit_labels(alone, "new")}
     both = Workload((*own.queries, *added.queries), (*own.definitions, *new))
-    return regrouped(both, program, labels, options)
+    return compile_grouped(both, program, labels, options)
 
 
-def without_queries(program: Program, names: frozenset[str], options: Options) -> Program:
-    """The other queries, as they run."""
+def remove_queries(program: Program, names: frozenset[str], options: Options) -> Program:
+    """Keep the plan of the queries that stay."""
     left = tuple(query for query in program.workload.queries if query.name not in names)
-    return regrouped(replace(program.workload, queries=left), program, labels_of(program, "old"), options)
+    return compile_grouped(replace(program.workload, queries=left), program, unit_labels(program, "old"), options)
 
 
-def grouping(workload: Workload, labels: Mapping[str, Hashable]) -> Grouping:
-    """The plan by which those queries run together whose labels are equal."""
+def build_grouping(workload: Workload, labels: Mapping[str, Hashable]) -> Grouping:
+    """Build the plan that runs queries with equal labels together."""
     named = [(number, query.name) for number, query in enumerate(workload.queries)]
     return Grouping(tuple((number, labels[name]) for number, name in named if name in labels))
 
 
-def labels_of(program: Program, kind: str = "") -> dict[str, Hashable]:
-    """For each query by name, what those that run with it have in common."""
+def unit_labels(program: Program, kind: str = "") -> dict[str, Hashable]:
+    """Return a label for each query by name, equal for queries that run together."""
     return {
         compiled.query.name: (kind, branch.name, place)
         for branch in program.branches
@@ -148,6 +153,6 @@ def labels_of(program: Program, kind: str = "") -> dict[str, Hashable]:
     }
 
 
-def regrouped(workload: Workload, program: Program, labels: Mapping[str, Hashable], options: Options) -> Program:
-    """A workload whose queries run together as labels say."""
-    return compile_workload(workload, program.schema, options, sharing=grouping(workload, labels))
+def compile_grouped(workload: Workload, program: Program, labels: Mapping[str, Hashable], options: Options) -> Program:
+    """Compile a workload whose queries run together where their labels are equal."""
+    return compile_workload(workload, program.schema, options, sharing=build_grouping(workload, labels))

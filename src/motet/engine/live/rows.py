@@ -1,4 +1,4 @@
-"""Rows that a stream keeps: those that wait for the watermark, and those of windows that are still open."""
+"""Classify and retain the rows of a stream."""
 
 from __future__ import annotations
 
@@ -11,49 +11,61 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from motet.engine.detect.program import DetectBranch
-from motet.engine.encode import key_codes, microseconds, read_column, times_of
+from motet.engine.encode import encode_keys, read_column, read_times, to_microseconds
 from motet.engine.program import Branch
 from motet.engine.schema import EventSchema
 from motet.errors import DataError
-from motet.kernels.tables import LONG_AGO
+from motet.kernels.tables import MIN_TIME
 
 Times = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Arrivals:
-    """Rows of a micro-batch, sorted out: those that take part, those that came too late, those set aside."""
+class ClassifiedRows:
+    """The rows of a micro-batch by what happens to them. `newest` is the greatest time of any row."""
 
     usable: pa.Table
     late: pa.Table
-    set_aside: int
+    invalid_rows: int
     newest: int  # the greatest time of any row, asked for or not
 
 
-def sort_out(table: pa.Table, branch: Branch | DetectBranch, schema: EventSchema, watermark: int) -> Arrivals:
-    """Tell the rows of a micro-batch apart. Rows that no query of the branch asks for are left out of all."""
+def classify_rows(
+    table: pa.Table, branch: Branch | DetectBranch, schema: EventSchema, watermark: int
+) -> ClassifiedRows:
+    """Split the rows of a micro-batch into usable, late and invalid ones.
+
+    Rows that no query of the branch reads are in none of them.
+    """
     missing = pc.or_(pc.is_null(table[schema.time]), pc.is_null(table[schema.type]))
-    aside = missing.to_numpy() | poisoned(table, lambda part: microseconds(read_column(part, schema.time), schema))
-    if aside.any():
-        table = table.filter(pa.array(~aside))
-    times = times_of(table, schema)
-    wanted = np.ones(len(table), np.bool_)
+    invalid = missing.to_numpy() | find_bad_rows(
+        table, lambda part: to_microseconds(read_column(part, schema.time), schema)
+    )
+    if invalid.any():
+        table = table.filter(pa.array(~invalid))
+    times = read_times(table, schema)
+    relevant = np.ones(len(table), np.bool_)
     for name in branch.partition:
-        wanted &= read_column(table, name).is_valid().to_numpy(zero_copy_only=False)
+        relevant &= read_column(table, name).is_valid().to_numpy(zero_copy_only=False)
     if branch.types is not None:
         known = pc.is_in(table[schema.type], pa.array(sorted(branch.types), table.schema.field(schema.type).type))
-        wanted &= known.to_numpy()
+        relevant &= known.to_numpy()
     late = times < watermark
 
-    def rows(chosen: Flags) -> pa.Table:
-        return table if chosen.all() else table.filter(pa.array(chosen))
+    def rows(mask: Flags) -> pa.Table:
+        return table if mask.all() else table.filter(pa.array(mask))
 
-    return Arrivals(rows(wanted & ~late), rows(wanted & late), int(aside.sum()), int(times.max(initial=LONG_AGO)))
+    return ClassifiedRows(
+        rows(relevant & ~late), rows(relevant & late), int(invalid.sum()), int(times.max(initial=MIN_TIME))
+    )
 
 
-def poisoned(table: pa.Table, read: Callable[[pa.Table], object]) -> Flags:
-    """Which rows cannot be read, found by halving: O(bad rows * log rows) attempts, one where all is well."""
+def find_bad_rows(table: pa.Table, read: Callable[[pa.Table], object]) -> Flags:
+    """Return a mask of the rows that cannot be read, found by bisection.
+
+    O(bad rows * log rows) attempts, one if there are none.
+    """
     bad = np.zeros(len(table), np.bool_)
     pending = [(0, len(table))]
     while pending:
@@ -68,21 +80,23 @@ def poisoned(table: pa.Table, read: Callable[[pa.Table], object]) -> Flags:
     return bad
 
 
-def still_needed(
-    table: pa.Table, times: Times, partition: Sequence[str], watermark: int, horizon: int, last: int
+def retention_mask(
+    table: pa.Table, times: Times, partition: Sequence[str], watermark: int, retention: int, last: int
 ) -> Flags:
-    """Rows that wait, those at or after a horizon, and the last so many of each key that have passed."""
-    kept = (times >= watermark) | (times >= horizon)
+    """Return which rows to keep: those at or after the watermark or the retention time, and the last so many of each
+    key.
+    """
+    kept = (times >= watermark) | (times >= retention)
     if last and len(times):
-        codes = key_codes(table, partition)[0]
+        codes = encode_keys(table, partition)[0]
         passed = np.flatnonzero(times < watermark)
         order = passed[np.lexsort((-times[passed], codes[passed]))]
-        kept[order[_later(codes[order], times[order]) < last]] = True
+        kept[order[_count_later(codes[order], times[order]) < last]] = True
     return kept
 
 
-def _later(codes: NDArray[np.int32], times: Times) -> Times:
-    """Of rows by key and falling time, how many of its key are strictly later."""
+def _count_later(codes: NDArray[np.int32], times: Times) -> Times:
+    """Count, for rows sorted by key and descending time, the rows of the same key that are strictly later."""
     place = np.arange(len(codes))
     first_of_key = np.maximum.accumulate(np.where(np.diff(codes, prepend=-1) != 0, place, 0))
     new = (np.diff(codes, prepend=-1) != 0) | (np.diff(times, prepend=0) != 0)

@@ -1,7 +1,7 @@
-"""The state of a stream as bytes: a version, a header in JSON, and named sections of Arrow data and plain words.
+"""Serialize stream state: a version, a JSON header, and named sections of Arrow data and integers.
 
-What is saved names queries by what they ask (`fingerprint`) and columns by name, never by number, so that a changed
-workload can pick out what it still needs.
+Saved state names queries by `fingerprint` and columns by name, never by number, so that a changed workload can pick out
+what it still needs.
 """
 
 from __future__ import annotations
@@ -22,36 +22,36 @@ VERSION = 2
 
 
 @dataclass(frozen=True)
-class Saved:
+class SavedState:
     """A header, and sections by name."""
 
     header: dict[str, Any]
     sections: Mapping[str, Any]
 
     def table(self, name: str) -> pa.Table:
-        """A section that holds a table."""
+        """Read a section that holds a table."""
         return pa.ipc.open_stream(pa.py_buffer(self.sections[name])).read_all()
 
     def words(self, name: str) -> NDArray[np.int64]:
-        """A section that holds whole numbers."""
+        """Read a section that holds integers."""
         return np.frombuffer(self.sections[name], np.int64)
 
     def parts(self) -> list[Any]:
-        """The bytes in pieces: a version, the header, and the sections, each beginning at a whole word."""
+        """Return the bytes in pieces: version and header, then the sections, each aligned to 8 bytes."""
         bodies = [part for body in self.sections.values() for part in (body, b"\0" * (-len(body) % 8))]
         return [self._head(), *bodies]
 
     def to_bytes(self, *, compressed: bool = False) -> bytes:
-        """All in one piece; compressed for where it is kept, plain where it is read soon."""
+        """Return all bytes in one piece: compressed to be stored, plain to be read soon."""
         head, *bodies = self.parts()
         if not compressed:
             return b"".join([head, *bodies])
         body = b"".join(bodies)
-        return self._head(size=len(body)) + bytes(pa.compress(_by_significance(body), codec="lz4", asbytes=True))
+        return self._head(size=len(body)) + bytes(pa.compress(byte_shuffle(body), codec="lz4", asbytes=True))
 
     @property
     def size(self) -> int:
-        """How large the sections are, before they are compressed."""
+        """The size of the sections, uncompressed."""
         return sum(map(len, self.sections.values()))
 
     def _head(self, **more: int) -> bytes:
@@ -61,8 +61,8 @@ class Saved:
         return b"".join([MAGIC, VERSION.to_bytes(2, "little"), len(head).to_bytes(4, "little"), head])
 
     @classmethod
-    def from_bytes(cls, data: Any) -> Saved:
-        """Read what any version up to this one wrote."""
+    def from_bytes(cls, data: Any) -> SavedState:
+        """Read the bytes of any version up to this one."""
         view = memoryview(data)
         if bytes(view[: len(MAGIC)]) != MAGIC:
             raise RunError("this is not the state of a motet stream: is the checkpoint another query's?")
@@ -81,7 +81,7 @@ class Saved:
         if raw is not None:
             body = memoryview(pa.decompress(body, decompressed_size=raw, codec="lz4", asbytes=True))
             if version > 1:
-                body = _by_word(body)
+                body = byte_unshuffle(body)
         sections = {}
         at = 0
         for name, length in header.pop("sections").items():
@@ -90,20 +90,21 @@ class Saved:
         return cls(header, sections)
 
 
-def _by_significance(body: bytes) -> bytes:
-    """The first byte of each word, then the second of each, and so on. Words are mostly small numbers, so most of that
-    are zeros, and what is compressed is a third of what it were otherwise, in less time.
+def byte_shuffle(body: bytes) -> bytes:
+    """Reorder bytes: the first byte of each word, then the second of each, and so on.
+
+    Words are mostly small numbers, so most bytes are then runs of zeros, and the compressed size drops to a third.
     """
     return np.frombuffer(body, np.uint8).reshape(-1, 8).T.tobytes()
 
 
-def _by_word(body: memoryview) -> memoryview:
-    """What `_by_significance` made, undone."""
+def byte_unshuffle(body: memoryview) -> memoryview:
+    """Undo `byte_shuffle`."""
     return memoryview(np.frombuffer(body, np.uint8).reshape(8, -1).T.tobytes())
 
 
-def table_bytes(table: pa.Table) -> Any:
-    """A table as a section."""
+def table_to_bytes(table: pa.Table) -> Any:
+    """Serialize a table as a section."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table.combine_chunks())

@@ -1,4 +1,4 @@
-"""A unit whose totals per pane, window or start are kept between micro-batches."""
+"""Carry the totals of a unit per pane, window or start from one micro-batch to the next."""
 
 from __future__ import annotations
 
@@ -11,46 +11,46 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from motet.engine.encode import Encoded, only_keys, unit_events
-from motet.engine.live.keys import Keys
-from motet.engine.live.reunion import SavedUnit, restored
-from motet.engine.live.runs import Runs, runs_of, writable
-from motet.engine.partials import partials_of
+from motet.engine.encode import EncodedEvents, select_keys, select_unit_events
+from motet.engine.live.key_states import KeyStates, pack_states, writable
+from motet.engine.live.keys import KeyIndex
+from motet.engine.live.state_migration import SavedUnit, migrate_states
+from motet.engine.partials import build_partials
 from motet.engine.program import Program
 from motet.engine.run import SLOT_MODES
-from motet.engine.ties import without_ties
-from motet.kernels.resume import extend_runs, run_slots_on
-from motet.kernels.tables import FOREVER, Events, Machine, Queries
-from motet.kernels.totals import layouts_of
-from motet.plan.machine import machine_for, queries_table
-from motet.plan.units import Strategy, Unit
+from motet.engine.ties import merge_ties
+from motet.kernels.resume import extend_states, resume_slots
+from motet.kernels.tables import MAX_TIME, Events, Machine, Queries
+from motet.kernels.totals import list_layouts
+from motet.plans.machine import build_machine, build_queries_table
+from motet.plans.units import Strategy, Unit
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 
-def keeps_totals(program: Program, unit: Unit) -> bool:
-    """Whether a unit's totals can be carried on; places of texts in order mean nothing beside other texts."""
+def can_keep_totals(program: Program, unit: Unit) -> bool:
+    """Return whether a unit's totals can be carried on; ranks of texts mean nothing beside other texts."""
     texts = {channel.column for compiled in unit.queries for channel in compiled.channels.extremes}
-    return unit.strategy in SLOT_MODES and not (texts & program.texts)
+    return unit.strategy in SLOT_MODES and not (texts & program.text_extremes)
 
 
-class LiveSlots:
-    """The totals of a unit, by layout: a key whose counts exceed 64 bits goes on with extended totals."""
+class UnitState:
+    """The totals of a unit, by layout: a key whose counts exceed 64 bits continues with extended totals."""
 
     def __init__(self, program: Program, unit: Unit) -> None:
         self.program = program
         self.unit = unit
         self.mode = SLOT_MODES[unit.strategy]
-        self.layouts = layouts_of(*unit.queries[0].channels.shape, rarely_large=False)
-        self.held = [Runs.none() for _ in self.layouts]
-        self.changed = [(np.zeros(0, np.int64), Runs.none()) for _ in self.layouts]  # by the last advance
+        self.layouts = list_layouts(*unit.queries[0].channels.shape, rarely_large=False)
+        self.states = [KeyStates.empty() for _ in self.layouts]
+        self.changed_states = [(np.zeros(0, np.int64), KeyStates.empty()) for _ in self.layouts]  # by the last advance
 
-    def advance(self, encoded: Encoded, numbers: Ints, keys: Keys, watermark: int) -> list[pa.Table]:
-        """Run on over new events (`numbers` are their keys') and to the watermark; the partial results."""
-        due = self._due(watermark)
+    def advance(self, encoded: EncodedEvents, numbers: Ints, keys: KeyIndex, watermark: int) -> list[pa.Table]:
+        """Process new events (`numbers` are their keys) up to the watermark; return the partial results."""
+        due = self._due_keys(watermark)
         idle = due[~np.isin(due, numbers)]
-        events = without_ties(unit_events(encoded, self.unit)[0], self.unit, encoded.classes)
+        events = merge_ties(select_unit_events(encoded, self.unit)[0], self.unit, encoded.classes)
         events = _with_idle_keys(events, len(idle))
         ids = np.concatenate((numbers, idle))
         if len(idle):
@@ -62,89 +62,88 @@ class LiveSlots:
                     for name, values in encoded.keys.items()
                 },
             )
-        concerned = (np.diff(events.offsets) > 0) | np.isin(ids, due)
-        self.changed = [(np.zeros(0, np.int64), Runs.none()) for _ in self.layouts]
-        return self._run_levels(encoded, events, ids, concerned, keys.count, watermark) if concerned.any() else []
+        active = (np.diff(events.offsets) > 0) | np.isin(ids, due)
+        self.changed_states = [(np.zeros(0, np.int64), KeyStates.empty()) for _ in self.layouts]
+        return self._run_levels(encoded, events, ids, active, keys.count, watermark) if active.any() else []
 
     def _run_levels(
-        self, encoded: Encoded, events: Events, ids: Ints, concerned: Flags, known: int, watermark: int
+        self, encoded: EncodedEvents, events: Events, ids: Ints, active: Flags, known: int, watermark: int
     ) -> list[pa.Table]:
-        """Run the keys that are concerned, each with the layout of its totals; those that overflow go on with the
-        next.
-        """
+        """Run the active keys, each with the layout of its totals; keys that overflow continue with the next layout."""
         machine, queries = self._machine(encoded)
-        places = [np.where(concerned, runs.places(ids, known), -1) for runs in self.held]
-        own = concerned & ~np.any([at >= 0 for at in places[1:]], axis=0)
-        overflowed = Runs.none()
+        places = [np.where(active, states.find(ids, known), -1) for states in self.states]
+        own = active & ~np.any([at >= 0 for at in places[1:]], axis=0)
+        overflowed = KeyStates.empty()
         tables = []
         for level, layout in enumerate(self.layouts):
-            saved = self.held[level].take(places[level])
+            saved = self.states[level].take(places[level])
             own |= places[level] >= 0
             if len(overflowed.ids):
-                pool = runs_of(np.arange(len(ids)), *saved, np.zeros(len(ids), np.int64)).plus(overflowed)
-                saved = pool.take(pool.places(np.arange(len(ids)), len(ids)))
+                pool = pack_states(np.arange(len(ids)), *saved, np.zeros(len(ids), np.int64)).concat(overflowed)
+                saved = pool.take(pool.find(np.arange(len(ids)), len(ids)))
                 own[overflowed.ids] = True
-            runs, overflowed = Runs.none(), Runs.none()
+            states, overflowed = KeyStates.empty(), KeyStates.empty()
             if own.any():
-                labels, whole, real, over, *written = run_slots_on(
-                    events if own.all() else only_keys(events, own)[0], machine, queries, len(self.unit.merged.negs),
+                labels, whole, real, over, *written = resume_slots(
+                    events if own.all() else select_keys(events, own)[0], machine, queries, len(self.unit.merged.negs),
                     layout, self.mode, self.unit.width, watermark, *saved,
                 )  # fmt: skip
-                runs = runs_of(ids, *written)
-                tables.append(partials_of(self.program, labels, whole, real, layout, self.unit.queries, encoded))
-                overflowed = self._extended(level, saved, over)
+                states = pack_states(ids, *written)
+                tables.append(build_partials(self.program, labels, whole, real, layout, self.unit.queries, encoded))
+                overflowed = self._extend_overflowed(level, saved, over)
                 own = over
-            gone = places[level][places[level] >= 0]
-            self.changed[level] = self.held[level].ids[gone], runs
-            self.held[level] = self.held[level].without(gone).plus(runs)
+            dropped = places[level][places[level] >= 0]
+            self.changed_states[level] = self.states[level].ids[dropped], states
+            self.states[level] = self.states[level].drop(dropped).concat(states)
         return tables
 
-    def _extended(self, level: int, saved: tuple[Ints, Ints], overflowed: Flags) -> Runs:
-        """What keys that overflowed held before, in the next layout, numbered by their place."""
+    def _extend_overflowed(self, level: int, saved: tuple[Ints, Ints], overflowed: Flags) -> KeyStates:
+        """Convert the previous totals of overflowed keys to the next layout, numbered by their index."""
         if not overflowed.any():
-            return Runs.none()
-        old = Runs(np.arange(len(overflowed)), *saved, saved[0][1:]).where(overflowed)
+            return KeyStates.empty()
+        old = KeyStates(np.arange(len(overflowed)), *saved, saved[0][1:]).filter(overflowed)
         starts = self.unit.strategy is Strategy.STARTS
-        larger = extend_runs(old.offsets, old.words, self.layouts[level], self.layouts[level + 1], starts)
-        return runs_of(old.ids, *larger, old.wake)
+        larger = extend_states(old.offsets, old.words, self.layouts[level], self.layouts[level + 1], starts)
+        return pack_states(old.ids, *larger, old.wake)
 
-    def early(self, encoded: Encoded, keys: Keys) -> list[pa.Table]:
-        """What the windows that are still open hold now, as if no further event came; of the keys that the last
-        advance changed, or of all where partitions are combined.
+    def early_results(self, encoded: EncodedEvents, keys: KeyIndex) -> list[pa.Table]:
+        """Return what open windows hold now, as if no further event came.
+
+        Only for keys that the last call of `advance` changed, or for all where partitions are combined.
         """
         tables = []
         machine, queries = self._machine(encoded)
-        events = unit_events(encoded, self.unit)[0]
+        events = select_unit_events(encoded, self.unit)[0]
         for level, layout in enumerate(self.layouts):
-            runs = self.held[level] if self.unit.queries[0].combined else self.changed[level][1]
-            if len(runs.ids):
-                labels, whole, real, *_ = run_slots_on(
-                    _without_events(events, len(runs.ids)), machine, queries, len(self.unit.merged.negs), layout,
-                    self.mode, self.unit.width, int(FOREVER), *map(writable, (runs.offsets, runs.words)),
+            states = self.states[level] if self.unit.queries[0].is_combined else self.changed_states[level][1]
+            if len(states.ids):
+                labels, whole, real, *_ = resume_slots(
+                    _without_events(events, len(states.ids)), machine, queries, len(self.unit.merged.negs), layout,
+                    self.mode, self.unit.width, int(MAX_TIME), *map(writable, (states.offsets, states.words)),
                 )  # fmt: skip
-                named = replace(encoded, keys=keys.take(runs.ids))
-                tables.append(partials_of(self.program, labels, whole, real, layout, self.unit.queries, named))
+                named = replace(encoded, keys=keys.take(states.ids))
+                tables.append(build_partials(self.program, labels, whole, real, layout, self.unit.queries, named))
         return tables
 
-    def _machine(self, encoded: Encoded) -> tuple[Machine, Queries]:
-        """The machine for these classes of events, and its queries; the last one made is kept for all buckets."""
+    def _machine(self, encoded: EncodedEvents) -> tuple[Machine, Queries]:
+        """Return the machine for these event classes and its queries; the last one is cached for all buckets."""
         number, made = self.unit.queries[0].number, self.program.machines
         if number not in made or made[number][0] != encoded.classes:
-            machine = machine_for(self.unit.merged, encoded.classes)
-            made[number] = encoded.classes, machine, queries_table(self.unit.merged)
+            machine = build_machine(self.unit.merged, encoded.classes)
+            made[number] = encoded.classes, machine, build_queries_table(self.unit.merged)
         return made[number][1:]
 
     def renumber(self, numbers: Ints) -> None:
-        """Keys have other numbers now."""
-        self.held = [runs.renamed(numbers) for runs in self.held]
+        """Give keys other numbers."""
+        self.states = [states.renumber(numbers) for states in self.states]
 
-    def _due(self, watermark: int) -> Ints:
-        """Keys that have something to report by now."""
-        return np.concatenate([runs.ids[runs.wake <= watermark] for runs in self.held])
+    def _due_keys(self, watermark: int) -> Ints:
+        """Return the keys that have something to report by now."""
+        return np.concatenate([states.ids[states.wake <= watermark] for states in self.states])
 
     @cached_property
     def description(self) -> dict[str, Any]:
-        """What the numbers in the runs mean, for whoever restores them."""
+        """What the numbers in the states mean, for whoever restores them."""
         merged = self.unit.merged
         return {
             "strategy": str(self.unit.strategy),
@@ -155,26 +154,28 @@ class LiveSlots:
             "negs": [repr(symbol) for symbol in merged.negs],
         }
 
-    def restore(self, units: Sequence[SavedUnit], births: Mapping[str, int | None]) -> None:
-        """Go on from what was saved of the units that had the queries of this one, whichever ran together then."""
-        self.held = restored(self.description, units, births, self.layouts, self.mode, self.unit.merged.starts)
+    def restore(self, units: Sequence[SavedUnit], start_times: Mapping[str, int | None]) -> None:
+        """Continue from the saved units that had the queries of this one, however they were grouped."""
+        self.states = migrate_states(
+            self.description, units, start_times, self.layouts, self.mode, self.unit.merged.starts
+        )
 
     @property
     def wake(self) -> int:
-        return min(runs.soonest for runs in self.held)
+        return min(states.next_wake for states in self.states)
 
     @property
     def keys(self) -> Ints:
-        """The keys of which anything is kept."""
-        return np.concatenate([runs.ids for runs in self.held])
+        """The keys that have state."""
+        return np.concatenate([states.ids for states in self.states])
 
 
 def _without_events(events: Events, keys: int) -> Events:
-    """So many keys, none of which has any event."""
+    """Return events for this many keys, none of which has any."""
     columns: list[Any] = [np.ascontiguousarray(column[..., :0]) for column in events[1:]]
     return Events(np.zeros(keys + 1, np.int64), *columns)
 
 
 def _with_idle_keys(events: Events, count: int) -> Events:
-    """The same events with further keys that have none."""
+    """Append keys that have no events."""
     return events._replace(offsets=np.concatenate((events.offsets, np.full(count, events.offsets[-1]))))

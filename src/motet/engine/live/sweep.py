@@ -1,4 +1,4 @@
-"""Continuous queries combined over partitions: the value each partition has now, kept between micro-batches."""
+"""Combine continuous queries over partitions, keeping the value of each partition between micro-batches."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from motet.engine.partials import group_codes, swept
+from motet.engine.partials import encode_groups, sweep_partitions
 from motet.engine.program import Program
-from motet.plan.compiled import CompiledQuery
+from motet.plans.compiled import CompiledQuery
 
 
-def sweep_on(
+def sweep_changes(
     program: Program, compiled: CompiledQuery, values: pa.Table, changes: pa.Table
 ) -> tuple[pa.Table, pa.Table]:
-    """What changes since the last sweep give, starting from the value of each partition; and the values after it."""
-    together = pa.concat_tables([values, changes])
-    if not len(together):
-        return together, together
-    shown = swept(program, compiled, together) if len(changes) else together.slice(0, 0)
-    return shown, _values_after(program, compiled, together)
+    """Return the results of changes since the last sweep, and the value of each partition after it."""
+    combined = pa.concat_tables([values, changes])
+    if not len(combined):
+        return combined, combined
+    shown = sweep_partitions(program, compiled, combined) if len(changes) else combined.slice(0, 0)
+    return shown, _values_after(program, compiled, combined)
 
 
 def _values_after(program: Program, compiled: CompiledQuery, rows: pa.Table) -> pa.Table:
-    """The last row of each partition, unless it says that nothing is left."""
-    part = group_codes(program, rows, compiled.partition)
+    """Return the last row of each partition, unless it says that nothing is left."""
+    part = encode_groups(program, rows, compiled.partition)
     order = np.lexsort((rows["seq"].to_numpy(), rows["end"].to_numpy(), part))
     last = order[np.flatnonzero(np.diff(part[order], append=-1))]
     kept = rows.take(pa.array(last))

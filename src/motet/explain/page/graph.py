@@ -1,15 +1,15 @@
-"""Graphs to draw: vertices and arcs that know which queries they work for, whole or summarised."""
+"""Graphs to draw, whole or summarized: nodes and edges with the queries that they belong to."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-Facts = tuple[tuple[str, str], ...]
+Details = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
-class Vertex:
+class GraphNode:
     """A node of a drawing. `queries` are numbers in the workload; `lane` is the stripe that it lies in."""
 
     key: str
@@ -17,13 +17,13 @@ class Vertex:
     kind: str
     queries: tuple[int, ...] = ()
     note: str = ""
-    facts: Facts = ()
+    facts: Details = ()
     lane: str = ""
     names: tuple[str, ...] = ()  # what a summary stands for
 
 
 @dataclass(frozen=True)
-class Arc:
+class GraphEdge:
     """An arrow from one vertex to another. `mark` is a short label, `tone` the number of its colour."""
 
     source: str
@@ -32,7 +32,7 @@ class Arc:
     queries: tuple[int, ...] = ()
     mark: str = ""
     tone: int | None = None
-    facts: Facts = ()
+    facts: Details = ()
     weak: bool = False  # shown only with what it belongs to
 
 
@@ -40,29 +40,29 @@ class Arc:
 class Graph:
     """What is drawn together. `lanes` names the stripes in their order, by key."""
 
-    vertices: tuple[Vertex, ...]
-    arcs: tuple[Arc, ...]
+    vertices: tuple[GraphNode, ...]
+    arcs: tuple[GraphEdge, ...]
     lanes: tuple[tuple[str, str], ...] = ()
 
 
-def summarised(graph: Graph, most: int) -> Graph:
+def summarize(graph: Graph, most: int) -> Graph:
     """The graph with at most about so many vertices: what only few queries need is drawn as one, and such parts that
     hang on the same vertices are drawn as one again.
 
     What counts as few grows until the rest fits.
     """
     few = 1
-    graph = _lonely_lanes_together(graph)
+    graph = _merge_single_query_lanes(graph)
     highest = max((len(vertex.queries) for vertex in graph.vertices), default=0)
     while True:
-        found = _contracted(graph, few)
+        found = _contract(graph, few)
         if len(found.vertices) <= most or few >= highest:
             return found
         few += max(1, few // 2)
 
 
-def _lonely_lanes_together(graph: Graph) -> Graph:
-    """The graph with one lane in place of all that have but one query, and one start in it."""
+def _merge_single_query_lanes(graph: Graph) -> Graph:
+    """Merge all lanes of a single query each into one lane with one start."""
     members: dict[str, set[int]] = {}
     for vertex in graph.vertices:
         members.setdefault(vertex.lane, set()).update(vertex.queries)
@@ -73,14 +73,14 @@ def _lonely_lanes_together(graph: Graph) -> Graph:
     starts = {v.key: v for v in graph.vertices if v.lane in lonely and v.kind == "start"}
     moved = [replace(v, lane=name) if v.lane in lonely else v for v in graph.vertices if v.key not in starts]
     if starts:
-        queries = together(v.queries for v in starts.values())
-        moved.insert(0, Vertex(name, "start", "start", queries, lane=name))
+        queries = union_queries(v.queries for v in starts.values())
+        moved.insert(0, GraphNode(name, "start", "start", queries, lane=name))
     arcs = [replace(arc, source=name) if arc.source in starts else arc for arc in graph.arcs]
     lanes = [lane for lane in graph.lanes if lane[0] not in lonely]
     return Graph(tuple(moved), tuple(arcs), (*lanes, (name, f"{len(lonely)} units of one query each")))
 
 
-def thinned(graph: Graph) -> Graph:
+def thin_edges(graph: Graph) -> Graph:
     """Where there are too many arcs to tell apart, those of most queries as they are, no circle among them, and the
     others weak.
     """
@@ -94,7 +94,7 @@ def thinned(graph: Graph) -> Graph:
     for at in ranked:
         arc = graph.arcs[at]
         wanted = len(strong) < most * 0.6 or arc.target not in entered
-        if arc.source != arc.target and wanted and not _leads(after, arc.target, arc.source):
+        if arc.source != arc.target and wanted and not _is_reachable(after, arc.target, arc.source):
             strong.add(at)
             after.setdefault(arc.source, set()).add(arc.target)
             entered.add(arc.target)
@@ -102,8 +102,8 @@ def thinned(graph: Graph) -> Graph:
     return replace(graph, arcs=arcs)
 
 
-def _leads(after: dict[str, set[str]], source: str, target: str) -> bool:
-    """Whether one can come from a vertex to another."""
+def _is_reachable(after: dict[str, set[str]], source: str, target: str) -> bool:
+    """Return whether one vertex can be reached from another."""
     seen, pending = {source}, [source]
     while pending:
         vertex = pending.pop()
@@ -115,9 +115,9 @@ def _leads(after: dict[str, set[str]], source: str, target: str) -> bool:
     return False
 
 
-def _contracted(graph: Graph, few: int) -> Graph:
+def _contract(graph: Graph, few: int) -> Graph:
     small = {v.key for v in graph.vertices if len(v.queries) <= few and v.kind not in ("start", "leaf")}
-    parts = _components(graph, small)
+    parts = _find_components(graph, small)
     place = {v.key: v.key for v in graph.vertices}
     place |= {key: part[0].key for part in parts for key in (member.key for member in part)}
     before: dict[str, set[str]] = {}
@@ -127,7 +127,7 @@ def _contracted(graph: Graph, few: int) -> Graph:
         if source != target:
             before.setdefault(target, set()).add(source)
             after.setdefault(source, set()).add(target)
-    alike: dict[tuple[object, ...], list[list[Vertex]]] = {}
+    alike: dict[tuple[object, ...], list[list[GraphNode]]] = {}
     for part in parts:
         key = part[0].key
         hangs = (frozenset(before.get(key, ())), frozenset(after.get(key, ())))
@@ -135,14 +135,14 @@ def _contracted(graph: Graph, few: int) -> Graph:
     summaries = {}
     for group in alike.values():
         first = group[0][0].key
-        summaries[first] = _summary(group)
+        summaries[first] = _summarize_parts(group)
         place |= {vertex.key: first for part in group for vertex in part}
     kept = [summaries.get(v.key, v) for v in graph.vertices if place[v.key] == v.key]
-    return Graph(tuple(kept), tuple(_merged_arcs(graph.arcs, place)), graph.lanes)
+    return Graph(tuple(kept), tuple(_merge_edges(graph.arcs, place)), graph.lanes)
 
 
-def _components(graph: Graph, keys: set[str]) -> list[list[Vertex]]:
-    """The connected parts of the graph over some vertices; parts of different lanes are apart."""
+def _find_components(graph: Graph, keys: set[str]) -> list[list[GraphNode]]:
+    """Return the connected components of the graph over some vertices."""
     of_key = {vertex.key: vertex for vertex in graph.vertices}
     order = {vertex.key: at for at, vertex in enumerate(graph.vertices)}
     near: dict[str, list[str]] = {}
@@ -166,35 +166,35 @@ def _components(graph: Graph, keys: set[str]) -> list[list[Vertex]]:
     return found
 
 
-def _summary(parts: Sequence[Sequence[Vertex]]) -> Vertex:
-    """One vertex for some parts; a part that is one vertex stays itself."""
+def _summarize_parts(parts: Sequence[Sequence[GraphNode]]) -> GraphNode:
+    """Return one vertex for some parts; a part that is one vertex stays itself."""
     first = parts[0][0]
     members = [vertex for part in parts for vertex in part]
     if len(members) == 1:
         return first
-    queries = together(vertex.queries for vertex in members)
+    queries = union_queries(vertex.queries for vertex in members)
     if len(parts) == 1:
         shown = " → ".join(vertex.label for vertex in members[:3]) + (" → …" if len(members) > 3 else "")
         label = shown if all(vertex.kind == first.kind for vertex in members) else f"{len(members)} nodes"
     else:
-        each_alone = len(queries) == len(parts) and all(len(vertex.queries) == 1 for vertex in members)
-        label = f"{len(parts)} queries, each alone" if each_alone else f"{len(parts)} parts alike"
+        group_singly = len(queries) == len(parts) and all(len(vertex.queries) == 1 for vertex in members)
+        label = f"{len(parts)} queries, each alone" if group_singly else f"{len(parts)} parts alike"
     note = f"{len(members)} nodes, {len(queries)} {'query' if len(queries) == 1 else 'queries'}"
     names = tuple(vertex.label for vertex in members)
     return replace(first, label=label, kind="group", queries=queries, note=note, names=names, facts=())
 
 
-def _merged_arcs(arcs: Iterable[Arc], place: dict[str, str]) -> Iterable[Arc]:
-    found: dict[tuple[str, str, str, str], list[Arc]] = {}
+def _merge_edges(arcs: Iterable[GraphEdge], place: dict[str, str]) -> Iterable[GraphEdge]:
+    found: dict[tuple[str, str, str, str], list[GraphEdge]] = {}
     for arc in arcs:
         source, target = place[arc.source], place[arc.target]
         moved = (source, target) != (arc.source, arc.target)
         if source != target or not moved:
             found.setdefault((source, target, arc.kind, arc.mark), []).append(arc)
     for (source, target, *_), same in found.items():
-        yield replace(same[0], source=source, target=target, queries=together(arc.queries for arc in same))
+        yield replace(same[0], source=source, target=target, queries=union_queries(arc.queries for arc in same))
 
 
-def together(sets: Iterable[Sequence[int]]) -> tuple[int, ...]:
-    """All numbers of some sets, each once, in order."""
+def union_queries(sets: Iterable[Sequence[int]]) -> tuple[int, ...]:
+    """Return the union of sets of query numbers, in order."""
     return tuple(sorted({number for numbers in sets for number in numbers}))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from motet.explain.page.graph import Arc, Graph, Vertex
-from motet.explain.words import number
+from motet.explain.formatting import format_number
+from motet.explain.page.graph import Graph, GraphEdge, GraphNode
 
-COUNTED = {"estimate": "instances, estimated", "actual": "instances, found", "cost_us": "cost, estimated in µs"}
+COUNT_LABELS = {"estimate": "instances, estimated", "actual": "instances, found", "cost_us": "cost, estimated in µs"}
 
 
-def join_graph(branch: Mapping[str, Any], numbers: Mapping[str, int]) -> Graph:
+def build_join_graph(branch: Mapping[str, Any], numbers: Mapping[str, int]) -> Graph:
     """The graph of what `describe_detect` says, whatever optimizer it came from; `numbers` are those of queries."""
     ends: dict[int, list[str]] = {}
     for query in branch["queries"]:
@@ -20,28 +20,30 @@ def join_graph(branch: Mapping[str, Any], numbers: Mapping[str, int]) -> Graph:
     serves = {node["node"]: tuple(sorted(numbers[name] for name in node["queries"])) for node in branch["nodes"]}
     vertices = [_vertex(node, serves[node["node"]], ends.get(node["node"], [])) for node in branch["nodes"]]
     arcs = [
-        Arc(str(read), str(node["node"]), "step", serves[node["node"]])
+        GraphEdge(str(read), str(node["node"]), "step", serves[node["node"]])
         for node in branch["nodes"]
         for read in dict.fromkeys(node["reads"])
     ]
     return Graph(tuple(vertices), tuple(arcs))
 
 
-def _vertex(node: Mapping[str, Any], queries: tuple[int, ...], ends: list[str]) -> Vertex:
+def _vertex(node: Mapping[str, Any], queries: tuple[int, ...], ends: list[str]) -> GraphNode:
     facts = [("finds", node["finds"])]
     for name, words in (("order", "in order"), ("tests", "tests"), ("absent", "absent")):
         if node.get(name):
             facts.append((words, "; ".join(map(str, node[name]))))
-    facts += [(words, number(_rounded(node[name]))) for name, words in COUNTED.items() if node.get(name) is not None]
+    facts += [
+        (words, format_number(_round(node[name]))) for name, words in COUNT_LABELS.items() if node.get(name) is not None
+    ]
     if ends:
         facts.append(("read by", ", ".join(ends)))
     kind = "end" if ends and node["kind"] != "leaf" else node["kind"]
     label = node["finds"] if node["kind"] == "leaf" else f"{node['kind']} {node['node']}"
     shown = [] if node.get("actual") is None else [f"{node['actual']:,} found"]
     shown += [] if node["kind"] == "leaf" else [node["finds"]]
-    return Vertex(str(node["node"]), label, kind, queries, " · ".join(shown), tuple(facts))
+    return GraphNode(str(node["node"]), label, kind, queries, " · ".join(shown), tuple(facts))
 
 
-def _rounded(value: float) -> float:
+def _round(value: float) -> float:
     """Without parts of what there are many of."""
     return round(value) if value >= 100 else value

@@ -1,4 +1,4 @@
-"""Places a graph in layers from left to right: Sugiyama's method, with vertices as close to their neighbours as the
+"""Lays out a graph in layers from left to right (Sugiyama's method), vertices as close to their neighbours as the
 order in their layer allows.
 """
 
@@ -18,8 +18,8 @@ Size = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Placed:
-    """Centres of vertices, the points that each arc passes, and how large it all is."""
+class GraphLayout:
+    """The centres of vertices, the points that each arc passes, and the size of it all."""
 
     centres: list[Point]
     routes: list[list[Point]]
@@ -27,14 +27,14 @@ class Placed:
     height: float
 
 
-def layered(sizes: Sequence[Size], arcs: Sequence[tuple[int, int]]) -> Placed:
+def place_in_layers(sizes: Sequence[Size], arcs: Sequence[tuple[int, int]]) -> GraphLayout:
     """Place vertices 0, 1, ... of some sizes. An arc that leads back, or from a vertex to itself, has no points: it is
     for whoever draws it.
     """
     if not sizes:
-        return Placed([], [], 0.0, 0.0)
-    forward = _forward(len(sizes), arcs)
-    layer = _layers(len(sizes), [arcs[at] for at in forward])
+        return GraphLayout([], [], 0.0, 0.0)
+    forward = _find_forward_arcs(len(sizes), arcs)
+    layer = _assign_layers(len(sizes), [arcs[at] for at in forward])
     # Arcs over several layers go through points that are placed like vertices.
     heights = [height for _, height in sizes]
     chains: dict[int, list[int]] = {}
@@ -49,8 +49,8 @@ def layered(sizes: Sequence[Size], arcs: Sequence[tuple[int, int]]) -> Placed:
         chain.append(target)
         chains[at] = chain
         links += pairwise(chain)
-    columns = _ordered(layer, links)
-    vertical = _vertical(columns, links, heights, len(sizes))
+    columns = _order_layers(layer, links)
+    vertical = _assign_heights(columns, links, heights, len(sizes))
     lowest = min(y - heights[v] / 2 for v, y in vertical.items())
     widths = [max((sizes[v][0] for v in column if v < len(sizes)), default=0.0) for column in columns]
     lefts = [sum(widths[:at]) + ACROSS * at for at in range(len(columns))]
@@ -65,11 +65,11 @@ def layered(sizes: Sequence[Size], arcs: Sequence[tuple[int, int]]) -> Placed:
         inner = [(lefts[layer[v]] + across, centre[v][1]) for v in chain[1:-1] for across in (0.0, widths[layer[v]])]
         routes[at] = [(x0 + sizes[first][0] / 2, y0), *inner, (x1 - sizes[last][0] / 2, y1)]
     height = max(centre[v][1] + heights[v] / 2 for v in centre)
-    return Placed([centre[v] for v in range(len(sizes))], routes, lefts[-1] + widths[-1], height)
+    return GraphLayout([centre[v] for v in range(len(sizes))], routes, lefts[-1] + widths[-1], height)
 
 
-def _forward(size: int, arcs: Sequence[tuple[int, int]]) -> list[int]:
-    """The arcs that remain where none may lead back: found by a walk in depth from the vertices that none leads to."""
+def _find_forward_arcs(size: int, arcs: Sequence[tuple[int, int]]) -> list[int]:
+    """Return the arcs without those that lead back, by depth-first search from vertices without incoming arcs."""
     leaving: list[list[int]] = [[] for _ in range(size)]
     entered = [False] * size
     for at, (source, target) in enumerate(arcs):
@@ -99,8 +99,8 @@ def _forward(size: int, arcs: Sequence[tuple[int, int]]) -> list[int]:
     return [at for at, (source, target) in enumerate(arcs) if source != target and at not in back]
 
 
-def _layers(size: int, arcs: Sequence[tuple[int, int]]) -> list[int]:
-    """The layer of each vertex: after all that lead to it."""
+def _assign_layers(size: int, arcs: Sequence[tuple[int, int]]) -> list[int]:
+    """Return the layer of each vertex: after all that lead to it."""
     leaving: list[list[int]] = [[] for _ in range(size)]
     missing = [0] * size
     for source, target in arcs:
@@ -117,7 +117,7 @@ def _layers(size: int, arcs: Sequence[tuple[int, int]]) -> list[int]:
     return layer
 
 
-def _neighbours(links: Sequence[tuple[int, int]]) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
+def _index_neighbours(links: Sequence[tuple[int, int]]) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
     before: dict[int, list[int]] = {}
     after: dict[int, list[int]] = {}
     for source, target in links:
@@ -126,11 +126,11 @@ def _neighbours(links: Sequence[tuple[int, int]]) -> tuple[dict[int, list[int]],
     return before, after
 
 
-def _ordered(layer: Sequence[int], links: Sequence[tuple[int, int]]) -> list[list[int]]:
-    """The vertices of each layer in an order in which few arcs cross: by the middle of their neighbours, to and fro."""
+def _order_layers(layer: Sequence[int], links: Sequence[tuple[int, int]]) -> list[list[int]]:
+    """Order the vertices of each layer so that few arcs cross: by the mean of their neighbours, in sweeps."""
     columns: list[list[int]] = [[] for _ in range(max(layer) + 1)]
-    before, after = _neighbours(links)
-    for vertex in _by_depth(len(layer), before, after):
+    before, after = _index_neighbours(links)
+    for vertex in _depth_first_order(len(layer), before, after):
         columns[layer[vertex]].append(vertex)
     place = {v: at for column in columns for at, v in enumerate(column)}
     for sweep in range(SWEEPS):
@@ -144,8 +144,8 @@ def _ordered(layer: Sequence[int], links: Sequence[tuple[int, int]]) -> list[lis
     return columns
 
 
-def _by_depth(size: int, before: Mapping[int, list[int]], after: Mapping[int, list[int]]) -> list[int]:
-    """Vertices as a walk in depth meets them: those of one road come together."""
+def _depth_first_order(size: int, before: Mapping[int, list[int]], after: Mapping[int, list[int]]) -> list[int]:
+    """Return the vertices in depth-first order, so that those of one path are adjacent."""
     seen: dict[int, None] = {}
     for root in range(size):
         pending = [root] if root not in before else []
@@ -157,12 +157,12 @@ def _by_depth(size: int, before: Mapping[int, list[int]], after: Mapping[int, li
     return list(seen)
 
 
-def _vertical(
+def _assign_heights(
     columns: Sequence[Sequence[int]], links: Sequence[tuple[int, int]], heights: Sequence[float], real: int
 ) -> dict[int, float]:
-    """How far down each vertex is: near its neighbours, none over another."""
-    before, after = _neighbours(links)
-    gaps = [_gaps(column, heights, real) for column in columns]
+    """Return how far down each vertex is: near its neighbours, none over another."""
+    before, after = _index_neighbours(links)
+    gaps = [_stack_tightly(column, heights, real) for column in columns]
     y: dict[int, float] = {}
     for column, apart in zip(columns, gaps, strict=True):
         y |= zip(column, apart, strict=True)
@@ -172,12 +172,12 @@ def _vertical(
         for at in order:
             column = columns[at]
             wanted = [sum(y[n] for n in near[v]) / len(near[v]) if near.get(v) else y[v] for v in column]
-            y |= zip(column, _kept_apart(wanted, gaps[at]), strict=True)
+            y |= zip(column, _separate(wanted, gaps[at]), strict=True)
     return y
 
 
-def _gaps(column: Sequence[int], heights: Sequence[float], real: int) -> list[float]:
-    """Where the vertices of a layer are if they stand as close as they may."""
+def _stack_tightly(column: Sequence[int], heights: Sequence[float], real: int) -> list[float]:
+    """Return where the vertices of a layer are if they stand as close as allowed."""
     found: list[float] = []
     for above, vertex in zip((None, *column), column, strict=False):
         if above is None:
@@ -188,7 +188,7 @@ def _gaps(column: Sequence[int], heights: Sequence[float], real: int) -> list[fl
     return found
 
 
-def _kept_apart(wanted: Sequence[float], least: Sequence[float]) -> list[float]:
+def _separate(wanted: Sequence[float], least: Sequence[float]) -> list[float]:
     """The places nearest to the wanted ones (in squares) that are at least as far apart: by pooling neighbours that
     want to be too close.
     """

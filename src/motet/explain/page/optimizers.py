@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from motet.explain.page.graph import Arc, Graph, Vertex, together
-from motet.explain.words import count, number
+from motet.explain.formatting import format_count, format_number
+from motet.explain.page.graph import Graph, GraphEdge, GraphNode, union_queries
 
 TONES = 8  # colours that Q-sets take in turn; their labels tell them apart
 MOST_CANDIDATES = 120
@@ -21,7 +21,7 @@ COLUMNS = {
 }
 
 
-def q_sets(sharing: Mapping[str, Any]) -> list[dict[str, Any]]:
+def collect_q_sets(sharing: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Every Q-set with the state of its snapshots, once, with a label and the number of its colour."""
     found: dict[tuple[tuple[str, ...], str], dict[str, Any]] = {}
     for template in sharing["templates"]:
@@ -34,12 +34,14 @@ def q_sets(sharing: Mapping[str, Any]) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-def gloria_graph(template: Mapping[str, Any], sets: Sequence[Mapping[str, Any]], numbers: Mapping[str, int]) -> Graph:
+def build_gloria_graph(
+    template: Mapping[str, Any], sets: Sequence[Mapping[str, Any]], numbers: Mapping[str, int]
+) -> Graph:
     """A template: states, and transitions with the Q-sets that share them; those that nobody shares once for all."""
     by_set = {(tuple(each["queries"]), each["snapshots"]): each for each in sets}
     members: dict[int, list[tuple[int, ...]]] = {}
     snapshots: dict[int, list[str]] = {}
-    arcs: list[Arc] = []
+    arcs: list[GraphEdge] = []
     for pool in template["pools"]:
         alone = tuple(sorted(numbers[name] for name in pool["alone"]))
         for source, target in pool["states"]:
@@ -48,22 +50,22 @@ def gloria_graph(template: Mapping[str, Any], sets: Sequence[Mapping[str, Any]],
             for known, each in ways:
                 queries = tuple(sorted(numbers[name] for name in each["queries"]))
                 facts = (("Q-set", known["label"]), ("snapshots of", each["snapshots"]))
-                arcs.append(Arc(str(source), str(target), kind, queries, known["label"], known["tone"], facts))
+                arcs.append(GraphEdge(str(source), str(target), kind, queries, known["label"], known["tone"], facts))
                 at = template["states"].index(each["snapshots"])
                 if known["label"] not in snapshots.setdefault(at, []):
                     snapshots[at].append(known["label"])
             if alone:
-                facts = (("shared", "by nobody"), ("queries", count(len(alone), "query")))
-                arcs.append(Arc(str(source), str(target), kind, alone, facts=facts))
-            every = together([alone, *(tuple(numbers[n] for n in each["queries"]) for _, each in ways)])
+                facts = (("shared", "by nobody"), ("queries", format_count(len(alone), "query")))
+                arcs.append(GraphEdge(str(source), str(target), kind, alone, facts=facts))
+            every = union_queries([alone, *(tuple(numbers[n] for n in each["queries"]) for _, each in ways)])
             for state in (source, target):
                 members.setdefault(state, []).append(every)
     vertices = tuple(
-        Vertex(
+        GraphNode(
             str(at),
             symbol,
             "snapshot" if at in snapshots else "state",
-            together(members.get(at, ())),
+            union_queries(members.get(at, ())),
             f"◆ snapshots for {', '.join(snapshots[at])}" if at in snapshots else "",
             (("snapshots for", ", ".join(snapshots[at])),) if at in snapshots else (),
         )
@@ -73,7 +75,7 @@ def gloria_graph(template: Mapping[str, Any], sets: Sequence[Mapping[str, Any]],
     return Graph(vertices, tuple(arcs))
 
 
-def candidate_graph(sharing: Mapping[str, Any], numbers: Mapping[str, int]) -> tuple[Graph, int]:
+def build_candidate_graph(sharing: Mapping[str, Any], numbers: Mapping[str, int]) -> tuple[Graph, int]:
     """Sharon's candidates in a lane for what became of each, with their conflicts; and how many are left out."""
     ranked = sorted(sharing["candidates"], key=lambda each: (not each["shared_by"], -each["benefit"]))
     shown = ranked[:MOST_CANDIDATES]
@@ -85,26 +87,26 @@ def candidate_graph(sharing: Mapping[str, Any], numbers: Mapping[str, int]) -> t
         against.setdefault(one, []).append(other)
         against.setdefault(other, []).append(one)
     vertices = tuple(
-        Vertex(
+        GraphNode(
             each["name"],
             f"{each['name']}: {', '.join(each['symbols'])}",
-            _fate(each),
+            _candidate_outcome(each),
             tuple(sorted(numbers[name] for name in each["shared_by"] or each["queries"])),
-            f"benefit {number(each['benefit'])}, {count(len(each['queries']), 'query')}",
+            f"benefit {format_number(each['benefit'])}, {format_count(len(each['queries']), 'query')}",
             (
-                ("became", COLUMNS[_fate(each)]),
-                ("benefit", number(each["benefit"])),
+                ("became", COLUMNS[_candidate_outcome(each)]),
+                ("benefit", format_number(each["benefit"])),
                 ("in", ", ".join(each["queries"])),
                 *((("shared by", ", ".join(each["shared_by"])),) if each["shared_by"] else ()),
                 *((("if all its queries shared it", each["reduction"]),) if each["reduction"] else ()),
                 *((("conflicts with", ", ".join(against[each["name"]])),) if each["name"] in against else ()),
             ),
-            _fate(each),
+            _candidate_outcome(each),
         )
         for each in shown
     )
     arcs = tuple(
-        Arc(
+        GraphEdge(
             each["between"][0],
             each["between"][1],
             "conflict",
@@ -119,6 +121,6 @@ def candidate_graph(sharing: Mapping[str, Any], numbers: Mapping[str, int]) -> t
     return Graph(vertices, arcs, lanes), len(ranked) - len(shown)
 
 
-def _fate(candidate: Mapping[str, Any]) -> str:
-    ridden = candidate["reduction"].startswith("conflict-ridden")
-    return "pruned" if ridden and candidate["status"] == "left out" else str(candidate["status"])
+def _candidate_outcome(candidate: Mapping[str, Any]) -> str:
+    conflict_ridden = candidate["reduction"].startswith("conflict-ridden")
+    return "pruned" if conflict_ridden and candidate["status"] == "left out" else str(candidate["status"])

@@ -6,18 +6,18 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from motet.engine import Program
-from motet.explain.actual import Analysis, expected_events
+from motet.explain.analysis import Analysis, estimate_events
 from motet.explain.describe import describe
-from motet.explain.page.document import document
-from motet.explain.page.drawing import columns, drawing
-from motet.explain.page.graph import Facts
-from motet.explain.page.joins import join_graph
-from motet.explain.page.optimizers import candidate_graph, gloria_graph, q_sets
-from motet.explain.page.template import EventFacts, template_graph
-from motet.explain.text import PLANS, plan_lines, unit_words
-from motet.explain.words import count, number, words_above
+from motet.explain.formatting import find_leading_comment, format_count, format_number
+from motet.explain.page.document import build_document
+from motet.explain.page.drawing import draw_columns, draw_graph
+from motet.explain.page.graph import Details
+from motet.explain.page.joins import build_join_graph
+from motet.explain.page.optimizers import build_candidate_graph, build_gloria_graph, collect_q_sets
+from motet.explain.page.template import SymbolDetails, build_template_graph
+from motet.explain.text import PLANS, format_plan, format_strategy
 from motet.language.printer import to_text
-from motet.statistics.symbols import symbol_text
+from motet.statistics.symbols import format_symbol
 from motet.template.symbols import Symbol
 
 # What plain plans of joins do.
@@ -28,14 +28,14 @@ JOIN_PLANS = {
 }
 
 
-def plan_html(
+def render_plan_html(
     program: Program, counts: Mapping[str, int] | None = None, title: str = "", analysis: Analysis | None = None
 ) -> str:
     """The plan as a page that needs nothing but itself, with what a run of it found."""
-    return document("plan", page_data(program, describe(program, counts, analysis), counts, title))
+    return build_document("plan", build_page_data(program, describe(program, counts, analysis), counts, title))
 
 
-def page_data(
+def build_page_data(
     program: Program, plan: dict[str, Any], counts: Mapping[str, int] | None = None, title: str = ""
 ) -> dict[str, Any]:
     """All that the page shows."""
@@ -44,17 +44,17 @@ def page_data(
     return {
         "title": title or workload.origin.strip("<>"),
         "optimizer": program.options.optimizer,
-        "queries": _queries(program, plan),
-        "tiles": list(_tiles(plan)),
-        "graphs": list(_graphs(program, plan, numbers, event_facts(program, counts))),
-        "costs": list(_costs(plan)),
-        "sets": _sets(plan, numbers),
-        "tables": [*_found(plan), _reads(plan)],
-        "text": "\n".join(plan_lines(plan)),
+        "queries": _build_queries(program, plan),
+        "tiles": list(_build_tiles(plan)),
+        "graphs": list(_build_graphs(program, plan, numbers, make_symbol_details(program, counts))),
+        "costs": list(_build_costs(plan)),
+        "sets": _build_q_set_legend(plan, numbers),
+        "tables": [*_build_run_tables(plan), _build_input_table(plan)],
+        "text": "\n".join(format_plan(plan)),
     }
 
 
-def _queries(program: Program, plan: dict[str, Any]) -> list[dict[str, Any]]:
+def _build_queries(program: Program, plan: dict[str, Any]) -> list[dict[str, Any]]:
     """Each query with its text and where it runs."""
     where: dict[str, dict[str, Any]] = {}
     for at, branch in enumerate(plan["branches"], 1):
@@ -71,7 +71,7 @@ def _queries(program: Program, plan: dict[str, Any]) -> list[dict[str, Any]]:
         {
             "name": query.name,
             "text": to_text(query).rstrip("\n"),
-            "words": words_above(query, workload),
+            "words": find_leading_comment(query, workload),
             **where[query.name],
             **({"results": results[query.name]} if results else {}),
         }
@@ -79,7 +79,7 @@ def _queries(program: Program, plan: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _tiles(plan: dict[str, Any]) -> Iterator[dict[str, str]]:
+def _build_tiles(plan: dict[str, Any]) -> Iterator[dict[str, str]]:
     """What there is to know at a glance."""
     yield {"name": "queries", "value": f"{plan['queries']:,}"}
     yield {"name": "branches", "value": f"{len(plan['branches']) + len(plan['detect']):,}"}
@@ -105,90 +105,101 @@ def _tiles(plan: dict[str, Any]) -> Iterator[dict[str, str]]:
         yield {"name": "results", "value": f"{sum(actual['results'].values()):,}"}
 
 
-def event_facts(program: Program, counts: Mapping[str, int] | None) -> EventFacts:
+def make_symbol_details(program: Program, counts: Mapping[str, int] | None) -> SymbolDetails:
     """How many events of a symbol there are, and how often they come, where that is known."""
     known = program.options.statistics
 
-    def facts(symbol: Symbol) -> Facts:
-        name = symbol_text(symbol)
-        expected = expected_events(symbol, counts, known)
-        found: Facts = () if expected is None else ((f"events of {name}", number(round(expected))),)
+    def facts(symbol: Symbol) -> Details:
+        name = format_symbol(symbol)
+        expected = estimate_events(symbol, counts, known)
+        found: Details = () if expected is None else ((f"events of {name}", format_number(round(expected))),)
         rate = None if known is None else known.rates.get(name, known.rates.get(symbol.type))
-        return found if rate is None else (*found, (f"rate of {name}", f"{number(rate)} per second"))
+        return found if rate is None else (*found, (f"rate of {name}", f"{format_number(rate)} per second"))
 
     return facts
 
 
-def _graphs(
-    program: Program, plan: dict[str, Any], numbers: dict[str, int], events: EventFacts
+def _build_graphs(
+    program: Program, plan: dict[str, Any], numbers: dict[str, int], events: SymbolDetails
 ) -> Iterator[dict[str, Any]]:
     for at, branch in enumerate(program.branches, 1):
-        told = plan["branches"][at - 1]
-        words = f"{count(len(branch.queries), 'query')} over {_agree(told)}; {count(len(branch.units), 'unit')}"
-        graph = template_graph(branch, at, program, events)
-        made = drawing(f"branch-{at}", f"Branch {at}: template", words, "template", graph)
-        yield made | {"units": [f"unit {at}.{n}: {unit_words(unit)}" for n, unit in enumerate(told["units"], 1)]}
-    for at, told in enumerate(plan["detect"], len(plan["branches"]) + 1):
-        words = f"{count(len(told['queries']), 'query')} over {_agree(told)}; matches are found by joins"
-        yield drawing(f"branch-{at}", f"Branch {at}: joins", words, "joins", join_graph(told, numbers))
+        described = plan["branches"][at - 1]
+        units = format_count(len(branch.units), "unit")
+        words = f"{format_count(len(branch.queries), 'query')} over {_format_partition(described)}; {units}"
+        graph = build_template_graph(branch, at, program, events)
+        made = draw_graph(f"branch-{at}", f"Branch {at}: template", words, "template", graph)
+        yield made | {
+            "units": [f"unit {at}.{n}: {format_strategy(unit)}" for n, unit in enumerate(described["units"], 1)]
+        }
+    for at, described in enumerate(plan["detect"], len(plan["branches"]) + 1):
+        queries = format_count(len(described["queries"]), "query")
+        words = f"{queries} over {_format_partition(described)}; matches are found by joins"
+        yield draw_graph(f"branch-{at}", f"Branch {at}: joins", words, "joins", build_join_graph(described, numbers))
     sharing = plan["sharing"]
     if sharing is None:
         return
     if "templates" in sharing:
-        sets = q_sets(sharing)
+        sets = collect_q_sets(sharing)
         several = len(sharing["templates"]) > 1
         for at, template in enumerate(sharing["templates"], 1):
-            words = f"{count(len(template['queries']), 'query')}; an arrow's label is the Q-set that shares it"
-            graph = gloria_graph(template, sets, numbers)
+            words = f"{format_count(len(template['queries']), 'query')}; an arrow's label is the Q-set that shares it"
+            graph = build_gloria_graph(template, sets, numbers)
             title = f"Gloria: Q-sets{f' {at}' if several else ''}"
-            yield drawing(f"gloria-{at}", title, words, "gloria", graph)
+            yield draw_graph(f"gloria-{at}", title, words, "gloria", graph)
     else:
-        graph, hidden = candidate_graph(sharing, numbers)
+        graph, hidden = build_candidate_graph(sharing, numbers)
         if graph.vertices:
-            conflicts = count(len(sharing["conflicts"]), "conflict")
-            words = f"{count(len(sharing['candidates']), 'candidate')}, {conflicts}; lines are conflicts"
+            conflicts = format_count(len(sharing["conflicts"]), "conflict")
+            words = f"{format_count(len(sharing['candidates']), 'candidate')}, {conflicts}; lines are conflicts"
             words += f"; {hidden:,} of least benefit are not drawn" if hidden else ""
-            yield columns(graph, "sharon", "Sharon: candidates", words)
+            yield draw_columns(graph, "sharon", "Sharon: candidates", words)
 
 
-def _agree(branch: Mapping[str, Any]) -> str:
+def _format_partition(branch: Mapping[str, Any]) -> str:
     return f"events that agree on {', '.join(branch['partition'])}" if branch["partition"] else "all events together"
 
 
-def _costs(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _build_costs(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """What this plan costs, and what others would: bars with numbers."""
     for at, branch in enumerate(plan["branches"], 1):
-        bars = [_bar(PLANS.get(name, name), cost, name == branch["plan"]) for name, cost in branch["estimates"].items()]
+        bars = [
+            _cost_bar(PLANS.get(name, name), cost, name == branch["plan"]) for name, cost in branch["estimates"].items()
+        ]
         yield {"title": f"Branch {at}", "words": "estimated cost of one event of every symbol", "bars": bars}
     for at, branch in enumerate(plan["detect"], len(plan["branches"]) + 1):
         if branch.get("estimates"):
             plans = branch["estimates"].items()
-            bars = [_bar(JOIN_PLANS.get(name, name), cost, name == branch["plan"]) for name, cost in plans]
+            bars = [_cost_bar(JOIN_PLANS.get(name, name), cost, name == branch["plan"]) for name, cost in plans]
             yield {"title": f"Branch {at}", "words": "estimated microseconds of all joins and loops", "bars": bars}
     sharing = plan["sharing"]
     if sharing is None:
         return
     if "templates" in sharing:
-        bars = [_bar("this plan", sharing["cost"], True)]
-        bars += [_bar(name, cost, False) for name, cost in sharing["alternatives"].items()]
+        bars = [_cost_bar("this plan", sharing["cost"], True)]
+        bars += [_cost_bar(name, cost, False) for name, cost in sharing["alternatives"].items()]
         words = f"cost by the {sharing['costs']} equations"
-        yield {"title": "Gloria", "words": words, "bars": bars, "notes": _proof(sharing, "no plan costs less")}
+        yield {
+            "title": "Gloria",
+            "words": words,
+            "bars": bars,
+            "notes": _optimality_notes(sharing, "no plan costs less"),
+        }
     else:
-        bars = [_bar("this plan", sharing["score"], True), _bar("at most possible", sharing["bound"], False)]
-        bars.append(_bar("GWMIN is sure of", sharing["guaranteed"], False))
+        bars = [_cost_bar("this plan", sharing["score"], True), _cost_bar("at most possible", sharing["bound"], False)]
+        bars.append(_cost_bar("GWMIN is sure of", sharing["guaranteed"], False))
         yield {
             "title": "Sharon",
             "words": "score: what sharing saves, the more the better",
             "bars": bars,
-            "notes": _proof(sharing, "no plan scores more"),
+            "notes": _optimality_notes(sharing, "no plan scores more"),
         }
 
 
-def _bar(name: str, value: float, chosen: bool) -> dict[str, Any]:
-    return {"name": name, "value": value, "shown": number(value), "chosen": chosen}
+def _cost_bar(name: str, value: float, chosen: bool) -> dict[str, Any]:
+    return {"name": name, "value": value, "shown": format_number(value), "chosen": chosen}
 
 
-def _proof(sharing: Mapping[str, Any], proof: str) -> list[str]:
+def _optimality_notes(sharing: Mapping[str, Any], proof: str) -> list[str]:
     notes = [proof if sharing["optimal"] else "a better plan is not ruled out"]
     if sharing["rates"] == "equal":
         notes.append("no statistics given: as many events of every symbol assumed")
@@ -196,15 +207,15 @@ def _proof(sharing: Mapping[str, Any], proof: str) -> list[str]:
     return notes
 
 
-def _sets(plan: dict[str, Any], numbers: Mapping[str, int]) -> list[dict[str, Any]]:
+def _build_q_set_legend(plan: dict[str, Any], numbers: Mapping[str, int]) -> list[dict[str, Any]]:
     """Gloria's Q-sets for the legend."""
     sharing = plan["sharing"]
     if sharing is None or "templates" not in sharing:
         return []
-    return [each | {"queries": [numbers[name] for name in each["queries"]]} for each in q_sets(sharing)]
+    return [each | {"queries": [numbers[name] for name in each["queries"]]} for each in collect_q_sets(sharing)]
 
 
-def _reads(plan: dict[str, Any]) -> dict[str, Any]:
+def _build_input_table(plan: dict[str, Any]) -> dict[str, Any]:
     """What each branch reads."""
     rows = [
         [
@@ -219,7 +230,7 @@ def _reads(plan: dict[str, Any]) -> dict[str, Any]:
     return {"title": "What is read", "head": ["branch", "key", "columns", "types", "#rows"], "rows": rows}
 
 
-def _found(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _build_run_tables(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """What a run found, beside what was expected."""
     if "actual" not in plan:
         return
@@ -229,7 +240,7 @@ def _found(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
         "words": "by the counts of types, and a guess for each condition where nothing was counted",
         "head": ["branch", "events of", "#expected", "#found"],
         "rows": [
-            [f"Branch {at}", each["symbol"], _rounded(each["expected"]), f"{each['events']:,}"]
+            [f"Branch {at}", each["symbol"], _round(each["expected"]), f"{each['events']:,}"]
             for at, branch in enumerate(actual["branches"], 1)
             for each in branch["symbols"]
         ],
@@ -239,7 +250,7 @@ def _found(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
             f"Branch {at}",
             f"{node['kind']} {node['node']}",
             node["finds"],
-            _rounded(node.get("estimate")),
+            _round(node.get("estimate")),
             f"{node['actual']:,}",
         ]
         for at, branch in enumerate(plan["detect"], len(plan["branches"]) + 1)
@@ -252,11 +263,11 @@ def _found(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield {
         "title": "Time",
         "head": ["where", "#seconds", "#share"],
-        "rows": list(_times(actual)),
+        "rows": list(_build_time_rows(actual)),
     }
 
 
-def _times(actual: dict[str, Any]) -> Iterator[list[str]]:
+def _build_time_rows(actual: dict[str, Any]) -> Iterator[list[str]]:
     whole = max(actual["seconds"], 1e-9)
     for at, branch in enumerate(actual["branches"], 1):
         yield [f"Branch {at}", f"{branch['seconds']:.3f}", f"{branch['seconds'] / whole:.0%}"]
@@ -267,5 +278,5 @@ def _times(actual: dict[str, Any]) -> Iterator[list[str]]:
     yield ["reading, and putting results together", f"{max(rest, 0):.3f}", f"{max(rest, 0) / whole:.0%}"]
 
 
-def _rounded(value: float | None) -> str:
-    return "not known" if value is None else number(round(value) if value >= 1 else value)
+def _round(value: float | None) -> str:
+    return "not known" if value is None else format_number(round(value) if value >= 1 else value)

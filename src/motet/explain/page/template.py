@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from motet.engine import SEARCHING, Branch, Program
-from motet.explain.page.graph import Arc, Facts, Graph, Vertex
-from motet.explain.words import count, number
-from motet.plan.compiled import CompiledQuery
-from motet.plan.sharing import Colours, share_all
-from motet.plan.units import Strategy, Unit, pairs_cost, slots_cost, stacks_cost
-from motet.statistics.symbols import symbol_text
+from motet.engine import SEARCH_OPTIMIZERS, Branch, Program
+from motet.explain.formatting import format_count, format_number
+from motet.explain.page.graph import Details, Graph, GraphEdge, GraphNode
+from motet.plans.compiled import CompiledQuery
+from motet.plans.sharing import ShareKey, share_all
+from motet.plans.units import Strategy, Unit, estimate_pairs_cost, estimate_slots_cost, estimate_stacks_cost
+from motet.statistics.symbols import format_symbol
 from motet.template.symbols import Symbol
 
 START = "start"
@@ -28,11 +28,11 @@ class _State:
     symbols: dict[Symbol, None] = field(default_factory=dict)
     queries: set[int] = field(default_factory=set)
     ends: dict[int, str] = field(default_factory=dict)
-    lost: dict[Symbol, None] = field(default_factory=dict)
+    dropped_by: dict[Symbol, None] = field(default_factory=dict)
 
 
 @dataclass
-class _Lane:
+class _UnitGraph:
     """What is drawn of a unit: states and steps, each with the queries that need it."""
 
     states: dict[Hashable, _State] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class _Lane:
         for move in automaton.moves:
             symbol, source = compiled.absences[move.absence], place[fold[move.source]]
             if move.target < 0:
-                self.states[source].lost[symbol] = None
+                self.states[source].dropped_by[symbol] = None
             elif place[fold[move.target]] != source:
                 self.moves.setdefault((source, place[fold[move.target]], symbol), set()).add(number)
         for node in automaton.accepting:
@@ -61,45 +61,45 @@ class _Lane:
 
 
 # What is known of the events of a symbol.
-EventFacts = Callable[[Symbol], Facts]
+SymbolDetails = Callable[[Symbol], Details]
 
 
-def template_graph(branch: Branch, at: int, program: Program, events: EventFacts) -> Graph:
+def build_template_graph(branch: Branch, at: int, program: Program, events: SymbolDetails) -> Graph:
     """The graph of a branch, a lane for each unit."""
-    searched = branch.chosen in (*SEARCHING, "given") and program.sharing is not None
-    colours = program.sharing.colours() if searched and program.sharing is not None else share_all
-    vertices: list[Vertex] = []
-    arcs: list[Arc] = []
+    searched = branch.chosen in (*SEARCH_OPTIMIZERS, "given") and program.sharing is not None
+    share_key = program.sharing.share_key() if searched and program.sharing is not None else share_all
+    vertices: list[GraphNode] = []
+    arcs: list[GraphEdge] = []
     lanes = []
     for unit_at, unit in enumerate(branch.units, 1):
         name = f"{at}.{unit_at}"
-        lanes.append((name, f"unit {name} · {unit.strategy} · {count(len(unit.queries), 'query')}"))
-        lane = _lane(unit, colours)
+        lanes.append((name, f"unit {name} · {unit.strategy} · {format_count(len(unit.queries), 'query')}"))
+        lane = _place_lane(unit, share_key)
         numbers = {key: f"{name}/{place}" for place, key in enumerate(lane.states)}
         vertices += _vertices(lane, numbers, name, events)
-        arcs += _arcs(lane, numbers, step_cost(unit))
+        arcs += _arcs(lane, numbers, estimate_step_cost(unit))
     return Graph(tuple(vertices), tuple(arcs), tuple(lanes))
 
 
-def _lane(unit: Unit, colours: Colours) -> _Lane:
-    lane = _Lane()
+def _place_lane(unit: Unit, share_key: ShareKey) -> _UnitGraph:
+    lane = _UnitGraph()
     for at, compiled in enumerate(unit.queries):
         if unit.pairs is None:
             nodes = unit.merged.nodes[at]
             lane.add(compiled, [unit.merged.fold[node] if node not in unit.merged.starts else START for node in nodes])
         else:
-            lane.add(compiled, _places(compiled, colours))
+            lane.add(compiled, _find_shared_nodes(compiled, share_key))
     return lane
 
 
-def _places(compiled: CompiledQuery, colours: Colours) -> list[Hashable]:
+def _find_shared_nodes(compiled: CompiledQuery, share_key: ShareKey) -> list[Hashable]:
     """Where the nodes of a query are drawn that may share its steps anywhere: together with nodes of others that are
     come to by equal steps which may be shared.
     """
     fold = compiled.automaton.fold
     into: dict[int, set[Hashable]] = {}
     for step in compiled.automaton.transitions:
-        colour = colours(compiled.number, step.position)
+        colour = share_key(compiled.number, step.position)
         into.setdefault(fold[step.target], set()).add((compiled.symbols[step.position], colour))
     seen: dict[frozenset[Hashable], int] = {}
     places: dict[int, Hashable] = {0: START}
@@ -111,48 +111,48 @@ def _places(compiled: CompiledQuery, colours: Colours) -> list[Hashable]:
     return [places[settled] for settled in fold]
 
 
-def step_cost(unit: Unit) -> float:
+def estimate_step_cost(unit: Unit) -> float:
     """What one step of a unit costs when an event takes it, in the terms of the plan's estimates."""
     first = unit.queries[0]
     if unit.pairs is not None:
-        return pairs_cost(unit.merged, unit.pairs) / max(len(unit.merged.edges), 1)
+        return estimate_pairs_cost(unit.merged, unit.pairs) / max(len(unit.merged.edges), 1)
     if unit.strategy in (Strategy.STACKS, Strategy.STARTS, Strategy.TRENDS):
-        return stacks_cost(first)
-    return slots_cost(first, unit.slots)
+        return estimate_stacks_cost(first)
+    return estimate_slots_cost(first, unit.slots)
 
 
-def _vertices(lane: _Lane, numbers: dict[Hashable, str], name: str, events: EventFacts) -> Iterator[Vertex]:
+def _vertices(lane: _UnitGraph, numbers: dict[Hashable, str], name: str, events: SymbolDetails) -> Iterator[GraphNode]:
     for key, state in lane.states.items():
-        label = START if key == START else " or ".join(map(symbol_text, state.symbols)) or "nothing yet"
+        label = START if key == START else " or ".join(map(format_symbol, state.symbols)) or "nothing yet"
         facts = [fact for symbol in state.symbols for fact in events(symbol)]
         if state.ends:
             facts.append(("matches end here", ", ".join(state.ends.values())))
-        if state.lost:
-            facts.append(("given up at", ", ".join(map(symbol_text, state.lost))))
+        if state.dropped_by:
+            facts.append(("given up at", ", ".join(map(format_symbol, state.dropped_by))))
         kind = START if key == START else "end" if state.ends else "state"
-        notes = [f"ends {_who(state.ends.values())}"] if state.ends else []
-        notes += [f"given up at {' or '.join(map(symbol_text, state.lost))}"] if state.lost else []
-        yield Vertex(numbers[key], label, kind, tuple(sorted(state.queries)), ", ".join(notes), tuple(facts), name)
+        notes = [f"ends {_name_or_count(state.ends.values())}"] if state.ends else []
+        notes += [f"given up at {' or '.join(map(format_symbol, state.dropped_by))}"] if state.dropped_by else []
+        yield GraphNode(numbers[key], label, kind, tuple(sorted(state.queries)), ", ".join(notes), tuple(facts), name)
 
 
-def _who(names: Iterable[str]) -> str:
+def _name_or_count(names: Iterable[str]) -> str:
     every = list(names)
-    return every[0] if len(every) == 1 else count(len(every), "query")
+    return every[0] if len(every) == 1 else format_count(len(every), "query")
 
 
-def _arcs(lane: _Lane, numbers: dict[Hashable, str], cost: float) -> Iterator[Arc]:
+def _arcs(lane: _UnitGraph, numbers: dict[Hashable, str], cost: float) -> Iterator[GraphEdge]:
     for (source, target, symbol), queries in lane.steps.items():
-        facts: Facts = (("an event of", symbol_text(symbol)), ("cost of the step, estimated", number(cost)))
-        mark = symbol_text(symbol) if len(lane.states[target].symbols) > 1 else ""
+        facts: Details = (("an event of", format_symbol(symbol)), ("cost of the step, estimated", format_number(cost)))
+        mark = format_symbol(symbol) if len(lane.states[target].symbols) > 1 else ""
         kind = "loop" if source == target else "step"
-        yield Arc(numbers[source], numbers[target], kind, tuple(sorted(queries)), mark, facts=facts)
+        yield GraphEdge(numbers[source], numbers[target], kind, tuple(sorted(queries)), mark, facts=facts)
     for (source, target, symbol), queries in lane.moves.items():
-        facts = (("where there is an event of", symbol_text(symbol)),)
-        yield Arc(
+        facts = (("where there is an event of", format_symbol(symbol)),)
+        yield GraphEdge(
             numbers[source],
             numbers[target],
             "absence",
             tuple(sorted(queries)),
-            f"NOT {symbol_text(symbol)}",
+            f"NOT {format_symbol(symbol)}",
             facts=facts,
         )

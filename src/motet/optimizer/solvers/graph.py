@@ -36,7 +36,7 @@ class WeightedGraph:
         among = set(chosen)
         return not any(self.neighbours[v] & among for v in among)
 
-    def induced(self, kept: Collection[int]) -> WeightedGraph:
+    def induced_subgraph(self, kept: Collection[int]) -> WeightedGraph:
         """The graph of some vertices alone, renumbered in their order."""
         order = sorted(kept)
         number = {old: new for new, old in enumerate(order)}
@@ -63,7 +63,7 @@ class WeightedGraph:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class IndependentSet:
     """An independent set, and what is proved of it.
 
     `bound`: no set weighs more. `visited`: how many sets (or nodes of a search) were looked at. `complete`: whether
@@ -77,7 +77,7 @@ class Found:
     complete: bool = False
 
 
-def gap(weight: float, bound: float) -> float:
+def relative_gap(weight: float, bound: float) -> float:
     """How far a weight may be from the optimum, as a share of the bound."""
     return max(bound - weight, 0.0) / bound if bound > 0 else 0.0
 
@@ -89,10 +89,10 @@ class Deadline:
         self._end = None if seconds is None else time.monotonic() + seconds
 
     @property
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         """Seconds that remain; infinite where there is no deadline."""
         return float("inf") if self._end is None else max(self._end - time.monotonic(), 0.0)
 
     @property
-    def passed(self) -> bool:
+    def is_over(self) -> bool:
         return self._end is not None and time.monotonic() >= self._end

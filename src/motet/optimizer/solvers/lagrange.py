@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motet.optimizer.solvers.graph import Deadline
-from motet.optimizer.solvers.packing import Packed, Packing
+from motet.optimizer.solvers.packing import Packing, PackingSolution
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -28,16 +28,16 @@ ROUNDINGS = (0.5, 0.3, 0.7, 0.1)
 TRIALS = 60  # of bundles to open, at the end
 
 
-def relax(packing: Packing, deadline: Deadline | None = None, trials: int = TRIALS) -> Packed:
+def solve_relaxation(packing: Packing, deadline: Deadline | None = None, trials: int = TRIALS) -> PackingSolution:
     """A good choice of offers, and a bound that it may or may not reach. `trials` is how many bundles are opened on
     trial at the end.
     """
     if not packing.offers:
-        return Packed(frozenset(), 0.0, 0.0)
+        return PackingSolution(frozenset(), 0.0, 0.0)
     search = _Relaxation(packing, deadline or Deadline())
     search.run()
     search.improve(trials)
-    return search.packed()
+    return search.solution()
 
 
 class _Relaxation:
@@ -64,10 +64,10 @@ class _Relaxation:
         self.value = 0.0
         self.chosen: Bools = np.zeros(len(offers), np.bool_)
 
-    def packed(self) -> Packed:
+    def solution(self) -> PackingSolution:
         taken = frozenset(np.flatnonzero(self.chosen).tolist())
         value = self.packing.value(taken)
-        return Packed(taken, value, max(self.bound, value) if self.bound > self.tiny else value)
+        return PackingSolution(taken, value, max(self.bound, value) if self.bound > self.tiny else value)
 
     def run(self) -> None:
         """The subgradient method, until the bound is reached or the time is over.
@@ -80,22 +80,22 @@ class _Relaxation:
         openness: Floats = np.zeros(len(self.prices))
         for number in range(ROUNDS):
             worth = self.gain - self.parts
-            upto = self.schedule(worth)
-            surplus = self._sums(self.parts) - self.prices
+            upto = self.schedule_lines(worth)
+            surplus = self._sum_by_bundle(self.parts) - self.prices
             opened = surplus > 0
             bound = float(upto[-1].sum() + surplus[opened].sum())
             stuck = 0 if bound < self.bound * (1 - 1e-4) else stuck + 1
             if bound < self.bound:
                 self.bound, self.proof = bound, self.parts
-            used = self.taken(worth, upto)
+            used = self.trace_schedules(worth, upto)
             weight = MEMORY if number else 0.0
             direction = weight * direction + (1 - weight) * (opened[self.bundle].astype(np.float64) - used)
             openness = weight * openness + (1 - weight) * opened
             if number % SUGGEST_EVERY == 0:
-                self.suggest(openness > ROUNDINGS[number // SUGGEST_EVERY % len(ROUNDINGS)])
-                self.suggest(self._paying(used))
+                self.try_bundles(openness > ROUNDINGS[number // SUGGEST_EVERY % len(ROUNDINGS)])
+                self.try_bundles(self._profitable_bundles(used))
             norm = float(direction @ direction)
-            if self.bound <= self.value * (1 + 1e-9) or norm == 0.0 or stride < 1e-3 or self.deadline.passed:
+            if self.bound <= self.value * (1 + 1e-9) or norm == 0.0 or stride < 1e-3 or self.deadline.is_over:
                 return
             if stuck > PATIENCE:
                 stride, stuck = stride / 2, 0
@@ -104,27 +104,27 @@ class _Relaxation:
 
     def improve(self, trials: int) -> None:
         """Close and open single bundles for as long as that helps, the likeliest first."""
-        surplus = self._sums(self.proof) - self.prices
+        surplus = self._sum_by_bundle(self.proof) - self.prices
         likely: list[int] = np.argsort(-surplus)[:trials].tolist()
         better = True
         while better and self.bound > self.value * (1 + 1e-9):
             better = False
             for bundle in (*np.unique(self.bundle[self.chosen]).tolist(), *likely):
-                if self.deadline.passed:
+                if self.deadline.is_over:
                     return
                 opened = np.zeros(len(self.prices), np.bool_)
                 opened[self.bundle[self.chosen]] = True
                 opened[bundle] ^= True
-                better |= self.suggest(opened)
+                better |= self.try_bundles(opened)
 
-    def suggest(self, opened: Bools) -> bool:
+    def try_bundles(self, opened: Bools) -> bool:
         """Use only these bundles, as well as possible, and drop those that do not pay; whether that is the best yet."""
         opened = opened.copy()
         while opened.any():
             worth = np.where(opened[self.bundle], self.gain, -1.0)
-            used = self.taken(worth, self.schedule(worth))
-            earned = self._sums(np.where(used, self.gain, 0.0)) - self.prices
-            lonely = opened & (self._owners(used) < 2)
+            used = self.trace_schedules(worth, self.schedule_lines(worth))
+            earned = self._sum_by_bundle(np.where(used, self.gain, 0.0)) - self.prices
+            lonely = opened & (self._count_lines(used) < 2)
             losing = opened & (lonely | (earned <= 0))
             if not losing.any():
                 value = float(self.gain[used].sum() - self.prices[opened].sum())
@@ -139,7 +139,7 @@ class _Relaxation:
                 opened[np.argmin(np.where(losing, earned, np.inf))] = False
         return False
 
-    def schedule(self, worth: Floats) -> Floats:
+    def schedule_lines(self, worth: Floats) -> Floats:
         """Heaviest schedules by dynamic programming over ends, all lines at once: by (end, line), the most that
         intervals up to there bring.
         """
@@ -151,7 +151,7 @@ class _Relaxation:
             np.maximum.at(upto[at], self.line[here], worth[here] + upto[self.begin[here], self.line[here]])
         return upto
 
-    def taken(self, worth: Floats, upto: Floats) -> Bools:
+    def trace_schedules(self, worth: Floats, upto: Floats) -> Bools:
         """The offers of these schedules, followed back from the ends of lines."""
         used = np.zeros(len(worth), np.bool_)
         reached = np.full(self.lines, self.length)
@@ -168,15 +168,15 @@ class _Relaxation:
             reached[self.line[picked]] = self.begin[picked]
         return used
 
-    def _paying(self, used: Bools) -> Bools:
+    def _profitable_bundles(self, used: Bools) -> Bools:
         """Bundles that earn their price by these offers."""
-        earned: Bools = self._sums(np.where(used, self.gain, 0.0)) > self.prices
+        earned: Bools = self._sum_by_bundle(np.where(used, self.gain, 0.0)) > self.prices
         return earned
 
-    def _sums(self, values: Floats) -> Floats:
+    def _sum_by_bundle(self, values: Floats) -> Floats:
         return np.bincount(self.bundle, values, minlength=len(self.prices)).astype(np.float64)
 
-    def _owners(self, used: Bools) -> Any:
+    def _count_lines(self, used: Bools) -> Any:
         """How many lines each bundle serves."""
         pairs = np.unique(np.stack((self.bundle[used], self.line[used])), axis=1)
         return np.bincount(pairs[0], minlength=len(self.prices))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from motet.optimizer.solvers.graph import Deadline, Found, WeightedGraph
+from motet.optimizer.solvers.graph import Deadline, IndependentSet, WeightedGraph
 
 CHECK_EVERY = 1024  # families between two looks at the clock
 MOST_SETS = 4_000_000  # of one level in memory
 
 
-def enumerate_levels(graph: WeightedGraph, deadline: Deadline | None = None, most: int = MOST_SETS) -> Found:
+def enumerate_independent_sets(
+    graph: WeightedGraph, deadline: Deadline | None = None, most: int = MOST_SETS
+) -> IndependentSet:
     """Every independent set, in levels of one size, only the current level in memory; the heaviest is kept.
 
     Sets of one size that agree on all but their last vertex are a *family*: its stem, and the last vertices as bits.
@@ -28,7 +30,7 @@ def enumerate_levels(graph: WeightedGraph, deadline: Deadline | None = None, mos
         upcoming = 0
         for stem, weight, lasts in level:
             families += 1
-            if families % CHECK_EVERY == 0 and deadline.passed:
+            if families % CHECK_EVERY == 0 and deadline.is_over:
                 complete = False
                 break
             remaining = lasts
@@ -49,4 +51,4 @@ def enumerate_levels(graph: WeightedGraph, deadline: Deadline | None = None, mos
                 break
         level = following
     weight = graph.weight(best)
-    return Found(frozenset(best), weight, weight if complete else sum(graph.weights), visited, complete)
+    return IndependentSet(frozenset(best), weight, weight if complete else sum(graph.weights), visited, complete)

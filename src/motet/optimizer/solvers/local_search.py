@@ -15,7 +15,7 @@ Solution = TypeVar("Solution")
 SolutionOut = TypeVar("SolutionOut", covariant=True)
 
 
-class Landscape(Protocol[Move, SolutionOut]):
+class SearchSpace(Protocol[Move, SolutionOut]):
     """Solutions with their costs. It stands at one of them; moves lead to its neighbours."""
 
     @property
@@ -25,16 +25,16 @@ class Landscape(Protocol[Move, SolutionOut]):
     def solution(self) -> SolutionOut:
         """Where it stands, in a form that outlives it."""
 
-    def propose(self, dice: Random) -> Move | None:
+    def propose(self, rng: Random) -> Move | None:
         """A random move; None where a throw of the dice gave none."""
 
     def cost_after(self, move: Move) -> float:
         """The cost of the solution that a move leads to."""
 
-    def place_after(self, move: Move) -> Hashable:
+    def state_after(self, move: Move) -> Hashable:
         """What tells that solution from all others."""
 
-    def make(self, move: Move) -> None:
+    def apply(self, move: Move) -> None:
         """Stand there."""
 
 
@@ -48,7 +48,7 @@ class Limits:
 
 
 @dataclass
-class Found(Generic[Solution]):
+class SearchResult(Generic[Solution]):
     """The best solution of a search, how many neighbours were looked at, and when it improved: after how many steps and
     seconds to which cost.
     """
@@ -59,34 +59,34 @@ class Found(Generic[Solution]):
     trace: list[tuple[int, float, float]] = field(default_factory=list)
 
 
-class Watch(Generic[Solution]):
+class SearchMonitor(Generic[Solution]):
     """Keeps the best solution of a walk, and says when to stop.
 
     What a walk does next depends on its dice alone and never on its limits: with more time it goes on from where it
     would have ended, and what it finds is never worse.
     """
 
-    def __init__(self, landscape: Landscape[Move, Solution], limits: Limits) -> None:
+    def __init__(self, space: SearchSpace[Move, Solution], limits: Limits) -> None:
         self.limits = limits
-        self.best = Found(landscape.solution(), landscape.cost, trace=[(0, 0.0, landscape.cost)])
+        self.best = SearchResult(space.solution(), space.cost, trace=[(0, 0.0, space.cost)])
         self._began = time.monotonic()
         self._improved = 0
 
-    def step(self) -> bool:
+    def count_step(self) -> bool:
         """Count one neighbour; False where no more may be looked at."""
         limits, steps = self.limits, self.best.steps
         if limits.steps is not None and steps >= limits.steps:
             return False
         if limits.patience is not None and steps - self._improved >= limits.patience:
             return False
-        if limits.deadline.passed:
+        if limits.deadline.is_over:
             return False
         self.best.steps += 1
         return True
 
-    def see(self, landscape: Landscape[Move, Solution]) -> None:
+    def record(self, space: SearchSpace[Move, Solution]) -> None:
         """Look at where the walk stands now."""
-        if landscape.cost < self.best.cost:
-            self.best.solution, self.best.cost = landscape.solution(), landscape.cost
+        if space.cost < self.best.cost:
+            self.best.solution, self.best.cost = space.solution(), space.cost
             self._improved = self.best.steps
-            self.best.trace.append((self.best.steps, time.monotonic() - self._began, landscape.cost))
+            self.best.trace.append((self.best.steps, time.monotonic() - self._began, space.cost))

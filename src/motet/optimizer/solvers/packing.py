@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from motet.optimizer.solvers.graph import Deadline, gap
+from motet.optimizer.solvers.graph import Deadline, relative_gap
 
 # Sets as good as each other up to this share are the same to us; HiGHS stops there.
 TOLERANCE = 1e-9
@@ -49,19 +49,19 @@ class Packing:
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class PackingSolution:
     """The offers taken, their value, and a bound that no choice exceeds; None where nothing was found in time."""
 
-    taken: frozenset[int] | None
+    offers: frozenset[int] | None
     value: float
     bound: float
 
     @property
     def gap(self) -> float:
-        return gap(self.value, self.bound)
+        return relative_gap(self.value, self.bound)
 
 
-def pack(packing: Packing, seconds: float | None = None) -> Packed:
+def solve_packing(packing: Packing, seconds: float | None = None) -> PackingSolution:
     """The most valuable choice of offers, or the best that can be found and proved in the time given.
 
     One variable for each offer and each bundle. An offer needs its bundle, which keeps the linear relaxation tight.
@@ -69,7 +69,7 @@ def pack(packing: Packing, seconds: float | None = None) -> Packed:
     offers, bundles = packing.offers, len(packing.prices)
     ceiling = sum(max(offer.gain, 0.0) for offer in offers)
     if not offers:
-        return Packed(frozenset(), 0.0, 0.0)
+        return PackingSolution(frozenset(), 0.0, 0.0)
     rows = _Rows(len(offers) + bundles)
     members: list[list[int]] = [[] for _ in range(bundles)]
     covering: dict[tuple[int, int], list[int]] = {}
@@ -93,23 +93,23 @@ def pack(packing: Packing, seconds: float | None = None) -> Packed:
     # an interval matrix but for the demand of two lines), so offers need not be branched on.
     only_bundles = np.repeat([0, 1], [len(offers), bundles])
     deadline = Deadline(seconds)
-    outcome = _solve(worth, rows, only_bundles, deadline.left)
+    outcome = _solve(worth, rows, only_bundles, deadline.seconds_left)
     if outcome.x is not None and not _is_whole(outcome.x):
-        again = _solve(worth, rows, np.ones_like(only_bundles), deadline.left)
+        again = _solve(worth, rows, np.ones_like(only_bundles), deadline.seconds_left)
         outcome = outcome if again.x is None else again
-    bound = min(_bound_of(outcome, ceiling), ceiling)
+    bound = min(_proved_bound(outcome, ceiling), ceiling)
     if outcome.x is None:
-        return Packed(None, 0.0, bound)
-    taken = _feasible(packing, np.flatnonzero(outcome.x[: len(offers)] > 0.5).tolist())
+        return PackingSolution(None, 0.0, bound)
+    taken = _drop_infeasible(packing, np.flatnonzero(outcome.x[: len(offers)] > 0.5).tolist())
     value = packing.value(taken)
-    return Packed(taken, value, max(value, bound))
+    return PackingSolution(taken, value, max(value, bound))
 
 
 def _is_whole(solution: np.ndarray[Any, np.dtype[np.float64]]) -> bool:
     return bool(np.all(np.abs(solution - np.round(solution)) < 1e-6))
 
 
-def _feasible(packing: Packing, rounded: list[int]) -> frozenset[int]:
+def _drop_infeasible(packing: Packing, rounded: list[int]) -> frozenset[int]:
     """What of a rounded solution may be taken: all of it unless rounding left a bundle with a single line."""
     lines: dict[int, set[int]] = {}
     for at in rounded:
@@ -159,9 +159,9 @@ def _solve(worth: Any, rows: _Rows, integrality: Any, seconds: float) -> Any:
     return outcome
 
 
-def _bound_of(outcome: Any, ceiling: float) -> float:
+def _proved_bound(outcome: Any, ceiling: float) -> float:
     """What no choice exceeds; the ceiling where HiGHS had no time to prove anything."""
-    proved = getattr(outcome, "mip_dual_bound", None)
-    if proved is None or not np.isfinite(proved):
+    is_optimal = getattr(outcome, "mip_dual_bound", None)
+    if is_optimal is None or not np.isfinite(is_optimal):
         return ceiling
-    return -float(proved) * float(outcome.scale) if -proved > TOLERANCE else 0.0
+    return -float(is_optimal) * float(outcome.scale) if -is_optimal > TOLERANCE else 0.0

@@ -16,7 +16,7 @@ from functools import cached_property
 
 from motet.optimizer.solvers import annealing
 from motet.optimizer.solvers.graph import Deadline
-from motet.optimizer.solvers.local_search import Found, Limits
+from motet.optimizer.solvers.local_search import Limits, SearchResult
 
 ROOT = 0
 # Steps of annealing for each node that may be left out, and at most.
@@ -89,17 +89,17 @@ class Network:
 
 
 @dataclass(frozen=True)
-class Tree:
-    """The arc into each node of a tree; `bound` is what no tree can cost less than, `proved` where that is its cost."""
+class SteinerTree:
+    """The arc into each node of a tree, and a lower `bound` on the cost of every tree; `is_optimal`: it is reached."""
 
     arcs: tuple[Arc, ...]
     cost: float
     bound: float
-    proved: bool
+    is_optimal: bool
 
 
 @dataclass
-class Chosen:
+class NodeSet:
     """A set of nodes with the cheapest arc into each, changed one node at a time."""
 
     network: Network
@@ -108,86 +108,86 @@ class Chosen:
 
     def __post_init__(self) -> None:
         self.inside = [node == ROOT or node in self.network.terminals for node in range(self.network.size)]
-        self.cost = math.fsum(self.best(node).cost for node in range(1, self.network.size) if self.inside[node])
+        self.cost = math.fsum(self.cheapest_arc(node).cost for node in range(1, self.network.size) if self.inside[node])
 
-    def best(self, node: int, without: int = -1) -> Arc:
+    def cheapest_arc(self, node: int, without: int = -1) -> Arc:
         """The cheapest arc into a node from one inside."""
         return next(arc for arc in self.network.into[node] if self.inside[arc.source] and arc.source != without)
 
-    def change(self, node: int) -> float:
+    def cost_change(self, node: int) -> float:
         """What the tree would cost more if a node went in or out. O(arcs at the node)."""
         if self.inside[node]:
-            more = -self.best(node).cost
+            more = -self.cheapest_arc(node).cost
             for arc in self.network.out[node]:
-                if self.inside[arc.target] and self.best(arc.target).source == node:
-                    more += self.best(arc.target, without=node).cost - arc.cost
+                if self.inside[arc.target] and self.cheapest_arc(arc.target).source == node:
+                    more += self.cheapest_arc(arc.target, without=node).cost - arc.cost
             return more
-        more = self.best(node).cost
+        more = self.cheapest_arc(node).cost
         for arc in self.network.out[node]:
             if self.inside[arc.target]:
-                more += min(arc.cost - self.best(arc.target).cost, 0.0)
+                more += min(arc.cost - self.cheapest_arc(arc.target).cost, 0.0)
         return more
 
-    def flip(self, node: int, more: float) -> None:
+    def toggle(self, node: int, more: float) -> None:
         """Take a node in or out, where that changes the cost by so much."""
         self.inside[node] = not self.inside[node]
         self.cost += more
 
-    def put(self, nodes: Iterable[int]) -> None:
+    def assign(self, nodes: Iterable[int]) -> None:
         """Make exactly these, and the terminals, the nodes inside."""
         wanted = self.network.terminals | set(nodes) | {ROOT}
         for node in range(self.network.size):
             self.inside[node] = node in wanted
-        self.cost = math.fsum(self.best(node).cost for node in wanted if node != ROOT)
+        self.cost = math.fsum(self.cheapest_arc(node).cost for node in wanted if node != ROOT)
 
-    def taken(self) -> frozenset[int]:
+    def steiner_nodes(self) -> frozenset[int]:
         """The nodes inside that need not be."""
         return frozenset(n for n in range(1, self.network.size) if self.inside[n] and n not in self.network.terminals)
 
-    def descend(self, free: Sequence[int]) -> None:
+    def improve_greedily(self, free: Sequence[int]) -> None:
         """Take nodes in or out as long as that makes the tree cheaper."""
         changed = True
         while changed:
             changed = False
             for node in free:
-                more = self.change(node)
+                more = self.cost_change(node)
                 if more < -1e-9 * max(self.cost, 1.0):
-                    self.flip(node, more)
+                    self.toggle(node, more)
                     changed = True
 
 
-def cost_of(network: Network, nodes: Iterable[int]) -> float:
+def tree_cost(network: Network, nodes: Iterable[int]) -> float:
     """What the cheapest tree over the terminals and these nodes costs."""
-    chosen = Chosen(network)
-    chosen.put(nodes)
+    chosen = NodeSet(network)
+    chosen.assign(nodes)
     return chosen.cost
 
 
-def solve(network: Network, budget: float = 10.0, seed: int = 0, exact: bool = True) -> Tree:
+def solve_steiner(network: Network, budget: float = 10.0, seed: int = 0, exact: bool = True) -> SteinerTree:
     """The cheapest tree: by branch and bound for half of the budget (seconds), then by annealing, or by that alone.
     Parts of the graph that only the root connects are solved one by one, each with its share of the time.
     """
     nodes: set[int] = set()
-    bound, proved = 0.0, True
+    bound, is_optimal = 0.0, True
     components = sorted(network.components(), key=len)
     deadline = Deadline(budget)
     for at, component in enumerate(components):
-        share = deadline.left / 2 * len(component) / sum(map(len, components[at:]))
-        part, numbers = _part(network, component)
-        best, low, done = search(part, Deadline(share if exact else 0.0))
+        share = deadline.seconds_left / 2 * len(component) / sum(map(len, components[at:]))
+        part, numbers = _subnetwork(network, component)
+        best, low, done = branch_and_bound(part, Deadline(share if exact else 0.0))
         if not done:
             # What the exact search had in hand is where the walk begins, so it never ends with anything worse.
             best = anneal(part, seed, Deadline(share), start=best).solution
         nodes |= {numbers[node] for node in best}
         bound += low
-        proved = proved and done
-    chosen = Chosen(network)
-    chosen.put(nodes)
-    arcs = tuple(chosen.best(node) for node in range(1, network.size) if chosen.inside[node])
-    return Tree(arcs, chosen.cost, chosen.cost if proved else bound, proved)
+        is_optimal = is_optimal and done
+    chosen = NodeSet(network)
+    chosen.assign(nodes)
+    arcs = tuple(chosen.cheapest_arc(node) for node in range(1, network.size) if chosen.inside[node])
+    return SteinerTree(arcs, chosen.cost, chosen.cost if is_optimal else bound, is_optimal)
 
 
-def _part(network: Network, component: Sequence[int]) -> tuple[Network, list[int]]:
+def _subnetwork(network: Network, component: Sequence[int]) -> tuple[Network, list[int]]:
     """A component with the root as a network of its own, and what its nodes are called outside."""
     numbers = [ROOT, *component]
     number = {node: at for at, node in enumerate(numbers)}
@@ -201,19 +201,19 @@ def _part(network: Network, component: Sequence[int]) -> tuple[Network, list[int
 # Exact
 
 
-def search(network: Network, deadline: Deadline = NEVER) -> tuple[frozenset[int], float, bool]:
+def branch_and_bound(network: Network, deadline: Deadline = NEVER) -> tuple[frozenset[int], float, bool]:
     """The nodes of the cheapest tree by branch and bound, a bound, and whether there was time to prove it.
 
     A node may be in or out; what is left undecided in the dual solution is decided first.
     """
-    chosen = Chosen(network)
+    chosen = NodeSet(network)
     optional = [node for node in range(1, network.size) if node not in network.terminals]
     if not optional:
         return frozenset(), chosen.cost, True
     low, reached = dual_ascent(network, network.terminals, frozenset())
-    chosen.put(reached)
-    chosen.descend(optional)
-    best_cost, best = chosen.cost, chosen.taken()
+    chosen.assign(reached)
+    chosen.improve_greedily(optional)
+    best_cost, best = chosen.cost, chosen.steiner_nodes()
     done = True
     open_: list[tuple[frozenset[int], frozenset[int], float, frozenset[int]]] = [
         (frozenset(), frozenset(), low, reached)
@@ -222,13 +222,13 @@ def search(network: Network, deadline: Deadline = NEVER) -> tuple[frozenset[int]
         wanted, barred, bound, reached = open_.pop()
         if bound >= best_cost - 1e-9 * max(best_cost, 1.0):
             continue
-        if deadline.passed:
+        if deadline.is_over:
             done = False
             break
-        chosen.put(wanted | (reached - barred))
-        chosen.descend([node for node in optional if node not in wanted and node not in barred])
+        chosen.assign(wanted | (reached - barred))
+        chosen.improve_greedily([node for node in optional if node not in wanted and node not in barred])
         if chosen.cost < best_cost:
-            best_cost, best = chosen.cost, chosen.taken()
+            best_cost, best = chosen.cost, chosen.steiner_nodes()
         undecided = [node for node in optional if node not in wanted and node not in barred]
         if not undecided:
             continue
@@ -289,7 +289,7 @@ def dual_ascent(network: Network, terminals: frozenset[int], barred: frozenset[i
 
 
 @dataclass
-class Walk(Chosen):
+class SteinerSpace(NodeSet):
     """Sets of nodes as a landscape: a move takes one node in or out."""
 
     def __post_init__(self) -> None:
@@ -297,19 +297,19 @@ class Walk(Chosen):
         self.optional = [node for node in range(1, self.network.size) if node not in self.network.terminals]
 
     def solution(self) -> frozenset[int]:
-        return self.taken()
+        return self.steiner_nodes()
 
-    def propose(self, dice: random.Random) -> int | None:
-        return dice.choice(self.optional) if self.optional else None
+    def propose(self, rng: random.Random) -> int | None:
+        return rng.choice(self.optional) if self.optional else None
 
     def cost_after(self, move: int) -> float:
-        return self.cost + self.change(move)
+        return self.cost + self.cost_change(move)
 
-    def place_after(self, move: int) -> frozenset[int]:
-        return self.taken() ^ {move}
+    def state_after(self, move: int) -> frozenset[int]:
+        return self.steiner_nodes() ^ {move}
 
-    def make(self, move: int) -> None:
-        self.flip(move, self.change(move))
+    def apply(self, move: int) -> None:
+        self.toggle(move, self.cost_change(move))
 
 
 def anneal(
@@ -318,14 +318,14 @@ def anneal(
     deadline: Deadline = NEVER,
     start: Iterable[int] = (),
     steps: int | None = None,
-) -> Found[frozenset[int]]:
+) -> SearchResult[frozenset[int]]:
     """The nodes of the best tree that a random walk finds, taken down to where no single node makes it cheaper. Equal
     seeds walk equally.
     """
-    walk = Walk(network)
-    walk.put(start)
+    walk = SteinerSpace(network)
+    walk.assign(start)
     count = min(STEPS_A_NODE * len(walk.optional), MOST_STEPS) if steps is None else steps
     found = annealing.anneal(walk, random.Random(seed), Limits(deadline, count))
-    walk.put(found.solution)
-    walk.descend(walk.optional)
-    return replace(found, solution=walk.taken(), cost=walk.cost)
+    walk.assign(found.solution)
+    walk.improve_greedily(walk.optional)
+    return replace(found, solution=walk.steiner_nodes(), cost=walk.cost)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-Whole = np.ndarray[Any, np.dtype[np.int64]]
+IntArray = np.ndarray[Any, np.dtype[np.int64]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,23 +23,23 @@ class Repeat:
     longest: int
 
 
-def repeats(sequences: Sequence[Sequence[int]]) -> Iterator[Repeat]:
+def find_repeats(sequences: Sequence[Sequence[int]]) -> Iterator[Repeat]:
     """Every substring that occurs at least twice, in classes of equal occurrences; numbers must not be negative.
 
     O(n log^2 n) for n numbers in all, and the size of the output.
     """
-    text, owner, offset = _joined(sequences)
+    text, owner, offset = _concatenate(sequences)
     if len(text) == 0:
         return
-    order = suffix_array(text)
-    common = common_prefixes(text, order)
-    for longest, parent, left, right in _intervals(common):
+    order = build_suffix_array(text)
+    common = build_lcp_array(text, order)
+    for longest, parent, left, right in _lcp_intervals(common):
         begins = order[left:right]
         places = sorted(zip(owner[begins].tolist(), offset[begins].tolist(), strict=True))
         yield Repeat(tuple(places), parent + 1, longest)
 
 
-def _joined(sequences: Sequence[Sequence[int]]) -> tuple[Whole, Whole, Whole]:
+def _concatenate(sequences: Sequence[Sequence[int]]) -> tuple[IntArray, IntArray, IntArray]:
     """All sequences in one, each ended by a number of its own so that no substring crosses an end."""
     text: list[int] = []
     owner: list[int] = []
@@ -52,7 +52,7 @@ def _joined(sequences: Sequence[Sequence[int]]) -> tuple[Whole, Whole, Whole]:
     return np.array(text, np.int64), np.array(owner, np.int64), np.array(offset, np.int64)
 
 
-def suffix_array(text: Whole) -> Whole:
+def build_suffix_array(text: IntArray) -> IntArray:
     """Where the suffixes begin, in their order: ranks by the first 1, 2, 4, ... numbers until all differ."""
     _, rank = np.unique(text, return_inverse=True)
     rank = rank.astype(np.int64)
@@ -70,7 +70,7 @@ def suffix_array(text: Whole) -> Whole:
         length *= 2
 
 
-def common_prefixes(text: Whole, order: Whole) -> list[int]:
+def build_lcp_array(text: IntArray, order: IntArray) -> list[int]:
     """How many numbers each suffix has in common with the one before it in order; 0 for the first (Kasai et al.)."""
     numbers, places = text.tolist(), order.tolist()
     rank = [0] * len(numbers)
@@ -94,7 +94,7 @@ def common_prefixes(text: Whole, order: Whole) -> list[int]:
     return common
 
 
-def _intervals(common: Sequence[int]) -> Iterator[tuple[int, int, int, int]]:
+def _lcp_intervals(common: Sequence[int]) -> Iterator[tuple[int, int, int, int]]:
     """The inner nodes of the suffix tree: (depth, depth of the parent, first and past the last suffix below)."""
     opened: list[tuple[int, int]] = [(0, 0)]
     for at in range(1, len(common) + 1):

@@ -1,0 +1,75 @@
+"""A stream in process: what a micro-batch costs where totals are carried on, and where the events of live windows are
+run again, by how many micro-batches a window holds.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.measure import Measurement
+from benchmarks.registry import OURS, Experiment, Row, Seconds, Setting
+from benchmarks.streams import SECOND
+from motet.engine import EventSchema, compile_workload
+from motet.engine.live import Stream
+from motet.language import parse
+from motet.options import Options
+
+ROWS = KEYS = 10_000
+HELD = (2, 10, 20)  # micro-batches in a window
+LENGTH = 10  # seconds of a micro-batch
+COLUMNS = pa.schema([("time", pa.int64()), ("type", pa.string()), ("k", pa.int64()), ("x", pa.int64())])
+QUERIES = {
+    "totals in panes": "RETURN COUNT(*) PATTERN SEQ(A, B) GROUP BY k WITHIN {w} s SLIDE {w} s",
+    "continuous": "RETURN COUNT(*) PATTERN SEQ(A, B) GROUP BY k WITHIN {w} s",
+    "adjacent condition": "RETURN COUNT(*) PATTERN A a+ WHERE a.x < NEXT(a).x GROUP BY k WITHIN {w} s",
+    "matches": "RETURN a, b PATTERN SEQ(A a, B b) WHERE [k] AND a.x = b.x WITHIN {w} s",
+}
+
+
+def measure_live_windows(setting: Setting) -> list[Row]:
+    """Measure CPU milliseconds of a micro-batch, by kind of query and length of its window."""
+    pa.set_cpu_count(1)
+    batches = max(setting.repeats, setting.pick(5, 15))
+    rows: list[Row] = []
+    for name, query in QUERIES.items():
+        row: Row = {"query": name}
+        for held in HELD:
+            times = measure_micro_batches(query.format(w=held * LENGTH), held + batches)
+            row[f"ms, {held} micro-batches in a window"] = Measurement.of(times[-batches:])
+        rows.append(row)
+    return rows
+
+
+def measure_micro_batches(query: str, count: int) -> list[float]:
+    """Measure CPU milliseconds of each of some micro-batches; every row waits for the next one."""
+    stream = Stream(compile_workload(parse(query), EventSchema(COLUMNS), Options(mode="append")))
+    rng = np.random.default_rng(1)
+    times = []
+    for number in range(count):
+        first = number * LENGTH
+        columns = [
+            np.sort(rng.integers(first, first + LENGTH, ROWS)),
+            rng.choice(list("AB"), ROWS),
+            rng.integers(0, KEYS, ROWS),
+            rng.integers(0, 9, ROWS),
+        ]
+        events = pa.table(columns, schema=COLUMNS)
+        began = time.process_time()
+        stream.feed(events, first * SECOND)
+        times.append(1000 * (time.process_time() - began))
+    return times
+
+
+EXPERIMENTS = (
+    Experiment(
+        "live-windows",
+        OURS,
+        "",
+        f"a stream in process: micro-batches of {ROWS:,} rows and {KEYS:,} keys where live windows are run again",
+        Seconds(9, 16),
+        measure_live_windows,
+    ),
+)

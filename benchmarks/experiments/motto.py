@@ -1,0 +1,318 @@
+"""MOTTO's experiments: seven kinds of sharing among detection queries (its Table V), in the mixtures of figure 13, and
+by number of queries, windows and nesting (figure 14). CPU seconds on one core, plans made before; gains over queries
+that run alone.
+
+The paper runs 100 queries over 2 million trades of a real exchange, published as fast as they are taken. Ours at its
+size are 100 queries (40 where kinds or windows are apart, 20 that are nested) over 20,000 trades that are made up:
+what a query costs for an event follows rates and windows rather than the length of the stream.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.engine import compare_times, compile_plans
+from benchmarks.measure import Measurement, run_interleaved
+from benchmarks.registry import Axes, Experiment, Row, Seconds, Setting
+from motet.engine.detect.measured_rates import measure_rates
+from motet.engine.encode import encode
+from motet.engine.local import LocalRun
+from motet.language import parse
+from motet.model.query import Workload
+from motet.optimizer.motto.motto import MottoOptions, optimize
+from motet.options import OptimizerName, Options
+
+SYMBOLS = tuple(f"S{number}" for number in range(1, 14))  # 13 stocks, as in the paper
+SECOND = 1_000_000
+WINDOW = 10_000  # milliseconds
+COMPARED: tuple[OptimizerName, ...] = (
+    "motto",
+    "motto-merge",
+    "motto-lcse",
+    "reorder",
+)  # what the engine does without sharing in view, but with the best order of joins
+
+
+def make_trades(events: int, seed: int = 1, per_second: float = 100.0) -> pa.Table:
+    """Return trades of 13 stocks; prices are a random walk with noise."""
+    rng = np.random.default_rng(seed)
+    at = np.sort(rng.integers(0, int(events / per_second * SECOND), events))
+    symbol = rng.integers(0, len(SYMBOLS), events)
+    price = 100 + np.cumsum(rng.normal(0, 0.01, events)) + rng.normal(0, 1, events)
+    return pa.table(
+        {
+            "time": pa.array(at, pa.timestamp("us")),
+            "type": pa.array(SYMBOLS).take(pa.array(symbol)),
+            "price": pa.array(price),
+        }
+    )
+
+
+# Workloads
+
+
+@dataclass(frozen=True)
+class Written:
+    """A query in text: its pattern over numbered operands, conditions between some of them, and its window."""
+
+    pattern: str
+    conditions: tuple[str, ...]
+    window: int
+    shown: str
+
+    def text(self, name: str) -> str:
+        where = f"WHERE {' AND '.join(self.conditions)}\n" if self.conditions else ""
+        return f"QUERY {name}\nRETURN {self.shown}\nPATTERN {self.pattern}\n{where}WITHIN {self.window} ms"
+
+
+def write_conditions(operands: Sequence[str], core: Sequence[str], by: int = 2) -> tuple[str, ...]:
+    """Write conditions by which prices rise along the core, and from every other stock to the first of the core.
+
+    A rise by 2 holds for about one of ten pairs of trades, a rise by 1 for one of four.
+    """
+    steps = [*pairwise(core), *((operand, core[0]) for operand in operands if operand not in core)]
+    return tuple(f"{a.lower()}.price + {by} < {b.lower()}.price" for a, b in steps)
+
+
+def name_operands(operands: Sequence[str]) -> str:
+    return ", ".join(f"{operand} {operand.lower()}" for operand in operands)
+
+
+def write_query(operator: str, operands: Sequence[str], core: Sequence[str], window: int = WINDOW) -> Written:
+    """Write an operator over stocks."""
+    return Written(f"{operator}({name_operands(operands)})", write_conditions(operands, core), window, core[0].lower())
+
+
+def write_pair(kind: int, core: Sequence[str], others: Sequence[str]) -> list[Written]:
+    """Write two queries with an opportunity to share of one of the seven types of Table V."""
+    x, y = others[0], others[1]
+    match kind:
+        case 1:
+            return [write_query("SEQ", core, core), write_query("SEQ", [*core, x], core)]
+        case 2:
+            return [write_query("AND", core, core), write_query("AND", [x, *core], core)]
+        case 3:
+            return [write_query("SEQ", core, core), write_query("SEQ", [*core[:-1], x, core[-1]], core)]
+        case 4:
+            return [write_query("SEQ", [x, *core], core), write_query("SEQ", [*core, y], core)]
+        case 5:
+            return [write_query("SEQ", core, core, WINDOW // 2), write_query("SEQ", [*core, x], core)]
+        case 6:
+            return [write_query("SEQ", core, core), write_query("AND", core, core)]
+    return [write_nested(operator, core, others, 2) for operator in ("SEQ", "AND")]
+
+
+def write_nested(operator: str, core: Sequence[str], around: Sequence[str], levels: int) -> Written:
+    """Write the core as a sequence inside some levels, each with one more operand around it.
+
+    The outermost level is of the given operator; those between are SEQ and AND in turn.
+    """
+    inner = f"SEQ({name_operands(core)})"
+    for level in range(2, levels + 1):
+        kind = operator if level == levels else "AND" if level % 2 else "SEQ"
+        inner = f"{kind}({name_operands([around[level - 2]])}, {inner})"
+    return Written(inner, write_conditions([*core, *around[: levels - 1]], core, by=1), WINDOW, core[0].lower())
+
+
+def choose_cores(count: int, dice: random.Random) -> list[list[str]]:
+    """Choose what so many queries share: a tenth as many lists of stocks."""
+    return [dice.sample(SYMBOLS, 3) for _ in range(max(count // 10, 1))]
+
+
+def list_other_symbols(core: Sequence[str], dice: random.Random) -> list[str]:
+    """Return the other stocks, in any order."""
+    return dice.sample([symbol for symbol in SYMBOLS if symbol not in core], len(SYMBOLS) - len(core))
+
+
+def parse_queries(queries: Sequence[Written]) -> Workload:
+    return parse("\n\n".join(query.text(f"q{at}") for at, query in enumerate(queries)))
+
+
+def make_workload(count: int, basic: float, seed: int = 3, kinds: Sequence[int] = ()) -> Workload:
+    """Return different queries: a share with the opportunities of the basic group, or only those of some kinds."""
+    dice = random.Random(seed)
+    cores = choose_cores(count, dice)
+    found: dict[Written, None] = {}
+    while len(found) < count:
+        group = kinds or ((1, 2, 3, 4) if dice.random() < basic else (5, 6, 7))
+        core, known = dice.choice(cores), len(found)
+        found |= dict.fromkeys(write_pair(dice.choice(group), core, list_other_symbols(core, dice)))
+        if kinds and len(found) == known:  # there are only so many different ones of a core
+            cores.append(dice.sample(SYMBOLS, 3))
+    return parse_queries(list(found)[:count])
+
+
+def make_windowed_workload(count: int, source: int, beneficiary: int, seed: int = 5) -> Workload:
+    """Return sources and their beneficiaries with windows of so many milliseconds."""
+    dice = random.Random(seed)
+    found: dict[Written, None] = {}
+    for core in choose_cores(count, dice):
+        found[write_query("SEQ", core, core, source)] = None
+        found |= dict.fromkeys(
+            write_query("SEQ", [*core, x], core, beneficiary) for x in list_other_symbols(core, dice)
+        )
+    return parse_queries(list(found)[:count])
+
+
+def make_nested_workload(count: int, levels: int, seed: int = 6) -> Workload:
+    """Return nested queries with a common sub-query in the most inner of so many levels."""
+    dice = random.Random(seed)
+    cores = choose_cores(count, dice)
+    found: dict[Written, None] = {}
+    while len(found) < count:
+        core = dice.choice(cores)
+        found[write_nested(dice.choice(["SEQ", "AND"]), core, list_other_symbols(core, dice), levels)] = None
+    return parse_queries(list(found))
+
+
+# Measuring
+
+
+def measure_throughput(queries: Workload, events: pa.Table, setting: Setting) -> Row:
+    """Measure seconds of each variant, of queries that run alone, and of queries that run alone in the best order."""
+    names: tuple[OptimizerName, ...] = ("none", *COMPARED)
+    plans: dict[str, Options] = {name: Options(optimizer=name, budget=setting.pick(2.0, 5.0)) for name in names}
+    runs = {name: LocalRun(program) for name, program in compile_plans(queries, events, plans).items()}
+    pa.set_cpu_count(1)
+    # A run plans for the first events that come, and goes on with that.
+    cases = {name: partial(_count_matches, run, events) for name, run in runs.items()}
+    timings = run_interleaved(cases, setting.repeats, time.process_time)
+    unshared_cost = Measurement.of(timings["none"]).rate(len(events) / 1e3)
+    return {
+        "matches": _count_matches(runs["none"], events),
+        **compare_times(timings, *COMPARED),
+        "k events/s alone": unshared_cost,
+    }
+
+
+def _count_matches(run: LocalRun, events: pa.Table) -> int:
+    """Run over events and return how many matches leave."""
+    return sum(len(table) for table in run.over_table(events))
+
+
+def measure_search(queries: Workload, events: pa.Table) -> Row:
+    """Measure the estimated cost against queries alone, and how long the search takes, exact and approximate."""
+    (program,) = compile_plans(queries, events, {"motto": Options(optimizer="motto")}).values()
+    (branch,) = program.detect
+    read = events.select(branch.columns)
+    encoded = encode(read, program.schema, branch.partition, branch.symbols, program.definitions, branch.ranked)
+    wanted, rates = branch.join_specs, measure_rates(branch, encoded)
+    row: Row = {}
+    for name, exact in (("exact", True), ("annealing", False)):
+        plan = optimize(wanted, rates, MottoOptions(budget=20.0, exact=exact))
+        row |= {f"{name} % of cost alone": 100 * plan.cost / plan.unshared_cost, f"{name} search s": plan.seconds}
+    return row
+
+
+def vary_mixture(setting: Setting) -> list[Row]:
+    """Vary the share of queries with the opportunities of the basic group."""
+    table, count = make_trades(setting.pick(5_000, 20_000)), setting.pick(50, 100)
+    shares = setting.pick((0, 50, 100), (0, 25, 50, 75, 100))
+    return [
+        {"basic %": share, **measure_throughput(make_workload(count, share / 100), table, setting)} for share in shares
+    ]
+
+
+def vary_kind(setting: Setting) -> list[Row]:
+    """Measure each of the seven types of Table V by itself."""
+    table, count = make_trades(setting.pick(5_000, 20_000)), setting.pick(20, 40)
+    return [
+        {"type": kind, **measure_throughput(make_workload(count, 0, kinds=(kind,)), table, setting)}
+        for kind in range(1, 8)
+    ]
+
+
+def vary_queries(setting: Setting) -> list[Row]:
+    """Measure the number of queries, with the search for a plan: exact, and by annealing."""
+    table, rows = make_trades(setting.pick(5_000, 20_000)), []
+    for count in setting.pick((20, 60), (20, 40, 60, 80, 100)):
+        queries = make_workload(count, 1.0)
+        rows.append({"queries": count, **measure_throughput(queries, table, setting), **measure_search(queries, table)})
+    return rows
+
+
+def vary_windows(setting: Setting) -> list[Row]:
+    """Measure windows of sources against those of beneficiaries, from 4:1 to 1:4."""
+    table, rows = make_trades(setting.pick(5_000, 20_000)), []
+    for source, beneficiary in setting.pick(((2, 1), (1, 1), (1, 2)), ((4, 1), (2, 1), (1, 1), (1, 2), (1, 4))):
+        part = WINDOW // max(source, beneficiary)
+        queries = make_windowed_workload(setting.pick(20, 40), part * source, part * beneficiary)
+        rows.append({"windows": f"{source}:{beneficiary}", **measure_throughput(queries, table, setting)})
+    return rows
+
+
+def vary_nesting(setting: Setting) -> list[Row]:
+    """Vary the levels of nesting, with the common sub-query in the innermost one.
+
+    Every level multiplies the partial matches by the events in a window, so events come more slowly: 5 a second where
+    there are up to 8 levels, as in the paper. Else queries that run alone take minutes for each thousand events.
+    """
+    table = make_trades(setting.pick(5_000, 20_000), per_second=setting.pick(20.0, 5.0))
+    levels = setting.pick((2, 4), (2, 3, 4, 6, 8))
+    return [
+        {"levels": level, **measure_throughput(make_nested_workload(20, level), table, setting)} for level in levels
+    ]
+
+
+LINES = ("none", "reorder", "motto-merge", "motto-lcse", "motto")
+
+
+def make_axes(x: str) -> Axes:
+    return Axes(x, LINES, "CPU s")
+
+
+EXPERIMENTS = (
+    Experiment(
+        "motto-13",
+        "MOTTO",
+        "13",
+        "sharing in mixtures of the seven kinds of Table V, stocks",
+        Seconds(20, 600),
+        vary_mixture,
+        make_axes("basic %"),
+    ),
+    Experiment(
+        "motto-kinds",
+        "MOTTO",
+        "Table V",
+        "sharing of each kind by itself",
+        Seconds(17, 290),
+        vary_kind,
+        make_axes("type"),
+    ),
+    Experiment(
+        "motto-14a",
+        "MOTTO",
+        "14(a)",
+        "sharing by number of queries",
+        Seconds(8, 200),
+        vary_queries,
+        make_axes("queries"),
+    ),
+    Experiment(
+        "motto-14c",
+        "MOTTO",
+        "14(c)",
+        "sharing between different windows",
+        Seconds(6, 60),
+        vary_windows,
+        make_axes("windows"),
+    ),
+    Experiment(
+        "motto-14d",
+        "MOTTO",
+        "14(d)",
+        "sharing within nested patterns, by levels",
+        Seconds(12, 260),
+        vary_nesting,
+        make_axes("levels"),
+    ),
+)

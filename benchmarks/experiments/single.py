@@ -1,0 +1,142 @@
+"""What one core does: a continuous sequence by the events in its window, and the strategies for sliding windows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.engine import compile_plans, time_programs
+from benchmarks.measure import Measurement, compute_ratio, run_interleaved
+from benchmarks.registry import OURS, Experiment, Row, Seconds, Setting
+from benchmarks.streams import ecommerce, make_data_centre_log, make_item_queries
+from motet.engine import EventSchema, compile_workload
+from motet.engine.encode import encode, select_unit_events
+from motet.engine.local import run_table
+from motet.engine.run import run_unit
+from motet.language import parse
+from motet.options import Options
+
+WINDOWS = (1_000, 1_000_000)  # events
+
+
+def measure_continuous(setting: Setting) -> list[Row]:
+    """Measure one continuous SEQ of three: speed, and how it depends on the events in the window."""
+    events = setting.pick(2_000_000, 4_000_000)
+    pa.set_cpu_count(1)
+    rng = np.random.default_rng(5)
+    codes = pa.array(rng.integers(0, 3, events), pa.int32())
+    table = pa.table(
+        {
+            "time": pa.array(np.arange(events), pa.timestamp("us")),
+            "type": pa.DictionaryArray.from_arrays(codes, pa.array(["A", "B", "C"])),
+        }
+    )
+    cases: dict[str, Callable[[], object]] = {}
+    for window in WINDOWS:
+        cases[f"arrays to results, {window:,} events in the window"] = prepare_arrays_run(table, window)
+        cases[f"Arrow table to result table, {window:,}"] = prepare_table_run(table, window)
+    timings = run_interleaved(cases, setting.repeats, time.process_time)
+    first = next(iter(timings.values()))
+    return [
+        {
+            "case": name,
+            "M events/s": Measurement.of(times).rate(events / 1e6),
+            "time against the first": compute_ratio(times, first),
+        }
+        for name, times in timings.items()
+    ]
+
+
+def prepare_arrays_run(table: pa.Table, window: int) -> Callable[[], object]:
+    """Return a run of the engine proper: events as arrays in order, results as arrays."""
+    program = compile_workload(parse(f"RETURN COUNT(*) PATTERN A, B, C WITHIN {window} us"), EventSchema(table.schema))
+    branch = program.branches[0]
+    encoded = encode(table, program.schema, branch.partition, branch.symbols, program.definitions, branch.ranked)
+    unit = branch.units[0]
+    events, _ = select_unit_events(encoded, unit)
+    return partial(run_unit, unit, encoded, events)
+
+
+def prepare_table_run(table: pa.Table, window: int) -> Callable[[], object]:
+    """Return a whole run in process."""
+    program = compile_workload(parse(f"RETURN COUNT(*) PATTERN A, B, C WITHIN {window} us"), EventSchema(table.schema))
+    return partial(run_table, program, table)
+
+
+def compare_strategies(setting: Setting) -> list[Row]:
+    """Compare strategies on Sharon's e-commerce stream: 20 item sequences of length 4 to 10, windows of 20 minutes."""
+    table = ecommerce(setting.pick(600_000, 5_400_000))
+    plans = {
+        "panes, queries alone": Options(optimizer="none"),
+        "panes, equal prefixes once": Options(optimizer="prefix"),
+        "as planned": Options(),
+        "two stacks": Options(windows="stacks"),
+    }
+    timings = time_programs(compile_plans(make_item_queries(20, 4, 10), table, plans), table, setting.repeats)
+    return [
+        {
+            "strategy": name,
+            "M events/s": Measurement.of(times).rate(len(table) / 1e6),
+            "time against as planned": compute_ratio(times, timings["as planned"]),
+        }
+        for name, times in timings.items()
+    ]
+
+
+DATA_CENTRE = """
+QUERY unacknowledged
+RETURN COUNT(*) PATTERN SEQ(start, delivered, end, NEG(acknowledged)) WHERE [machine] WITHIN 10 s SLIDE 10 s
+
+QUERY round_trips
+RETURN COUNT(*) PATTERN SEQ(start, end, acknowledged) WHERE [machine] WITHIN 10 s SLIDE 10 s
+
+QUERY delivered
+RETURN COUNT(*) PATTERN SEQ(start, delivered, end) WHERE [machine] WITHIN 10 s SLIDE 10 s
+"""
+
+
+def measure_data_centre(setting: Setting) -> list[Row]:
+    """Measure MOTTO's sample queries for a data centre, counted: alone and together."""
+    table = make_data_centre_log(setting.pick(500_000, 4_000_000))
+    plans = {"alone": Options(optimizer="none"), "together": Options()}
+    timings = time_programs(compile_plans(parse(DATA_CENTRE), table, plans), table, setting.repeats)
+    return [
+        {
+            "queries": name,
+            "M events/s": Measurement.of(times).rate(len(table) / 1e6),
+            "times faster": compute_ratio(timings["alone"], times),
+        }
+        for name, times in timings.items()
+    ]
+
+
+EXPERIMENTS = (
+    Experiment(
+        "data-centre",
+        OURS,
+        "",
+        "MOTTO's sample queries over a data centre's log, counted, alone and together",
+        Seconds(3, 8),
+        measure_data_centre,
+    ),
+    Experiment(
+        "continuous",
+        OURS,
+        "",
+        "one continuous SEQ(A, B, C), a value at every completion, by events in the window",
+        Seconds(5, 12),
+        measure_continuous,
+    ),
+    Experiment(
+        "strategies",
+        OURS,
+        "",
+        "20 item sequences of length 4 to 10 over Sharon's e-commerce stream, by strategy",
+        Seconds(6, 40),
+        compare_strategies,
+    ),
+)

@@ -1,0 +1,75 @@
+"""Spark batch: a hundred queries against the same pipeline with an identity function, and one hot key against many."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from functools import partial
+from pathlib import Path
+
+from benchmarks.measure import Measurement, Timings, compute_ratio, read_tree_cpu, run_interleaved
+from benchmarks.registry import OURS, Experiment, Row, Seconds, Setting
+from benchmarks.streams import make_keyed_stream
+
+QUERIES = 100
+KEYS = 10_000
+
+
+def compare_with_identity(setting: Setting) -> list[Row]:
+    """Measure wall and CPU seconds from parquet to nowhere; CPU of the JVM and of Python's workers together."""
+    from benchmarks import pipelines
+    from motet.spark.session import local_session
+
+    events = setting.pick(1_000_000, 5_000_000)
+    workload = pipelines.make_sequences(QUERIES)
+    with tempfile.TemporaryDirectory() as folder:
+        many = pipelines.write_parquet(make_keyed_stream(events, KEYS, pipelines.TYPES), Path(folder) / "many")
+        hot = pipelines.write_parquet(make_keyed_stream(events, 1, pipelines.TYPES), Path(folder) / "hot")
+        session = local_session("local[2]")
+        read, filtered = session.read.parquet, pipelines.filter_rows
+        cases = {
+            "identity, many keys": lambda: pipelines.run_identity(read(many)),
+            "motet's own way, identity, many keys": lambda: pipelines.run_packed_identity(read(many), workload),
+            f"{QUERIES} queries, many keys": lambda: pipelines.run_engine(read(many), workload),
+            f"{QUERIES} queries, many keys, through a filter": lambda: pipelines.run_engine(
+                filtered(read(many)), workload
+            ),
+            f"{QUERIES} queries, one hot key": lambda: pipelines.run_engine(read(hot), workload),
+        }
+        spent: Timings = {name: [] for name in cases}
+
+        def run(name: str) -> None:
+            before = read_tree_cpu(os.getpid())
+            pipelines.consume(cases[name]())
+            spent[name].append(read_tree_cpu(os.getpid()) - before)
+
+        timings = run_interleaved({name: partial(run, name) for name in cases}, setting.repeats)
+        session.stop()
+    cpu = {name: times[1:] for name, times in spent.items()}  # as `run_interleaved` does, without the first round
+    bare, own, *_ = timings
+    return [
+        {
+            "pipeline": name,
+            "events": events,
+            "wall s": Measurement.of(times),
+            "against identity": compute_ratio(times, timings[bare]),
+            "against its own way": compute_ratio(times, timings[own]),
+            "CPU s": Measurement.of(cpu[name]),
+            "CPU against identity": compute_ratio(cpu[name], cpu[bare]),
+            "M events/s": Measurement.of(times).rate(events / 1e6),
+        }
+        for name, times in timings.items()
+    ]
+
+
+EXPERIMENTS = (
+    Experiment(
+        "spark-batch",
+        OURS,
+        "",
+        "Spark batch, local[2], 100 queries, 10,000 keys or one, from parquet, against identity pipelines",
+        Seconds(45, 120),
+        compare_with_identity,
+        needs=("pyspark",),
+    ),
+)

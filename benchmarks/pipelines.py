@@ -1,0 +1,145 @@
+"""Spark pipelines that experiments compare: the engine's, and the same with an identity function in its place."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues
+
+from motet.engine import EventSchema, compile_workload
+from motet.language import parse
+from motet.model.query import Workload
+from motet.spark import batch, dataframes, stream
+from motet.spark.buckets import choose_buckets
+from motet.spark.processor import OUTPUT, OUTPUT_NAMES
+from motet.spark.serialization import table_from_ipc
+
+TYPES = 20
+WATERMARK = "5 seconds"
+
+
+def make_sequences(count: int) -> Workload:
+    """Return random sequences of three types, five minutes sliding by five, per key."""
+    rng = np.random.default_rng(1)
+    texts = []
+    for number in range(count):
+        pattern = ", ".join(f"t{kind}" for kind in rng.choice(TYPES, 3, replace=False))
+        texts.append(f"QUERY q{number}\nRETURN COUNT(*)\nPATTERN {pattern}\nWHERE [key] WITHIN 5 min SLIDE 5 min")
+    return parse("\n\n".join(texts))
+
+
+def write_parquet(table: pa.Table, folder: Path, files: int = 8) -> str:
+    """Write the table as some parquet files."""
+    folder.mkdir()
+    size = -(-len(table) // files)
+    for at in range(files):
+        pq.write_table(table.slice(at * size, size), folder / f"{at}.parquet")
+    return str(folder)
+
+
+def consume(frame: DataFrame) -> None:
+    """Compute all of it and throw it away."""
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def run_identity(events: DataFrame) -> DataFrame:
+    """Partition the rows as the engine does, through Python and back."""
+    chosen = events.select("time", "type", "key")
+    partitions = int(events.sparkSession.conf.get("spark.sql.shuffle.partitions") or 4)
+    return chosen.repartition(partitions, "key").mapInArrow(lambda batches: batches, chosen.schema)
+
+
+def run_packed_identity(events: DataFrame, workload: Workload) -> DataFrame:
+    """Prepare the rows as the engine does, hot keys looked for and rows packed, with an identity in its place."""
+    schema = EventSchema(dataframes.get_arrow_schema(events), "time", "type")
+    branch = compile_workload(workload, schema).branches[0]
+    packed, spread = batch.shuffle_events(events, branch, schema, None, True, None)
+
+    def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for blobs in batches:
+            for blob in blobs.column("rows"):
+                yield from table_from_ipc(blob.as_buffer()).to_batches()
+
+    return packed.mapInArrow(unpack, dataframes.to_spark_schema(spread.packed))
+
+
+def filter_rows(events: DataFrame) -> DataFrame:
+    """Return all rows, but through a filter: only Spark can compute them."""
+    return events.filter("key >= 0")
+
+
+def run_engine(events: DataFrame, workload: Workload) -> DataFrame:
+    """Run the workload with motet."""
+    return batch.run(events, workload).result
+
+
+class Identity(StatefulProcessor):
+    """Takes the packed rows of a bucket, and keeps a count: what any keyed operator costs."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.seen = handle.getValueState("seen", "bytes BIGINT")
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: TimerValues) -> Iterator[pd.DataFrame]:
+        size = sum(len(blob) for frame in rows for blob in frame["rows"])
+        before = self.seen.get()
+        self.seen.update((size + (before[0] if before else 0),))
+        yield pd.DataFrame([(0, 0, None, 0, 0, 0, size, None)], columns=OUTPUT_NAMES)
+
+    def close(self) -> None:
+        pass
+
+
+Pipeline = Callable[[DataFrame], DataFrame]
+
+
+def build_engine_stream(workload: Workload) -> Pipeline:
+    return lambda events: stream.run(events, workload, watermark=WATERMARK)
+
+
+def build_identity_stream(workload: Workload) -> Pipeline:
+    """Pack the rows and send them to their buckets as the engine does."""
+
+    def pipeline(events: DataFrame) -> DataFrame:
+        buckets = choose_buckets(events.sparkSession, None)
+        packed = stream.pack_stream(events, stream.compile_stream(events, workload), WATERMARK, buckets)
+        return packed.groupBy("bucket").transformWithStateInPandas(Identity(), OUTPUT, "Append", "EventTime")
+
+    return pipeline
+
+
+def measure_batches(session: SparkSession, source: str, pipeline: Pipeline) -> list[float]:
+    """Measure milliseconds of each micro-batch that had rows."""
+    schema = session.read.parquet(source).schema
+    events = session.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(source)
+    with tempfile.TemporaryDirectory() as checkpoint:
+        writer = pipeline(events).writeStream.format("noop").option("checkpointLocation", checkpoint)
+        query = writer.trigger(availableNow=True).start()
+        query.awaitTermination()
+        progress = [json.loads(entry.json) for entry in query.recentProgress]
+    return [float(p["durationMs"]["triggerExecution"]) for p in progress if p["numInputRows"]]
+
+
+def measure_idle_batches(session: SparkSession, files: str, pipeline: Pipeline) -> list[float]:
+    """Measure milliseconds of micro-batches without rows: Spark runs one after each in which the watermark moved."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "events"
+        source.mkdir()
+        schema = session.read.parquet(files).schema
+        writer = pipeline(session.readStream.schema(schema).parquet(str(source))).writeStream.format("noop")
+        query = writer.option("checkpointLocation", f"{folder}/checkpoint").start()
+        for file in sorted(Path(files).glob("*.parquet")):
+            (source / file.name).write_bytes(file.read_bytes())
+            query.processAllAvailable()
+        progress = [json.loads(entry.json) for entry in query.recentProgress]
+        query.stop()
+    ran = [p for p in progress if not p["numInputRows"] and "addBatch" in p["durationMs"]]
+    return [float(p["durationMs"]["triggerExecution"]) for p in ran]

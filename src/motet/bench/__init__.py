@@ -1,1 +1,0 @@
-"""Experiments: what the papers measured and what we promise, each by one command (`motet bench`)."""

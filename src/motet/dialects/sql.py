@@ -1,0 +1,162 @@
+"""Parses SQL by sqlglot, and translates its expressions."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ParseError, TokenError
+
+from motet.dialects.translation import SourceText
+from motet.model.expression import (
+    Arithmetic,
+    Call,
+    Comparison,
+    Expression,
+    Inverse,
+    IsNull,
+    Like,
+    Literal,
+    Logical,
+    Membership,
+    Negative,
+)
+
+# What a column or a function call of the source stands for; None where it is nothing special.
+NameResolver = Callable[[Any], Expression | None]
+
+
+def parse_sql(source: SourceText, text: str, dialect: str) -> Any:
+    """Return the tree of a statement; `text` is the source, perhaps with parts blanked out."""
+    try:
+        return sqlglot.parse_one(text, dialect=dialect)
+    except ParseError as error:
+        found = error.errors[0] if error.errors else {}
+        words = str(found.get("description") or error).rstrip(".")
+        start = _offset(source.text, found.get("line"), found.get("col"), len(str(found.get("highlight") or "")))
+        raise source.error_at(f"this SQL cannot be read: {words}", start) from None
+    except (TokenError, ValueError) as error:
+        raise source.error_at(f"this SQL cannot be read: {str(error).splitlines()[0]}", 0) from None
+
+
+def _offset(text: str, line: Any, column: Any, length: int) -> int:
+    """Return the offset of a parser's line and column (that of a token's end)."""
+    lines = text.splitlines(keepends=True)
+    if not isinstance(line, int) or not isinstance(column, int) or not 1 <= line <= len(lines):
+        return 0
+    return sum(map(len, lines[: line - 1])) + max(column - max(length, 1), 0)
+
+
+def find_offsets(node: Any) -> tuple[int, int]:
+    """Return the offsets of a node, as far as its names tell."""
+    spots = [
+        (each.meta["start"], each.meta["end"] + 1)
+        for each in node.walk()
+        if isinstance(each.meta.get("start"), int) and isinstance(each.meta.get("end"), int)
+    ]
+    return (min(start for start, _ in spots), max(end for _, end in spots)) if spots else (0, 1)
+
+
+def refuse_other_clauses(tree: Any, source: SourceText, known: frozenset[str]) -> None:
+    """Refuse clauses that would change the rows: all those of one table are read."""
+    for name, part in tree.args.items():
+        if name not in known and part:
+            node = part[0] if isinstance(part, list) else part
+            at = find_offsets(node) if isinstance(node, exp.Expression) else (0, 1)
+            message = f"{name.rstrip('_').upper()} is not translated"
+            raise source.error_at(message, *at, "filter the events before, or the results after")
+    table = tree.args.get("from_")
+    if table is None or not isinstance(table.this, exp.Table):
+        at = find_offsets(table) if table is not None else (0, 1)
+        raise source.error_at("only FROM with one table is translated", *at, "make the events a table first")
+
+
+def iterate_conjuncts(node: Any) -> Iterator[Any]:
+    """Yield the parts of a conjunction."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if isinstance(node, exp.And):
+        yield from iterate_conjuncts(node.this)
+        yield from iterate_conjuncts(node.expression)
+    else:
+        yield node
+
+
+def translate_expression(node: Any, resolve: NameResolver, source: SourceText) -> Expression:
+    """Translate an SQL expression; `resolve` says what names stand for."""
+
+    def below(part: Any) -> Expression:
+        return translate_expression(part, resolve, source)
+
+    special = resolve(node)
+    if special is not None:
+        return special
+    for kind, operator in _ARITHMETIC.items():
+        if isinstance(node, getattr(exp, kind)):
+            return Arithmetic(operator, below(node.this), below(node.expression))
+    for kind, operator in _COMPARISONS.items():
+        if isinstance(node, getattr(exp, kind)):
+            return Comparison(operator, below(node.this), below(node.expression))
+    for kind, function in _FUNCTIONS.items():
+        if isinstance(node, getattr(exp, kind)):
+            return Call(function, tuple(below(part) for part in (node.this, *node.expressions)))
+    match node:
+        case exp.Paren():
+            return below(node.this)
+        case exp.Literal():
+            return Literal(node.this if node.is_string else _parse_number(node.this))
+        case exp.Boolean():
+            return Literal(bool(node.this))
+        case exp.Null():
+            return Literal(None)
+        case exp.Neg(this=exp.Literal(this=digits)) if not node.this.is_string:
+            return Literal(-_parse_number(digits))
+        case exp.Neg():
+            return Negative(below(node.this))
+        case exp.And() | exp.Or():
+            operator = "AND" if isinstance(node, exp.And) else "OR"
+            return Logical(operator, (below(node.this), below(node.expression)))
+        case exp.Not(this=exp.Is(this=operand, expression=exp.Null())):
+            return IsNull(below(operand), negated=True)
+        case exp.Not():
+            return Inverse(below(node.this))
+        case exp.Is(expression=exp.Null()):
+            return IsNull(below(node.this))
+        case exp.In(expressions=options) if options:
+            values = [below(option) for option in options]
+            if all(isinstance(value, Literal) for value in values):
+                return Membership(below(node.this), tuple(value for value in values if isinstance(value, Literal)))
+        case exp.Like(expression=exp.Literal(this=pattern)):
+            return Like(below(node.this), pattern)
+        case exp.Between(args={"low": low, "high": high}):
+            operand = below(node.this)
+            return Logical("AND", (Comparison(">=", operand, below(low)), Comparison("<=", operand, below(high))))
+        case exp.Cast(this=exp.Literal(this=text)) if node.to.is_type("timestamp", "timestamptz", "datetime"):
+            try:
+                return Literal(dt.datetime.fromisoformat(text))
+            except ValueError:
+                raise source.error_at(
+                    f"'{text}' is no timestamp", *find_offsets(node), "as in TIMESTAMP '2024-01-31'"
+                ) from None
+    raise source.error_at(f"'{node.sql()}' has no equal in motet's conditions", *find_offsets(node))
+
+
+def _parse_number(digits: str) -> int | float:
+    return int(digits) if digits.isdigit() else float(digits)
+
+
+_ARITHMETIC = {"Add": "+", "Sub": "-", "Mul": "*", "Div": "/", "Mod": "%"}
+_COMPARISONS = {"EQ": "=", "NEQ": "!=", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">="}
+_FUNCTIONS = {
+    "Abs": "ABS",
+    "Floor": "FLOOR",
+    "Ceil": "CEIL",
+    "Sqrt": "SQRT",
+    "Lower": "LOWER",
+    "Upper": "UPPER",
+    "Length": "LENGTH",
+    "Coalesce": "COALESCE",
+}

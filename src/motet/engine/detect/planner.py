@@ -1,0 +1,212 @@
+"""Plan the joins of a branch: from statistics or for the first events, and again when the events have changed.
+
+What detection keeps between batches are events, so one plan may replace another at any time.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from motet.engine.detect.measured_rates import count_symbols, measure_rates
+from motet.engine.detect.program import DetectBranch
+from motet.engine.encode import EncodedEvents, encode
+from motet.engine.program import JOIN_OPTIMIZERS, Program
+from motet.optimizer.joins import WITHOUT_RATES, plan_trees, replan_trees
+from motet.optimizer.joins.plan import JoinPlan, extend_plan
+from motet.options import Options
+from motet.plans.detect.build import PlannedQuery, plan_queries
+from motet.plans.detect.cost import Rates
+from motet.plans.detect.estimates import estimate_nodes, estimate_tree_cost, list_roots, sum_costs
+from motet.statistics.symbols import format_symbol
+
+# How many pairs the share of a condition is estimated from, and how many standard deviations count as a change of it.
+SAMPLED_PAIRS = 512
+SIGNIFICANT_DEVIATIONS = 4.0
+FEW_PATTERNS = 8  # patterns for which `auto` compares plans in no time
+
+
+@dataclass(frozen=True)
+class DetectReplanPolicy:
+    """When the joins of a stream are planned again.
+
+    A rate or selectivity has changed by `factor`, a rate over at least `events` events. Rates are checked in every
+    batch, selectivities every `batches`. Planning is limited to a `share` of the time since the first plan, a search to
+    that share of the cost of the present plan until rates change again, and to `seconds`; it is skipped where building
+    a plan takes longer. The plan found is adopted if it costs less by `gain`, and saves more in that time than building
+    it takes. Rates are expected to last for `expected_batches`, or as long as they have on average.
+    """
+
+    factor: float = 2.0
+    events: int = 100
+    batches: int = 16
+    gain: float = 0.1
+    seconds: float = 1.0
+    share: float = 0.1
+    expected_batches: float | None = None
+
+
+@dataclass(frozen=True)
+class PlanChange:
+    """What came of a change of rates: the costs of the old and the new plan for the new rates."""
+
+    batch: int
+    reason: str
+    before: float
+    after: float
+    adopted: bool
+
+
+@dataclass
+class BranchPlanner:
+    """Planner of a branch over its life. Without `drift` the first plan stays."""
+
+    branch: DetectBranch
+    options: Options
+    drift: DetectReplanPolicy | None = None
+    log: list[PlanChange] = field(default_factory=list)
+    chosen: JoinPlan | None = None
+    batches: int = 0
+
+    def __post_init__(self) -> None:
+        self._planned: list[PlannedQuery] | None = None
+        self._rates: Rates | None = None
+        self._changes = 0  # of rates, that were looked into
+        self._began = time.perf_counter()  # when the first plan was there
+        self._spent = 0.0  # seconds of this thread that went into plans since
+        self._building = 0.0  # those that the nodes of a plan took last
+
+    def plan_for(self, encoded: EncodedEvents) -> list[PlannedQuery]:
+        """Return the plan for the next events."""
+        self.batches += 1
+        if self._planned is None:
+            self._make_first_plan(encoded)
+            self._began = time.perf_counter()
+        elif self.drift is not None and self.branch.join_specs and self.options.optimizer not in WITHOUT_RATES:
+            self._replan_on_change(encoded, self.drift)
+        assert self._planned is not None
+        return self._planned
+
+    def adopt(self, chosen: JoinPlan, rates: Rates | None) -> None:
+        """Go on with other trees, chosen for these rates."""
+        began = time.thread_time()
+        self.chosen, self._rates = chosen, rates
+        self._planned = plan_queries(self.branch.queries, chosen)
+        self._building = time.thread_time() - began
+
+    def with_queries(self, branch: DetectBranch, options: Options) -> BranchPlanner:
+        """Return a planner for the branch with other queries.
+
+        By multitree, queries that stay keep their trees, and new ones read what these find where that is cheapest.
+        Else, or where it was planned ahead, all is planned again.
+        """
+        changed = BranchPlanner(branch, options, self.drift, self.log, batches=self.batches)
+        chosen, rates = self.chosen, self._rates
+        if chosen is None or rates is None or branch.trees is not None or chosen.method != "multitree":
+            return changed
+        found = extend_plan(chosen, changed.branch.join_specs, rates)
+        reason = f"{len(self.branch.join_specs)} patterns have become {len(changed.branch.join_specs)}"
+        before, after = chosen.considered[chosen.method], found.considered[found.method]
+        self.log.append(PlanChange(self.batches, reason, before, after, adopted=True))
+        changed.adopt(found, rates)
+        return changed
+
+    def _make_first_plan(self, encoded: EncodedEvents) -> None:
+        branch, options = self.branch, self.options
+        given = branch.trees
+        if given is not None:
+            self.chosen, self._rates, self._planned = given, given.rates, branch.planned_queries
+        else:
+            rates = (
+                Rates()
+                if options.optimizer in WITHOUT_RATES or not branch.join_specs
+                else measure_rates(branch, encoded)
+            )
+            self.adopt(plan_trees(branch.join_specs, options.optimizer, rates, options.budget_seconds), rates)
+
+    def _replan_on_change(self, encoded: EncodedEvents, drift: DetectReplanPolicy) -> None:
+        if self._spent > drift.share * (time.perf_counter() - self._began):
+            return
+        began = time.thread_time()
+        known = self._rates or Rates()
+        seen = count_symbols(encoded)
+        reason = next(find_changed_rates(known, seen, drift), None)
+        if reason is not None:
+            self.replan(replace(seen, selectivity=known.selectivity), reason, drift)
+        elif not self.batches % drift.batches:
+            rates = measure_rates(self.branch, encoded)
+            reason = next(find_changed_selectivities(known, rates, drift), None)
+            if reason is not None:
+                self.replan(rates, reason, drift)
+        self._spent += time.thread_time() - began
+
+    def replan(self, rates: Rates, reason: str, drift: DetectReplanPolicy) -> None:
+        """Look for a plan for other rates where that may pay, and adopt it where it does."""
+        assert self.chosen is not None
+        self._changes += 1
+        expected_batches = self.batches / self._changes if drift.expected_batches is None else drift.expected_batches
+        before = self._expected_cost(rates)
+        worth = drift.share * before * 1e-9 * expected_batches
+        if worth <= self._building:
+            self.log.append(PlanChange(self.batches, reason, before, before, adopted=False))
+            self._rates = rates
+            return
+        seconds = min(drift.seconds, self.options.budget_seconds, worth)
+        found = replan_trees(self.chosen, self.branch.join_specs, self.options.optimizer, rates, seconds)
+        before, after = estimate_tree_cost(self.chosen.trees, rates), found.considered[found.method]
+        saved = (before - after) * 1e-9 * expected_batches
+        adopted = after < before * (1 - drift.gain) and saved > self._building
+        self.log.append(PlanChange(self.batches, reason, before, after, adopted))
+        if adopted:
+            self.adopt(found, rates)
+        else:
+            self._rates = rates
+
+    def _expected_cost(self, rates: Rates) -> float:
+        """Return what the present plan costs for some rates, in nanoseconds a batch."""
+        assert self._planned is not None
+        return sum_costs(estimate_nodes(list_roots(self._planned), rates))
+
+
+def plan_ahead(program: Program, branch: DetectBranch, sample: pa.Table, share: float) -> DetectBranch:
+    """Return a branch with trees planned from a sample that is a `share` of its events, for runs in many tasks."""
+    options, wanted = program.options, branch.join_specs
+    encoded = encode(sample, program.schema, branch.partition, branch.symbols, program.definitions, branch.ranked)
+    if not len(encoded.time):
+        return branch
+    found = measure_rates(branch, encoded)
+    counts = {symbol: count / share for symbol, count in found.counts.items()}
+    rates = replace(found, counts=counts, events=found.events / share)
+    return replace(branch, trees=plan_trees(wanted, options.optimizer, rates, options.budget_seconds))
+
+
+def needs_plan_search(branch: DetectBranch, options: Options) -> bool:
+    """Return whether planning a branch takes time and was not done yet.
+
+    That is so where an optimizer that searches has several patterns, or `auto` has many to compare plans for.
+    """
+    if branch.trees is not None or options.optimizer in WITHOUT_RATES:
+        return False
+    return len(branch.join_specs) > (1 if options.optimizer in JOIN_OPTIMIZERS else FEW_PATTERNS)
+
+
+def find_changed_rates(known: Rates, now: Rates, drift: DetectReplanPolicy) -> Iterator[str]:
+    """Yield the symbols that come much more or less often than before."""
+    for symbol in sorted({*known.counts, *now.counts}, key=repr):
+        expected = known.counts.get(symbol, 0.0) * now.duration / known.duration
+        seen = now.counts.get(symbol, 0.0)
+        if max(expected, seen) >= drift.events and not 1 / drift.factor <= seen / max(expected, 1e-9) <= drift.factor:
+            yield f"{format_symbol(symbol)} comes {seen / max(expected, 1.0):.2g} times as often"
+
+
+def find_changed_selectivities(known: Rates, now: Rates, drift: DetectReplanPolicy) -> Iterator[str]:
+    """Yield the tests that hold much more or less often than before, beyond sampling error."""
+    for measured in now.selectivity.keys() & known.selectivity.keys():
+        one, other = known.selectivity[measured], now.selectivity[measured]
+        high, low = max(one, other), min(one, other)
+        if high - low > SIGNIFICANT_DEVIATIONS * math.sqrt(high / SAMPLED_PAIRS) and high > drift.factor * low:
+            yield f"a condition holds for {other:.2g} of pairs, and held for {one:.2g}"

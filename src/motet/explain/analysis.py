@@ -1,0 +1,93 @@
+"""What a run found, beside what was expected of it: as plain data and as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from motet.engine import Program
+from motet.engine.metrics import BranchMetrics
+from motet.explain.formatting import format_count, format_number
+from motet.plans.detect.selectivity import guess_selectivity
+from motet.statistics.model import Statistics
+from motet.statistics.symbols import format_symbol
+from motet.template.symbols import Symbol
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """A run of a plan: rows, seconds, results by query, and what was seen of each branch."""
+
+    rows: int
+    set_aside: int
+    seconds: float
+    results: Mapping[str, int]
+    observed: Sequence[BranchMetrics]
+
+
+def describe_run(program: Program, analysis: Analysis, counts: Mapping[str, int] | None) -> dict[str, Any]:
+    """The run by the names of queries and symbols."""
+    known = program.options.statistics
+    names = [query.name for query in program.workload.queries]
+    return {
+        "rows": analysis.rows,
+        "set_aside": analysis.set_aside,
+        "seconds": round(analysis.seconds, 6),
+        "results": {name: analysis.results.get(name, 0) for name in names},
+        "branches": [
+            {
+                "rows": seen.rows,
+                "seconds": round(sum(seen.seconds.values()), 6),
+                "units": [round(seconds, 6) for _, seconds in sorted(seen.seconds.items())],
+                "symbols": [
+                    {
+                        "symbol": format_symbol(symbol),
+                        "expected": estimate_events(symbol, counts, known),
+                        "events": seen.events.get(symbol, 0),
+                    }
+                    for symbol in sorted(branch.symbols, key=format_symbol)
+                ],
+            }
+            for branch, seen in zip(program.all_branches, analysis.observed, strict=True)
+        ],
+    }
+
+
+def estimate_events(symbol: Symbol, counts: Mapping[str, int] | None, known: Statistics | None) -> float | None:
+    """The events of a symbol: as counted before, else as guessed from its type; None where nothing is known."""
+    if known is not None and format_symbol(symbol) in known.symbols:
+        return float(known.symbols[format_symbol(symbol)])
+    if counts is None or symbol.type not in counts:
+        return None
+    expected = float(counts[symbol.type])
+    for condition in symbol.conditions:
+        expected *= guess_selectivity(condition)
+    return expected
+
+
+def format_run(plan: dict[str, Any]) -> Iterator[str]:
+    """The run as text."""
+    actual = plan["actual"]
+    rate = actual["rows"] / max(actual["seconds"], 1e-9)
+    yield f"ran in {actual['seconds']:.3f} s: {format_count(actual['rows'], 'row')} ({rate:,.0f} rows/s)"
+    if actual["set_aside"]:
+        yield f"  {format_count(actual['set_aside'], 'row')} set aside: no time or no type"
+    for at, branch in enumerate(actual["branches"], 1):
+        share = branch["seconds"] / max(actual["seconds"], 1e-9)
+        yield f"  branch {at}: {format_count(branch['rows'], 'event')}, {branch['seconds']:.3f} s ({share:.0%})"
+        if len(branch["units"]) > 1:
+            units = ", ".join(f"{at}.{unit} {seconds:.3f} s" for unit, seconds in enumerate(branch["units"], 1))
+            yield f"    units {units}"
+        for each in branch["symbols"]:
+            expected = "" if each["expected"] is None else f", {format_number(round(each['expected']))} expected"
+            yield f"    {each['symbol']}: {format_count(each['events'], 'event')}{expected}"
+    for branch in plan["detect"]:
+        for node in branch["nodes"]:
+            if node["kind"] != "leaf" and node.get("actual") is not None:
+                expected = (
+                    "" if node.get("estimate") is None else f", {format_number(round(node['estimate']))} expected"
+                )
+                yield f"  node {node['node']}: {format_count(node['actual'], 'instance')}{expected}"
+    for name, results in actual["results"].items():
+        yield f"  {name}: {format_count(results, 'result')}"

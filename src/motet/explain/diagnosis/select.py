@@ -1,0 +1,137 @@
+"""Selects the events that an explanation is about: those of a key in a range of time, and the ones around them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from motet.engine.encode import to_microseconds
+from motet.engine.schema import EventSchema
+from motet.errors import DataError, Diagnostic, QueryError, did_you_mean
+from motet.explain.diagnosis.diagnose import EventRange, diagnose
+from motet.explain.diagnosis.relaxations import relax_query
+from motet.explain.diagnosis.report import Explanation
+from motet.model.query import Query, Workload
+from motet.model.window import TimeWindow
+
+
+def explain_query(
+    workload: Workload,
+    schema: EventSchema,
+    batches: Iterable[pa.RecordBatch],
+    *,
+    query: str | None,
+    key: Mapping[str, Any],
+    start: Any,
+    end: Any,
+    limit: int,
+) -> Explanation:
+    """Explain one query of a workload over the rows of some batches."""
+    asked = _find_query(workload, query)
+    values = {name: _convert_key(name, value, asked, schema) for name, value in key.items()}
+    begin, finish = (_convert_time(bound, schema) for bound in (start, end))
+    context_size = _context_size(asked, schema)
+    kept = [
+        _filter_context(_filter_key(pa.Table.from_batches([batch]), values), schema, begin, finish, context_size)
+        for batch in batches
+    ]
+    around = pa.concat_tables(kept) if kept else schema.columns.empty_table()
+    inside = _filter_range(around, schema, begin, finish)
+    shown = {name: value.as_py() for name, value in values.items()}
+    return diagnose(asked, workload.definitions, schema, EventRange(inside, around, begin, finish), shown, limit)
+
+
+def _find_query(workload: Workload, name: str | None) -> Query:
+    names = [query.name for query in workload.queries]
+    if name is None:
+        if len(names) > 1:
+            message = f"there are {len(names)} queries: say which one to explain"
+            found = Diagnostic(message, hint=f"--query or query= takes one of {', '.join(names)}")
+            raise QueryError([found], workload.text, workload.origin)
+        return workload.queries[0]
+    if name not in names:
+        found = Diagnostic(f"there is no query {name!r}", hint=did_you_mean(name, names))
+        raise QueryError([found], workload.text, workload.origin)
+    return workload[name]
+
+
+def _convert_key(name: str, value: Any, query: Query, schema: EventSchema) -> pa.Scalar:
+    """Convert a key to the type of its column.
+
+    Only partition attributes of the query can be keys: by any other, NOTs would miss events.
+    """
+    if name not in query.partition:
+        keys = ", ".join(query.partition)
+        known = f"its keys are {keys}" if keys else "it has neither GROUP BY nor [attribute]"
+        raise DataError(f"query {query.name} does not tell events apart by {name!r}: {known}")
+    kind = schema.columns.field(name).type
+    try:
+        return pa.scalar(value).cast(kind.value_type if pa.types.is_dictionary(kind) else kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise DataError(f"{value!r} is no value of column {name!r}, which holds {kind}") from None
+
+
+def _convert_time(bound: Any, schema: EventSchema) -> Any:
+    """Convert a time to the one of results; text is a whole number or ISO 8601."""
+    if bound is None:
+        return None
+    try:
+        if schema.has_integer_time:
+            return int(bound)
+        moment = dt.datetime.fromisoformat(bound) if isinstance(bound, str) else bound
+        return pa.scalar(moment, schema.result_time_type).as_py()
+    except (TypeError, ValueError, pa.ArrowInvalid):
+        wanted = (
+            "a whole number, as the time column holds" if schema.has_integer_time else "a time such as 2013-01-31T12:00"
+        )
+        raise DataError(f"{bound!r} is no time: write {wanted}") from None
+
+
+def _context_size(query: Query, schema: EventSchema) -> int | None:
+    """Return how far around a match events decide about it, in microseconds; None for all of the input."""
+    if not any(relaxation.needs_context for relaxation in relax_query(query).relaxations):
+        return 0
+    match query.window:
+        case TimeWindow(size, _, ticks):
+            return size * schema.tick if ticks else size
+    return None
+
+
+def _filter_key(table: pa.Table, key: Mapping[str, pa.Scalar]) -> pa.Table:
+    for name, value in key.items():
+        column = table.column(name)
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        table = table.filter(pc.fill_null(pc.equal(column, value), False))
+    return table
+
+
+def _filter_context(table: pa.Table, schema: EventSchema, start: Any, end: Any, context_size: int | None) -> pa.Table:
+    """Return the rows that may matter to matches between two times."""
+    if context_size is None or (start is None and end is None):
+        return table
+    times = to_microseconds(_read_times(table, schema), schema)
+    for bound, keeps, away in ((start, pc.greater_equal, -context_size), (end, pc.less_equal, context_size)):
+        if bound is not None:
+            at = to_microseconds(pa.array([bound], schema.result_time_type), schema)[0].as_py()
+            kept = pc.fill_null(keeps(times, at + away), False)
+            table, times = table.filter(kept), times.filter(kept)
+    return table
+
+
+def _filter_range(table: pa.Table, schema: EventSchema, start: Any, end: Any) -> pa.Table:
+    """Return the rows from `start`, included, to `end`, not included."""
+    for bound, keeps in ((start, pc.greater_equal), (end, pc.less)):
+        if bound is not None:
+            times = _read_times(table, schema).cast(schema.result_time_type, safe=False)
+            table = table.filter(pc.fill_null(keeps(times, pa.scalar(bound, schema.result_time_type)), False))
+    return table
+
+
+def _read_times(table: pa.Table, schema: EventSchema) -> pa.Array:
+    column = table.column(schema.time).combine_chunks()
+    return pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column

@@ -1,0 +1,120 @@
+"""Find the files at a path, detect their format and open them with Arrow."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv as csv
+import pyarrow.dataset as ds
+import pyarrow.fs as fs
+import pyarrow.json as json
+
+from motet.errors import DataError, UnreadableError, did_you_mean
+
+PARQUET, CSV, JSONL = "parquet", "csv", "json lines"
+
+# Ending of a file's name -> its format. Text may be compressed: `.csv.gz`, `.jsonl.zst` and so on.
+ENDINGS = {".parquet": PARQUET, ".pq": PARQUET, ".csv": CSV, ".jsonl": JSONL, ".ndjson": JSONL, ".json": JSONL}
+COMPRESSIONS = (".gz", ".bz2", ".zst", ".lz4")
+
+# The types of a text file's columns are told from its first block.
+BLOCK_BYTES = 1 << 23
+
+ARROW_PREFIX = re.compile(r"^.*input source '(?P<file>[^']*)': (Invalid: )?")
+
+
+def find_files(path: Path) -> tuple[list[Path], str]:
+    """Return the event files at a path, sorted, and their one format; hidden files and Spark's markers are skipped."""
+    if not path.exists():
+        siblings = [sibling.name for sibling in path.parent.iterdir()] if path.parent.is_dir() else []
+        raise DataError(f"no file or folder {path}{suggest_name(path.name, siblings)}")
+    if path.is_file():
+        return [path], detect_format(path)
+    files = [file for file in sorted(path.rglob("*")) if file.is_file() and not is_hidden(file.relative_to(path))]
+    if not files:
+        raise DataError(f"folder {path} holds no event files (looked for {', '.join(ENDINGS)})")
+    example = {detect_format(file): file.name for file in files}
+    if len(example) > 1:
+        shown = ", ".join(f"{name} is {kind}" for kind, name in example.items())
+        raise DataError(f"folder {path} mixes formats: {shown}; keep one format to a folder")
+    return files, detect_format(files[0])
+
+
+def is_hidden(relative: Path) -> bool:
+    return any(part.startswith((".", "_")) for part in relative.parts)
+
+
+def suggest_name(word: str, known: list[str]) -> str:
+    """Return a suggestion to end a message with, empty if no known name is near."""
+    hint = did_you_mean(word, known)
+    return f"; {hint}" if hint and hint.startswith("did you mean") else ""
+
+
+def detect_format(file: Path) -> str:
+    """Return the format of a file, by the ending of its name, else by its first bytes."""
+    name = file.with_suffix("") if file.suffix in COMPRESSIONS else file
+    if name.suffix.lower() in ENDINGS:
+        return ENDINGS[name.suffix.lower()]
+    with translate_read_errors(str(file)), file.open("rb") as stream:
+        if stream.read(4) == b"PAR1":
+            return PARQUET
+    raise DataError(f"cannot tell the format of {file}: name it with one of {', '.join(ENDINGS)}")
+
+
+@contextmanager
+def translate_read_errors(origin: str) -> Iterator[None]:
+    """Turn what Arrow and the file system raise into a message about the data."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        message = first_line(error)
+        prefix = ARROW_PREFIX.match(message)
+        if prefix:
+            origin, message = prefix["file"], message[prefix.end() :]
+        raise UnreadableError(f"cannot read {origin}: {message}") from error
+
+
+def first_line(error: BaseException) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+def make_dataset_factory(path: Path, files: list[Path], kind: str, type: str) -> ds.FileSystemDatasetFactory:
+    """Make what reads these files; folders named `column=value` add that column, as Spark writes them."""
+    base = path if path.is_dir() else path.parent
+    options = ds.FileSystemFactoryOptions(
+        partition_base_dir=str(base), partitioning=ds.HivePartitioning.discover(infer_dictionary=False)
+    )
+    return ds.FileSystemDatasetFactory(
+        fs.LocalFileSystem(), list(map(str, files)), make_file_format(kind, type), options
+    )
+
+
+def make_file_format(kind: str, type: str) -> ds.FileFormat:
+    if kind == PARQUET:
+        return ds.ParquetFileFormat()
+    if kind == JSONL:
+        return ds.JsonFileFormat(read_options=json.ReadOptions(block_size=BLOCK_BYTES))
+    return ds.CsvFileFormat(
+        parse_options=csv.ParseOptions(newlines_in_values=True),
+        read_options=csv.ReadOptions(block_size=BLOCK_BYTES),
+        # NA unquoted is null, "NA" in quotes is a text; a type is a text even where it looks like a number.
+        convert_options=csv.ConvertOptions(
+            strings_can_be_null=True, quoted_strings_can_be_null=False, column_types={type: pa.string()}
+        ),
+    )
+
+
+def unify_schema(factory: ds.FileSystemDatasetFactory, origin: str) -> pa.Schema:
+    """Return the columns of all files: a column that one of them lacks is null there."""
+    try:
+        schema = factory.inspect(promote_options="permissive")
+    except pa.ArrowTypeError as error:
+        raise DataError(f"the files in {origin} disagree: {first_line(error)}") from error
+    twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
+    if twice:
+        raise DataError(f"{origin} has more than one column {twice[0]!r}: rename all but one")
+    return schema.remove_metadata()

@@ -1,0 +1,74 @@
+"""Print results as text tables: one for each query, with its own columns only."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import pyarrow as pa
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from motet.io.query_columns import QueryColumns, list_query_columns
+from motet.model.query import Workload
+
+# A width for output that no terminal cuts.
+UNLIMITED = 10_000
+
+
+def print_tables(console: Console, results: pa.Table, workload: Workload, limit: int | None) -> None:
+    """Print the first rows of each query, and say how many were left out."""
+    for rows in list_query_columns(workload):
+        of_query = rows.select_rows(results)
+        if not len(of_query):
+            console.print(f"[bold]{escape(rows.query.name)}[/]: no match")
+            continue
+        console.print(build_query_table(rows, of_query, limit))
+        hidden = len(of_query) - (len(of_query) if limit is None else limit)
+        if hidden > 0:
+            console.print(f"  [dim]... and {hidden:,} more row{'s' if hidden > 1 else ''}[/]")
+
+
+def build_query_table(rows: QueryColumns, results: pa.Table, limit: int | None) -> Table:
+    """Build a table of a query's first rows."""
+    table = Table(title=escape(rows.query.name), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    # The one window of a whole input has no times to show.
+    shown = [name for name in rows.columns if rows.query.window or name not in rows.times]
+    for name in shown:
+        table.add_column(escape(name), justify="right" if is_number(results.schema.field(name).type) else "left")
+    for row in results.slice(0, limit).to_pylist():
+        table.add_row(*(escape(format_value(rows, name, row[name])) for name in shown))
+    return table
+
+
+def format_value(rows: QueryColumns, name: str, value: Any) -> str:
+    if name in rows.times and isinstance(value, int):
+        return str(value)
+    return format_cell(rows.unwrap_single(name, value))
+
+
+def is_number(type: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(type) or pa.types.is_floating(type) or pa.types.is_decimal(type))
+
+
+def format_cell(value: Any) -> str:
+    """Format a value for people."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return str(value).lower()
+        case int():
+            return f"{value:,}"
+        case float():
+            return f"{value:,.6g}"
+        case dt.datetime():
+            return value.isoformat(sep=" ")
+        case dict():
+            return "{" + ", ".join(f"{name}: {format_cell(item)}" for name, item in value.items()) + "}"
+        case list():
+            return "[" + ", ".join(map(format_cell, value)) + "]"
+        case _:
+            return str(value)

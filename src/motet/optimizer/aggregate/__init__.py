@@ -1,1 +1,0 @@
-"""Optimizers of the aggregate engine."""

@@ -1,0 +1,133 @@
+"""What a sharing plan costs: the equations of the paper as printed, and our own kernels.
+
+A cost model says what the transitions of a pool cost a query alone and a Q-set together, and what it costs to turn an
+expression over snapshots into values. Weights of paths are sums of these, so any model can be put in place of another
+(section 7.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from motet.optimizer.gloria.template import Pool, Template
+from motet.optimizer.rates import PositionRates
+from motet.plans.units import PAIR_COST
+
+
+class CostModel(Protocol):
+    """The prices of a template. A snapshot is told by the state at which it is made."""
+
+    def start_cost(self, state: int) -> float:
+        """What the events with which a query begins cost it."""
+
+    def unshared_cost(self, pool: Pool, query: int) -> float:
+        """What a pool costs a query that shares it with nobody; the query is told by its bit."""
+
+    def shared_cost(self, pool: Pool, queries: int, snapshot: int) -> float:
+        """What a pool costs a Q-set."""
+
+    def evaluation_cost(self, state: int, snapshot: int) -> float:
+        """What it costs one query to evaluate the expressions of the events of a state."""
+
+    def snapshot_burden(self, queries: int, snapshot: int) -> float:
+        """Of two snapshots for one Q-set, the one with the smaller burden costs less from the next pool on."""
+
+
+def state_rates(template: Template, rates: PositionRates) -> list[float]:
+    """Events of each state in a window: the mean over its queries, whose windows may differ."""
+    return [sum(rates[query][at] for query, at in state.places) / len(state.places) for state in template.states]
+
+
+class PrintedCosts:
+    """Equations 2 to 4.
+
+    An expression has as many terms as there are snapshots; that of an event which is a snapshot itself has one. In a
+    repeated stretch, what leads to the snapshots is computed for each query by itself (table 4).
+    """
+
+    def __init__(self, template: Template, rates: PositionRates) -> None:
+        self.events = state_rates(template, rates)
+
+    def expression_length(self, state: int, snapshot: int) -> float:
+        """How many terms an expression has."""
+        return 1.0 if state == snapshot else self.events[snapshot]
+
+    def start_cost(self, state: int) -> float:
+        return self.events[state]
+
+    def unshared_cost(self, pool: Pool, query: int) -> float:
+        # Equation 2.
+        return sum(self.events[source] * self.events[target] for source, target in pool.transitions)
+
+    def shared_cost(self, pool: Pool, queries: int, snapshot: int) -> float:
+        # Equation 3; into the snapshots themselves equation 2.
+        cost = 0.0
+        for source, target in pool.transitions:
+            if target == snapshot:
+                cost += queries.bit_count() * self.events[source] * self.events[target]
+            else:
+                cost += self.events[source] * self.expression_length(source, snapshot)
+        return cost
+
+    def evaluation_cost(self, state: int, snapshot: int) -> float:
+        # Equation 4.
+        return self.events[state] * self.expression_length(state, snapshot)
+
+    def snapshot_burden(self, queries: int, snapshot: int) -> float:
+        return self.events[snapshot]
+
+
+class CalibratedCosts:
+    """What pairs cost our kernels (`motet.plans.pairs`): for each event as many lanes as there are nodes before it.
+
+    Of the lanes of a Q-set those from its snapshot on are one for all of its queries. Nothing is evaluated before a
+    pane is over, and then for all plans alike. What else an event costs is the same for all plans as well.
+    """
+
+    def __init__(self, template: Template, rates: PositionRates) -> None:
+        self.events = state_rates(template, rates)
+        self.places = [dict(state.places) for state in template.states]
+        self.queries = template.queries
+
+    def _number(self, query: int) -> int:
+        return self.queries[query.bit_length() - 1]
+
+    def start_cost(self, state: int) -> float:
+        return PAIR_COST * self.events[state]
+
+    def unshared_cost(self, pool: Pool, query: int) -> float:
+        number = self._number(query)
+        return PAIR_COST * sum(
+            self.events[target] * (2 + self.places[source][number]) for source, target in pool.transitions
+        )
+
+    def shared_cost(self, pool: Pool, queries: int, snapshot: int) -> float:
+        first = queries & -queries
+        saved = (queries.bit_count() - 1) * sum(
+            self.events[target] * self._lanes(source, snapshot, first) for source, target in pool.transitions
+        )
+        whole = 0.0
+        while queries:
+            query = queries & -queries
+            whole += self.unshared_cost(pool, query)
+            queries ^= query
+        return whole - PAIR_COST * saved
+
+    def _lanes(self, state: int, snapshot: int, query: int) -> int:
+        """How many lanes begin at a snapshot or after it."""
+        number = self._number(query)
+        return max(self.places[state][number] - self.places[snapshot][number] + 1, 0)
+
+    def evaluation_cost(self, state: int, snapshot: int) -> float:
+        return 0.0
+
+    def snapshot_burden(self, queries: int, snapshot: int) -> float:
+        # The longer ago a snapshot was made, the more lanes are shared; all queries of a Q-set have come the same way.
+        return float(self.places[snapshot][self._number(queries & -queries)])
+
+
+COST_MODELS: dict[str, Callable[[Template, PositionRates], CostModel]] = {
+    "printed": PrintedCosts,
+    "calibrated": CalibratedCosts,
+}

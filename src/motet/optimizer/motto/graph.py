@@ -1,0 +1,238 @@
+"""The plan graph (MOTTO, section V-B): queries and sub-queries, and what each costs to compute from another.
+
+Terminals are the queries, Steiner nodes the interesting sub-queries, each for the windows it may be found for. The
+virtual ground stands for the events; an arc from it is computing from scratch. Between the two are disjunctions:
+reading the events of several queries at once, from which conjunctions and sequences can be had too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from motet.optimizer.motto.costs import ArcCosts, PlanArc
+from motet.optimizer.motto.embeddings import find_embeddings
+from motet.optimizer.motto.subqueries import NEVER, canonicalize_without_window, find_interesting_subqueries
+from motet.optimizer.motto.windows import (
+    MatchWindow,
+    covers,
+    drop_window,
+    select_windows,
+    window_of,
+    with_window,
+)
+from motet.optimizer.solvers.graph import Deadline
+from motet.optimizer.solvers.steiner import Arc, Network
+from motet.plans.detect.build import JoinSpec
+from motet.plans.detect.nodes import ItemNode, LeafNode
+
+GROUND = 0
+
+
+@dataclass(frozen=True)
+class Disjunction:
+    """The events of some symbols, read at once."""
+
+    items: frozenset[LeafNode]
+
+
+class Technique(StrEnum):
+    """How a query is computed from another."""
+
+    SCRATCH = "from events"
+    SCAN = "from events read for a disjunction"
+    MERGE = "merge"
+    DECOMPOSE = "decomposition"
+    TRANSFORM = "operator transformation"
+    LOOSEN = "fewer conditions"
+    WINDOW = "larger window"
+
+
+PlanNode = JoinSpec | Disjunction | None
+
+
+@dataclass(frozen=True)
+class PlanGraph:
+    """Nodes in an order in which sources come before what is computed from them: the ground, then disjunctions, then
+    queries. `arcs` are the arcs, by their ends.
+    """
+
+    nodes: tuple[PlanNode, ...]
+    terminals: tuple[int, ...]
+    arcs: dict[tuple[int, int], PlanArc]
+
+    @property
+    def network(self) -> Network:
+        """The same for a solver."""
+        arcs = tuple(Arc(source, target, way.cost) for (source, target), way in self.arcs.items())
+        return Network(len(self.nodes), frozenset(self.terminals), arcs)
+
+    @property
+    def queries(self) -> list[JoinSpec]:
+        """The queries and sub-queries among the nodes."""
+        return [node for node in self.nodes if isinstance(node, JoinSpec)]
+
+    def techniques(self, source: int, target: int) -> tuple[Technique, ...]:
+        """What an arc makes use of."""
+        one, other = self.nodes[source], self.nodes[target]
+        if not isinstance(one, JoinSpec) or not isinstance(other, JoinSpec):
+            return (Technique.SCRATCH if one is None else Technique.SCAN,)
+        way = self.arcs[source, target]
+        found = []
+        if drop_window(one) != drop_window(other):
+            found.append(Technique.MERGE if source in self.terminals else Technique.DECOMPOSE)
+        if way.filtered:
+            ordered = {(way.places[a], way.places[b]) for a, b in one.order}
+            asked = {pair for pair in other.order if set(pair) <= set(way.places)}
+            found.append(Technique.TRANSFORM if ordered != asked else Technique.LOOSEN)
+        if window_of(one) != window_of(other):
+            found.append(Technique.WINDOW)
+        return tuple(found)
+
+
+def canonicalize(query: JoinSpec) -> JoinSpec:
+    """A query in numbers that are the same for all that ask the same, with its window."""
+    return with_window(canonicalize_without_window(query), window_of(query))
+
+
+def build_plan_graph(
+    queries: Sequence[JoinSpec],
+    costs: ArcCosts,
+    known: Iterable[JoinSpec] = (),
+    deadline: Deadline = NEVER,
+    for_arcs: Deadline = NEVER,
+) -> PlanGraph:
+    """Everything that could be shared, by all techniques, sub-queries that are `known` already among it. Sub-queries
+    and then arcs are looked for as long as there is time for either.
+    """
+    terminals = list(dict.fromkeys(map(canonicalize, queries)))
+    asked = _windows_by_query(terminals)
+    subjects = [*asked, *find_interesting_subqueries(terminals, deadline=deadline)]
+    kinds = _item_masks(subjects)
+    found = dict.fromkeys((*terminals, *known))
+    for what, kind in zip(subjects, kinds, strict=True):
+        windows = set(asked.get(what, ()))
+        for (other, own), others in zip(asked.items(), kinds, strict=False):
+            if not kind & ~others and find_embeddings(what, other):
+                windows |= own
+        found |= dict.fromkeys(with_window(what, window) for window in select_windows(windows))
+    return build_graph(terminals, list(found), costs, lambda source, target: True, scans=True, deadline=for_arcs)
+
+
+def build_merge_graph(queries: Sequence[JoinSpec], costs: ArcCosts, deadline: Deadline = NEVER) -> PlanGraph:
+    """What merging alone can share: whole queries with the same operator and window."""
+    terminals = list(dict.fromkeys(map(canonicalize, queries)))
+    return build_graph(terminals, terminals, costs, _has_same_window, allow_filters=False, deadline=deadline)
+
+
+def build_graph(
+    terminals: Sequence[JoinSpec],
+    queries: Sequence[JoinSpec],
+    costs: ArcCosts,
+    allowed: Callable[[JoinSpec, JoinSpec], bool],
+    allow_filters: bool = True,
+    scans: bool = False,
+    only_cheaper: bool = True,
+    deadline: Deadline = NEVER,
+) -> PlanGraph:
+    """Build the graph over some queries, with the arcs that are `allowed`.
+
+    With `allow_filters` an arc may pass a filter; with `only_cheaper` an arc must be cheaper than computing from
+    scratch, and sub-queries that fewer than two queries could use are left out. Sub-queries that there is no time to
+    look at are left out too; queries are then computed from scratch.
+    """
+    nodes: list[JoinSpec | Disjunction] = list(_disjunctions(terminals) if scans else ())
+    ordered: list[JoinSpec] = sorted(queries, key=_source_order)
+    nodes += ordered
+    numbers = {node: at for at, node in enumerate(nodes, 1)}
+    kinds = [0] * (len(nodes) - len(ordered)) + _item_masks(ordered)
+    asked = set(terminals)
+    arcs: dict[tuple[int, int], PlanArc] = {}
+    for target, query in enumerate(nodes, 1):
+        if isinstance(query, Disjunction):
+            read = costs.prices.event * sum(costs.rates.symbol_count(leaf.symbol) for leaf in query.items)
+            arcs[GROUND, target] = PlanArc(read, GROUND)
+            continue
+        in_time = not deadline.is_over
+        if not (in_time or query in asked):
+            continue
+        scratch = arcs[GROUND, target] = costs.from_events(query)
+        for source, other in enumerate(nodes[: target - 1], 1):
+            if isinstance(other, Disjunction):
+                if other.items.issuperset(query.items):
+                    every = range(len(query.items))
+                    arcs[source, target] = replace(scratch, cost=scratch.cost - costs.scan(query, every))
+            elif (
+                not kinds[source - 1] & ~kinds[target - 1]
+                and in_time
+                and (GROUND, source) in arcs
+                and covers(window_of(other), window_of(query))
+                and allowed(other, query)
+            ):
+                found = [costs.from_source(other, query, places) for places in find_embeddings(other, query)]
+                way = min(
+                    (way for way in found if allow_filters or not way.filtered),
+                    key=lambda each: each.cost,
+                    default=None,
+                )
+                if way is not None and (way.cost < scratch.cost or not only_cheaper):
+                    arcs[source, target] = way
+    graph = PlanGraph((None, *nodes), tuple(numbers[query] for query in terminals), arcs)
+    return _prune_unused(graph) if only_cheaper else graph
+
+
+def _has_same_window(one: JoinSpec, other: JoinSpec) -> bool:
+    return window_of(one) == window_of(other)
+
+
+def _windows_by_query(terminals: Sequence[JoinSpec]) -> dict[JoinSpec, set[MatchWindow]]:
+    """What queries ask for, with the windows that they ask it for."""
+    found: dict[JoinSpec, set[MatchWindow]] = {}
+    for query in terminals:
+        found.setdefault(drop_window(query), set()).add(window_of(query))
+    return found
+
+
+def _source_order(query: JoinSpec) -> tuple[int, int, tuple[bool, int, int]]:
+    """Sources come first: fewer items, fewer things asked for, a larger window."""
+    asks = len(query.order) + len(query.tests) + len(query.gaps)
+    return len(query.items), asks, window_of(query).by_size
+
+
+def _disjunctions(terminals: Sequence[JoinSpec]) -> list[Disjunction]:
+    """The events of each query, read at once."""
+    leaves = [frozenset(item for item in query.items if isinstance(item, LeafNode)) for query in terminals]
+    return [Disjunction(items) for items in dict.fromkeys(leaves) if len(items) > 1]
+
+
+def _item_masks(queries: Sequence[JoinSpec]) -> list[int]:
+    """What the items of each query are, as bits: a query may hold another only where it has all of that one's bits."""
+    bits: dict[ItemNode, int] = {}
+    found = []
+    for query in queries:
+        mask = 0
+        for item in query.items:
+            mask |= 1 << bits.setdefault(item, len(bits))
+        found.append(mask)
+    return found
+
+
+def _prune_unused(graph: PlanGraph) -> PlanGraph:
+    """The graph without what fewer than two could be computed from."""
+    kept = {GROUND, *(target for _, target in graph.arcs)}
+    arcs = graph.arcs
+    while True:
+        uses = Counter(source for source, _ in arcs)
+        useless = {node for node in kept - {GROUND, *graph.terminals} if uses[node] < 2}
+        if not useless:
+            break
+        kept -= useless
+        arcs = {ends: way for ends, way in arcs.items() if useless.isdisjoint(ends)}
+    number = {node: at for at, node in enumerate(sorted(kept))}
+    return PlanGraph(
+        tuple(graph.nodes[node] for node in sorted(kept)),
+        tuple(number[node] for node in graph.terminals),
+        {(number[source], number[target]): way for (source, target), way in arcs.items()},
+    )

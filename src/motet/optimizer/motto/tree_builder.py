@@ -1,0 +1,88 @@
+"""From the arcs of a plan to the trees that the engine builds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from motet.optimizer.motto.costs import SOURCE
+from motet.optimizer.motto.graph import PlanGraph, canonicalize
+from motet.optimizer.motto.windows import drop_window
+from motet.plans.detect.build import FilterFrom, JoinSpec, PathScan, PlanTree, Unshared, renumber, restrict_spec
+
+
+@dataclass
+class TreeBuilder:
+    """A plan: the graph, and where each of its nodes is computed from."""
+
+    graph: PlanGraph
+    sources: Mapping[int, int]
+    trees: dict[int, PlanTree] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.number = {node: at for at, node in enumerate(self.graph.nodes) if isinstance(node, JoinSpec)}
+        self.group = _number_groups(self.graph, self.sources)
+
+    def build(self, spec: JoinSpec) -> PlanTree:
+        """The tree of a query."""
+        _, bound = restrict_spec(spec, range(len(spec.items)))
+        return renumber_tree(self._build_node(self.number[canonicalize(spec)]), bound)
+
+    def _build_node(self, node: int) -> PlanTree:
+        """The tree of a node, over its own items."""
+        if node not in self.trees:
+            source = self.sources[node]
+            way = self.graph.arcs[source, node]
+            one, query = self.graph.nodes[source], self.graph.nodes[node]
+            tree = way.tree
+            if isinstance(one, JoinSpec) and isinstance(query, JoinSpec):
+                found = renumber_tree(self._build_node(source), way.places)
+                if way.filtered:
+                    asked = renumber(one, way.places)
+                    found = FilterFrom(found, asked.order, asked.tests, asked.gaps)
+                tree = _insert_source(tree, found)
+            self.trees[node] = Unshared(tree, self.group[node])
+        return self.trees[node]
+
+
+def _number_groups(graph: PlanGraph, sources: Mapping[int, int]) -> dict[int, int]:
+    """Nodes that find the same for different windows are one to the engine, for the larger window; so where they are
+    computed apart, they are told apart by group.
+    """
+    family: dict[int, int] = {}
+    families: dict[JoinSpec, list[int]] = {}
+    for node in sorted(sources):
+        query, source = graph.nodes[node], graph.nodes[sources[node]]
+        if not isinstance(query, JoinSpec):
+            continue
+        what = drop_window(query)
+        if isinstance(source, JoinSpec) and drop_window(source) == what:
+            family[node] = family[sources[node]]
+        else:
+            own = families.setdefault(what, [])
+            own.append(node)
+            family[node] = len(own) - 1
+    return family
+
+
+def _insert_source(tree: PlanTree, found: PlanTree) -> PlanTree:
+    """A tree with what a source finds put in its place."""
+    if isinstance(tree, tuple):
+        return _insert_source(tree[0], found), _insert_source(tree[1], found)
+    return found if tree == SOURCE else tree
+
+
+def renumber_tree(tree: PlanTree, places: Sequence[int]) -> PlanTree:
+    """A tree over the items of a query as one over the items of another that holds it at some places."""
+    match tree:
+        case int():
+            return places[tree]
+        case PathScan(items):
+            return PathScan(tuple(places[item] for item in items))
+        case Unshared(inner, group):
+            return Unshared(renumber_tree(inner, places), group)
+        case FilterFrom(inner, order, tests, gaps):
+            asked = renumber(JoinSpec((), order, tests, gaps, 0), places)
+            return FilterFrom(renumber_tree(inner, places), asked.order, asked.tests, asked.gaps)
+        case (left, right):
+            return renumber_tree(left, places), renumber_tree(right, places)

@@ -1,0 +1,156 @@
+"""Patterns by what can be told of any of their parts, and the largest parts that two patterns have in common.
+
+A part of a pattern is a set of its items, written as bits. Its key is the same in two patterns just where the same node
+finds both: items in the order that a node has them in, how each pair stands in time, tests and gaps among them, all by
+the numbers of items within the part. So equal keys mean that the k-th item of one part is the k-th of the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import combinations, product
+
+from motet.model.expression import attributes
+from motet.model.names import rename_variables
+from motet.plans.detect.build import JoinSpec, node_order
+from motet.plans.detect.partial_orders import Bits, bits_of, items_of
+
+Key = int
+
+
+@dataclass
+class Numbering:
+    """Numbers for whatever patterns speak of, the same for equal things."""
+
+    numbers: dict[Hashable, int] = field(default_factory=dict)
+
+    def number(self, thing: Hashable) -> int:
+        return self.numbers.setdefault(thing, len(self.numbers))
+
+
+class KeyedPattern:
+    """What a tree is to be built over, with a key for each of its parts."""
+
+    def __init__(self, spec: JoinSpec, numbering: Numbering) -> None:
+        self.spec = spec
+        self.size = len(spec.items)
+        self.all: Bits = (1 << self.size) - 1
+        self.items = [numbering.number(item) for item in spec.items]
+        self._vocabulary = numbering
+        self._tests = []
+        for test in sorted(spec.tests, key=repr):
+            names = list(dict.fromkeys(attribute.variable for attribute in attributes(test)))
+            number = numbering.number(
+                ("test", rename_variables(test, {name: str(at) for at, name in enumerate(names)}))
+            )
+            used = tuple(map(int, names))
+            self._tests.append((bits_of(used), number, used))
+        self._gaps = [
+            (bits_of(gap.after | gap.before), numbering.number(("gap", gap.symbol)), gap.after, gap.before)
+            for gap in sorted(spec.gaps, key=repr)
+        ]
+        self._keys: dict[Bits, Key] = {}
+        self._ordered: dict[Bits, list[int]] = {}
+
+    def ordered(self, bits: Bits) -> list[int]:
+        """The items of a part in the order in which its node has them."""
+        known = self._ordered.get(bits)
+        if known is None:
+            known = self._ordered[bits] = node_order(self.spec, items_of(bits))
+        return known
+
+    def key(self, bits: Bits) -> Key:
+        """What the node of a part finds, as a number."""
+        known = self._keys.get(bits)
+        if known is None:
+            known = self._keys[bits] = self._vocabulary.number(self._describe(bits))
+        return known
+
+    @cached_property
+    def pairs(self) -> dict[Key, list[Bits]]:
+        """The parts of two items, by their keys."""
+        found: dict[Key, list[Bits]] = {}
+        for a, b in combinations(range(self.size), 2):
+            bits = 1 << a | 1 << b
+            found.setdefault(self.key(bits), []).append(bits)
+        return found
+
+    def _describe(self, bits: Bits) -> Hashable:
+        items = self.ordered(bits)
+        if len(items) == 1:
+            return self.items[items[0]]
+        rank = {item: at for at, item in enumerate(items)}
+        order = self.spec.order
+        return (
+            tuple(self.items[item] for item in items),
+            tuple(1 if (a, b) in order else 2 if (b, a) in order else 0 for a, b in combinations(items, 2)),
+            frozenset(
+                (number, tuple(rank[i] for i in used)) for inside, number, used in self._tests if not inside & ~bits
+            ),
+            frozenset(
+                (number, frozenset(rank[i] for i in after), frozenset(rank[i] for i in before))
+                for inside, number, after, before in self._gaps
+                if not inside & ~bits
+            ),
+        )
+
+
+def find_maximal_common(one: KeyedPattern, other: KeyedPattern, smallest: int = 2) -> list[tuple[Bits, Bits]]:
+    """The parts of two patterns that are the same and not within larger ones that are, as bits in each of them.
+
+    An item may stand for another where their nodes are equal, and two pairs go together where their keys are. What goes
+    together pairwise is a clique; tests and gaps of more than two items are compared on cliques as a whole.
+    """
+    pairs = [(a, b) for a in range(one.size) for b in range(other.size) if one.items[a] == other.items[b]]
+    number = {pair: v for v, pair in enumerate(pairs)}
+    near = [0] * len(pairs)
+    for key in one.pairs.keys() & other.pairs.keys():
+        for ours, theirs in product(one.pairs[key], other.pairs[key]):
+            # The k-th item of one stands for the k-th of the other.
+            v, u = (number[pair] for pair in zip(one.ordered(ours), other.ordered(theirs), strict=True))
+            near[v] |= 1 << u
+            near[u] |= 1 << v
+    found: dict[tuple[Bits, Bits], None] = {}
+    for clique in _cliques(0, (1 << len(pairs)) - 1, 0, near):
+        for bits in _find_agreeing(clique, pairs, one, other):
+            if bits[0].bit_count() >= smallest:
+                found[bits] = None
+    return [
+        bits
+        for bits in found
+        if not any(bits != more and not bits[0] & ~more[0] and not bits[1] & ~more[1] for more in found)
+    ]
+
+
+def _cliques(chosen: Bits, candidates: Bits, done: Bits, near: list[Bits]) -> Iterator[Bits]:
+    """The maximal cliques of a graph, by Bron and Kerbosch with a pivot."""
+    if not candidates and not done:
+        if chosen:
+            yield chosen
+        return
+    pivot = max(items_of(candidates | done), key=lambda v: (near[v] & candidates).bit_count())
+    for v in items_of(candidates & ~near[pivot]):
+        yield from _cliques(chosen | 1 << v, candidates & near[v], done & near[v], near)
+        candidates &= ~(1 << v)
+        done |= 1 << v
+
+
+def _find_agreeing(
+    clique: Bits, pairs: list[tuple[int, int]], one: KeyedPattern, other: KeyedPattern
+) -> Iterator[tuple[Bits, Bits]]:
+    """A clique, or the largest of its parts that are the same as a whole."""
+    pending, seen = [clique], {clique}
+    while pending:
+        chosen = pending.pop()
+        matched = [pairs[v] for v in items_of(chosen)]
+        ours, theirs = bits_of(tuple(a for a, _ in matched)), bits_of(tuple(b for _, b in matched))
+        if one.key(ours) == other.key(theirs):
+            yield ours, theirs
+            continue
+        for v in items_of(chosen):
+            smaller = chosen & ~(1 << v)
+            if smaller and smaller not in seen:
+                seen.add(smaller)
+                pending.append(smaller)

@@ -1,0 +1,1 @@
+"""Sharon (Poppe et al., ICDE 2018): which runs of symbols sequence queries compute together."""

@@ -1,0 +1,139 @@
+"""A query compiled for the aggregate engine: automaton, symbols, channels and window."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from motet.errors import Diagnostic
+from motet.model.expression import Expression
+from motet.model.query import Policy, Query, Workload
+from motet.model.window import CountWindow, TimeWindow
+from motet.plans.channels import Channels, ResultColumn, build_channels
+from motet.template.automaton import Automaton, TooManyNodes, build_automaton
+from motet.template.conditions import AdjacentCondition, classify_conditions, extract_equivalence
+from motet.template.positions import UnsupportedPattern, build_positions
+from motet.template.symbols import Symbol, make_symbol
+
+
+@dataclass(frozen=True, slots=True)
+class WindowSpan:
+    """A window in the engine's own terms: microseconds, or events where `ranked`. `within` 0: the whole input."""
+
+    within: int
+    slide: int
+    ranked: bool = False
+
+    @property
+    def is_continuous(self) -> bool:
+        return self.within > 0 and self.slide == 0
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledQuery:
+    """All the aggregate engine needs to know of a query. `number` is its place in the workload."""
+
+    number: int
+    query: Query
+    partition: tuple[str, ...]
+    automaton: Automaton
+    symbols: tuple[Symbol, ...]  # by position
+    absences: tuple[Symbol, ...]  # by NOT
+    negs: tuple[Symbol, ...]
+    adjacent: tuple[AdjacentCondition, ...]
+    channels: Channels
+    outputs: tuple[ResultColumn, ...]
+    span: WindowSpan
+
+    @property
+    def needs_window_close(self) -> bool:
+        """Whether its matches are certain only when the window ends."""
+        return bool(self.negs) or self.automaton.trailing_guard
+
+    @property
+    def is_combined(self) -> bool:
+        """Whether results are combined over partitions."""
+        return set(self.partition) != set(self.query.group_by)
+
+    @property
+    def needs_sweep(self) -> bool:
+        """Whether combining its partitions needs a sweep over time: each has a value at every moment."""
+        return self.is_combined and self.span.is_continuous and not self.needs_window_close
+
+
+def compile_query(number: int, workload: Workload, tick: int) -> CompiledQuery | Diagnostic:
+    """Compile one query, or say why the aggregate engine cannot take it.
+
+    `tick`: microseconds of a whole-number time's unit.
+    """
+    query = workload.queries[number]
+
+    def refusal(message: str, hint: str | None = None) -> Diagnostic:
+        return Diagnostic(message, query.span, query.name, hint)
+
+    if not query.is_aggregate:
+        return refusal("RETURN asks for the matches themselves, which the aggregate engine never builds")
+    if query.policy is not Policy.SKIP_TILL_ANY:
+        return refusal(f"the aggregate engine counts under SKIP TILL ANY, not {query.policy}")
+    attributes, others = extract_equivalence(query)
+    query = replace(query, equivalence=(*query.equivalence, *attributes), conditions=others)
+    try:
+        positions = build_positions(query.pattern)
+        automaton = build_automaton(positions)
+    except UnsupportedPattern as problem:
+        return replace(problem.diagnostic, query=query.name, span=problem.diagnostic.span or query.span)
+    except TooManyNodes:
+        return refusal("its ANDs have too many interleavings to count", "use fewer or shorter parts in an AND")
+    conditions = classify_conditions(query, positions)
+    if conditions.needs_match:
+        place = conditions.needs_match[0].span
+        message = (
+            "this condition compares events that are not neighbours in every match, so it needs the matches themselves"
+        )
+        return Diagnostic(message, place or query.span, query.name)
+    channels, outputs = build_channels(query, positions)
+
+    def symbol(type_name: str, name: str) -> Symbol:
+        local: list[Expression] = [*conditions.local.get(name, []), *conditions.everywhere]
+        return make_symbol(type_name, local)
+
+    compiled = CompiledQuery(
+        number=number,
+        query=query,
+        partition=tuple(sorted(query.partition)),
+        automaton=automaton,
+        symbols=tuple(symbol(event.type, event.name) for event in positions.events),
+        absences=tuple(symbol(event.type, event.name) for event in positions.absences),
+        negs=tuple(symbol(event.type, event.name) for event in positions.negated),
+        adjacent=tuple(conditions.adjacent),
+        channels=channels,
+        outputs=outputs,
+        span=build_window_span(query, tick),
+    )
+    return _check_limits(compiled) or compiled
+
+
+def build_window_span(query: Query, tick: int) -> WindowSpan:
+    """Return the window of a query in the terms of the engine."""
+    match query.window:
+        case None:
+            return WindowSpan(0, 0)
+        case CountWindow(size):
+            return WindowSpan(size + 1, 0, ranked=True)
+        case TimeWindow(size, slide, ticks):
+            scale = tick if ticks else 1
+            return WindowSpan(size * scale, (slide or 0) * scale)
+
+
+def _check_limits(compiled: CompiledQuery) -> Diagnostic | None:
+    """Return what cannot be had together."""
+    if not (compiled.span.is_continuous and compiled.automaton.leading_guard):
+        return None
+    if compiled.needs_window_close or compiled.adjacent:
+        other = "a NOT at the end or NEG" if compiled.needs_window_close else "an adjacent condition"
+        return Diagnostic(
+            f"a NOT at the beginning together with {other} needs a sliding window",
+            compiled.query.span,
+            compiled.query.name,
+            "add SLIDE to its WITHIN",
+        )
+    return None

@@ -1,0 +1,212 @@
+"""Estimate what a join tree costs: the instances each of its nodes makes, and the pairs it looks at for them.
+
+The expected number of instances is that of the multi-pattern paper (section 3.3): the product of rates, windows and
+selectivities. Here the share of combinations that are in order is a factor too, since only those are looked at, and
+conditions on the same events use their joint selectivity where it was measured: prices that rise twice are rarer than
+the product of two single rises says.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from motet.model.expression import Expression, variables
+from motet.plans.detect.build import JoinSpec, is_left_inner
+from motet.plans.detect.nodes import ItemNode, LeafNode, LoopNode
+from motet.plans.detect.partial_orders import Bits, bits_of, items_of, partial_order_of, share_in_window
+from motet.plans.detect.selectivity import (
+    TypedTest,
+    group_overlapping,
+    guess_selectivity,
+    is_equi_join,
+    make_joint_test,
+    make_typed_test,
+    symbols_of,
+)
+from motet.template.symbols import Symbol
+
+MOST_PATHS = 1e7
+LEAST_SHARE = 1e-4  # that a test never holds was not seen of enough pairs
+
+
+@dataclass(frozen=True)
+class Prices:
+    """What our kernels take in nanoseconds, fitted to runs by `benchmarks/fit_prices.py`.
+
+    For a node, an event read, an outer instance searched for, a pair looked at, an instance made, an instance that a
+    filter reads; and in a path scan for an event, a step back from one event, and a path.
+    """
+
+    node: float = 75_000.0
+    event: float = 4.0
+    row: float = 80.0
+    pair: float = 5.5
+    instance: float = 50.0
+    sifted: float = 25.0
+    walked: float = 100.0
+    step: float = 430.0
+    path: float = 590.0
+
+
+PRICES = Prices()
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What plans know of a stream: events per symbol, its duration in microseconds, its keys, selectivities where they
+    were measured, and the events in all. Without counts all symbols are taken to be equally frequent.
+    """
+
+    counts: Mapping[Symbol, float] = field(default_factory=dict)
+    duration: float = 1.0
+    keys: int = 1
+    selectivity: Mapping[TypedTest, float] = field(default_factory=dict)
+    events: float = 0.0
+    _together: dict[tuple[object, ...], float] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+    def symbol_count(self, symbol: Symbol) -> float:
+        """Return the expected number of events of a symbol."""
+        return max(self.counts.get(symbol, 1000.0 if not self.counts else 0.0), 1e-3)
+
+    def test_selectivity(self, test: Expression, symbols: Mapping[str, Symbol]) -> float:
+        """Return the share of combinations that satisfy a test; `symbols` has those of its variables."""
+        known = self.selectivity and variables(test) <= symbols.keys()
+        measured = self.selectivity.get(make_typed_test(test, symbols)) if known else None
+        return guess_selectivity(test) if measured is None else max(measured, LEAST_SHARE)
+
+    def joint_selectivity(self, tests: Sequence[Expression], symbols: Mapping[str, Symbol]) -> float:
+        """Return the share of combinations that satisfy all tests: the product of each where no joint share was
+        measured.
+        """
+        names = sorted(frozenset().union(*map(variables, tests)))
+        key = (*tests, *((name, symbols.get(name)) for name in names))
+        known = self._together.get(key)
+        if known is None:
+            known = self._together[key] = self._of_tests(tests, symbols)
+        return known
+
+    def _of_tests(self, tests: Sequence[Expression], symbols: Mapping[str, Symbol]) -> float:
+        if len(tests) > 1 and self.selectivity and all(variables(test) <= symbols.keys() for test in tests):
+            measured = self.selectivity.get(make_joint_test(tests, symbols))
+            if measured is not None:
+                return max(measured, LEAST_SHARE ** len(tests))
+        return math.prod(self.test_selectivity(test, symbols) for test in tests)
+
+
+def window_share(parts: JoinSpec, rates: Rates) -> float:
+    """Return the share of a stream that a window holds."""
+    if parts.within:
+        return min(parts.within / rates.duration, 1.0)
+    if parts.rows and rates.events:
+        return min(parts.rows * rates.keys / rates.events, 1.0)
+    return 1.0
+
+
+class Cardinalities:
+    """The expected number of instances of any set of items of a join, for its own window or another share of the
+    stream.
+    """
+
+    def __init__(self, parts: JoinSpec, rates: Rates, share: float | None = None) -> None:
+        self.parts = parts
+        self.rates = rates
+        self.share = window_share(parts, rates) if share is None else share
+        self.orders = partial_order_of(parts.order)
+        self._symbols = symbols_of(parts)
+        self._tests = sorted(parts.tests, key=repr)
+        self._used = [bits_of(map(int, variables(test))) for test in self._tests]
+        self._equal = [number for number, test in enumerate(self._tests) if is_equi_join(test)]
+        self._counts = [self.item_instances(item) for item in parts.items]
+        self._together: dict[tuple[int, ...], float] = {}
+        self._passing: dict[Bits, float] = {}
+        self._made: dict[Bits, float] = {}
+
+    def of(self, items: frozenset[int]) -> float:
+        """Return the expected instances of a set of items."""
+        return self.instances(bits_of(items))
+
+    def instances(self, items: Bits) -> float:
+        """Return the expected instances of items given as bits."""
+        known = self._made.get(items)
+        if known is None:
+            known = self._made[items] = self.combinations(items) * self.selectivity(items)
+        return known
+
+    def candidate_pairs(self, outer: Bits, inner: Bits) -> float:
+        """Return the pairs a join looks at: those its search by time, and by an equal value, finds."""
+        near, far = self.orders.search_range(outer, inner)
+        found = self.share * ((1 - self.share) * near + self.share * far)
+        for number in self._equal:
+            used = self._used[number]
+            if used & outer and used & inner and not used & ~(outer | inner):
+                found *= self._share((number,))
+                break
+        return self.instances(outer) * self.instances(inner) / self.rates.keys * found
+
+    def selectivity(self, items: Bits) -> float:
+        """Return the share of combinations that pass the tests among some items."""
+        known = self._passing.get(items)
+        if known is None:
+            inside = [number for number, used in enumerate(self._used) if not used & ~items]
+            groups = group_overlapping([self._used[number] for number in inside])
+            known = math.prod(self._share(tuple(inside[at] for at in group)) for group in groups)
+            self._passing[items] = known
+        return known
+
+    def _share(self, numbers: tuple[int, ...]) -> float:
+        if numbers not in self._together:
+            tests = [self._tests[number] for number in numbers]
+            self._together[numbers] = self.rates.joint_selectivity(tests, self._symbols)
+        return self._together[numbers]
+
+    def combinations(self, items: Bits) -> float:
+        """Return the combinations of items that lie in one window and in order."""
+        keys = self.rates.keys
+        per_key = math.prod(self._counts[item] / keys for item in items_of(items))
+        return keys * per_key * share_in_window(items.bit_count(), self.share) * self.orders.probability(items)
+
+    def item_instances(self, item: ItemNode) -> float:
+        """Return the instances of one item; for a loop, the subsets of its events in a window, up to a limit."""
+        match item:
+            case LeafNode(symbol):
+                return self.rates.symbol_count(symbol)
+            case LoopNode(items):
+                events = sum(self.rates.symbol_count(each.symbol) for each in items if isinstance(each, LeafNode))
+                window = events / self.rates.keys * self.share
+                return float(max(events, 1.0) * min(2.0 ** min(window, 60.0), MOST_PATHS))
+
+
+def join_cost(sizes: Cardinalities, outer: Bits, inner: Bits, prices: Prices = PRICES) -> float:
+    """Return the cost of a join: a search for each outer instance, a look at each candidate pair, and the instances
+    made.
+    """
+    return (
+        prices.node
+        + prices.row * sizes.instances(outer)
+        + prices.pair * sizes.candidate_pairs(outer, inner)
+        + prices.instance * sizes.instances(outer | inner)
+    )
+
+
+def tree_join_cost(sizes: Cardinalities, left: Bits, right: Bits, prices: Prices = PRICES) -> float:
+    """Return the cost of joining two sides of a tree, whichever of them the engine searches."""
+    if is_left_inner(left, right, sizes.parts):
+        left, right = right, left
+    return join_cost(sizes, left, right, prices)
+
+
+def path_scan_cost(sizes: Cardinalities, prices: Prices = PRICES) -> float:
+    """Return the cost of listing a sequence backwards from its end: a look at each event that may come before.
+
+    Where nothing is compared, every step leads to a path.
+    """
+    parts, count = sizes.parts, len(sizes.parts.items)
+    every = bits_of(range(count))
+    if parts.tests or parts.gaps:
+        steps = sum(sizes.candidate_pairs(bits_of(range(begin, count)), 1 << (begin - 1)) for begin in range(1, count))
+    else:
+        steps = count * sizes.instances(every)
+    walked = prices.walked * sum(map(sizes.item_instances, parts.items))
+    return prices.node + walked + prices.step * steps + prices.path * sizes.instances(every)

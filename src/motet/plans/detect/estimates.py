@@ -1,0 +1,95 @@
+"""Estimate the work of the nodes of a plan, whichever optimizer made it, so that all plans compare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from motet.plans.detect.build import JoinSpec, PlanBuilder, PlannedQuery, PlanTree
+from motet.plans.detect.cost import PRICES, Cardinalities, Rates, join_cost, path_scan_cost
+from motet.plans.detect.nodes import (
+    FilterNode,
+    JoinNode,
+    LeafNode,
+    LoopNode,
+    Node,
+    PathScanNode,
+    SubpatternNode,
+    UnionNode,
+    topological_order,
+)
+from motet.plans.detect.partial_orders import bits_of
+
+# How long a window is in microseconds, and how many events it holds where it counts them.
+Window = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeEstimate:
+    """The instances a node makes, the pairs it looks at for them, and its cost in nanoseconds."""
+
+    instances: float
+    pairs: float
+    cost: float
+
+
+def estimate_tree_cost(trees: Mapping[JoinSpec, PlanTree], rates: Rates) -> float:
+    """Return the cost of trees together in nanoseconds, shared nodes counted once."""
+    builder = PlanBuilder(trees.__getitem__)
+    return sum_costs(estimate_nodes(((builder.build(parts), (parts.within, parts.rows)) for parts in trees), rates))
+
+
+def sum_costs(work: Mapping[Node, NodeEstimate]) -> float:
+    """Return the cost of all nodes in nanoseconds."""
+    return sum(each.cost for each in work.values())
+
+
+def list_roots(planned: Iterable[PlannedQuery]) -> Iterable[tuple[Node, Window]]:
+    """Yield the nodes that find the matches of queries, each with its window."""
+    for each in planned:
+        span = each.query.span
+        window = (0, span.within - 1) if span.ranked else (span.within, 0)
+        for reading in each.readings:
+            yield reading.root, window
+
+
+def estimate_nodes(roots: Iterable[tuple[Node, Window]], rates: Rates) -> dict[Node, NodeEstimate]:
+    """Estimate all nodes below some roots, each for the largest window that it serves."""
+    windows: dict[Node, set[Window]] = {}
+    for root, window in roots:
+        for node in topological_order(iter((root,))):
+            windows.setdefault(node, set()).add(window)
+    found: dict[Node, NodeEstimate] = {}
+    for node in topological_order(iter(windows)):
+        found[node] = max((_work(node, window, rates, found) for window in windows[node]), key=lambda work: work.cost)
+    return found
+
+
+def _work(node: Node, window: Window, rates: Rates, known: Mapping[Node, NodeEstimate]) -> NodeEstimate:
+    match node:
+        case LeafNode(symbol):
+            events = rates.symbol_count(symbol)
+            return NodeEstimate(events, 0.0, PRICES.event * events)
+        case LoopNode(items):
+            alone = JoinSpec((node,), frozenset(), frozenset(), frozenset(), *window)
+            events = sum(known[item].instances for item in items)
+            return NodeEstimate(Cardinalities(alone, rates).item_instances(node), 0.0, PRICES.walked * events)
+        case UnionNode(parts):
+            instances = sum(known[part].instances for part, _ in parts)
+            return NodeEstimate(instances, 0.0, PRICES.instance * instances)
+        case JoinNode() | FilterNode() | PathScanNode():
+            return _part(
+                node, Cardinalities(JoinSpec(node.items, node.order, node.tests, node.gaps, *window), rates), known
+            )
+
+
+def _part(node: SubpatternNode, sizes: Cardinalities, known: Mapping[Node, NodeEstimate]) -> NodeEstimate:
+    made = sizes.instances(bits_of(range(len(node.items))))
+    match node:
+        case JoinNode():
+            outer, inner = bits_of(node.outer_items), bits_of(node.inner_items)
+            return NodeEstimate(made, sizes.candidate_pairs(outer, inner), join_cost(sizes, outer, inner))
+        case FilterNode():
+            return NodeEstimate(made, 0.0, PRICES.node + PRICES.sifted * known[node.input].instances)
+        case PathScanNode():
+            return NodeEstimate(made, 0.0, path_scan_cost(sizes))

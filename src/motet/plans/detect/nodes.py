@@ -1,0 +1,175 @@
+"""Define the nodes of a detection plan: equal nodes find the same instances, so queries share them.
+
+Nodes hold no variables: tests name items by their number in the node ("0", "1", ...), in pattern order. Nodes hold no
+windows: one node serves queries with different windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from motet.model.expression import Expression
+from motet.template.symbols import Symbol
+
+C = TypeVar("C")
+
+
+def cache_hash(kind: type[C]) -> type[C]:
+    """Make a node class keep its hash: nodes are looked up often, and hashing goes through all they consist of."""
+    of_content = kind.__hash__
+
+    def hash_of(self: C) -> int:
+        known: int | None = self.__dict__.get("#hash")
+        if known is None:
+            known = self.__dict__["#hash"] = of_content(self)
+        return known
+
+    def state(self: C) -> dict[str, Any]:
+        # Another process hashes texts differently.
+        return {name: value for name, value in self.__dict__.items() if name != "#hash"}
+
+    setattr(kind, "__hash__", hash_of)  # noqa: B010
+    setattr(kind, "__getstate__", state)  # noqa: B010
+    return kind
+
+
+@dataclass(frozen=True, slots=True)
+class LeafNode:
+    """The events of a symbol."""
+
+    symbol: Symbol
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A step of a loop from one item to another: the ways to cross the gap, and the tests of the two.
+
+    In tests "0" is the earlier event and "1" the later.
+    """
+
+    source: int
+    target: int
+    ways: frozenset[frozenset[Symbol]]
+    tests: frozenset[Expression]
+
+
+@cache_hash
+@dataclass(frozen=True)
+class LoopNode:
+    """Paths over items, by the edges between them."""
+
+    items: tuple[LeafNode | UnionNode, ...]
+    firsts: frozenset[int]
+    lasts: frozenset[int]
+    edges: tuple[Edge, ...]
+    places: tuple[int, ...] = field(compare=False)  # where the positions of each item begin
+
+
+@cache_hash
+@dataclass(frozen=True)
+class UnionNode:
+    """The instances of any of several nodes, each with the places its positions have in the union."""
+
+    parts: tuple[tuple[Node, tuple[int, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """An interval in which no event of a symbol may occur: after the last of some items, before the first of others."""
+
+    symbol: Symbol
+    after: frozenset[int]
+    before: frozenset[int]
+
+
+@cache_hash
+@dataclass(frozen=True)
+class JoinNode:
+    """A join of two nodes.
+
+    `order` are pairs of items of which the first ends before the second begins; other pairs share no event. `tests` and
+    `gaps` are all that hold for its instances, those of its inputs included. Nodes of different `group` are kept apart
+    where finding the same twice is cheaper.
+    """
+
+    items: tuple[LeafNode | LoopNode, ...]
+    order: frozenset[tuple[int, int]]
+    tests: frozenset[Expression]
+    gaps: frozenset[Gap]
+    group: int
+    outer: Node = field(compare=False)
+    inner: Node = field(compare=False)
+    outer_items: tuple[int, ...] = field(compare=False)
+    inner_items: tuple[int, ...] = field(compare=False)
+    new_tests: tuple[Expression, ...] = field(compare=False)
+    new_gaps: tuple[Gap, ...] = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class FilterNode:
+    """The instances of a node that are also in order, pass more tests, and have nothing in more gaps.
+
+    Column c is that of the input's item `places[c]`.
+    """
+
+    items: tuple[LeafNode | LoopNode, ...]
+    order: frozenset[tuple[int, int]]
+    tests: frozenset[Expression]
+    gaps: frozenset[Gap]
+    group: int
+    input: Node = field(compare=False)
+    places: tuple[int, ...] = field(compare=False)
+    new_order: tuple[tuple[int, int], ...] = field(compare=False)
+    new_tests: tuple[Expression, ...] = field(compare=False)
+    new_gaps: tuple[Gap, ...] = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PathScanNode:
+    """A sequence of events found as paths of a loop without a way back, one column for each event as in joins."""
+
+    items: tuple[LeafNode | LoopNode, ...]
+    order: frozenset[tuple[int, int]]
+    tests: frozenset[Expression]
+    gaps: frozenset[Gap]
+    group: int
+    loop: LoopNode = field(compare=False)
+
+
+ItemNode = LeafNode | LoopNode
+SubpatternNode = JoinNode | FilterNode | PathScanNode
+Node = LeafNode | LoopNode | UnionNode | SubpatternNode
+
+
+def inputs(node: Node) -> tuple[Node, ...]:
+    """Return the nodes a node reads."""
+    match node:
+        case LeafNode():
+            return ()
+        case LoopNode(items):
+            return items
+        case UnionNode(parts):
+            return tuple(part for part, _ in parts)
+        case JoinNode():
+            return (node.outer, node.inner)
+        case FilterNode():
+            return (node.input,)
+        case PathScanNode():
+            return (node.loop,)
+
+
+def topological_order(roots: Iterator[Node]) -> list[Node]:
+    """Return all nodes below some roots, each once, inputs first."""
+    found: dict[Node, None] = {}
+
+    def visit(node: Node) -> None:
+        if node not in found:
+            for each in inputs(node):
+                visit(each)
+            found[node] = None
+
+    for root in roots:
+        visit(root)
+    return list(found)

@@ -1,0 +1,338 @@
+"""Merges the automata of several queries into one machine: totals that are always equal are kept once.
+
+Two nodes always hold equal totals if equal steps come into them from nodes that do (backward bisimulation). Equal
+prefixes of patterns are the common case: A-Seq's PreTree (section 4.1), for loops and absences too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from motet.kernels.tables import WEIGHT_ONE, WEIGHT_ZERO, Machine, Queries
+from motet.plans.channels import Channel
+from motet.plans.compiled import CompiledQuery
+from motet.template.symbols import Symbol
+
+Weights = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+FLOAT_KINDS = ("sum", "square")
+
+
+@dataclass(frozen=True, slots=True)
+class MachineEdge:
+    """An event of `symbol` adds the totals of `source`, weighed, to `target`."""
+
+    symbol: Symbol
+    source: int
+    target: int
+    weights: Weights
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """An event of `symbol` moves the totals of `source` to `target` (-1: nowhere)."""
+
+    symbol: Symbol
+    source: int
+    target: int
+
+
+@dataclass(frozen=True)
+class MergedAutomaton:
+    """A machine before its events are known. Queries are numbered by their place in the unit.
+
+    `whole` and `real` name the attribute rows that weights refer to, as (column, kind of channel).
+    """
+
+    size: int
+    edges: tuple[MachineEdge, ...]
+    shifts: tuple[Shift, ...]
+    fold: tuple[int, ...]
+    starts: frozenset[int]
+    accepting: tuple[tuple[int, ...], ...]
+    queries: tuple[CompiledQuery, ...]
+    negs: tuple[Symbol, ...]
+    whole: tuple[tuple[str, str], ...]  # 'count', 'min', 'max'
+    real: tuple[tuple[str, str], ...]  # 'sum', 'square'
+    nodes: tuple[tuple[int, ...], ...] = ()  # by query: where each node of its automaton is
+
+    @cached_property
+    def symbols(self) -> frozenset[Symbol]:
+        """Every symbol whose events matter."""
+        moving = {edge.symbol for edge in self.edges} | {shift.symbol for shift in self.shifts}
+        return frozenset(moving | set(self.negs))
+
+    @property
+    def settled(self) -> tuple[int, ...]:
+        """Settled nodes, the start (node 0) first."""
+        return tuple(node for node in range(self.size) if self.fold[node] == node)
+
+    @cached_property
+    def reachable_rows(self) -> tuple[int, ...]:
+        """For each node, how many of the first settled nodes hold all from which totals can reach it."""
+        into: list[set[int]] = [{node} for node in range(self.size)]
+        steps = [(edge.source, edge.target) for edge in self.edges]
+        steps += [(shift.source, shift.target) for shift in self.shifts if shift.target >= 0]
+        steps += [(node, settled) for node, settled in enumerate(self.fold)]
+        changed = True
+        while changed:
+            changed = False
+            for source, target in steps:
+                if not into[source] <= into[target]:
+                    into[target] |= into[source]
+                    changed = True
+        place = {node: at for at, node in enumerate(self.settled)}
+        return tuple(1 + max((place[n] for n in before if n in place), default=0) for before in into)
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeRows:
+    """Which attributes of events channels read, each once, as (column, kind of channel)."""
+
+    whole: tuple[tuple[str, str], ...]
+    real: tuple[tuple[str, str], ...]
+
+    @staticmethod
+    def of(queries: Sequence[CompiledQuery]) -> AttributeRows:
+        tables = [(c.channels.counts, c.channels.sums, c.channels.extremes) for c in queries]
+        channels = [channel for query in tables for table in query for channel in table]
+        rows = dict.fromkeys((c.column, c.kind in FLOAT_KINDS, c.kind) for c in channels if c.column is not None)
+        return AttributeRows(
+            whole=tuple((column, kind) for column, is_real, kind in rows if not is_real),
+            real=tuple((column, kind) for column, is_real, kind in rows if is_real),
+        )
+
+    def weights(self, compiled: CompiledQuery, position: int) -> Weights:
+        """Return what an event at a position adds to each count, sum and minimum."""
+        channels = compiled.channels
+        tables = (channels.counts, channels.sums, channels.extremes)
+        counts, sums, extremes = (tuple(self._weight(channel, position) for channel in table) for table in tables)
+        return counts, sums, extremes
+
+    def _weight(self, channel: Channel, position: int) -> int:
+        if position not in channel.positions:
+            return WEIGHT_ZERO
+        if channel.column is None:
+            return WEIGHT_ONE
+        return (self.real if channel.kind in FLOAT_KINDS else self.whole).index((channel.column, channel.kind))
+
+
+def merge_queries(queries: Sequence[CompiledQuery]) -> MergedAutomaton:
+    """Return one machine for queries whose channels have the same shape."""
+    rows = AttributeRows.of(queries)
+    edges: list[MachineEdge] = []
+    shifts: list[Shift] = []
+    fold: list[int] = []
+    freshness: list[int] = []
+    starts: list[int] = []
+    accepting: list[list[int]] = []
+    for compiled in queries:
+        base = len(fold)
+        automaton = compiled.automaton
+        starts.append(base)
+        for step in automaton.transitions:
+            weights = rows.weights(compiled, step.position)
+            edges.append(MachineEdge(compiled.symbols[step.position], base + step.source, base + step.target, weights))
+        for move in automaton.moves:
+            target = base + move.target if move.target >= 0 else -1
+            shifts.append(Shift(compiled.absences[move.absence], base + move.source, target))
+        fold += [base + settled for settled in automaton.fold]
+        freshness += automaton.freshness
+        accepting.append([base + node for node in sorted(automaton.accepting)])
+    if any(compiled.adjacent for compiled in queries):
+        block = list(range(len(fold)))  # adjacent conditions tell apart what steps alone do not
+    else:
+        block = _find_equal_nodes(edges, shifts, fold, freshness, starts)
+    return _build_quotient(queries, rows, block, edges, shifts, fold, freshness, starts, accepting)
+
+
+def _find_equal_nodes(
+    edges: list[MachineEdge], shifts: list[Shift], fold: list[int], freshness: list[int], starts: list[int]
+) -> list[int]:
+    """Return the block of each node: the coarsest partition in which equal steps come into equal nodes."""
+    size = len(fold)
+    leaving: list[set[Symbol]] = [set() for _ in range(size)]
+    for shift in shifts:
+        leaving[shift.source].add(shift.symbol)
+    # Several fresh nodes may fold into one, and each must: their order among themselves tells them apart.
+    ordinal, seen = [], Counter[int]()
+    for settled in fold:
+        ordinal.append(seen[settled])
+        seen[settled] += 1
+    first = set(starts)
+    labels: list[Hashable] = [
+        (node in first, freshness[node], ordinal[node], frozenset(leaving[node])) for node in range(size)
+    ]
+    block = _number_labels(labels)
+    # What steps and moves do is compared in every round: by numbers, which is quick.
+    done = _number_labels([*((edge.symbol, edge.weights) for edge in edges), *(shift.symbol for shift in shifts)])
+    steps = [(edge.source, edge.target, does) for edge, does in zip(edges, done, strict=False)]
+    moves = [(m.source, m.target, does) for m, does in zip(shifts, done[len(edges) :], strict=True) if m.target >= 0]
+    while True:
+        incoming: list[list[tuple[int, int]]] = [[] for _ in range(size)]
+        for source, target, does in steps:
+            incoming[target].append((does, block[source]))
+        for source, target, does in moves:
+            incoming[target].append((does, block[source]))
+        for node, settled in enumerate(fold):
+            if settled != node:
+                incoming[settled].append((-1, block[node]))
+        refined = _number_labels(
+            [(block[node], block[fold[node]], tuple(sorted(incoming[node]))) for node in range(size)]
+        )
+        if max(refined) == max(block):
+            return block
+        block = refined
+
+
+def _number_labels(labels: Sequence[Hashable]) -> list[int]:
+    """Number labels by first appearance, so that node 0 is in block 0."""
+    numbers: dict[Hashable, int] = {}
+    return [numbers.setdefault(label, len(numbers)) for label in labels]
+
+
+def _build_quotient(
+    queries: Sequence[CompiledQuery],
+    rows: AttributeRows,
+    block: list[int],
+    edges: list[MachineEdge],
+    shifts: list[Shift],
+    fold: list[int],
+    freshness: list[int],
+    starts: list[int],
+    accepting: list[list[int]],
+) -> MergedAutomaton:
+    """Keep one node of each block, with the steps that come into it."""
+    size = max(block) + 1
+    representative = [block.index(number) for number in range(size)]
+    kept = set(representative)
+    merged_edges = [
+        MachineEdge(edge.symbol, block[edge.source], block[edge.target], edge.weights)
+        for edge in edges
+        if edge.target in kept
+    ]
+    merged_edges.sort(key=lambda edge: -freshness[representative[edge.target]])
+    carried = [
+        Shift(shift.symbol, block[shift.source], block[shift.target]) for shift in shifts if shift.target in kept
+    ]
+    cleared = dict.fromkeys(Shift(shift.symbol, block[shift.source], -1) for shift in shifts)
+    negs = list(dict.fromkeys(symbol for compiled in queries for symbol in compiled.negs))
+    return MergedAutomaton(
+        size=size,
+        edges=tuple(merged_edges),
+        shifts=(*carried, *cleared),
+        fold=tuple(block[fold[node]] for node in representative),
+        starts=frozenset(block[start] for start in starts),
+        accepting=tuple(tuple(block[node] for node in nodes) for nodes in accepting),
+        queries=tuple(queries),
+        negs=tuple(negs),
+        whole=rows.whole,
+        real=rows.real,
+        nodes=tuple(
+            tuple(block[start : start + len(compiled.automaton.fold)])
+            for start, compiled in zip(starts, queries, strict=True)
+        ),
+    )
+
+
+def build_machine(merged: MergedAutomaton, classes: Sequence[frozenset[Symbol]]) -> Machine:
+    """Return the machine's code for the classes of events at hand, a class being the symbols its events have."""
+    by_symbol: dict[Symbol, list[int]] = {}
+    for number, edge in enumerate(merged.edges):
+        by_symbol.setdefault(edge.symbol, []).append(number)
+    addresses: list[int] = []
+    code: list[int] = []
+    for symbols in classes:
+        addresses.append(len(classes) + len(code))
+        numbers = sorted(number for symbol in symbols for number in by_symbol.get(symbol, ()))
+        code += _encode_class(merged, [merged.edges[number] for number in numbers], symbols)
+    return Machine(
+        code=np.array(addresses + code, np.int32),
+        fold=np.array(merged.fold, np.int32),
+        starts=np.array(sorted(merged.starts), np.int32),
+    )
+
+
+def _encode_class(merged: MergedAutomaton, edges: list[MachineEdge], symbols: frozenset[Symbol]) -> list[int]:
+    """Return the code of one class: see `motet.kernels.tables`."""
+    # One absence after the other, and a carry before the clearing of its source.
+    absences = {symbol: number for number, symbol in enumerate(symbols)}
+    own = [shift for shift in merged.shifts if shift.symbol in symbols]
+    moves = sorted(own, key=lambda shift: (absences[shift.symbol], shift.target < 0))
+    direct = _find_direct_order(merged, edges)
+    only_clears = not edges and all(shift.target < 0 for shift in moves)
+    is_direct = only_clears or (direct is not None and not moves)
+    alone = direct if is_direct and direct else []
+    reached = {merged.fold[edge.target] for edge in edges}
+    done = [query for query, nodes in enumerate(merged.accepting) if reached & set(nodes)]
+    negs = [at for at, symbol in enumerate(merged.negs) if symbol in symbols]
+    begins = any(edge.source in merged.starts for edge in edges)
+    lengths = [len(alone), len(edges), len(moves), len(done), len(negs)]
+    steps = [word for edge in (*alone, *edges) for word in _encode_step(edge)]
+    away = [word for shift in moves for word in (shift.source, shift.target)]
+    return [int(is_direct), int(begins), *lengths, *steps, *away, *done, *negs]
+
+
+def _encode_step(edge: MachineEdge) -> tuple[int, ...]:
+    counts, sums, extremes = edge.weights
+    return (edge.source, edge.target, *counts, *extremes, *sums)
+
+
+def _find_direct_order(merged: MergedAutomaton, edges: list[MachineEdge]) -> list[MachineEdge] | None:
+    """Return the edges into settled nodes, each node read before it is changed; None where no order does that."""
+    settled = [
+        MachineEdge(edge.symbol, edge.source, merged.fold[edge.target], edge.weights)
+        for edge in edges
+        if merged.fold[edge.source] == edge.source
+    ]
+    ordered: list[MachineEdge] = []
+    waiting = settled
+    while waiting:
+        read = [edge.source for edge in waiting]
+        # An edge may go once nobody else still has to read its target.
+        ready = [
+            edge
+            for edge in waiting
+            if all(source != edge.target for other, source in zip(waiting, read, strict=True) if other is not edge)
+        ]
+        if not ready:
+            return None
+        ordered += ready
+        waiting = [edge for edge in waiting if not any(edge is gone for gone in ready)]
+    return ordered
+
+
+def build_queries_table(merged: MergedAutomaton) -> Queries:
+    """Return the queries of a machine as the kernels read them."""
+    folding: dict[int, list[int]] = {}
+    for node, settled in enumerate(merged.fold):
+        if node != settled:
+            folding.setdefault(settled, []).append(node)
+    # A fresh node counts once for each time its settled node is accepted.
+    fresh = [[node for settled in nodes for node in folding.get(settled, ())] for nodes in merged.accepting]
+    negs = [[merged.negs.index(symbol) for symbol in compiled.negs] for compiled in merged.queries]
+    spans = [compiled.span for compiled in merged.queries]
+    continuous = [span.is_continuous for span in spans]
+    return Queries(
+        within=np.array([span.within for span in spans], np.int64),
+        slide=np.array([span.slide for span in spans], np.int64),
+        accept_offsets=compute_offsets(merged.accepting),
+        accept=np.array([node for nodes in merged.accepting for node in nodes], np.int32),
+        fresh_offsets=compute_offsets(fresh),
+        fresh=np.array([node for nodes in fresh for node in nodes], np.int32),
+        neg_offsets=compute_offsets(negs),
+        neg=np.array([at for group in negs for at in group], np.int32),
+        at_close=np.array(
+            [c and q.needs_window_close for c, q in zip(continuous, merged.queries, strict=True)], np.bool_
+        ),
+        expiries=np.array([compiled.needs_sweep for compiled in merged.queries], np.bool_),
+    )
+
+
+def compute_offsets(groups: Sequence[Sequence[object]]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Return where each group begins in the list of all their members, and where the last ends."""
+    return np.concatenate(([0], np.cumsum([len(group) for group in groups]))).astype(np.int64)

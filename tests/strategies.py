@@ -1,0 +1,596 @@
+"""Random streams, patterns, queries and workloads for property tests (hypothesis strategies)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import count
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
+
+from motet.model.expression import (
+    Arithmetic,
+    At,
+    Attribute,
+    Call,
+    Comparison,
+    Expression,
+    Inverse,
+    IsNull,
+    KleeneAggregate,
+    Like,
+    Literal,
+    Logical,
+    Membership,
+    Negative,
+)
+from motet.model.pattern import And, Event, Neg, Not, Or, Pattern, Repeat, Seq, absences, children
+from motet.model.pattern import events as written_events
+from motet.model.query import (
+    AGGREGATE_FUNCTIONS,
+    Aggregate,
+    AllVariables,
+    Computed,
+    EventDefinition,
+    GroupKey,
+    Policy,
+    Query,
+    ReturnItem,
+    Variable,
+    Workload,
+)
+from motet.model.window import CountWindow, TimeWindow, Window
+from motet.reference.positions import (
+    ExpandedPattern,
+    are_neighbours,
+    can_begin_with_not,
+    can_end_with_not,
+    expand_pattern,
+    is_nullable,
+    max_bindings,
+    next_is_adjacent,
+)
+
+Row = dict[str, Any]
+T = TypeVar("T")
+
+TYPES = ("A", "B", "C", "D")
+STREAM_SCHEMA = pa.schema(
+    {
+        "time": pa.int64(),
+        "type": pa.string(),
+        "k": pa.int64(),
+        "g": pa.string(),
+        "x": pa.int64(),
+        "y": pa.float64(),
+        "s": pa.string(),
+    }
+)
+GROUPS: tuple[tuple[str, ...], ...] = ((), (), (), (), ("g",), ("k",), ("g", "k"), ("s",))
+EQUIVALENCES: tuple[tuple[str, ...], ...] = ((), (), (), (), ("k",), ("k",), ("g",), ("k", "g"))
+OPERATORS = frozenset({"SEQ", "REPEAT", "AND", "OR", "NOT", "NEG"})
+WINDOWS = frozenset({"sliding", "continuous", "count", "none"})
+
+DEFINITIONS = (
+    EventDefinition(
+        "E",
+        Logical(
+            "AND",
+            (
+                Membership(Attribute("", "type"), (Literal("A"), Literal("B"))),
+                Comparison(">", Attribute("", "x"), Literal(0)),
+            ),
+        ),
+    ),
+    # A definition wins over a type of the data.
+    EventDefinition(
+        "D",
+        Logical(
+            "AND",
+            (Comparison("=", Attribute("", "type"), Literal("D")), Comparison("<=", Attribute("", "y"), Literal(0.5))),
+        ),
+    ),
+)
+
+
+# Drawing: a few plain integer strategies, since building strategies on the fly takes most of the time of a test.
+
+
+@lru_cache(maxsize=64)
+def draw_up_to(most: int) -> SearchStrategy[int]:
+    return st.integers(0, most)
+
+
+@dataclass(frozen=True, slots=True)
+class Dice:
+    """Choices that shrink towards the first option."""
+
+    draw: DrawFn
+
+    def pick(self, options: Sequence[T]) -> T:
+        return options[self.draw(draw_up_to(len(options) - 1))]
+
+    def number(self, least: int, most: int) -> int:
+        return least + self.draw(draw_up_to(most - least))
+
+    def once_in(self, times: int) -> bool:
+        return self.draw(draw_up_to(times - 1)) == times - 1
+
+
+# Streams
+
+
+@st.composite
+def streams(
+    draw: DrawFn,
+    *,
+    max_rows: int = 16,
+    max_per_type: int = 6,
+    types: Sequence[str] = TYPES,
+    keys: int = 3,
+    earliest: int = -4,
+    latest: int = 9,
+    nulls: bool = True,
+) -> list[Row]:
+    """Draw rows in any order with many ties: `time`, `type`, key `k`, group `g`, whole `x`, dyadic `y` and text `s`."""
+    dice = Dice(draw)
+    rarity = dice.pick([0, 0, 30, 10]) if nulls else 0
+    last_key = dice.number(1, keys)
+    last_time = dice.number(earliest + 3, latest) if latest - earliest > 3 else latest
+    columns: dict[str, Sequence[Any]] = {
+        "time": range(earliest, last_time + 1),
+        "type": (*types, *types, "Z"),
+        "k": range(1, last_key + 1),
+        "g": ("u", "v"),
+        "x": (0, 1, 2, 3, -1, -2, -3),
+        "y": tuple(quarters / 4 for quarters in (0, 1, 2, 3, 4, 8, -1, -2, -4, -7)),
+        "s": ("p", "q", "pq"),
+    }
+    seen: Counter[str | None] = Counter()
+    rows = []
+    for _ in range(min(max_rows, dice.pick([0, 4, 8, 12, max_rows, max_rows, max_rows]))):
+        row = {name: None if rarity and dice.once_in(rarity) else dice.pick(some) for name, some in columns.items()}
+        seen[row["type"]] += 1
+        if seen[row["type"]] <= max_per_type:  # bounds the 2^n matches of a Kleene pattern
+            rows.append(row)
+    return rows
+
+
+def build_stream_table(rows: Sequence[Mapping[str, Any]], schema: pa.Schema = STREAM_SCHEMA) -> pa.Table:
+    """Build the rows of a stream as a table; columns are typed even where all is null."""
+    return pa.Table.from_pylist([dict(row) for row in rows], schema=schema)
+
+
+# Patterns
+
+
+@dataclass(slots=True)
+class Budget:
+    """What a pattern may still use, so that the oracle can list all matches."""
+
+    events: int
+    loops: int
+    operators: frozenset[str]
+
+
+@st.composite
+def patterns(draw: DrawFn, *, operators: frozenset[str] = OPERATORS, types: Sequence[str] = TYPES) -> Pattern:
+    """Return a valid pattern of a few operators, its events with or without variables."""
+    return draw_pattern(Dice(draw), operators, types)
+
+
+def draw_pattern(
+    dice: Dice, operators: frozenset[str], types: Sequence[str], max_events: int = 5, max_loops: int = 2
+) -> Pattern:
+    budget = Budget(dice.number(1, max_events), max_loops, operators)
+    pattern = draw_part(dice, budget, 3, types, "AND" in operators)
+    if "NOT" in operators and dice.once_in(3):
+        pattern = insert_nots(dice, pattern, types, in_and=False, in_or=False)
+        if not absences(pattern):
+            pattern = surround(dice, pattern, Not(Event(dice.pick(types))))
+    if "NEG" in operators and dice.once_in(10):
+        pattern = surround(dice, pattern, Neg(Event(dice.pick(types))))
+    return add_variables(dice, pattern)
+
+
+def draw_part(dice: Dice, budget: Budget, depth: int, types: Sequence[str], may_conjoin: bool) -> Pattern:
+    """Draw an event or an operator over smaller parts."""
+    choices = ["EVENT"]
+    if depth > 0 and budget.events > 1:
+        choices += [name for name in ("SEQ", "SEQ", "SEQ", "OR") if name in budget.operators]
+        choices += ["AND"] if may_conjoin else []
+    if depth > 0 and "REPEAT" in budget.operators:
+        choices += ["REPEAT", "REPEAT"]
+    match dice.pick(choices):
+        case "EVENT":
+            budget.events -= 1
+            return Event(dice.pick(types))
+        case "REPEAT":
+            low, high = dice.pick(list_repetitions(budget))
+            if high is None:
+                budget.loops -= 1
+            elif high > 1:
+                budget.events -= 1  # copies are positions too
+            return Repeat(draw_part(dice, budget, depth - 1, types, may_conjoin), low, high)
+        case "SEQ":
+            return Seq(draw_parts(dice, budget, 4, depth, types, may_conjoin))
+        case "OR":
+            return Or(draw_parts(dice, budget, 3, depth, types, may_conjoin))
+        case _:
+            return And(draw_parts(dice, budget, 3, depth, types, False))
+
+
+def draw_parts(
+    dice: Dice, budget: Budget, most: int, depth: int, types: Sequence[str], may_conjoin: bool
+) -> tuple[Pattern, ...]:
+    """Draw two parts or more, as long as the budget lasts."""
+    wanted = dice.number(2, most)
+    parts: list[Pattern] = []
+    while len(parts) < wanted and (budget.events > 0 or len(parts) < 2):
+        parts.append(draw_part(dice, budget, depth - 1, types, may_conjoin))
+    return tuple(parts)
+
+
+def list_repetitions(budget: Budget) -> list[tuple[int, int | None]]:
+    """Return the bounds a repetition may have: `?` always, loops and copies while the budget lasts."""
+    loops: list[tuple[int, int | None]] = [(1, None), (1, None), (0, None), (2, None)] if budget.loops > 0 else []
+    copies: list[tuple[int, int | None]] = [(1, 2), (2, 3), (0, 2), (2, 2)] if budget.events > 1 else []
+    return [(0, 1), *loops, *copies]
+
+
+def surround(dice: Dice, pattern: Pattern, absence: Not | Neg) -> Pattern:
+    """Put a NOT or NEG beside a pattern."""
+    parts = pattern.parts if isinstance(pattern, Seq) else (pattern,)
+    return Seq(dice.pick([(absence, *parts), (*parts, absence)]))
+
+
+def can_be_empty(pattern: Pattern) -> bool:
+    return is_nullable(expand_pattern(pattern).tree)
+
+
+def insert_nots(dice: Dice, pattern: Pattern, types: Sequence[str], *, in_and: bool, in_or: bool) -> Pattern:
+    """Return a pattern with NOTs among the parts of its SEQs, wherever they are allowed.
+
+    Under an AND both sides must bind an event. Under an OR the SEQ must: else one match could be read with
+    either of two NOTs, which is legal but has no use.
+    """
+    match pattern:
+        case Seq(parts):
+            inner = [insert_nots(dice, part, types, in_and=in_and, in_or=in_or) for part in parts]
+            binding = [number for number, part in enumerate(parts) if not can_be_empty(part)]
+            if in_and:
+                allowed = [at for at in range(1, len(parts)) if binding and binding[0] < at <= binding[-1]]
+            elif in_or and not binding:
+                allowed = []
+            else:
+                allowed = list(range(len(parts) + 1))
+            if allowed and dice.once_in(2):
+                inner.insert(dice.pick(allowed), Not(Event(dice.pick(types))))
+            return Seq(tuple(inner))
+        case And(parts):
+            return And(tuple(insert_nots(dice, part, types, in_and=True, in_or=in_or) for part in parts))
+        case Or(parts):
+            return Or(tuple(insert_nots(dice, part, types, in_and=in_and, in_or=True) for part in parts))
+        case Repeat(part):
+            return replace(pattern, part=insert_nots(dice, part, types, in_and=in_and, in_or=in_or))
+        case Event() | Not() | Neg():
+            return pattern
+
+
+def add_variables(dice: Dice, pattern: Pattern) -> Pattern:
+    """Give most events a variable of their own; some go by their type."""
+    numbers = count(1)
+
+    def named(event: Event) -> Event:
+        return event if dice.once_in(3) else Event(event.type, f"{event.type.lower()}{next(numbers)}")
+
+    def name(pattern: Pattern) -> Pattern:
+        match pattern:
+            case Event():
+                return named(pattern)
+            case Seq(parts):
+                return Seq(tuple(map(name, parts)))
+            case And(parts):
+                return And(tuple(map(name, parts)))
+            case Or(parts):
+                return Or(tuple(map(name, parts)))
+            case Repeat(part):
+                return replace(pattern, part=name(part))
+            case Not(event) | Neg(event):
+                return replace(pattern, event=named(event))
+
+    return name(pattern)
+
+
+# Conditions
+
+SIGNS = ("<", "<=", ">", ">=", "!=", "=")
+
+
+def list_condition_names(pattern: Pattern) -> tuple[list[str], list[str]]:
+    """Return the names that conditions may use: of bound events, and of those under NOT or NEG."""
+    bound = written_events(pattern)
+    absent = [absence.event for absence in absences(pattern)]
+    once = Counter(event.type for event in (*bound, *absent))
+
+    def usable(events: Sequence[Event]) -> list[str]:
+        return [event.name for event in events if event.variable is not None or once[event.type] == 1]
+
+    return usable(bound), usable(absent)
+
+
+def draw_number(dice: Dice, name: str, at: At = At.EACH) -> Expression:
+    """Draw a number read from one event, sometimes with arithmetic around it."""
+    plain = Attribute(name, dice.pick(["x", "x", "y"]), at)
+    match dice.number(0, 7):
+        case 5:
+            return Arithmetic(dice.pick("+-*/%"), plain, Literal(dice.number(1, 2)))
+        case 6:
+            return Arithmetic(dice.pick("+-*"), plain, Attribute(name, "x", at))
+        case 7:
+            return Negative(plain) if dice.once_in(2) else Call("ABS", (plain,))
+        case _:
+            return plain
+
+
+def draw_local(dice: Dice, name: str) -> Expression:
+    """Draw a condition on single events of one name that about half of them satisfy."""
+    match dice.number(0, 9):
+        case 8:
+            return Inverse(draw_simple(dice, name))
+        case 9:
+            return Logical("OR", (draw_simple(dice, name), draw_simple(dice, name)))
+        case _:
+            return draw_simple(dice, name)
+
+
+def draw_simple(dice: Dice, name: str) -> Expression:
+    x, y, s = (Attribute(name, attribute) for attribute in "xys")
+    match dice.number(0, 8):
+        case 0 | 1:
+            return Comparison(dice.pick(SIGNS), draw_number(dice, name), Literal(dice.number(-1, 1)))
+        case 2:
+            return Comparison(dice.pick(SIGNS), y, Literal(dice.pick([0.0, 0.25, -0.5])))
+        case 3:
+            return Comparison("=", s, Literal(dice.pick(["p", "q"])))
+        case 4:
+            return Membership(s, (Literal("p"), Literal("pq")), dice.once_in(2))
+        case 5:
+            return Membership(x, (Literal(0), Literal(1), Literal(2)), dice.once_in(2))
+        case 6:
+            return Like(s, dice.pick(["p%", "_"]), dice.once_in(3))
+        case 7:
+            return IsNull(x, dice.once_in(2))
+        case _:
+            left = Call("COALESCE", (x, Literal(0))) if dice.once_in(2) else x
+            return Comparison("<", left, y)
+
+
+def draw_pair(dice: Dice, left: str, right: str) -> Expression:
+    """Draw a comparison of two variables, one to a side."""
+    if dice.once_in(5):
+        return Comparison(dice.pick(["=", "!="]), Attribute(left, "s"), Attribute(right, "s"))
+    return Comparison(dice.pick(SIGNS), draw_number(dice, left), draw_number(dice, right))
+
+
+def draw_next(dice: Dice, name: str) -> Expression:
+    """Draw a comparison of an event with the next one of the same variable."""
+    if dice.once_in(5):
+        return Comparison("!=", Attribute(name, "s"), Attribute(name, "s", At.NEXT))
+    now, after = dice.pick([(At.EACH, At.NEXT), (At.NEXT, At.EACH)])
+    return Comparison(dice.pick(SIGNS), draw_number(dice, name, now), draw_number(dice, name, after))
+
+
+def list_adjacent_pairs(pattern: Pattern) -> list[tuple[str, str]]:
+    """Return the variables that adjacent conditions may compare; a variable with itself stands for NEXT."""
+    expanded = expand_pattern(pattern)
+    names, _ = list_condition_names(pattern)
+    places = {name: expanded.positions(name) for name in names}
+    found = [
+        (name, name)
+        for name in names
+        if max_bindings(expanded.tree, places[name]) > 1 and next_is_adjacent(expanded.tree, places[name])
+    ]
+    return found + [
+        (left, right)
+        for left in names
+        for right in names
+        if left != right and can_bind_both(expanded, left, right)
+        if are_neighbours(expanded.tree, places[left], places[right])
+    ]
+
+
+def can_bind_both(expanded: ExpandedPattern, left: str, right: str) -> bool:
+    """Return whether some match binds both of two variables that are bound at most once."""
+    return max_bindings(expanded.tree, expanded.positions(left) | expanded.positions(right)) == 2
+
+
+def draw_match_value(dice: Dice, name: str) -> Expression:
+    """Draw a number taken from all events that a match binds to a variable."""
+    attribute = dice.pick(["x", "y"])
+    match dice.number(0, 3):
+        case 0:
+            return KleeneAggregate("COUNT", name, None)
+        case 1:
+            return Attribute(name, attribute, dice.pick([At.FIRST, At.LAST]))
+        case _:
+            return KleeneAggregate(dice.pick(["SUM", "AVG", "MIN", "MAX", "COUNT"]), name, attribute)
+
+
+def draw_match_condition(dice: Dice, names: Sequence[str], absent: Sequence[str]) -> Expression:
+    """Draw a condition that only detection takes."""
+    one, other = dice.pick(names), dice.pick(names)
+    match dice.number(0, 4):
+        case 0:
+            return Comparison(dice.pick(SIGNS), draw_match_value(dice, one), Literal(dice.number(-1, 2)))
+        case 1:
+            return Comparison(dice.pick(SIGNS), draw_match_value(dice, one), draw_number(dice, other))
+        case 2 if absent:
+            return draw_pair(dice, dice.pick(absent), one)
+        case _:
+            return draw_next(dice, one) if one == other else draw_pair(dice, one, other)
+
+
+# Queries
+
+
+def draw_window(dice: Dice, pattern: Pattern, kinds: frozenset[str]) -> Window | None:
+    """Draw a window in ticks of the time column; slides may exceed or not divide the size."""
+    expanded = expand_pattern(pattern)
+    is_open = can_begin_with_not(expanded.tree) or can_end_with_not(expanded.tree)
+    needs_time = is_open or bool(expanded.never)
+    match dice.pick(sorted(kinds - {"count"} if needs_time else kinds, reverse=True)):
+        case "sliding":
+            return TimeWindow(dice.number(1, 12), dice.number(1, 6), ticks=True)
+        case "continuous":
+            return TimeWindow(dice.number(1, 12), ticks=True)
+        case "count":
+            return CountWindow(dice.number(1, 9))
+        case _:
+            return None
+
+
+def draw_aggregates(dice: Dice, pattern: Pattern, name: str) -> tuple[Aggregate, ...]:
+    """Draw COUNT(*) and up to three more, each label once; `name` makes aliases unique in a workload."""
+    bound = written_events(pattern)
+    # A type that also stands under NOT or NEG without a variable has a name that could mean either.
+    absent = {absence.event.name for absence in absences(pattern)}
+    names = sorted({event.name for event in bound} | {event.type for event in bound} - absent)
+
+    def one() -> Aggregate:
+        match dice.number(0, 5):
+            case 0:
+                return Aggregate("COUNT", dice.pick(names))
+            case 1:
+                return Aggregate(dice.pick(["COUNT", "MIN", "MAX"]), dice.pick(names), "s")
+            case _:
+                return Aggregate(dice.pick(AGGREGATE_FUNCTIONS), dice.pick(names), dice.pick(["x", "y"]))
+
+    items = [one() for _ in range(dice.number(0, 3))]
+    if not items or not dice.once_in(5):
+        items.insert(0, Aggregate("COUNT"))
+    if dice.once_in(6):
+        items[-1] = replace(items[-1], alias=f"{name}_value")
+    return tuple({item.label: item for item in items}.values())
+
+
+@st.composite
+def queries(
+    draw: DrawFn,
+    *,
+    name: str = "q",
+    operators: frozenset[str] = OPERATORS,
+    windows: frozenset[str] = WINDOWS,
+    types: Sequence[str] = TYPES,
+    adjacent: bool = True,
+) -> Query:
+    """Draw an aggregate query whose conditions are local, equivalence or adjacent."""
+    return draw_query(Dice(draw), name, operators, windows, types, adjacent)
+
+
+def draw_query(
+    dice: Dice,
+    name: str,
+    operators: frozenset[str],
+    windows: frozenset[str],
+    types: Sequence[str],
+    adjacent: bool,
+) -> Query:
+    pattern = draw_pattern(dice, operators, types)
+    names, absent = list_condition_names(pattern)
+    conditions: list[Expression] = []
+    if names and dice.once_in(3):
+        conditions.append(draw_local(dice, dice.pick(names)))
+    if absent and dice.once_in(3):
+        conditions.append(draw_local(dice, dice.pick(absent)))
+    if adjacent and dice.once_in(2):
+        pairs = list_adjacent_pairs(pattern)
+        for left, right in [dice.pick(pairs) for _ in range(dice.number(1, 2))] if pairs else []:
+            conditions.append(draw_next(dice, left) if left == right else draw_pair(dice, left, right))
+    group_by = dice.pick(GROUPS)
+    keys = tuple(GroupKey(key) for key in group_by if dice.once_in(2))
+    aggregates = draw_aggregates(dice, pattern, name)
+    equivalence = dice.pick(EQUIVALENCES)
+    window = draw_window(dice, pattern, windows)
+    return Query(name, pattern, (*keys, *aggregates), tuple(conditions), equivalence, group_by, window)
+
+
+@st.composite
+def detection_queries(
+    draw: DrawFn,
+    *,
+    name: str = "q",
+    operators: frozenset[str] = OPERATORS,
+    windows: frozenset[str] = WINDOWS,
+    types: Sequence[str] = TYPES,
+    policies: Sequence[Policy] = tuple(Policy),
+) -> Query:
+    """Return a query that needs matches: it returns them, or aggregates under any conditions, by any policy."""
+    return draw_detection_query(Dice(draw), name, operators, windows, types, policies)
+
+
+def draw_detection_query(
+    dice: Dice,
+    name: str,
+    operators: frozenset[str],
+    windows: frozenset[str],
+    types: Sequence[str],
+    policies: Sequence[Policy],
+) -> Query:
+    query = draw_query(dice, name, operators, windows, types, True)
+    names, absent = list_condition_names(query.pattern)
+    more = [draw_match_condition(dice, names, absent) for _ in range(dice.number(0, 2))] if names else []
+    returns = query.returns if dice.once_in(5) else draw_match_returns(dice, names, name)
+    conditions = (*query.conditions, *more)
+    return replace(query, conditions=conditions, returns=returns, policy=dice.pick(policies))
+
+
+def draw_match_returns(dice: Dice, names: Sequence[str], name: str) -> tuple[ReturnItem, ...]:
+    """Draw `*`, or some variables and perhaps a computed value."""
+    if not names or dice.once_in(2):
+        return (AllVariables(),)
+    chosen = sorted({dice.pick(names) for _ in range(dice.number(1, 3))})
+    items: list[ReturnItem] = [Variable(variable) for variable in chosen]
+    if dice.once_in(2):
+        items.append(Computed(draw_match_value(dice, dice.pick(names)), f"{name}_value"))
+    return tuple(items)
+
+
+@st.composite
+def workloads(
+    draw: DrawFn,
+    *,
+    min_queries: int = 1,
+    max_queries: int = 20,
+    detection: bool = False,
+    operators: frozenset[str] = OPERATORS,
+    windows: frozenset[str] = WINDOWS,
+    adjacent: bool = True,
+    definitions: bool = True,
+) -> Workload:
+    """Return aggregate queries q0, q1, ... (with `detection` also match queries), sometimes with defined types."""
+    dice = Dice(draw)
+    defined = DEFINITIONS if definitions and dice.once_in(3) else ()
+    types = (*TYPES, "E") if defined else TYPES
+
+    def one(name: str) -> Query:
+        if detection and dice.once_in(2):
+            return draw_detection_query(dice, name, operators, windows, types, tuple(Policy))
+        return draw_query(dice, name, operators, windows, types, adjacent)
+
+    return Workload(tuple(one(f"q{number}") for number in range(dice.number(min_queries, max_queries))), defined)
+
+
+def list_operators(pattern: Pattern) -> set[str]:
+    """Return the operators a pattern uses, for tests of coverage."""
+    match pattern:
+        case Repeat(_, low, high):
+            own = f"REPEAT {low},{'' if high is None else high}"
+        case _:
+            own = type(pattern).__name__.upper()
+    return {own}.union(*map(list_operators, children(pattern)))
