@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from motet import api
@@ -12,23 +12,9 @@ from motet.engine.local import Outcome, sort_results
 from motet.errors import DataError, RunError
 from motet.io.events import EventSource
 from motet.model.query import Workload
-from motet.options import Engine, Options
+from motet.options import Options
+from motet.pipeline import Job
 from motet.statistics.model import Statistics
-
-
-def execute(
-    source: EventSource,
-    workload: Workload,
-    options: Options,
-    engine: Engine,
-    master: str,
-    progress: Callable[[int], None] | None = None,
-) -> Outcome:
-    """Run a workload over event files that were checked before; Spark shows no progress of its own."""
-    with data_errors_as_run_errors():
-        if engine == "spark":
-            return execute_on_spark(source, workload, options, master)
-        return api.execute(source, workload, options, engine=engine, progress=progress)
 
 
 @contextmanager
@@ -40,17 +26,19 @@ def data_errors_as_run_errors() -> Iterator[None]:
         raise RunError(str(error)) from error
 
 
-def execute_on_spark(source: EventSource, workload: Workload, options: Options, master: str) -> Outcome:
+def execute_on_spark(job: Job, master: str) -> Outcome:
     """Run on a session of this machine, and bring the results here."""
     from motet.spark.batch import run
     from motet.spark.files import open_dataframe
     from motet.spark.session import local_session
 
-    program = api.program_for(source, workload, options)
-    with open_dataframe(source, local_session(master)) as frame:
+    program, options = job.program, job.options
+    assert program is not None
+    assert isinstance(job.source, EventSource)
+    with open_dataframe(job.source, local_session(master)) as frame:
         started = run(
             frame,
-            workload,
+            job.workload,
             time=options.time,
             type=options.type,
             time_unit=options.time_unit,
