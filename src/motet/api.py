@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from motet.engine import EventSchema, Program, compile_workload
+from motet.compile import Program, check_workload, compile_workload
+from motet.compile.stated_rates import typed_test_text
 from motet.engine.detect.measured_rates import measure_selectivities
-from motet.engine.detect.stated_rates import typed_test_text
 from motet.engine.encode import count_invalid_rows
-from motet.engine.live import LiveWorkload, ReplanPolicy
-from motet.engine.local import LocalRun, Outcome, can_run_in_chunks, is_time_ordered, required_columns
+from motet.engine.live import LiveWorkload
+from motet.engine.local import LocalRun, Outcome, required_columns
 from motet.engine.metrics import BranchMetrics
 from motet.engine.workload_profile import columns_to_profile, profile_workload
-from motet.errors import DataError, Diagnostic, MotetError, OptionError, QueryError
+from motet.errors import DataError, Diagnostic, MotetError, OptionError
 from motet.explain.analysis import Analysis
 from motet.explain.diagnosis.report import Explanation
 from motet.explain.diagnosis.select import explain_query
@@ -34,8 +34,8 @@ from motet.language import read
 from motet.language.builder import QueryBuilder
 from motet.language.builder import workload as build_workload
 from motet.model.query import Query, Workload
-from motet.model.validate import find_problems
 from motet.options import Engine, OptionKeywords, Options, resolve_options
+from motet.schema import EventSchema
 from motet.statistics.model import Statistics
 from motet.statistics.profile import profile as profile_table
 
@@ -230,7 +230,7 @@ def batches(
     settled = resolve_options("batches", options, keywords)
     source = open_source(events, settled)
     local = LocalRun(program_for(source, as_workload(workload), settled))
-    found = (batch for table in run_source(local, source) for batch in table.to_batches())
+    found = (batch for table in local.run(_unwrap(source)) for batch in table.to_batches())
     return pa.RecordBatchReader.from_batches(local.program.result_schema, found)
 
 
@@ -307,8 +307,7 @@ def live(
     settled = resolve_options("live", options, keywords)
     settled = replace(settled, mode=settled.mode or "append")
     schema = EventSchema(_schema_of(events, settled), settled.time, settled.type, settled.time_unit)
-    policy = ReplanPolicy(settled.replan or None, settled.horizon_seconds)
-    return LiveWorkload(as_workload(workload), schema, settled, policy, settled.watermark_micros)
+    return LiveWorkload(as_workload(workload), schema, settled)
 
 
 def execute(
@@ -327,7 +326,9 @@ def execute(
 
         table = source.table()
         schema = EventSchema(table.schema, options.time, options.type, options.time_unit)
-        _check(loaded, schema, warn)
+        for warning in check_workload(loaded, schema):
+            if warn is not None:
+                warn(warning)
         result = enumerate_table(
             loaded, table, time=options.time, type=options.type, time_unit=options.time_unit, counts=options.counts
         )
@@ -339,32 +340,12 @@ def execute(
         if warn is not None:
             warn(warning)
     local = LocalRun(program)
-    return local.outcome(run_source(local, source, progress))
+    return local.outcome(local.run(_unwrap(source), progress))
 
 
-def run_source(
-    local: LocalRun, source: TableSource | EventSource, progress: Progress | None = None
-) -> Iterator[pa.Table]:
-    """Yield the results of a run in process over a source of events, table by table."""
-    program = local.program
-    if isinstance(source, TableSource):
-        yield from local.over_table(source.content)
-        if progress is not None:
-            progress(local.rows)
-        return
-    ordered = can_run_in_chunks(program) and is_time_ordered(source.batches([program.schema.time]), program)
-    yield from local.over_batches(source.batches(required_columns(program)), ordered, progress)
-
-
-def _check(workload: Workload, schema: EventSchema, warn: Callable[[Diagnostic], None] | None) -> None:
-    """Raise what is wrong with a workload over these columns; pass on what is only odd."""
-    found = find_problems(workload, schema.kinds(), time=schema.time, type=schema.type)
-    errors = [problem for problem in found if not problem.warning]
-    if errors:
-        raise QueryError(errors, workload.text, workload.origin)
-    for problem in found:
-        if warn is not None:
-            warn(problem)
+def _unwrap(source: TableSource | EventSource) -> pa.Table | EventSource:
+    """Return what a run in process reads: a table in memory as such."""
+    return source.content if isinstance(source, TableSource) else source
 
 
 def program_for(source: Any, workload: Workload, options: Options) -> Program:
@@ -478,7 +459,7 @@ def run_analyzed(program: Program, source: TableSource | EventSource, progress: 
     local = LocalRun(program, observed=observed)
     results: Counter[str] = Counter()
     begun = perf_counter()
-    for table in run_source(local, source, progress):
+    for table in local.run(_unwrap(source), progress):
         found = pc.value_counts(table.column("query"))
         results.update({each["values"]: each["counts"] for each in found.to_pylist()})
     return Analysis(local.rows, local.invalid_rows, perf_counter() - begun, results, observed)
@@ -571,7 +552,7 @@ def explain_match(
     source = open_source(events, settled)
     loaded = as_workload(workload)
     schema = EventSchema(source.schema, settled.time, settled.type, settled.time_unit)
-    _check(loaded, schema, None)
+    check_workload(loaded, schema)
     return explain_query(
         loaded, schema, source.batches(), query=query, key=key or {}, start=start, end=end, limit=limit
     )

@@ -7,13 +7,14 @@ import pytest
 
 import motet
 from motet.api import execute
-from motet.engine import EventSchema, Program, compile_workload
+from motet.compile import Program, compile_workload
 from motet.engine.detect.run import DetectRun
 from motet.engine.local import run_table
 from motet.errors import MotetError, RunError
 from motet.optimizer.joins.plan import JoinPlan
 from motet.options import Options
 from motet.plans.detect.build import FilterFrom, join_specs
+from motet.schema import EventSchema
 
 PAIRS = "QUERY pairs RETURN * PATTERN SEQ(A a, B b) WHERE a.x <= b.x WITHIN 1000 s"
 TRIPLES = "QUERY triples RETURN * PATTERN SEQ(A a, B b, C c) WHERE a.x <= b.x AND a.x <= c.x WITHIN 10000 s"

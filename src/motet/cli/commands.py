@@ -18,8 +18,8 @@ from motet.cli.engines import data_errors_as_run_errors, execute, profile_source
 from motet.cli.options import PlanFormat, ReaderEngine, ReportFormat, ResultFormat, SourceDialect
 from motet.cli.progress import Meter
 from motet.cli.report import say, warn
+from motet.compile import JOIN_OPTIMIZERS, SEARCH_OPTIMIZERS, compile_workload
 from motet.dialects import translate as translation
-from motet.engine import JOIN_OPTIMIZERS, SEARCH_OPTIMIZERS, EventSchema, compile_workload
 from motet.engine.local import LocalRun, Outcome, sort_results
 from motet.engine.workload_profile import compile_online_queries
 from motet.errors import DataError, Diagnostic, MotetError, QueryError
@@ -45,6 +45,7 @@ from motet.language import read
 from motet.model.query import Workload
 from motet.model.validate import find_problems
 from motet.options import Engine, Options
+from motet.schema import EventSchema
 from motet.statistics.model import Statistics
 
 
@@ -223,8 +224,8 @@ def write_as_found(
     with output.stream() as stream:
         writer = ResultWriter(stream, schema, workload, output.format)
         with data_errors_as_run_errors():
-            for table in api.run_source(local, source, progress):
-                writer.write(sort_results(local.program, table))
+            for table in local.run(source, progress):
+                writer.write(sort_results(local.program, [table]))
                 written += len(table)
         writer.close()
     return local.outcome([]), written

@@ -60,7 +60,7 @@ def execute_on_spark(source: EventSource, workload: Workload, options: Options, 
             table = started.result.toArrow().cast(program.result_schema)
         metrics = started.metrics()
         truncated = started.truncated()
-    table = sort_results(program, table)
+    table = sort_results(program, [table])
     return Outcome(table, metrics["rows"], metrics["set_aside"], metrics["overflows"], truncated)
 
 

@@ -4,6 +4,7 @@ classes.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,13 +15,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from motet.engine.expressions import evaluate_condition
-from motet.engine.schema import TICKS, EventSchema, is_text
-from motet.errors import DataError
 from motet.kernels.order import order_by_key, rank_events, sort_disordered
 from motet.kernels.tables import Events
 from motet.kernels.totals import NO_MINIMUM
 from motet.model.expression import Attribute, Expression
 from motet.plans.units import Unit
+from motet.schema import EventSchema, is_text, is_time
 from motet.template.symbols import Symbol
 
 Ints = NDArray[np.int64]
@@ -82,25 +82,9 @@ def read_column(table: pa.Table, name: str) -> pa.Array:
     return column
 
 
-def to_microseconds(column: pa.Array, schema: EventSchema) -> pa.Array:
-    """Convert a time column to integer microseconds; nulls stay null."""
-    try:
-        if schema.has_integer_time:
-            whole = column.cast(pa.int64())
-            if schema.time_unit == "ns":
-                return pa.array(_to_numpy(whole) // 1000, mask=pc.is_null(whole).to_numpy(zero_copy_only=False))
-            return pc.multiply_checked(whole, TICKS[schema.time_unit])
-        return column.cast(pa.timestamp("us", tz=getattr(column.type, "tz", None)), safe=False).cast(pa.int64())
-    except pa.ArrowInvalid as problem:
-        raise DataError(
-            f"the time column {schema.time!r} holds a value out of range: {problem}; "
-            "is the unit of its whole numbers right (time_unit)?"
-        ) from None
-
-
 def read_times(table: pa.Table, schema: EventSchema) -> Ints:
     """Return the times of rows that all have one, in microseconds."""
-    found: Ints = to_microseconds(read_column(table, schema.time), schema).to_numpy(zero_copy_only=False)
+    found: Ints = schema.to_microseconds(read_column(table, schema.time)).to_numpy(zero_copy_only=False)
     return found.astype(np.int64, copy=False)
 
 
@@ -123,7 +107,7 @@ def encode(
     Rows without time, type or a partition value are left out. So are rows without any symbol, unless windows count
     events.
     """
-    time = to_microseconds(read_column(table, schema.time), schema)
+    time = schema.to_microseconds(read_column(table, schema.time))
     types = encode_dictionary(table.column(schema.type))
     usable = pc.and_(pc.is_valid(time), pc.is_valid(types))
     klass, classes = classify_events(table, types, symbols, definitions)
@@ -316,7 +300,7 @@ def decode_codes(places: Ints, kind: str, data_type: pa.DataType) -> pa.Array:
 
 
 def _to_int64(column: pa.Array) -> pa.Array:
-    if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
+    if is_time(column.type):
         return column.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
     return column.cast(pa.int64())
 
@@ -377,3 +361,25 @@ def select_keys(events: Events, keys: NDArray[np.bool_]) -> tuple[Events, NDArra
 def as_contiguous(array: Any, dtype: Any) -> Any:
     """Return a contiguous, writable array: the only kind that kernels are compiled for."""
     return np.require(array, dtype, ["C", "W"])
+
+
+def group_rows(numbers: NDArray[Any]) -> tuple[NDArray[np.int64], list[tuple[int, int, int]]]:
+    """Return an order that groups rows of equal numbers, and (number, first row, row count) for each number that
+    occurs.
+
+    The order is stable. Numbers count from 0. O(rows + numbers).
+    """
+    counts = np.bincount(numbers)
+    # Numpy sorts numbers of two bytes by counting them.
+    order = np.argsort(numbers.astype(np.uint16) if len(counts) <= 1 << 16 else numbers, kind="stable")
+    found = np.flatnonzero(counts)
+    starts = np.cumsum(counts) - counts
+    return order, list(zip(found.tolist(), starts[found].tolist(), counts[found].tolist(), strict=True))
+
+
+def count_by_symbol(klass: NDArray[np.int32], classes: Sequence[frozenset[Symbol]]) -> Counter[Symbol]:
+    """Count the events of each symbol, given the class of each event."""
+    counts: Counter[Symbol] = Counter()
+    for symbols, number in zip(classes, np.bincount(klass, minlength=len(classes)).tolist(), strict=True):
+        counts.update(dict.fromkeys(symbols, number))
+    return counts

@@ -10,14 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from motet.compile import Program
 from motet.engine.encode import EncodedEvents, decode_codes, decode_text_codes, order_preserving_codes, rank_texts
-from motet.engine.program import Program
-from motet.engine.schema import TICKS
 from motet.kernels.combine import sum_groups, sweep_groups
 from motet.kernels.tables import END, START, decode_owners
 from motet.kernels.totals import COUNT_OVER, COUNT_SURE, NO_MINIMUM, Layout, make_layout
 from motet.plans.channels import ResultColumn
 from motet.plans.compiled import CompiledQuery
+from motet.schema import TICKS
 
 Ints = NDArray[np.int64]
 Reals = NDArray[np.float64]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from motet.compile import Program
 from motet.engine.encode import EncodedEvents, select_keys, select_unit_events
 from motet.engine.expressions import evaluate
 from motet.engine.partials import build_partials
@@ -31,11 +30,8 @@ from motet.kernels.trends import (
 from motet.model.expression import Expression
 from motet.plans.compiled import CompiledQuery
 from motet.plans.machine import build_machine, build_queries_table
+from motet.plans.units import Unit
 from motet.template.conditions import AdjacentCondition
-
-if TYPE_CHECKING:
-    from motet.engine.program import Program
-    from motet.plans.units import Unit
 
 OPERATORS = {"<": LESS, "<=": LESS_EQUAL, ">": GREATER, ">=": GREATER_EQUAL, "=": EQUAL, "!=": UNEQUAL}
 MEMORY_LIMIT = 4 << 30

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from motet.engine import EventSchema, compile_workload
+from motet.compile import compile_workload
 from motet.engine.live import Stream
 from motet.engine.local import run_table
 from motet.kernels.resume import extend_states, renumber_states
@@ -20,6 +20,7 @@ from motet.model.pattern import And, Event, Not, Repeat, Seq
 from motet.model.query import Aggregate, AllVariables, Computed, Policy, Query, Workload
 from motet.model.window import CountWindow, TimeWindow
 from motet.options import Options
+from motet.schema import EventSchema
 
 # Out of order, so that sorting is compiled too.
 _EVENTS = pa.table({"time": [2, 1, 3, 4], "type": ["A", "A", "B", "B"], "k": ["p"] * 4, "x": [1.0, 2.0, 3.0, 4.0]})

@@ -13,13 +13,14 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sf
 
-from motet.engine import Branch, EventSchema, Program, compile_workload
+from motet.compile import Branch, Program, compile_workload
+from motet.compile.detect import DetectBranch
 from motet.engine.detect.planner import needs_plan_search, plan_ahead
-from motet.engine.detect.program import DetectBranch
 from motet.engine.encode import read_times
 from motet.errors import DataError, RunError
 from motet.model.query import Workload
 from motet.options import Options
+from motet.schema import EventSchema
 from motet.spark.dataframes import column, get_arrow_schema, has_values, prepare_events, to_spark_schema
 from motet.spark.parquet import find_plain_files, split_files
 from motet.spark.serialization import CachedPickle

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from motet.engine.program import Program
+from motet.compile import Program
 from motet.errors import RunError
 from motet.kernels.totals import NO_MINIMUM
 from motet.plans.compiled import CompiledQuery

@@ -8,7 +8,6 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from motet.engine.schema import EventSchema
 from motet.errors import DataError
 from motet.model.expression import (
     Arithmetic,
@@ -26,6 +25,7 @@ from motet.model.query import Aggregate, AllVariables, Computed, Query, Variable
 from motet.optimizer.joins.plan import JoinPlan
 from motet.plans.detect.build import JoinSpec, PlannedQuery, join_specs, plan_queries
 from motet.plans.detect.query import DetectQuery
+from motet.schema import EventSchema
 from motet.template.symbols import Symbol
 from motet.template.written import Written, max_bindings
 
