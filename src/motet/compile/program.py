@@ -161,6 +161,16 @@ class Program:
         return dict(sorted(found.items()))
 
     @cached_property
+    def count_columns(self) -> dict[str, list[str]]:
+        """The result columns that are counts, with the queries that count."""
+        found: dict[str, list[str]] = {}
+        for compiled in self.queries.values():
+            for output in compiled.outputs:
+                if output.function == "COUNT":
+                    found.setdefault(output.label, []).append(compiled.query.name)
+        return found
+
+    @cached_property
     def contribution_keys(self) -> tuple[str, ...]:
         """The columns on which contributions that may have to be merged agree."""
         combined = [

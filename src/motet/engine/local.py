@@ -146,8 +146,8 @@ class LocalRun:
         combined = pa.concat_tables(partials) if partials else program.partial_schema.empty_table()
         # Each branch has merged what it has of a result, except for what takes a sweep over time.
         result = finish(program, merge(program, combined) if program.needs_sweep else combined)
-        self.overflows += count_overflows(result)
-        return result.replace_schema_metadata(None)
+        self.overflows += count_overflows(program, result)
+        return result
 
     def _enforce_memory_limit(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
         """Pass on result tables until they exceed the memory limit, then raise or truncate."""

@@ -338,15 +338,10 @@ def collect_names(name: str) -> Column:
 
 def count_overflows(program: Program) -> Column:
     """How many exact counts are null because they exceed 64 bits."""
-    queries: dict[str, list[str]] = {}
-    for compiled in program.queries.values():
-        for output in compiled.outputs:
-            if output.function == "COUNT":
-                queries.setdefault(output.label, []).append(compiled.query.name)
     # One literal for all names: a call to the JVM for each would take longer than a small query.
     missing = [
         sf.count_if(column(label).isNull() & (sf.find_in_set(column("query"), sf.lit(",".join(names))) > 0))
-        for label, names in queries.items()
+        for label, names in program.count_columns.items()
     ]
     overflows = reduce(Column.__add__, missing, sf.lit(0).cast("bigint"))
     return sf.coalesce(overflows, sf.lit(0)).alias("overflows")

@@ -233,10 +233,10 @@ def make_unpack_task(cached: CachedPickle[RunContext], keep_late: bool) -> Calla
             for kind, body in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
                 if body is not None:
                     found[kind].append(table_from_ipc(body))
-        results = [table.replace_schema_metadata(None) for table in found[RESULTS]]
+        results = list(found[RESULTS])
         if found[PARTIALS]:
             partials = pa.concat_tables(found[PARTIALS])
-            results.append(finish(program, merge(program, partials)).replace_schema_metadata(None))
+            results.append(finish(program, merge(program, partials)))
         if found[CONTRIBUTIONS]:
             results += finish_results(found[CONTRIBUTIONS], program)
         for table in [*results, *(_format_late_rows(table, target) for table in found[LATE])]:

@@ -38,7 +38,7 @@ from motet.errors import RunError
 from motet.kernels.expressions import Bytecode
 from motet.kernels.instances import MIN_TIME
 from motet.kernels.match_filter import Matches
-from motet.plans.compiled import WindowSpan
+from motet.plans.compiled import CompiledQuery, WindowSpan
 from motet.plans.detect.build import PlannedQuery
 from motet.plans.detect.nodes import LeafNode, Node, inputs, topological_order
 from motet.plans.detect.query import DetectQuery
@@ -115,7 +115,7 @@ def finish_results(
         yield aggregate.build_results(query, own, program.schema, program.result_schema, program.options.counts, due)
 
 
-def due_range(query: DetectQuery, bounds: Bounds) -> Bounds:
+def due_range(query: CompiledQuery | DetectQuery, bounds: Bounds) -> Bounds:
     """Return the times of results that become certain when the watermark moves from one bound to the other.
 
     A window that ends at the bound is complete; an event at the bound may still have others beside it.

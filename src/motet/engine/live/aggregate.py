@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from motet.compile import Branch
 from motet.engine.context import RunContext
+from motet.engine.detect.run import due_range
 from motet.engine.encode import EncodedEvents, count_by_symbol, encode_keys, read_column
 from motet.engine.expressions import evaluate
 from motet.engine.live.base import BranchOperator, MicroBatchResult
@@ -23,7 +24,7 @@ from motet.engine.live.saved import SavedState, table_to_bytes
 from motet.engine.live.schema_evolution import from_saved_values, to_saved_values
 from motet.engine.live.slots import UnitState, can_keep_totals
 from motet.engine.live.state_migration import SavedUnit
-from motet.engine.live.timers import Timer, final_bounds, next_timers, reports_at_close, timers_for
+from motet.engine.live.timers import next_timers
 from motet.engine.partials import encode_groups, finish, merge, sweep_partitions
 from motet.engine.run import encode_branch, run_unit_partials
 from motet.kernels.tables import MAX_TIME, MIN_TIME
@@ -46,7 +47,6 @@ class AggregateOperator(BranchOperator):
         self.keys = KeyIndex(pa.schema([self.rows.schema.field(name) for name in branch.partition]))
         self.slots = [UnitState(context, unit) for unit in branch.units if can_keep_totals(program, unit)]
         self.rerun = [unit for unit in branch.units if not can_keep_totals(program, unit)]
-        self.rerun_queries = [compiled for unit in self.rerun for compiled in unit.queries]
         self.passed: Counter[Symbol] = Counter()  # events by symbol that the watermark passed at last
         self.oldest = int(MAX_TIME)  # the least time of any such event so far
         self.values = {c.number: program.partial_schema.empty_table() for c in branch.queries if c.needs_sweep}
@@ -68,18 +68,8 @@ class AggregateOperator(BranchOperator):
         return find_bad_rows(rows, self._check_rows)
 
     @property
-    def timers(self) -> set[Timer]:
-        return {
-            timer
-            for c in self.rerun_queries
-            for timer in timers_for(c.span, reports_at_close=reports_at_close(c), needs_sweep=c.needs_sweep)
-        }
-
-    def retention(self, watermark: int) -> tuple[int, int]:
-        """See `BranchOperator.retention`."""
-        spans = [compiled.span for compiled in self.rerun_queries]
-        longest = max((span.within for span in spans if not span.ranked), default=0)
-        return watermark - longest, max((span.within for span in spans if span.ranked), default=0)
+    def row_queries(self) -> list[CompiledQuery]:
+        return [compiled for unit in self.rerun for compiled in unit.queries]
 
     def _run(self, rows: pa.Table, times: Times, new: Flags, watermark: int) -> pa.Table:
         """Return the partial results that become final as the watermark moves."""
@@ -90,7 +80,7 @@ class AggregateOperator(BranchOperator):
             encoded = self._encode_keys_of(rows, new | due, times < watermark)
             self._count_passed(encoded)
             for unit in self.rerun:
-                bounds = final_bounds(unit.queries[0], self.watermark, watermark)
+                bounds = due_range(unit.queries[0], (self.watermark, watermark))
                 tables += run_unit_partials(self.program, unit, encoded, bounds)
         if self.slots:
             encoded = self._encode(rows.filter(pa.array(new)))
@@ -138,7 +128,7 @@ class AggregateOperator(BranchOperator):
     def _check_rows(self, rows: pa.Table) -> None:
         """Compute everything that depends on single rows; a failure means that some row is bad."""
         self._encode(rows)
-        for compiled in self.rerun_queries:
+        for compiled in self.row_queries:
             for condition in compiled.adjacent:
                 for side in (condition.before, condition.after):
                     evaluate(side, lambda attribute: read_column(rows, attribute.name), len(rows))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,9 +14,11 @@ from motet.engine.context import RunContext
 from motet.engine.encode import read_times
 from motet.engine.live.rows import Flags, Times, classify_rows, retention_mask
 from motet.engine.live.saved import SavedState, table_to_bytes
-from motet.engine.live.timers import Timer, next_timers
+from motet.engine.live.timers import Timer, next_timers, timers_for
 from motet.errors import DataError
 from motet.kernels.tables import MAX_TIME, MIN_TIME
+from motet.plans.compiled import CompiledQuery
+from motet.plans.detect.query import DetectQuery
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,8 @@ class BranchOperator(ABC):
     Rows are buffered until the watermark passes them, so their order of arrival does not matter. `start_times` tells,
     by query number, since when a query has seen the stream: only windows that began later are reported.
     """
+
+    windows_retained = 1  # how many windows results reach back from when they are certain
 
     def __init__(
         self, context: RunContext, branch: Branch | DetectBranch, start_times: Mapping[int, int] | None = None
@@ -93,12 +97,20 @@ class BranchOperator(ABC):
 
     @property
     @abstractmethod
+    def row_queries(self) -> Sequence[CompiledQuery | DetectQuery]:
+        """The queries that are computed from buffered rows."""
+
+    @property
     def timers(self) -> set[Timer]:
         """The timers that buffered rows may set off without a further row."""
+        return {timer for query in self.row_queries for timer in timers_for(query)}
 
-    @abstractmethod
     def retention(self, watermark: int) -> tuple[int, int]:
         """Return which rows to retain behind the watermark: those since a time, and the last so many of each key."""
+        spans = [query.span for query in self.row_queries]
+        longest = max((span.within for span in spans if not span.ranked), default=0)
+        last = max((span.within for span in spans if span.ranked), default=0)
+        return watermark - self.windows_retained * longest, last
 
     # What an operator keeps beside rows: nothing, unless it says so.
 

@@ -18,9 +18,10 @@ from motet.engine.detect.run import DetectRun, due_range, finish_results
 from motet.engine.encode import encode_keys
 from motet.engine.live.base import BranchOperator, MicroBatchResult
 from motet.engine.live.rows import Flags, Times
-from motet.engine.live.timers import Timer, next_timers, timers_for
+from motet.engine.live.timers import next_timers
 from motet.errors import DataError
 from motet.kernels.tables import MAX_TIME
+from motet.plans.detect.query import DetectQuery
 
 
 class DetectOperator(BranchOperator):
@@ -28,19 +29,12 @@ class DetectOperator(BranchOperator):
 
     branch: DetectBranch
 
-    @property
-    def timers(self) -> set[Timer]:
-        return {
-            report
-            for query in self.branch.queries
-            for report in timers_for(query.span, reports_at_close=query.reports_at_close)
-        }
+    # A match reaches back one window from when it is certain, and an absence before it another.
+    windows_retained = 2
 
-    def retention(self, watermark: int) -> tuple[int, int]:
-        spans = [query.span for query in self.branch.queries]
-        # A match reaches back one window from when it is certain, and an absence before it another.
-        longest = 2 * max((span.within for span in spans if not span.ranked), default=0)
-        return watermark - longest, max((span.within for span in spans if span.ranked), default=0)
+    @property
+    def row_queries(self) -> tuple[DetectQuery, ...]:
+        return self.branch.queries
 
     def _advance(self, rows: pa.Table, times: Times, watermark: int) -> MicroBatchResult:
         due = self._select_due_rows(rows, times, watermark)

@@ -52,7 +52,7 @@ class Stream:
         combined = finish(self.program, merge(self.program, pa.concat_tables([part.partials for part in parts])))
         contributions = pa.concat_tables([part.contributions for part in parts])
         tables = [part.results for part in parts] + [combined, *finish_results([contributions], self.program)]
-        results = pa.concat_tables([table.replace_schema_metadata(None) for table in tables])
+        results = pa.concat_tables(tables)
         late, invalid = max(len(part.late) for part in parts), max(part.invalid_rows for part in parts)
         return FeedResult(results, late, invalid, frozenset().union(*(part.truncated for part in parts)))
 
