@@ -21,8 +21,8 @@ from motet.engine.live.base import BranchOperator, MicroBatchResult
 from motet.engine.live.key_states import KeyIndex, KeyStates, read_states, state_sections
 from motet.engine.live.rows import Flags, Times, find_bad_rows
 from motet.engine.live.saved import SavedState, table_to_bytes
-from motet.engine.live.schema_evolution import from_saved_values, to_saved_values
 from motet.engine.live.slots import UnitState, can_keep_totals
+from motet.engine.live.state import from_saved_values, to_saved_values
 from motet.engine.live.state_migration import SavedUnit
 from motet.engine.live.timers import next_timers
 from motet.engine.partials import encode_groups, finish, merge, sweep_partitions
