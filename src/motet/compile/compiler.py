@@ -152,8 +152,7 @@ def _build_branch(
     symbols = {symbol for unit in units for symbol in unit.merged.symbols}
     ranked = any(compiled.span.ranked for compiled in queries)
     defined = {symbol.type for symbol in symbols if symbol.type in definitions}
-    conditions = [definitions[name] for name in defined]
-    conditions += [condition for symbol in symbols for condition in symbol.conditions]
+    conditions = [condition for symbol in symbols for condition in symbol.all_conditions(definitions)]
     conditions += [side for compiled in queries for a in compiled.adjacent for side in (a.before, a.after)]
     read = {attribute.name for condition in conditions for attribute in attributes(condition)}
     read |= {column for unit in units for column, _ in (*unit.merged.whole, *unit.merged.real)}

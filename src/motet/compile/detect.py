@@ -98,8 +98,8 @@ def make_detect_branch(
     defined = {symbol.type for symbol in symbols if symbol.type in definitions}
     if all(query.query.is_aggregate for query in queries):
         read = {name for query in queries for name in _columns_of(query.query)}
-        read |= {a.name for symbol in symbols for condition in symbol.conditions for a in attributes(condition)}
-        read |= {a.name for name in defined for a in attributes(definitions[name])}
+        conditions = [condition for symbol in symbols for condition in symbol.all_conditions(definitions)]
+        read |= {attribute.name for condition in conditions for attribute in attributes(condition)}
         columns = tuple(dict.fromkeys((schema.time, schema.type, *partition, *sorted(read))))
     else:
         columns = tuple(schema.columns.names)

@@ -62,7 +62,7 @@ class EncodedEvents:
         if kind == "count":
             return column.is_valid().to_numpy(zero_copy_only=False)
         if is_text(column.type):
-            column, self.texts[name] = rank_texts(column)
+            column, self.texts[name] = rank_values(column)
         return order_preserving_codes(column, kind)
 
 
@@ -210,13 +210,9 @@ def classify_events(
 
     Every distinct condition is evaluated once.
     """
-    demands = {
-        symbol: [definitions[symbol.type], *symbol.conditions] if symbol.type in definitions else symbol.conditions
-        for symbol in symbols
-    }
-    index: dict[Expression, int] = {}
-    for condition in (condition for conditions in demands.values() for condition in conditions):
-        index.setdefault(condition, len(index))
+    demands = {symbol: symbol.all_conditions(definitions) for symbol in symbols}
+    distinct = dict.fromkeys(condition for conditions in demands.values() for condition in conditions)
+    index = {condition: number for number, condition in enumerate(distinct)}
 
     @cache
     def read(name: str) -> pa.Array:
@@ -265,8 +261,8 @@ def order_preserving_codes(column: pa.Array, kind: str) -> Any:
     return places
 
 
-def rank_texts(column: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Return the rank of each text among the distinct texts, and these in order."""
+def rank_values(column: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Return the rank of each value among the distinct values, null for null, and the distinct values in order."""
     encoded = column.dictionary_encode()
     ascending = pc.sort_indices(encoded.dictionary)
     rank = np.empty(len(ascending), np.int64)
@@ -275,7 +271,7 @@ def rank_texts(column: pa.Array) -> tuple[pa.Array, pa.Array]:
 
 
 def decode_text_codes(places: Ints, kind: str, words: pa.Array) -> pa.Array:
-    """Return the texts that `rank_texts` and `order_preserving_codes` mapped to integers."""
+    """Return the texts that `rank_values` and `order_preserving_codes` mapped to integers."""
     missing = places == NO_MINIMUM
     return words.take(pa.array(np.where(missing, 0, ~places if kind == "max" else places), mask=missing))
 

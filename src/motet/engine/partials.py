@@ -16,7 +16,7 @@ from motet.engine.encode import (
     decode_codes,
     decode_text_codes,
     order_preserving_codes,
-    rank_texts,
+    rank_values,
     read_column,
 )
 from motet.kernels.combine import sum_groups, sweep_groups
@@ -123,7 +123,7 @@ def _read_totals(program: Program, compiled: CompiledQuery, table: pa.Table) -> 
     words: Texts = {}
     for c, channel in enumerate(compiled.channels.extremes):
         if channel.column in program.text_extremes:
-            column, words[c] = rank_texts(read_column(table, f"s{c}"))
+            column, words[c] = rank_values(read_column(table, f"s{c}"))
             places = pa.array(order_preserving_codes(column, channel.kind))
             table = table.set_column(table.column_names.index(f"m{c}"), f"m{c}", places)
     ni, nf, nm = program.shape

@@ -32,8 +32,7 @@ class StatisticsRequest:
     @property
     def columns(self) -> list[str]:
         """Every column that the symbols read."""
-        read = [condition for symbol in self.symbols for condition in symbol.conditions]
-        read += [self.definitions[symbol.type] for symbol in self.symbols if symbol.type in self.definitions]
+        read = [condition for symbol in self.symbols for condition in symbol.all_conditions(self.definitions)]
         return list(dict.fromkeys(attribute.name for condition in read for attribute in attributes(condition)))
 
 
