@@ -32,9 +32,11 @@ class RunContext:
         return RunContext, (self.program,)
 
     def planner(self, branch: DetectBranch) -> BranchPlanner:
-        """Return the planner of a detection branch."""
+        """Return the planner of a detection branch, which plans anew as the option `replan` says."""
         if branch.name not in self._planners:
-            self._planners[branch.name] = BranchPlanner(branch, self.program.options, DetectReplanPolicy())
+            options = self.program.options
+            policy = DetectReplanPolicy(factor=1 / (1 - options.replan)) if options.replan else None
+            self._planners[branch.name] = BranchPlanner(branch, options, policy)
         return self._planners[branch.name]
 
     def machine(self, unit: Unit, classes: Classes) -> tuple[Machine, Queries]:
