@@ -102,9 +102,10 @@ class KeyStates:
 
     def drop(self, places: Ints) -> KeyStates:
         """Return all states but those at these indices; -1 is none."""
+        dropped = places[places >= 0]
         kept = np.ones(len(self.ids), np.bool_)
-        kept[places[places >= 0]] = False
-        return self if kept.all() else self.filter(kept)
+        kept[dropped] = False
+        return self.filter(kept) if len(dropped) else self
 
     def filter(self, kept: Flags) -> KeyStates:
         """Return the states where the mask is true."""
