@@ -127,7 +127,7 @@ def main() -> None:
             run = LocalRun(program)
             for warm in (True, False):
                 sizes = len(JOINS), len(FILTERS), len(WALKS)
-                list(run.over_table(events))
+                list(run.run(events))
                 if warm:
                     for rows, size in zip((JOINS, FILTERS, WALKS), sizes, strict=True):
                         del rows[size:]

@@ -15,9 +15,10 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues
 
-from motet.engine import EventSchema, compile_workload
+from motet.compile import compile_workload
 from motet.language import parse
 from motet.model.query import Workload
+from motet.schema import EventSchema
 from motet.spark import batch, dataframes, stream
 from motet.spark.buckets import choose_buckets
 from motet.spark.processor import OUTPUT, OUTPUT_NAMES

@@ -17,7 +17,7 @@ from benchmarks.engine import compare_times, compile_plans, time_programs
 from benchmarks.measure import Measurement, compute_ratio
 from benchmarks.registry import Axes, Claim, Experiment, Row, Seconds, Setting
 from benchmarks.run import get_median
-from motet.engine import Program
+from motet.compile import Program
 from motet.language import parse
 from motet.options import OptimizerName, Options
 

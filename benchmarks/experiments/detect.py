@@ -11,10 +11,11 @@ import pyarrow as pa
 from benchmarks.engine import count_matches
 from benchmarks.measure import Measurement, compute_ratio, run_interleaved
 from benchmarks.registry import OURS, Axes, Experiment, Row, Seconds, Setting
-from motet.engine import EventSchema, compile_workload
+from motet.compile import compile_workload
 from motet.language import parse
 from motet.model.query import Workload
 from motet.options import OptimizerName, Options
+from motet.schema import EventSchema
 
 SYMBOLS = ("AAPL", "AMZN", "GOOG", "MSFT")
 # OpenCEP on 1,652 events of 4 symbols, SEQ of 3 with two pairwise conditions in 5 minutes: events per CPU second with

@@ -14,10 +14,11 @@ from benchmarks.measure import Measurement, compute_ratio, fit_exponent, run_int
 from benchmarks.registry import OURS, Axes, Claim, Experiment, Row, Seconds, Setting
 from benchmarks.run import get_median
 from benchmarks.trends import MINUTE, Shape, list_companies, make_bursty_workload, make_stock_stream, make_workload
-from motet.engine import EventSchema, compile_workload
+from motet.compile import compile_workload
 from motet.engine.local import run_table
 from motet.language import parse
 from motet.options import Options
+from motet.schema import EventSchema
 
 PLANS = {
     "none": Options(optimizer="none"),

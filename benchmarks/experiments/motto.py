@@ -195,7 +195,7 @@ def measure_throughput(queries: Workload, events: pa.Table, setting: Setting) ->
 
 def _count_matches(run: LocalRun, events: pa.Table) -> int:
     """Run over events and return how many matches leave."""
-    return sum(len(table) for table in run.over_table(events))
+    return sum(len(table) for table in run.run(events))
 
 
 def measure_search(queries: Workload, events: pa.Table) -> Row:

@@ -16,7 +16,7 @@ from benchmarks.measure import Measurement, run_interleaved
 from benchmarks.registry import Axes, Claim, Experiment, Row, Seconds, Setting
 from benchmarks.run import get_median
 from motet import api
-from motet.engine import Program
+from motet.compile import Program
 from motet.engine.detect.planner import BranchPlanner, DetectReplanPolicy
 from motet.engine.detect.run import DetectRun
 from motet.language import parse

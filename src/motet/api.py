@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import pyarrow as pa
 
-from motet.engine import Program, compile_workload
+from motet.compile import Program, compile_workload
+from motet.compile.stated_rates import typed_test_text
 from motet.engine.detect.measured_rates import measure_selectivities
-from motet.engine.detect.stated_rates import typed_test_text
-from motet.engine.live import LiveWorkload, ReplanPolicy
+from motet.engine.live import LiveWorkload
 from motet.engine.local import LocalRun, required_columns
 from motet.engine.workload_profile import columns_to_profile, profile_workload
 from motet.errors import OptionError
@@ -39,7 +39,7 @@ from motet.pipeline import (
     make_schema,
     open_source,
     prepare,
-    run_source,
+    readable,
 )
 from motet.statistics.model import Statistics
 from motet.statistics.profile import profile as profile_table
@@ -217,7 +217,7 @@ def batches(
     loaded = as_workload(workload)
     source = open_source(events, settled, loaded)
     local = LocalRun(compile_workload(loaded, make_schema(source.schema, settled), settled))
-    found = (batch for table in run_source(local, source) for batch in table.to_batches())
+    found = (batch for table in local.run(readable(source)) for batch in table.to_batches())
     return pa.RecordBatchReader.from_batches(local.program.result_schema, found)
 
 
@@ -294,8 +294,7 @@ def live(
     settled = resolve_options("live", options, keywords)
     settled = replace(settled, mode=settled.mode or "append")
     schema = make_schema(_columns_of(events, settled), settled)
-    policy = ReplanPolicy(settled.replan or None, settled.horizon_seconds)
-    return LiveWorkload(as_workload(workload), schema, settled, policy, settled.watermark_micros)
+    return LiveWorkload(as_workload(workload), schema, settled)
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from motet.engine import EventSchema, Program, compile_workload
+from motet.compile import Program, check_workload, compile_workload
 from motet.engine.encode import count_invalid_rows
-from motet.engine.local import LocalRun, Outcome, can_run_in_chunks, is_time_ordered, required_columns
+from motet.engine.local import LocalRun, Outcome
 from motet.engine.metrics import BranchMetrics
-from motet.errors import DataError, Diagnostic, MotetError, QueryError
+from motet.errors import DataError, Diagnostic, MotetError
 from motet.explain.analysis import Analysis
 from motet.io.columns import count_event_types, guess_types, list_columns
 from motet.io.events import EventSource, open_events
@@ -24,8 +24,8 @@ from motet.language import read
 from motet.language.builder import QueryBuilder
 from motet.language.builder import workload as build_workload
 from motet.model.query import Query, Workload
-from motet.model.validate import find_problems
 from motet.options import Engine, Options
+from motet.schema import EventSchema
 
 Progress = Callable[[int], None]
 WorkloadLike = Workload | Query | QueryBuilder | str | Path | Sequence[Query | QueryBuilder]
@@ -145,14 +145,18 @@ def prepare(
     schema = make_schema(source.schema, options)
     types = _find_types(source) if check_types else None
     if engine == "oracle":
-        return Job(source, workload, schema, options, None, _validate(workload, schema, types))
+        return Job(source, workload, schema, options, None, check_workload(workload, schema, types))
     program = compile_workload(workload, schema, options, types)
     return Job(source, workload, schema, options, program, program.warnings)
 
 
-def find_problems_with_events(workload: Workload, source: Source, options: Options) -> list[Diagnostic]:
-    """Return what is wrong with a workload on these events: columns, their kinds, and types that do not occur."""
-    return _find_problems(workload, make_schema(source.schema, options), _find_types(source))
+def check_events(workload: Workload, source: Source, options: Options) -> tuple[Diagnostic, ...]:
+    """Validate a workload against events: columns, their kinds, and types that do not occur; return the warnings.
+
+    Raises:
+        QueryError: The queries are wrong, or do not fit the events.
+    """
+    return check_workload(workload, make_schema(source.schema, options), _find_types(source))
 
 
 def _find_types(source: Source) -> list[str] | None:
@@ -160,25 +164,12 @@ def _find_types(source: Source) -> list[str] | None:
     return list(count_event_types(source)) or None if isinstance(source, EventSource) else None
 
 
-def _find_problems(workload: Workload, schema: EventSchema, types: Sequence[str] | None) -> list[Diagnostic]:
-    return find_problems(workload, schema.kinds(), types, time=schema.time, type=schema.type)
-
-
-def _validate(workload: Workload, schema: EventSchema, types: Sequence[str] | None) -> tuple[Diagnostic, ...]:
-    """Raise what is wrong with a workload over these columns; return what is only odd."""
-    found = _find_problems(workload, schema, types)
-    errors = [problem for problem in found if not problem.warning]
-    if errors:
-        raise QueryError(errors, workload.text, workload.origin)
-    return tuple(found)
-
-
 def execute(job: Job, progress: Progress | None = None) -> Outcome:
     """Run a job in process, and return its results in order with what was noticed on the way."""
     if job.program is None:
         return _enumerate(job)
     local = LocalRun(job.program)
-    return local.outcome(run_source(local, job.source, progress))
+    return local.outcome(local.run(readable(job.source), progress))
 
 
 def _enumerate(job: Job) -> Outcome:
@@ -193,16 +184,9 @@ def _enumerate(job: Job) -> Outcome:
     return Outcome(result, len(table), count_invalid_rows(table, job.schema), 0)
 
 
-def run_source(local: LocalRun, source: Source, progress: Progress | None = None) -> Iterator[pa.Table]:
-    """Yield the results of a run in process over a source of events, table by table."""
-    program = local.program
-    if isinstance(source, TableSource):
-        yield from local.over_table(source.content)
-        if progress is not None:
-            progress(local.rows)
-        return
-    ordered = can_run_in_chunks(program) and is_time_ordered(source.batches([program.schema.time]), program)
-    yield from local.over_batches(source.batches(required_columns(program)), ordered, progress)
+def readable(source: Source) -> pa.Table | EventSource:
+    """Return what a run in process reads: a table as such, files as a source of batches."""
+    return source.content if isinstance(source, TableSource) else source
 
 
 def analyze_run(program: Program, source: Source, progress: Progress | None = None) -> Analysis:
@@ -211,7 +195,7 @@ def analyze_run(program: Program, source: Source, progress: Progress | None = No
     local = LocalRun(program, observed=observed)
     results: Counter[str] = Counter()
     begun = perf_counter()
-    for table in run_source(local, source, progress):
+    for table in local.run(readable(source), progress):
         found = pc.value_counts(table.column("query"))
         results.update({each["values"]: each["counts"] for each in found.to_pylist()})
     return Analysis(local.rows, local.invalid_rows, perf_counter() - begun, results, observed)

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from motet.engine import EventSchema, Program, compile_workload
+from motet.compile import Program, compile_workload
 from motet.engine.detect.planner import BranchPlanner, DetectReplanPolicy, needs_plan_search
 from motet.engine.detect.run import DetectRun
 from motet.language import parse
@@ -23,6 +23,7 @@ from motet.options import Options
 from motet.plans.detect.build import join_specs
 from motet.plans.detect.cost import Rates
 from motet.reference.tables import run_table as enumerate_table
+from motet.schema import EventSchema
 from tests.comparison import assert_same_results
 from tests.detect.test_optimizers import TYPES, named
 from tests.detect.test_plan_shapes import joined_queries, random_tree

@@ -6,13 +6,14 @@ import pyarrow as pa
 import pytest
 
 import motet
-from motet.engine import EventSchema, Program, compile_workload
+from motet.compile import Program, compile_workload
 from motet.engine.detect.run import DetectRun
 from motet.engine.local import run_table
 from motet.errors import MotetError, RunError
 from motet.optimizer.joins.plan import JoinPlan
 from motet.options import Options
 from motet.plans.detect.build import FilterFrom, join_specs
+from motet.schema import EventSchema
 from tests.outcomes import run_for_outcome
 
 PAIRS = "QUERY pairs RETURN * PATTERN SEQ(A a, B b) WHERE a.x <= b.x WITHIN 1000 s"

@@ -13,7 +13,7 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 import motet
-from motet.engine import EventSchema, compile_workload
+from motet.compile import compile_workload
 from motet.engine.detect import planner
 from motet.engine.local import run_table
 from motet.language import parse
@@ -22,6 +22,7 @@ from motet.model.query import Query, Workload
 from motet.optimizer.joins import PLANNERS
 from motet.options import Options
 from motet.reference.tables import run_table as enumerate_table
+from motet.schema import EventSchema
 from tests.chunks import run_in_chunks
 from tests.comparison import assert_same_results
 from tests.detect.test_against_oracle import engine_results, taken

@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from motet.engine import EventSchema, compile_workload
+from motet.compile import compile_workload
 from motet.engine.local import run_table
 from motet.language import parse
 from motet.language.printer import to_text
@@ -26,6 +26,7 @@ from motet.plans.detect.build import JoinSpec, JoinTree
 from motet.plans.detect.cost import Rates
 from motet.plans.detect.nodes import LeafNode
 from motet.reference.tables import run_table as enumerate_table
+from motet.schema import EventSchema
 from motet.template.symbols import Symbol
 from tests.comparison import assert_same_results
 from tests.strategies import build_stream_table, streams

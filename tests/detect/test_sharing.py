@@ -5,13 +5,14 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from motet.engine import EventSchema, compile_workload
+from motet.compile import compile_workload
 from motet.engine.local import run_table
 from motet.language import parse
 from motet.plans.detect.build import PlanBuilder, pattern_order
 from motet.plans.detect.nodes import JoinNode, topological_order
 from motet.plans.detect.query import DetectQuery, compile_detect
 from motet.reference.tables import run_table as enumerate_table
+from motet.schema import EventSchema
 from tests.comparison import assert_same_results
 
 COLUMNS = pa.schema([("time", pa.int64()), ("type", pa.string()), ("x", pa.int64()), ("y", pa.int64())])

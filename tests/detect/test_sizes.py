@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from motet.engine.detect.event_sample import EventSample
 from motet.engine.encode import encode
-from motet.engine.schema import EventSchema
 from motet.model.expression import variables
 from motet.plans.detect.build import JoinSpec, is_left_inner
 from motet.plans.detect.cost import Cardinalities, Rates
@@ -26,6 +25,7 @@ from motet.plans.detect.selectivity import (
     make_joint_test,
     symbols_of,
 )
+from motet.schema import EventSchema
 from motet.template.symbols import Symbol
 from tests.optimizer.patterns import parts_of
 

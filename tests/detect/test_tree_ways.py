@@ -11,7 +11,7 @@ from unittest.mock import patch
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from motet.engine import EventSchema, compile_workload
+from motet.compile import compile_workload
 from motet.engine.local import run_table
 from motet.language.printer import to_text
 from motet.model.query import Query, Workload
@@ -19,6 +19,7 @@ from motet.optimizer.joins import PLANNERS, plan_individually
 from motet.options import Options
 from motet.plans.detect.build import FilterFrom, JoinSpec, PathScan, PlanTree, Unshared, items_of_test, restrict_spec
 from motet.reference.tables import run_table as enumerate_table
+from motet.schema import EventSchema
 from tests.comparison import assert_same_results
 from tests.detect.test_plan_shapes import joined_queries
 from tests.strategies import build_stream_table, streams

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from motet.engine import EventSchema, Program, compile_workload
+from motet.compile import Program, compile_workload
 from motet.engine.local import run_table
 from motet.language import parse
 from motet.model.query import Workload
@@ -24,6 +24,7 @@ from motet.plans.sequences import find_plain_sequences
 from motet.plans.sharing import Segment, Sharing, SharingPlan, TransitionPlan
 from motet.plans.units import Strategy, estimate_cost
 from motet.reference.tables import run_table as enumerate_table
+from motet.schema import EventSchema
 from tests.comparison import assert_same_results
 
 SCHEMA = pa.schema({"time": pa.int64(), "type": pa.string(), "k": pa.string(), "x": pa.float64()})

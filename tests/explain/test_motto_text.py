@@ -8,10 +8,11 @@ import re
 import pyarrow as pa
 from syrupy.assertion import SnapshotAssertion
 
-from motet.engine import EventSchema, Program, compile_workload
+from motet.compile import Program, compile_workload
 from motet.explain.text import render_plan_json, render_plan_mermaid, render_plan_text
 from motet.language import parse
 from motet.options import Options
+from motet.schema import EventSchema
 
 # Workload 1 of the paper.
 WORKLOAD = """\

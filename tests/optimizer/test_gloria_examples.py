@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from motet.engine import EventSchema, compile_workload
+from motet.compile import compile_workload
 from motet.engine.local import run_table
 from motet.language import parse
 from motet.model.query import Workload
@@ -17,6 +17,7 @@ from motet.optimizer.gloria.template import Template, build_templates
 from motet.options import Options
 from motet.plans.compiled import CompiledQuery, compile_query
 from motet.plans.repeats import find_repeated_sequences
+from motet.schema import EventSchema
 from tests.optimizer.snapshots import replay
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from motet.engine import EventSchema, compile_workload
+from motet.compile import compile_workload
 from motet.language import parse
 from motet.optimizer.rates import equal_rates, estimate_window_rates
 from motet.optimizer.sharon.benefit import PatternSplit, PrintedBenefit
@@ -23,6 +23,7 @@ from motet.optimizer.sharon.sharon import Improving, SharonOptions, improve, opt
 from motet.options import Options
 from motet.plans.compiled import CompiledQuery, compile_query
 from motet.plans.sequences import PlainSequence, find_plain_sequences
+from motet.schema import EventSchema
 from motet.statistics.model import Statistics
 
 

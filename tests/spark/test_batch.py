@@ -11,9 +11,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from motet.engine import EventSchema, compile_workload, finish, merge, run_branch
+from motet.compile import compile_workload
+from motet.engine.partials import finish, merge
+from motet.engine.run import run_branch
 from motet.errors import DataError, QueryError, RunError
 from motet.language import parse
+from motet.schema import EventSchema
 from motet.spark.batch import run
 from motet.spark.shuffle import encode_type
 from tests.comparison import assert_same_results

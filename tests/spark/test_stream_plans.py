@@ -12,8 +12,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from motet.engine.live import ReplanPolicy
-from motet.engine.live.replan import query_groups
+from motet.engine.replan import ReplanPolicy, query_groups
 from motet.spark.service import StreamJob, StreamService, StreamSink, StreamSource
 from tests.spark.test_stream import Folder, last_event
 from tests.spark.test_stream_service import expected, windows
@@ -53,7 +52,7 @@ def test_a_stream_goes_on_by_another_plan_when_its_rates_turn_round(tmp_path: Pa
     lines: list[str] = []
     source = StreamSource("parquet", {"path": str(folder.path), "maxFilesPerTrigger": "1"})
     job = StreamJob(
-        source, StreamSink(), str(tmp_path / "state"), "0 seconds", adapting=ReplanPolicy(horizon=1e8, least=100)
+        source, StreamSink(), str(tmp_path / "state"), "0 seconds", adapting=ReplanPolicy(horizon=1e8, min_events=100)
     )
     service = StreamService(spark, job, file, said.append, lines.append)
     plans = []

@@ -19,7 +19,7 @@ from motet.cli.options import PlanFormat, ReaderEngine, ReportFormat, ResultForm
 from motet.cli.progress import Meter
 from motet.cli.report import COMPILING, say, warn
 from motet.cli.text_commands import write_text
-from motet.engine import JOIN_OPTIMIZERS, SEARCH_OPTIMIZERS, compile_workload
+from motet.compile import JOIN_OPTIMIZERS, SEARCH_OPTIMIZERS, compile_workload
 from motet.engine.local import LocalRun, Outcome, sort_results
 from motet.engine.workload_profile import compile_online_queries
 from motet.errors import DataError, MotetError
@@ -46,7 +46,7 @@ from motet.language import read
 from motet.model.query import Workload
 from motet.model.validate import find_problems
 from motet.options import Engine, Options
-from motet.pipeline import Job, analyze_run, execute, make_schema, open_source, prepare, run_source
+from motet.pipeline import Job, analyze_run, execute, make_schema, open_source, prepare, readable
 from motet.statistics.model import Statistics
 
 on_first_compilation(lambda: say(COMPILING))
@@ -184,7 +184,7 @@ def write_as_found(job: Job, output: Output, progress: Callable[[int], None]) ->
     written = 0
     with output.stream() as stream:
         writer = ResultWriter(stream, local.program.result_schema, job.workload, output.format)
-        for table in run_source(local, job.source, progress):
+        for table in local.run(readable(job.source), progress):
             writer.write(sort_results(local.program, table))
             written += len(table)
         writer.close()

@@ -15,7 +15,7 @@ from rich.markup import escape
 from motet import datasets
 from motet.cli.commands import notes
 from motet.cli.engines import execute_on_spark
-from motet.engine import Program
+from motet.compile import Program
 from motet.errors import MotetError
 from motet.explain.formatting import find_leading_comment
 from motet.explain.text import render_plan_text

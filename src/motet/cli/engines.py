@@ -48,7 +48,7 @@ def execute_on_spark(job: Job, master: str) -> Outcome:
             table = started.result.toArrow().cast(program.result_schema)
         metrics = started.metrics()
         truncated = started.truncated()
-    table = sort_results(program, table)
+    table = sort_results(program, [table])
     return Outcome(table, metrics["rows"], metrics["set_aside"], metrics["overflows"], truncated)
 
 

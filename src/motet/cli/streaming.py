@@ -78,7 +78,7 @@ def stream(
     session: Callable[[], Any],
 ) -> None:
     """Run until the stream ends or is interrupted."""
-    from motet.engine.live import ReplanPolicy
+    from motet.engine.replan import ReplanPolicy
     from motet.language import read
     from motet.spark.service import StreamJob, StreamService
     from motet.spark.status_server import StatusPages, start_server

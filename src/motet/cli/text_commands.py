@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from motet.cli.options import SourceDialect
-from motet.cli.report import say_warnings_or_raise
+from motet.cli.report import say_warnings_or_raise, warn
 from motet.errors import DataError
 from motet.explain.formatting import format_count
 from motet.language import read
@@ -18,12 +18,11 @@ def check(file: Path, events: Path | None, options: Options) -> None:
     """Parse and validate; against data where there is some."""
     workload = read(file)
     if events is None:
-        found = find_problems(workload)
+        say_warnings_or_raise(find_problems(workload), workload)
     else:
-        from motet.pipeline import find_problems_with_events, open_source
+        from motet.pipeline import check_events, open_source
 
-        found = find_problems_with_events(workload, open_source(events, options, workload), options)
-    say_warnings_or_raise(found, workload)
+        warn(check_events(workload, open_source(events, options, workload), options), workload)
     defined = f" and {format_count(len(workload.definitions), 'event definition')}" if workload.definitions else ""
     write_text(f"{file}: {format_count(len(workload.queries), 'query')}{defined}, no errors")
 

@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from motet.compile import Branch, Program
 from motet.engine.encode import EncodedEvents, encode, select_keys, select_unit_events
 from motet.engine.metrics import BranchMetrics
 from motet.engine.partials import build_partials, merge_within_task
-from motet.engine.program import Branch, Program
 from motet.engine.ties import merge_ties
 from motet.engine.trends import run_trend_query
 from motet.kernels.pairs import WindowRows, run_pairs

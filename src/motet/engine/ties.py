@@ -24,13 +24,10 @@ MIN_TIE_SHARE = 0.25
 
 def merge_ties(events: Events, unit: Unit, classes: Sequence[frozenset[Symbol]]) -> Events:
     """Merge events of one key, time and class, if the unit allows it and there are many simultaneous events."""
-    spans = {(compiled.span.ranked, compiled.span.is_continuous) for compiled in unit.queries}
+    windows = [(compiled.span.ranked, compiled.span.is_continuous) for compiled in unit.queries]
     one_step = all(max(compiled.automaton.freshness) <= 1 for compiled in unit.queries)
-    if spans != {(False, False)} or not one_step or unit.strategy is Strategy.TRENDS:
-        return events
-    if unit.strategy is Strategy.STACKS or np.count_nonzero(np.diff(events.time) == 0) < MIN_TIE_SHARE * len(
-        events.time
-    ):
+    allowed = unit.strategy not in (Strategy.TRENDS, Strategy.STACKS) and set(windows) == {(False, False)}
+    if not (allowed and one_step) or np.count_nonzero(np.diff(events.time) == 0) < MIN_TIE_SHARE * len(events.time):
         return events
     # Classes that have the same symbols of this unit are one to it.
     unit_class: dict[frozenset[Symbol], int] = {}

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from motet.engine.encode import EncodedEvents, select_keys, select_unit_events
+from motet.compile import Program
+from motet.engine.encode import EncodedEvents, rank_values, select_keys, select_unit_events
 from motet.engine.expressions import evaluate
 from motet.engine.partials import build_partials
 from motet.errors import RunError
@@ -31,11 +30,8 @@ from motet.kernels.trends import (
 from motet.model.expression import Expression
 from motet.plans.compiled import CompiledQuery
 from motet.plans.machine import build_machine, build_queries_table
+from motet.plans.units import Unit
 from motet.template.conditions import AdjacentCondition
-
-if TYPE_CHECKING:
-    from motet.engine.program import Program
-    from motet.plans.units import Unit
 
 OPERATORS = {"<": LESS, "<=": LESS_EQUAL, ">": GREATER, ">=": GREATER_EQUAL, "=": EQUAL, "!=": UNEQUAL}
 MEMORY_LIMIT = 4 << 30
@@ -118,20 +114,12 @@ def _encode_comparison(
     sides = [
         evaluate(side, lambda attribute: encoded.column(attribute.name).take(rows_array)) for side in (before, after)
     ]
-    kinds = {side.type for side in sides}
-    if len(kinds) > 1:
+    if sides[0].type != sides[1].type:
         sides = [side.cast(pa.float64()) for side in sides]
-    both = pa.concat_arrays([side.combine_chunks() if isinstance(side, pa.ChunkedArray) else side for side in sides])
+    both = pa.concat_arrays(sides)
     if pa.types.is_floating(both.type):
         both = pc.add(both, 0.0)  # -0.0 is 0.0
-    encoded_both = both.dictionary_encode()
-    ascending = np.argsort(encoded_both.dictionary.to_numpy(zero_copy_only=False), kind="stable")
-    rank = np.empty(len(ascending), np.int64)
-    rank[ascending] = np.arange(len(ascending))
-    indices = encoded_both.indices
-    missing = indices.is_null().to_numpy(zero_copy_only=False)
-    known = indices.fill_null(0).to_numpy(zero_copy_only=False)
-    codes = np.where(missing, -1, rank[known] if len(rank) else -1).astype(np.int64)
+    codes = pc.fill_null(rank_values(both)[0], -1).to_numpy()
     return codes[: len(rows)], codes[len(rows) :]
 
 

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from motet.engine import Program
+from motet.compile import Program
 from motet.engine.metrics import BranchMetrics
 from motet.explain.formatting import format_count, format_number
 from motet.plans.detect.selectivity import guess_selectivity
-from motet.statistics.model import Statistics
-from motet.statistics.symbols import format_symbol
+from motet.statistics.model import Statistics, format_symbol
 from motet.template.symbols import Symbol
 
 

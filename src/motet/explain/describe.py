@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from motet.engine import Branch, Program
+from motet.compile import Branch, Program, estimate_all_plans
 from motet.engine.metrics import BranchMetrics
 from motet.explain.analysis import Analysis, describe_run
 from motet.explain.detect import describe_detect
@@ -14,7 +14,7 @@ from motet.explain.sharing import describe_optimizer_report
 from motet.language.printer import pattern_text, window_text
 from motet.plans.compiled import CompiledQuery
 from motet.plans.units import Strategy, Unit
-from motet.statistics.symbols import format_symbol
+from motet.statistics.model import format_symbol
 
 # How each strategy keeps totals.
 TOTALS_KEPT_BY = {
@@ -59,7 +59,7 @@ def describe_branch(program: Program, branch: Branch, counts: Mapping[str, int] 
         "halo_us": branch.overlap,
         "combined": branch.needs_combine,
         "plan": branch.chosen,
-        "estimates": {name: round(cost, 2) for name, cost in program.estimate_all_plans(branch).items()},
+        "estimates": {name: round(cost, 2) for name, cost in estimate_all_plans(program, branch).items()},
         "units": [describe_unit(unit) for unit in branch.units],
     }
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from motet.engine import Program
-from motet.engine.detect.program import DetectBranch
-from motet.engine.detect.stated_rates import item_test_text, rates_from_statistics
+from motet.compile import Program
+from motet.compile.detect import DetectBranch
+from motet.compile.stated_rates import item_test_text, rates_from_statistics
 from motet.engine.metrics import BranchMetrics
 from motet.explain.formatting import format_count, format_number
 from motet.explain.inputs import describe_input, format_input
@@ -32,8 +32,7 @@ from motet.plans.detect.nodes import (
     inputs,
     topological_order,
 )
-from motet.statistics.model import Statistics
-from motet.statistics.symbols import format_symbol
+from motet.statistics.model import Statistics, format_symbol
 
 
 def describe_detect(

@@ -9,7 +9,7 @@ from motet.explain.formatting import escape_mermaid, format_count, format_number
 from motet.optimizer.gloria.graph import GloriaGraph
 from motet.optimizer.gloria.report import GloriaReport
 from motet.optimizer.gloria.template import Pool
-from motet.statistics.symbols import format_symbol
+from motet.statistics.model import format_symbol
 
 MOST_LINES = 60  # transitions in a text
 MOST_EDGES = 200  # transitions in a drawing

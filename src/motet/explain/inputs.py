@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from motet.engine import Branch
-from motet.engine.detect.program import DetectBranch
+from motet.compile import Branch
+from motet.compile.detect import DetectBranch
 
 
 def describe_input(branch: Branch | DetectBranch, counts: Mapping[str, int] | None) -> dict[str, Any]:

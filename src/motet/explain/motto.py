@@ -16,7 +16,7 @@ from motet.optimizer.motto.operations import Operation, Primitive, operation_of_
 from motet.plans.detect.build import JoinSpec, join_specs
 from motet.plans.detect.nodes import LeafNode
 from motet.plans.detect.query import DetectQuery
-from motet.statistics.symbols import format_symbol
+from motet.statistics.model import format_symbol
 
 MOST_LINES = 60
 MILLISECOND = 1e6  # costs are in nanoseconds

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from motet.engine import Program
+from motet.compile import Program
 from motet.explain.formatting import escape_mermaid, format_count, format_number
 from motet.explain.gloria import describe_gloria, format_gloria
 from motet.optimizer.gloria.report import GloriaReport
 from motet.optimizer.sharon.report import CandidateReport, SharonReport
-from motet.statistics.symbols import format_symbol
+from motet.statistics.model import format_symbol
 from motet.template.symbols import Symbol
 
 MOST_LINES = 40  # candidates in a text

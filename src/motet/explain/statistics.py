@@ -9,8 +9,7 @@ from motet.explain.formatting import format_count
 from motet.language.printer import window_text
 from motet.model.window import TimeWindow
 from motet.plans.compiled import CompiledQuery
-from motet.statistics.model import Statistics
-from motet.statistics.symbols import format_symbol
+from motet.statistics.model import Statistics, format_symbol
 
 EPOCH = dt.datetime(1970, 1, 1)
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from motet.engine import Program
+from motet.compile import Program
 from motet.errors import MotetError
 from motet.explain.analysis import Analysis, format_run
 from motet.explain.describe import describe

@@ -22,6 +22,7 @@ from motet.io.formats import (
     translate_read_errors,
     unify_schema,
 )
+from motet.schema import is_text, is_time
 
 BATCH_ROWS = 1 << 17
 
@@ -120,7 +121,7 @@ def require_time_and_type(schema: pa.Schema, time: str, type: str, origin: str) 
 
 
 def _can_be(role: str, type: pa.DataType) -> bool:
-    return is_text(type) if role == "type" else bool(pa.types.is_timestamp(type) or pa.types.is_date(type))
+    return is_text(type) if role == "type" else is_time(type)
 
 
 def infer_text_types(found: pa.Schema, files: list[Path], kind: str, time: str) -> pa.Schema:
@@ -138,13 +139,6 @@ def infer_text_types(found: pa.Schema, files: list[Path], kind: str, time: str) 
     return pa.schema([(field.name, type_of(field)) for field in found])
 
 
-def is_text(type: pa.DataType) -> bool:
-    """Return whether a column holds text, plain or dictionary encoded."""
-    if pa.types.is_dictionary(type):
-        return is_text(type.value_type)
-    return bool(pa.types.is_string(type) or pa.types.is_large_string(type) or pa.types.is_string_view(type))
-
-
 def resolve_type_column(schema: pa.Schema, type: str, kind: str, origin: str) -> pa.Schema:
     """Return the schema with a type column of text: whole numbers in a text file count as text."""
     at, found = schema.get_field_index(type), schema.field(type).type
@@ -159,7 +153,7 @@ def resolve_time_column(schema: pa.Schema, dataset: ds.Dataset, time: str, origi
     """Return the schema with a time column of a time type; raise if it cannot be one."""
     at, found = schema.get_field_index(time), schema.field(time).type
     types = pa.types
-    if types.is_timestamp(found) or types.is_date(found) or types.is_integer(found):
+    if is_time(found) or types.is_integer(found):
         return schema
     if types.is_null(found):
         return schema.set(at, pa.field(time, pa.timestamp("us")))

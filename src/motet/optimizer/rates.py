@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from motet.plans.compiled import CompiledQuery
 from motet.plans.units import Frequency
-from motet.statistics.model import Statistics
-from motet.statistics.symbols import format_symbol
+from motet.statistics.model import Statistics, format_symbol
 
 PositionRates = Mapping[int, tuple[float, ...]]  # by number of a query: of each position
 

@@ -55,9 +55,14 @@ class CompiledQuery:
         return set(self.partition) != set(self.query.group_by)
 
     @property
+    def reports_at_close(self) -> bool:
+        """Whether it reports when a window ends, not when a match completes."""
+        return not self.span.is_continuous or self.needs_window_close
+
+    @property
     def needs_sweep(self) -> bool:
         """Whether combining its partitions needs a sweep over time: each has a value at every moment."""
-        return self.is_combined and self.span.is_continuous and not self.needs_window_close
+        return self.is_combined and not self.reports_at_close
 
 
 def compile_query(number: int, workload: Workload, tick: int) -> CompiledQuery | Diagnostic:

@@ -12,9 +12,8 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from motet.errors import DataError, did_you_mean
-
-MICROS_PER_UNIT = {"s": 1_000_000, "ms": 1_000, "us": 1}
+from motet.errors import DataError
+from motet.schema import TICKS, require_columns
 
 
 def column(name: str) -> Column:
@@ -24,10 +23,7 @@ def column(name: str) -> Column:
 
 def prepare_events(df: DataFrame, *needed: str) -> DataFrame:
     """Convert columns to types that the engine reads: decimals to doubles. Raise if a needed column is missing."""
-    for name in needed:
-        if name not in df.columns:
-            hint = did_you_mean(name, df.columns)
-            raise DataError(f"the events have no column {name!r}" + (f"; {hint}" if hint else ""))
+    require_columns(needed, df.columns)
     twice = next((name for name, count in Counter(df.columns).items() if count > 1), None)
     if twice is not None:
         raise DataError(f"the events have more than one column {twice!r}: rename all but one")
@@ -79,7 +75,7 @@ def to_microseconds(df: DataFrame, time: str, time_unit: str) -> Column:
             whole = moment.cast("bigint")
             return sf.call_function("div", whole - sf.pmod(whole, sf.lit(1000)), sf.lit(1000))
         case st.IntegralType():
-            return moment.cast("bigint") * sf.lit(MICROS_PER_UNIT[time_unit])
+            return moment.cast("bigint") * sf.lit(TICKS[time_unit])
         case other:
             raise DataError(
                 f"the time column {time!r} is {other.simpleString()}: a timestamp, date or whole number will do"

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from motet.engine.groups import group_rows
+from motet.engine.encode import group_rows
 from motet.spark.serialization import table_to_ipc
 
 Batches = Iterator[pa.RecordBatch]

@@ -15,8 +15,8 @@ from pyspark.sql.streaming.stateful_processor import (
     TimerValues,
 )
 
-from motet.engine import Program
-from motet.engine.detect.aggregate import END, QUERY
+from motet.compile.contributions import END, QUERY
+from motet.engine.context import RunContext
 from motet.engine.live import BranchOperator, MicroBatchResult, create_operator
 from motet.kernels.tables import MIN_TIME
 from motet.spark.buckets import hash_text
@@ -40,7 +40,7 @@ class BucketProcessor(StatefulProcessor):
     """Feeds a bucket's rows to its branch; with no rows, a timer wakes it when the watermark makes results final."""
 
     def __init__(
-        self, cached: CachedPickle[Program], branches: dict[str, int], start_times: dict[int, int], keep_late: bool
+        self, cached: CachedPickle[RunContext], branches: dict[str, int], start_times: dict[int, int], keep_late: bool
     ) -> None:
         self.cached = cached
         self.branches = branches
@@ -70,10 +70,10 @@ class BucketProcessor(StatefulProcessor):
         if branch is None:  # its queries are gone
             self.store.clear()
             return
-        program = self.cached.value
-        live = create_operator(program, branch, self.start_times)
+        context = self.cached.value
+        live = create_operator(context, branch, self.start_times)
         self.store.load(live)
-        events = pa.concat_tables(blobs) if blobs else program.schema.columns.empty_table()
+        events = pa.concat_tables(blobs) if blobs else context.program.schema.columns.empty_table()
         # Spark's watermark is 0 before there is one.
         fed = live.feed(events, watermark_ms * 1000 if watermark_ms > 0 else int(MIN_TIME))
         timer = self._update_timer(live, watermark_ms, -1 if fired else self.store.timer)

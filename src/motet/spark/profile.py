@@ -10,7 +10,6 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
-from motet.engine import EventSchema
 from motet.engine.workload_profile import (
     StatisticsRequest,
     columns_to_profile,
@@ -19,6 +18,7 @@ from motet.engine.workload_profile import (
     statistics_request,
 )
 from motet.model.query import Workload
+from motet.schema import EventSchema
 from motet.spark.dataframes import (
     column,
     from_spark_batch,

@@ -9,11 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from motet.engine import Program
-from motet.engine.live import PlanChange, ReplanPolicy
-from motet.engine.live.replan import WORD_COST, DriftMonitor, longest_window, replan
+from motet.compile import Program
+from motet.engine.replan import WORD_COST, PlanChange, Replanner
 from motet.spark.monitor import StreamMetrics
-from motet.statistics.drift import RateTracker
 from motet.statistics.model import Statistics
 
 RESTART_COST = 5.0  # seconds that a stream stands still when its query is stopped and started again
@@ -21,37 +19,19 @@ WORD = 8
 
 
 @dataclass
-class StreamReplanner:
+class StreamReplanner(Replanner):
     """The choice of a plan for a running stream, by the metrics of its micro-batches."""
 
-    policy: ReplanPolicy
-    program: Program
-    planned_rates: dict[str, float] | None = None
     rows_seen: dict[str, int] = field(default_factory=dict)
     newest: datetime | None = None
-    watch: RateTracker = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.watch = RateTracker(longest_window(self.program))
-
-    def set_program(self, program: Program) -> None:
-        """Set the program that the stream runs now."""
-        self.program = program
-        self.watch.half_life = longest_window(program)
 
     def propose_change(self, metrics: StreamMetrics) -> tuple[PlanChange, Program] | None:
         """Return another plan and whether to move to it, if rates have drifted since the last call that found so."""
         self._observe_rates(metrics)
-        drifting = DriftMonitor(self.policy, self.planned_rates)
-        reason = drifting.reason(self.watch)
-        if reason is None or metrics.watermark is None:
+        if metrics.watermark is None:
             return None
-        known = Statistics(given=self.watch.rates)
-        self.planned_rates = self.watch.rates
-        found = replan(self.program, known)
         cost = RESTART_COST + WORD_COST * metrics.state_bytes / WORD
-        at = int(metrics.watermark.timestamp() * 1e6)
-        return drifting.assess(reason, self.program, found, known, cost, at), found
+        return self.propose(Statistics(given=self.tracker.rates), cost, int(metrics.watermark.timestamp() * 1e6))
 
     def _observe_rates(self, metrics: StreamMetrics) -> None:
         """Observe the rows since the last call, over the time by which the newest row moved on."""
@@ -59,5 +39,5 @@ class StreamReplanner:
         if metrics.newest is None or since is None or metrics.newest <= since:
             return
         counts = {name: float(count - self.rows_seen.get(name, 0)) for name, count in metrics.types.items()}
-        self.watch.observe(counts, (metrics.newest - since).total_seconds())
+        self.tracker.observe(counts, (metrics.newest - since).total_seconds())
         self.rows_seen, self.newest = dict(metrics.types), metrics.newest

@@ -11,9 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 
-from motet.engine import Program
-from motet.engine.live import ReplanPolicy
-from motet.engine.live.replan import build_grouping, unit_labels
+from motet.compile import Program
+from motet.engine.replan import ReplanPolicy, keep_grouping
 from motet.errors import DataError, MotetError, QueryError
 from motet.io.writers import json_lines
 from motet.language import read
@@ -138,13 +137,13 @@ class StreamService:
             return False
         change, program = found
         self.say(str(change))
-        if change.migrated:
+        if change.adopted:
             self.query.stop()
-            self.sharing = build_grouping(program.workload, unit_labels(program))
+            self.sharing = keep_grouping(program.workload, program)
             self.replanner.set_program(program)
             self.monitor.metrics.plan_changes += 1
             self.query = self._start(str(change))
-        return change.migrated
+        return change.adopted
 
     def _reject_queries(self, error: Exception) -> bool:
         if str(error) != self.last_rejection:

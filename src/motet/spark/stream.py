@@ -12,17 +12,19 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
-from motet.engine import EventSchema, Program, compile_workload, finish, merge
+from motet.compile import Program, compile_workload
+from motet.engine.context import RunContext
 from motet.engine.detect.run import finish_results
+from motet.engine.partials import finish, merge
 from motet.errors import DataError
 from motet.model.query import Workload
 from motet.options import Options, OutputMode
 from motet.plans.sharing import Sharing
+from motet.schema import TICKS, EventSchema
 from motet.spark.batch import collect_names, count_overflows
 from motet.spark.buckets import Buckets, choose_buckets
 from motet.spark.checkpoint import CheckpointHistory
 from motet.spark.dataframes import (
-    MICROS_PER_UNIT,
     column,
     get_arrow_schema,
     has_values,
@@ -90,7 +92,7 @@ def run(
         cut, start_times = CheckpointHistory(session, checkpoint).register_start(program, watermark, buckets)
     packed = pack_stream(df, program, watermark, cut, keep_late=keep_late)
     branches = {branch.name: index for index, branch in enumerate(program.all_branches)}
-    cached = CachedPickle(program)
+    cached = CachedPickle(RunContext(program))
     processor = BucketProcessor(cached, branches, start_times, keep_late)
     fed = packed.groupBy("bucket").transformWithStateInPandas(processor, OUTPUT, mode.capitalize(), "EventTime")
     sums = [sf.sum(name).alias(name) for name in ("late", "set_aside", "waiting", "state_bytes")]
@@ -196,7 +198,7 @@ def _list_counted_types(program: Program) -> list[str]:
 def _event_time(events: DataFrame, schema: EventSchema) -> Column:
     if isinstance(events.schema[schema.time].dataType, st.IntegralType) and schema.time_unit != "ns":
         # A time out of range is a row's own problem, not the stream's.
-        return sf.try_multiply(column(schema.time).cast("bigint"), sf.lit(MICROS_PER_UNIT[schema.time_unit]))
+        return sf.try_multiply(column(schema.time).cast("bigint"), sf.lit(TICKS[schema.time_unit]))
     return to_microseconds(events, schema.time, schema.time_unit)
 
 
@@ -220,21 +222,21 @@ def _result_schema(program: Program, keep_late: bool) -> pa.Schema:
     return schema.append(pa.field("late", pa.string())) if keep_late else schema
 
 
-def make_unpack_task(cached: CachedPickle[Program], keep_late: bool) -> Callable[[Batches], Batches]:
+def make_unpack_task(cached: CachedPickle[RunContext], keep_late: bool) -> Callable[[Batches], Batches]:
     """Blobs of results, partial results and late rows to rows."""
-    target = _result_schema(cached.value, keep_late)
+    target = _result_schema(cached.value.program, keep_late)
 
     def unpack(batches: Batches) -> Batches:
-        program = cached.value
+        program = cached.value.program
         found: dict[int, list[pa.Table]] = {RESULTS: [], PARTIALS: [], CONTRIBUTIONS: [], LATE: []}
         for batch in batches:
             for kind, body in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
                 if body is not None:
                     found[kind].append(table_from_ipc(body))
-        results = [table.replace_schema_metadata(None) for table in found[RESULTS]]
+        results = list(found[RESULTS])
         if found[PARTIALS]:
             partials = pa.concat_tables(found[PARTIALS])
-            results.append(finish(program, merge(program, partials)).replace_schema_metadata(None))
+            results.append(finish(program, merge(program, partials)))
         if found[CONTRIBUTIONS]:
             results += finish_results(found[CONTRIBUTIONS], program)
         for table in [*results, *(_format_late_rows(table, target) for table in found[LATE])]:

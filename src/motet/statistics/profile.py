@@ -7,25 +7,25 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from motet.errors import DataError, did_you_mean
+from motet.errors import DataError
+from motet.schema import is_time, require_columns, to_microseconds
 from motet.statistics.model import Statistics
 
 _TIME = "time"
-TICKS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 
 def profile(
     table: pa.Table, time: str = "time", type: str = "type", keys: Sequence[str] = (), time_unit: str = "s"
 ) -> Statistics:
     """Return the statistics of a table of events."""
-    for name in (time, type, *keys):
-        if name not in table.column_names:
-            hint = did_you_mean(name, table.column_names)
-            raise DataError(f"the events have no column {name!r}" + (f"; {hint}" if hint else ""))
+    require_columns((time, type, *keys), table.column_names)
+    kind = table[time].type
+    if not (pa.types.is_integer(kind) or is_time(kind)):
+        raise DataError(f"the time column {time!r} is {kind}: a timestamp, date or whole number will do")
     no_time, no_type = pc.is_null(table[time]), pc.is_null(table[type])
     invalid = pc.or_(no_time, no_type)
     events = table.filter(pc.invert(invalid))
-    times = _microseconds(events[time], time, time_unit)
+    times = to_microseconds(events[time], time_unit, time)
     counted = events[type].cast(pa.string()).value_counts()
     places = pa.table({_TIME: times, **{f"key {place}": _key(events[key]) for place, key in enumerate(keys)}})
     partitioned = places.drop_null()
@@ -44,23 +44,6 @@ def profile(
         null_types=pc.sum(no_type).as_py() or 0,
         set_aside=pc.sum(invalid).as_py() or 0,
     )
-
-
-def _microseconds(column: pa.ChunkedArray, name: str, time_unit: str) -> pa.ChunkedArray:
-    kind = column.type
-    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        moments = column.cast(pa.timestamp("ns" if getattr(kind, "unit", "") == "ns" else "us"), safe=False)
-        return _whole_microseconds(moments.cast(pa.int64())) if moments.type.unit == "ns" else moments.cast(pa.int64())
-    if not pa.types.is_integer(kind):
-        raise DataError(f"the time column {name!r} is {kind}: a timestamp, date or whole number will do")
-    whole = column.cast(pa.int64())
-    return _whole_microseconds(whole) if time_unit == "ns" else pc.multiply(whole, TICKS[time_unit])
-
-
-def _whole_microseconds(nanoseconds: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Convert nanoseconds to microseconds, rounding down also before the epoch."""
-    quotient = pc.divide(nanoseconds, 1000)
-    return pc.subtract(quotient, pc.less(nanoseconds, pc.multiply(quotient, 1000)).cast(pa.int64()))
 
 
 def _key(column: pa.ChunkedArray) -> pa.ChunkedArray:

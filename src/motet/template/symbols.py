@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from motet.model.expression import (
@@ -25,6 +26,10 @@ class Symbol:
 
     type: str
     conditions: tuple[Expression, ...] = ()
+
+    def all_conditions(self, definitions: Mapping[str, Expression]) -> tuple[Expression, ...]:
+        """Return its conditions, with the one that defines its type if the workload does."""
+        return (definitions[self.type], *self.conditions) if self.type in definitions else self.conditions
 
 
 def make_symbol(type_name: str, conditions: list[Expression]) -> Symbol:

@@ -12,68 +12,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from motet.compile.contributions import DUE, END, FROM, NUMBER, QUERY, SUMS, UNTIL, partial_columns
 from motet.engine.detect.instances import NodeRunner
 from motet.engine.detect.match_filter import match_of_entries
-from motet.engine.detect.results import restore_times
 from motet.engine.encode import EncodedEvents, Ints, read_column
-from motet.engine.schema import EventSchema
 from motet.kernels.instances import MIN_TIME
 from motet.kernels.match_filter import Matches
 from motet.model.query import Aggregate
 from motet.plans.detect.query import DetectQuery
+from motet.schema import EventSchema
 
 MAX_TIME = -MIN_TIME
 Bounds = tuple[int, int]
-SUMS = ("SUM", "AVG", "VAR", "STDDEV")
-
-# Columns of contributions beside the groups and values: of how many matches they are, the window's end, or the time
-# from which on a match counts, until it expires; and whether a result is due when it completes.
-NUMBER = "#n"
-END = "#end"
-FROM = "#from"
-UNTIL = "#until"
-DUE = "#due"
-QUERY = "#query"
-
-
-def partial_columns(query: DetectQuery) -> dict[str, Aggregate]:
-    """Map the value columns of a query's contributions to the aggregate each is for."""
-    found: dict[str, Aggregate] = {}
-    for at, item in enumerate(query.query.aggregates):
-        if item.variable is None:
-            continue
-        prefix = f"#{query.number}_{at}_"
-        found[prefix + "count"] = item
-        if item.function in SUMS:
-            found[prefix + "sum"] = item
-        if item.function in ("VAR", "STDDEV"):
-            found[prefix + "squares"] = item
-        if item.function in ("MIN", "MAX"):
-            found[prefix + "extreme"] = item
-    return found
-
-
-def contribution_fields(query: DetectQuery, schema: EventSchema) -> list[pa.Field]:
-    """Return the columns that only this query's contributions have."""
-    fields = []
-    for name, item in partial_columns(query).items():
-        kind = name.rpartition("_")[2]
-        if kind == "count":
-            fields.append(pa.field(name, pa.int64()))
-        elif kind == "extreme":
-            assert item.name is not None
-            fields.append(pa.field(name, _stored_type(schema.columns.field(item.name).type)))
-        else:
-            fields.append(pa.field(name, pa.float64()))
-    return fields
-
-
-def _stored_type(data_type: pa.DataType) -> pa.DataType:
-    if pa.types.is_dictionary(data_type):
-        return _stored_type(data_type.value_type)
-    if pa.types.is_decimal(data_type) or pa.types.is_floating(data_type):
-        return pa.float64()
-    return pa.string() if pa.types.is_large_string(data_type) or pa.types.is_string_view(data_type) else data_type
 
 
 def build_contributions(
@@ -183,8 +133,11 @@ def _times(query: DetectQuery, end: Ints, schema: EventSchema) -> dict[str, pa.A
     if query.span.within == 0:
         return {}
     if query.span.is_continuous:
-        return {"time": restore_times(end, schema)}
-    return {"window_start": restore_times(end - query.span.within, schema), "window_end": restore_times(end, schema)}
+        return {"time": schema.from_microseconds(end)}
+    return {
+        "window_start": schema.from_microseconds(end - query.span.within),
+        "window_end": schema.from_microseconds(end),
+    }
 
 
 def _result(item: Aggregate, table: pa.Table, prefix: str, counts: str) -> Any:

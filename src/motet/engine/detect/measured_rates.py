@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from motet.compile import Program
+from motet.compile.detect import DetectBranch
+from motet.compile.stated_rates import conditions_to_measure
 from motet.engine.detect.event_sample import EventSample
-from motet.engine.detect.program import DetectBranch
-from motet.engine.detect.stated_rates import conditions_to_measure
 from motet.engine.encode import EncodedEvents, encode
-from motet.engine.program import Program
 from motet.plans.detect.cost import Rates
 from motet.plans.detect.selectivity import TypedTest
 from motet.template.symbols import Symbol

@@ -12,17 +12,18 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
+from motet.compile import JOIN_OPTIMIZERS, Program
+from motet.compile.detect import DetectBranch
 from motet.engine.detect.measured_rates import count_symbols, measure_rates
-from motet.engine.detect.program import DetectBranch
 from motet.engine.encode import EncodedEvents, encode
-from motet.engine.program import JOIN_OPTIMIZERS, Program
+from motet.engine.replan import NANOSECOND, PlanChange
 from motet.optimizer.joins import WITHOUT_RATES, plan_trees, replan_trees
 from motet.optimizer.joins.plan import JoinPlan, extend_plan
 from motet.options import Options
 from motet.plans.detect.build import PlannedQuery, plan_queries
 from motet.plans.detect.cost import Rates
 from motet.plans.detect.estimates import estimate_nodes, estimate_tree_cost, list_roots, sum_costs
-from motet.statistics.symbols import format_symbol
+from motet.statistics.model import format_symbol
 
 # How many pairs the share of a condition is estimated from, and how many standard deviations count as a change of it.
 SAMPLED_PAIRS = 512
@@ -48,17 +49,6 @@ class DetectReplanPolicy:
     seconds: float = 1.0
     share: float = 0.1
     expected_batches: float | None = None
-
-
-@dataclass(frozen=True)
-class PlanChange:
-    """What came of a change of rates: the costs of the old and the new plan for the new rates."""
-
-    batch: int
-    reason: str
-    before: float
-    after: float
-    adopted: bool
 
 
 @dataclass
@@ -111,7 +101,9 @@ class BranchPlanner:
         found = extend_plan(chosen, changed.branch.join_specs, rates)
         reason = f"{len(self.branch.join_specs)} patterns have become {len(changed.branch.join_specs)}"
         before, after = chosen.considered[chosen.method], found.considered[found.method]
-        self.log.append(PlanChange(self.batches, reason, before, after, adopted=True))
+        self.log.append(
+            PlanChange(self.batches, reason, before * NANOSECOND, after * NANOSECOND, 0.0, 0.0, adopted=True)
+        )
         changed.adopt(found, rates)
         return changed
 
@@ -149,18 +141,19 @@ class BranchPlanner:
         assert self.chosen is not None
         self._changes += 1
         expected_batches = self.batches / self._changes if drift.expected_batches is None else drift.expected_batches
-        before = self._expected_cost(rates)
-        worth = drift.share * before * 1e-9 * expected_batches
+        before = self._expected_cost(rates) * NANOSECOND
+        worth = drift.share * before * expected_batches
         if worth <= self._building:
-            self.log.append(PlanChange(self.batches, reason, before, before, adopted=False))
+            self.log.append(PlanChange(self.batches, reason, before, before, 0.0, self._building, adopted=False))
             self._rates = rates
             return
         seconds = min(drift.seconds, self.options.budget_seconds, worth)
         found = replan_trees(self.chosen, self.branch.join_specs, self.options.optimizer, rates, seconds)
-        before, after = estimate_tree_cost(self.chosen.trees, rates), found.considered[found.method]
-        saved = (before - after) * 1e-9 * expected_batches
+        before = estimate_tree_cost(self.chosen.trees, rates) * NANOSECOND
+        after = found.considered[found.method] * NANOSECOND
+        saved = (before - after) * expected_batches
         adopted = after < before * (1 - drift.gain) and saved > self._building
-        self.log.append(PlanChange(self.batches, reason, before, after, adopted))
+        self.log.append(PlanChange(self.batches, reason, before, after, saved, self._building, adopted))
         if adopted:
             self.adopt(found, rates)
         else:

@@ -8,24 +8,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from motet.compile.detect import decode_type, match_columns
 from motet.engine.detect.instances import NodeRunner
 from motet.engine.detect.match_filter import QueryCode, match_of_entries, match_times
-from motet.engine.detect.program import decode_type, match_columns
 from motet.engine.encode import Ints
-from motet.engine.schema import TICKS, EventSchema
 from motet.errors import DataError
 from motet.kernels.expressions import OVERFLOW, Bytecode
 from motet.kernels.match_filter import Matches, evaluate_matches, new_match_scratch
 from motet.plans.detect.query import DetectQuery
+from motet.schema import EventSchema
 from motet.template.written import max_bindings
-
-
-def restore_times(times: Ints, schema: EventSchema) -> pa.Array:
-    """Return times in the type of the time column."""
-    if schema.has_integer_time:
-        unit = schema.time_unit
-        return pa.array(times * 1000 if unit == "ns" else times // TICKS[unit])
-    return pa.array(times).cast(schema.result_time_type)
 
 
 class MatchTableBuilder:
@@ -63,8 +55,8 @@ class MatchTableBuilder:
         first, last = match_times(found, self.runner.encoded)
         columns: dict[str, Any] = {
             "query": pa.repeat(self.query.query.name, size),
-            "start": restore_times(first, self.schema),
-            "end": restore_times(last, self.schema),
+            "start": self.schema.from_microseconds(first),
+            "end": self.schema.from_microseconds(last),
         }
         for name in self.query.query.group_by:
             columns[name] = self.runner.encoded.keys[name].take(pa.array(found.key))

@@ -11,6 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from motet.compile import Program
+from motet.compile.contributions import DUE, END, FROM, QUERY, UNTIL
+from motet.compile.detect import DetectBranch
 from motet.engine.detect import aggregate
 from motet.engine.detect.code import ExpressionCompiler
 from motet.engine.detect.instances import NO_BOUND, UNLIMITED, MemoryBudget, MemoryLimitReached, NodeRunner
@@ -25,19 +28,17 @@ from motet.engine.detect.match_filter import (
 )
 from motet.engine.detect.match_limit import MatchLimit
 from motet.engine.detect.planner import BranchPlanner
-from motet.engine.detect.program import DetectBranch
 from motet.engine.detect.results import MatchTableBuilder, decode_columns
 from motet.engine.detect.tables import compile_tests
 from motet.engine.detect.values import EventColumns
 from motet.engine.detect.windows import compute_oldest_starts, compute_widest_starts
 from motet.engine.encode import EncodedEvents, Ints, encode
 from motet.engine.metrics import BranchMetrics
-from motet.engine.program import Program
 from motet.errors import RunError
 from motet.kernels.expressions import Bytecode
 from motet.kernels.instances import MIN_TIME
 from motet.kernels.match_filter import Matches
-from motet.plans.compiled import WindowSpan
+from motet.plans.compiled import CompiledQuery, WindowSpan
 from motet.plans.detect.build import PlannedQuery
 from motet.plans.detect.nodes import LeafNode, Node, inputs, topological_order
 from motet.plans.detect.query import DetectQuery
@@ -100,21 +101,21 @@ def finish_results(
     bounds = (int(MIN_TIME) if emit_from is None else emit_from, MAX_TIME if emit_to is None else emit_to)
     waiting: list[pa.Table] = []
     for piece in pieces:
-        if aggregate.QUERY in piece.column_names:
+        if QUERY in piece.column_names:
             waiting.append(piece)
         else:
             yield piece
     if not waiting:
         return
     rows = pa.concat_tables(waiting)
-    for number in pc.unique(rows.column(aggregate.QUERY)).to_pylist():
-        own = rows.filter(pc.equal(rows.column(aggregate.QUERY), number))
+    for number in pc.unique(rows.column(QUERY)).to_pylist():
+        own = rows.filter(pc.equal(rows.column(QUERY), number))
         query = program.detect_queries[number]
         due = due_range(query, bounds)
         yield aggregate.build_results(query, own, program.schema, program.result_schema, program.options.counts, due)
 
 
-def due_range(query: DetectQuery, bounds: Bounds) -> Bounds:
+def due_range(query: CompiledQuery | DetectQuery, bounds: Bounds) -> Bounds:
     """Return the times of results that become certain when the watermark moves from one bound to the other.
 
     A window that ends at the bound is complete; an event at the bound may still have others beside it.
@@ -303,14 +304,14 @@ class _BatchRun:
                 begin = np.where(since == MIN_TIME, MIN_TIME, since + span.within) if not span.ranked else since
                 counts = since < MAX_TIME
                 own = {
-                    aggregate.END: last,
-                    aggregate.FROM: begin,
-                    aggregate.UNTIL: self._expiry_times(span, found, first),
-                    aggregate.DUE: clear,
+                    END: last,
+                    FROM: begin,
+                    UNTIL: self._expiry_times(span, found, first),
+                    DUE: clear,
                 }
             else:
                 counts = clear
-                own = {aggregate.END: closes if span.within else np.zeros(len(which), np.int64)}
+                own = {END: closes if span.within else np.zeros(len(which), np.int64)}
             parts.append(found)
             whiches.append(which[counts])
             times.append({name: values[counts] for name, values in own.items()})
@@ -338,9 +339,9 @@ def _drop_duplicate_readings(found: Matches, which: Ints, times: dict[str, Any])
     """Keep, of the alternatives that find one match in one window, the one by which it counts earliest."""
     names = match_identities(found)
     best: dict[tuple[bytes, int], int] = {}
-    since = times.get(aggregate.FROM)
+    since = times.get(FROM)
     for at, match in enumerate(which.tolist()):
-        key = (names[match], int(times[aggregate.END][at]))
+        key = (names[match], int(times[END][at]))
         if key not in best or (since is not None and since[at] < since[best[key]]):
             best[key] = at
     kept = np.array(sorted(best.values()), np.int64)

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from motet.engine.detect.program import DetectBranch
-from motet.engine.encode import encode_keys, read_column, read_times, to_microseconds
-from motet.engine.program import Branch
-from motet.engine.schema import EventSchema
+from motet.compile import Branch
+from motet.compile.detect import DetectBranch
+from motet.engine.encode import encode_keys, read_column, read_times
 from motet.errors import DataError
 from motet.kernels.tables import MIN_TIME
+from motet.schema import EventSchema
 
 Times = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -40,7 +40,7 @@ def classify_rows(
     """
     missing = pc.or_(pc.is_null(table[schema.time]), pc.is_null(table[schema.type]))
     invalid = missing.to_numpy() | find_bad_rows(
-        table, lambda part: to_microseconds(read_column(part, schema.time), schema)
+        table, lambda part: schema.to_microseconds(read_column(part, schema.time))
     )
     if invalid.any():
         table = table.filter(pa.array(~invalid))

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motet.kernels.tables import MAX_TIME
-from motet.plans.compiled import CompiledQuery, WindowSpan
+from motet.plans.compiled import CompiledQuery
+from motet.plans.detect.query import DetectQuery
 
 Times = NDArray[np.int64]
 
@@ -25,25 +26,14 @@ class Timer(NamedTuple):
     lag: int
 
 
-def timers_for(span: WindowSpan, *, reports_at_close: bool, needs_sweep: bool = False) -> set[Timer]:
+def timers_for(query: CompiledQuery | DetectQuery) -> set[Timer]:
     """Return the timers of a query; none if it only reports when a match completes."""
-    if span.ranked or not (reports_at_close or needs_sweep):
+    # Detection looks for changes of swept values itself.
+    needs_sweep = isinstance(query, CompiledQuery) and query.needs_sweep
+    if query.span.ranked or not (query.reports_at_close or needs_sweep):
         return set()
     # A change of a value at some time counts once the watermark has passed that time.
-    return {Timer(span.within, span.slide, 0 if reports_at_close else 1)}
-
-
-def reports_at_close(compiled: CompiledQuery) -> bool:
-    """Return whether a query reports when a window ends rather than when a match completes."""
-    return not compiled.span.is_continuous or compiled.needs_window_close
-
-
-def final_bounds(compiled: CompiledQuery, before: int, watermark: int) -> tuple[int, int]:
-    """Return the times [from, to) of results that become final as the watermark moves.
-
-    A window that ends at the watermark is final; an event at the watermark may still get company.
-    """
-    return (before + 1, watermark + 1) if reports_at_close(compiled) else (before, watermark)
+    return {Timer(query.span.within, query.span.slide, 0 if query.reports_at_close else 1)}
 
 
 def next_timers(timers: Iterable[Timer], times: Times, watermark: int) -> Times:

@@ -12,11 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from motet.compile import compile_workload
 from motet.engine.encode import encode_keys, read_column
 from motet.engine.expressions import evaluate_condition
 from motet.engine.local import LocalRun
-from motet.engine.program import compile_workload
-from motet.engine.schema import EventSchema
 from motet.explain.diagnosis.relaxations import (
     Mask,
     Position,
@@ -32,6 +31,7 @@ from motet.model.pattern import events
 from motet.model.query import Aggregate, AllVariables, EventDefinition, Query, Variable, Workload
 from motet.model.window import TimeWindow
 from motet.options import Counts, Options
+from motet.schema import EventSchema
 
 # Matches of one relaxation that are counted; beyond, there are "at least" so many.
 MOST_COUNTED = 10_000
@@ -204,7 +204,7 @@ class _Diagnosis:
         run = self.build_run(asked, counts="double")
         total = sum(
             value
-            for table in run.over_table(self.events_in_range.inside)
+            for table in run.run(self.events_in_range.inside)
             for value in table.column("matches").to_pylist()
             if value is not None
         )
@@ -248,8 +248,8 @@ class _Diagnosis:
         """Run a relaxation over the range, or over the events around it too where they decide about matches."""
         run = self.build_run(replace(relaxation.query, returns=returns))
         if not relaxation.needs_context:
-            return run, run.over_table(self.events_in_range.inside)
-        return run, (self.keep_inside(table) for table in run.over_table(self.events_in_range.around))
+            return run, run.run(self.events_in_range.inside)
+        return run, (self.keep_inside(table) for table in run.run(self.events_in_range.around))
 
     def keep_inside(self, table: pa.Table) -> pa.Table:
         """Return the matches that lie inside the range."""

@@ -9,14 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from motet.engine.encode import to_microseconds
-from motet.engine.schema import EventSchema
 from motet.errors import DataError, Diagnostic, QueryError, did_you_mean
 from motet.explain.diagnosis.diagnose import EventRange, diagnose
 from motet.explain.diagnosis.relaxations import relax_query
 from motet.explain.diagnosis.report import Explanation
 from motet.model.query import Query, Workload
 from motet.model.window import TimeWindow
+from motet.schema import EventSchema
 
 
 def explain_query(
@@ -114,10 +113,10 @@ def _filter_context(table: pa.Table, schema: EventSchema, start: Any, end: Any, 
     """Return the rows that may matter to matches between two times."""
     if context_size is None or (start is None and end is None):
         return table
-    times = to_microseconds(_read_times(table, schema), schema)
+    times = schema.to_microseconds(_read_times(table, schema))
     for bound, keeps, away in ((start, pc.greater_equal, -context_size), (end, pc.less_equal, context_size)):
         if bound is not None:
-            at = to_microseconds(pa.array([bound], schema.result_time_type), schema)[0].as_py()
+            at = schema.to_microseconds(pa.array([bound], schema.result_time_type))[0].as_py()
             kept = pc.fill_null(keeps(times, at + away), False)
             table, times = table.filter(kept), times.filter(kept)
     return table

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from motet.engine import Program
+from motet.compile import Program
 from motet.explain.analysis import Analysis, estimate_events
 from motet.explain.describe import describe
 from motet.explain.formatting import find_leading_comment, format_count, format_number
@@ -17,7 +17,7 @@ from motet.explain.page.optimizers import build_candidate_graph, build_gloria_gr
 from motet.explain.page.template import SymbolDetails, build_template_graph
 from motet.explain.text import PLANS, format_plan, format_strategy
 from motet.language.printer import to_text
-from motet.statistics.symbols import format_symbol
+from motet.statistics.model import format_symbol
 from motet.template.symbols import Symbol
 
 # What plain plans of joins do.

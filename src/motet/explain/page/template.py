@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from motet.engine import SEARCH_OPTIMIZERS, Branch, Program
+from motet.compile import SEARCH_OPTIMIZERS, Branch, Program
 from motet.explain.formatting import format_count, format_number
 from motet.explain.page.graph import Details, Graph, GraphEdge, GraphNode
 from motet.plans.compiled import CompiledQuery
 from motet.plans.sharing import ShareKey, share_all
 from motet.plans.units import Strategy, Unit, estimate_pairs_cost, estimate_slots_cost, estimate_stacks_cost
-from motet.statistics.symbols import format_symbol
+from motet.statistics.model import format_symbol
 from motet.template.symbols import Symbol
 
 START = "start"

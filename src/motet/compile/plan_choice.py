@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from motet.optimizer.gloria import gloria
 from motet.optimizer.rates import symbol_frequency
 from motet.optimizer.sharon import sharon
+from motet.options import Options
 from motet.plans.compiled import CompiledQuery
 from motet.plans.sharing import Grouping, Sharing, group_singly
 from motet.plans.units import (
@@ -20,9 +20,6 @@ from motet.plans.units import (
     plan_units,
     uniform_frequency,
 )
-
-if TYPE_CHECKING:
-    from motet.options import Options
 
 SEARCH_OPTIMIZERS = (*sharon.VARIANTS, *gloria.VARIANTS)  # those that look for a plan, and go by statistics
 ALL = "all"  # the plan that computes once whatever is equal

@@ -8,7 +8,6 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from motet.engine.schema import EventSchema
 from motet.errors import DataError
 from motet.model.expression import (
     Arithmetic,
@@ -26,6 +25,7 @@ from motet.model.query import Aggregate, AllVariables, Computed, Query, Variable
 from motet.optimizer.joins.plan import JoinPlan
 from motet.plans.detect.build import JoinSpec, PlannedQuery, join_specs, plan_queries
 from motet.plans.detect.query import DetectQuery
+from motet.schema import EventSchema
 from motet.template.symbols import Symbol
 from motet.template.written import Written, max_bindings
 
@@ -98,8 +98,8 @@ def make_detect_branch(
     defined = {symbol.type for symbol in symbols if symbol.type in definitions}
     if all(query.query.is_aggregate for query in queries):
         read = {name for query in queries for name in _columns_of(query.query)}
-        read |= {a.name for symbol in symbols for condition in symbol.conditions for a in attributes(condition)}
-        read |= {a.name for name in defined for a in attributes(definitions[name])}
+        conditions = [condition for symbol in symbols for condition in symbol.all_conditions(definitions)]
+        read |= {attribute.name for condition in conditions for attribute in attributes(condition)}
         columns = tuple(dict.fromkeys((schema.time, schema.type, *partition, *sorted(read))))
     else:
         columns = tuple(schema.columns.names)

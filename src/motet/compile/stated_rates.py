@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from motet.engine.detect.program import DetectBranch
+from motet.compile.detect import DetectBranch
 from motet.language.printer import expression_text
 from motet.model.expression import Expression, variables
 from motet.model.names import rename_variables
 from motet.plans.detect.cost import Rates
 from motet.plans.detect.selectivity import TypedTest, guess_selectivity, list_tests_to_measure
-from motet.statistics.model import MICROSECONDS, Statistics
-from motet.statistics.symbols import format_symbol
+from motet.statistics.model import MICROSECONDS, Statistics, format_symbol
 from motet.template.symbols import Symbol
 
 
