@@ -30,6 +30,10 @@ class Channels:
     extremes: tuple[Channel, ...]
 
     @property
+    def tables(self) -> tuple[tuple[Channel, ...], tuple[Channel, ...], tuple[Channel, ...]]:
+        return self.counts, self.sums, self.extremes
+
+    @property
     def shape(self) -> tuple[int, int, int]:
         return len(self.counts), len(self.sums), len(self.extremes)
 

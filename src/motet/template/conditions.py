@@ -19,7 +19,7 @@ from motet.model.expression import (
 )
 from motet.model.pattern import absences, events
 from motet.model.query import Query
-from motet.template.positions import PositionGraph, Positions
+from motet.template.positions import Leaf, PositionGraph, Positions
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def _find_adjacent(condition: Expression, query: Query, positions: Positions) ->
     if any(name not in {event.name for event in positions.events} for name in (one, other)):
         return None
     followers = _list_followers(positions.graph)
-    item_of = {item: n for n, item in enumerate(positions.items) if n in followers and isinstance(item, int)}
+    item_of = {item.position: n for n, item in enumerate(positions.graph.items) if isinstance(item, Leaf)}
     ones, others = positions.of_name(one), positions.of_name(other)
     if any(position not in item_of for position in (*ones, *others)):
         return None  # inside an AND nobody's neighbour is certain
@@ -174,11 +174,10 @@ def _steps_between_variables(
 
 
 def _list_followers(graph: PositionGraph) -> dict[int, set[int]]:
-    """Return which positions may directly follow which; without AND blocks, items are positions."""
-    followers: dict[int, set[int]] = {p: set() for p in (*graph.first, *graph.last)}
+    """Return which items may directly follow which."""
+    followers: dict[int, set[int]] = {item: set() for item in range(len(graph.items))}
     for p, q in graph.follow:
-        followers.setdefault(p, set()).add(q)
-        followers.setdefault(q, set())
+        followers[p].add(q)
     return followers
 
 
