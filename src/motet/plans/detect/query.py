@@ -6,16 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from motet.errors import Diagnostic
-from motet.model.expression import (
-    At,
-    Attribute,
-    Expression,
-    KleeneAggregate,
-    attributes,
-    conjuncts,
-    variables,
-    walk,
-)
+from motet.model.expression import At, Expression, attributes, conjuncts, has_aggregate, is_local, variables
 from motet.model.names import resolve_variables
 from motet.model.pattern import Event, Or, Pattern, Repeat, children
 from motet.model.query import Computed, Policy, Query, Workload
@@ -193,19 +184,12 @@ def _place_conditions(query: Query, positions: Positions, absent_events: Sequenc
         missing = [name for name in names if not positions.of_name(name)]
         if missing:
             at = next(n for n, event in enumerate(absent_events) if missing[0] in (event.variable, event.type))
-            (found.absent_local if _is_local(condition) else found.absent)[at].append(condition)
-        elif _is_local(condition) and names:
+            (found.absent_local if is_local(condition) else found.absent)[at].append(condition)
+        elif is_local(condition) and names:
             found.local.setdefault(next(iter(names)), []).append(condition)
         else:
             found.match_conditions.append(condition)
     return found
-
-
-def _is_local(condition: Expression) -> bool:
-    return len(variables(condition)) <= 1 and all(
-        not isinstance(node, KleeneAggregate) and (not isinstance(node, Attribute) or node.at is At.EACH)
-        for node in walk(condition)
-    )
 
 
 def _local_conditions(local: dict[str, list[Expression]], positions: Positions, position: int) -> list[Expression]:
@@ -285,10 +269,7 @@ def _has_conditional_loop_gap(reading: Alternative, conditions: Sequence[Sequenc
 
 def _is_adjacent(condition: Expression, positions: Positions, progress: Progress) -> bool:
     """Return whether a condition only ever compares events that directly follow each other."""
-    if any(
-        isinstance(node, KleeneAggregate) or (isinstance(node, Attribute) and node.at in (At.FIRST, At.LAST))
-        for node in walk(condition)
-    ):
+    if has_aggregate(condition) or any(attribute.at in (At.FIRST, At.LAST) for attribute in attributes(condition)):
         return False
     named = [frozenset(positions.of_name(name)) for name in sorted(variables(condition))]
     uses_next = any(attribute.at is At.NEXT for attribute in attributes(condition))
