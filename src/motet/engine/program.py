@@ -22,7 +22,7 @@ from motet.errors import Diagnostic, QueryError
 from motet.kernels.tables import Machine, Queries
 from motet.model.expression import Expression, attributes
 from motet.model.query import Workload
-from motet.model.validate import find_problems
+from motet.model.validate import check_workload
 from motet.optimizer.gloria import gloria
 from motet.optimizer.gloria.report import GloriaReport
 from motet.optimizer.joins import PLANNERS, plan_trees
@@ -283,10 +283,7 @@ def compile_workload(
 
     A `sharing` plan is used in place of one that an optimizer finds.
     """
-    found = find_problems(workload, schema.kinds(), types, time=schema.time, type=schema.type)
-    errors = [problem for problem in found if not problem.warning]
-    if errors:
-        raise QueryError(errors, workload.text, workload.origin)
+    warnings = check_workload(workload, schema.kinds(), types, time=schema.time, type=schema.type)
     compiled = [_compile_query(number, workload, schema.tick, options) for number in range(len(workload.queries))]
     refused = [outcome for outcome in compiled if isinstance(outcome, Diagnostic)]
     if refused:
@@ -311,7 +308,6 @@ def compile_workload(
         _plan_joins(make_detect_branch(partition, each, schema, definitions, shuffle_by), options)
         for (partition, _, shuffle_by), each in detected.items()
     )
-    warnings = tuple(problem for problem in found if problem.warning)
     return Program(workload, schema, options, branches, detect, warnings, sharing=sharing, report=report)
 
 

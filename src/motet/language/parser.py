@@ -25,11 +25,11 @@ from motet.language.durations import read_length
 from motet.language.expressions import read_expression
 from motet.language.patterns import read_pattern
 from motet.language.statements import Clause, Statement, split_statements
-from motet.language.syntax import ClauseError, parse_clause, span_of
+from motet.language.syntax import ClauseError, parse_clause, span_of, subtrees
 from motet.language.tokens import tokenize
 from motet.model.expression import Expression, conjuncts
 from motet.model.names import resolve_variables
-from motet.model.pattern import Event, Pattern
+from motet.model.pattern import Event, Pattern, Seq
 from motet.model.query import AllVariables, EventDefinition, Policy, Query, ReturnItem, Workload
 from motet.model.span import Span
 from motet.model.validate import find_problems
@@ -145,18 +145,11 @@ def _name_statements(statements: Sequence[Statement]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class _Clauses:
-    """All of a query but its pattern; `broken` names the clauses that could not be read."""
+class _Frame:
+    """A query whose pattern is still to come; `broken` names the clauses that could not be read."""
 
-    source: str = ""
-    returns: tuple[ReturnItem, ...] = (AllVariables(),)
-    conditions: tuple[Expression, ...] = ()
-    equivalence: tuple[str, ...] = ()
-    group_by: tuple[str, ...] = ()
-    window: Window | None = None
-    policy: Policy = Policy.SKIP_TILL_ANY
-    places: tuple[tuple[str, Span], ...] = ()
-    broken: frozenset[str] = frozenset()
+    query: Query
+    broken: frozenset[str]
 
 
 class _Reader:
@@ -170,7 +163,7 @@ class _Reader:
         self.places: list[tuple[int, str | None]] = []  # where statements begin, and the names of queries
         self.unreadable: set[str] = set()  # queries that could not be read
         self.name: str | None = None
-        self.clauses: _Clauses | None = None
+        self.frame: _Frame | None = None
         self.unused_header: Statement | None = None
         self.broken: set[str] = set()
 
@@ -182,19 +175,19 @@ class _Reader:
         if statement.kind == "EVENT":
             self._read_definition(name, statement)
             return
-        if statement.is_bare and self.clauses is not None:
-            clauses = self.clauses
-            self.sources[name] = clauses.source
+        if statement.is_bare and self.frame is not None:
+            frame = self.frame
+            self.sources[name] = frame.query.name
             self.unused_header = None
         else:
-            clauses = self._read_clauses(name, statement)
+            frame = self._read_frame(name, statement)
             if not statement.is_bare:
-                self.clauses = clauses
+                self.frame = frame
         pattern = self._read_pattern(statement)
         if statement.kind == "HEADER" and (statement.clause("PATTERN") is None or _is_placeholder(pattern)):
             self.unused_header = statement
         else:
-            self._add_query(name, pattern, clauses, statement.span)
+            self._add_query(name, pattern, frame, statement.span)
 
     def finish(self) -> None:
         """Report what can only be known at the end of the file."""
@@ -204,14 +197,14 @@ class _Reader:
                 Diagnostic("no pattern follows this header", span_of(self.unused_header.opening), hint=hint)
             )
 
-    def _add_query(self, name: str, pattern: Pattern | None, clauses: _Clauses, span: Span) -> None:
+    def _add_query(self, name: str, pattern: Pattern | None, frame: _Frame, span: Span) -> None:
         """Add a query if enough of it could be read to say more about it."""
-        readable = pattern is not None and clauses.broken <= _SKIPPABLE
+        readable = pattern is not None and frame.broken <= _SKIPPABLE
         known = self.unreadable if readable else self.unreadable | {query.name for query in self.queries}
         if name in known:
             self.found.append(Diagnostic(f"there is already a query called '{name}'", span, hint="choose another name"))
         if pattern is not None and readable:
-            self.queries.append(resolve_variables(_build_query(name, pattern, clauses, span)))
+            self.queries.append(resolve_variables(replace(frame.query, name=name, pattern=pattern, span=span)))
         else:
             self.unreadable.add(name)
 
@@ -220,7 +213,7 @@ class _Reader:
         tree = self._parse("condition", clause)
         if tree is None or statement.name is None:
             return
-        condition = self._try(clause, read_expression, _child(tree), bare=True)
+        condition = self._try(clause, read_expression, subtrees(tree)[0], bare=True)
         if condition is not None:
             self.definitions.append(EventDefinition(name, condition, span=statement.span))
 
@@ -234,17 +227,23 @@ class _Reader:
         tree = self._parse("pattern", clause)
         return None if tree is None else self._try(clause, read_pattern, tree)
 
-    def _read_clauses(self, name: str, statement: Statement) -> _Clauses:
-        """Return all clauses but PATTERN."""
+    def _read_frame(self, name: str, statement: Statement) -> _Frame:
+        """Read all clauses but PATTERN."""
         clauses = {clause.kind: clause for clause in statement.clauses}
         group_by = self._read_names(clauses.get("GROUP_BY"))
         conditions, equivalence = self._read_where(clauses.get("WHERE"))
-        returns = self._read_returns(clauses.get("RETURN") or clauses.get("AGG"), tuple(group_by))
-        window = self._read_window(clauses.get("WITHIN"), clauses.get("SLIDE"))
-        policy = self._read_policy(clauses.get("POLICY"), clauses.get("SKIP_TILL"))
-        broken = frozenset(self.broken)
-        places = tuple({**equivalence, **group_by}.items())
-        return _Clauses(name, returns, conditions, tuple(equivalence), tuple(group_by), window, policy, places, broken)
+        query = Query(
+            name,
+            Seq(()),
+            self._read_returns(clauses.get("RETURN") or clauses.get("AGG"), tuple(group_by)),
+            conditions,
+            tuple(equivalence),
+            tuple(group_by),
+            self._read_window(clauses.get("WITHIN"), clauses.get("SLIDE")),
+            self._read_policy(clauses.get("POLICY"), clauses.get("SKIP_TILL")),
+            places=tuple({**equivalence, **group_by}.items()),
+        )
+        return _Frame(query, frozenset(self.broken))
 
     def _read_names(self, clause: Clause | None) -> dict[str, Span]:
         tree = self._parse("names", clause)
@@ -271,9 +270,9 @@ class _Reader:
     def _read_returns(self, clause: Clause | None, group_by: tuple[str, ...]) -> tuple[ReturnItem, ...]:
         tree = self._parse("returns", clause)
         if tree is None or clause is None:
-            return _Clauses.returns
+            return (AllVariables(),)
         read = read_aggregation if clause.kind == "AGG" else read_item
-        items = [self._try(clause, read, item, group_by) for item in _subtrees(tree)]
+        items = [self._try(clause, read, item, group_by) for item in subtrees(tree)]
         return tuple(item for item in items if item is not None)
 
     def _read_window(self, within: Clause | None, slide: Clause | None) -> Window | None:
@@ -325,21 +324,6 @@ class _Reader:
         self.found.append(Diagnostic(message, span, self.name, hint))
 
 
-def _build_query(name: str, pattern: Pattern, clauses: _Clauses, span: Span) -> Query:
-    return Query(
-        name,
-        pattern,
-        clauses.returns,
-        clauses.conditions,
-        clauses.equivalence,
-        clauses.group_by,
-        clauses.window,
-        clauses.policy,
-        span=span,
-        places=clauses.places,
-    )
-
-
 def _is_placeholder(pattern: Pattern | None) -> bool:
     """Return whether a header's pattern only stands for the patterns that follow."""
     return isinstance(pattern, Event) and pattern.variable is None
@@ -347,11 +331,3 @@ def _is_placeholder(pattern: Pattern | None) -> bool:
 
 def _retype_as_name(token: Token) -> Token:
     return Token.new_borrow_pos("NAME", str(token), token) if token.type in _NAMES_IN_PATTERNS else token
-
-
-def _subtrees(tree: Tree[Token]) -> list[Tree[Token]]:
-    return [child for child in tree.children if isinstance(child, Tree)]
-
-
-def _child(tree: Tree[Token]) -> Tree[Token]:
-    return _subtrees(tree)[0]

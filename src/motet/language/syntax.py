@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import os
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import TypeVar, cast
 
 from lark import Lark, Token, Tree
@@ -31,10 +34,21 @@ class ClauseError(Exception):
 
 @cache
 def grammar() -> Lark:
-    """Return the grammar, built at its first use."""
+    """Build the grammar at its first use, or load it from the file in which an earlier process kept it.
+
+    The file lies with the bytecode of this package: whoever can write it can change the package too.
+    """
     text = files("motet.language").joinpath("grammar.lark").read_text(encoding="utf-8")
+    folder = Path(__file__).parent / "__pycache__"
+    can_keep = not sys.dont_write_bytecode and os.access(folder, os.W_OK)
     return Lark(
-        text, start=list(STARTS), parser="lalr", lexer="basic", propagate_positions=True, maybe_placeholders=False
+        text,
+        start=list(STARTS),
+        parser="lalr",
+        lexer="basic",
+        propagate_positions=True,
+        maybe_placeholders=False,
+        cache=str(folder / "grammar.cache") if can_keep else False,
     )
 
 
@@ -43,6 +57,18 @@ def span_of(node: Tree[Token] | Token) -> Span:
     place = node if isinstance(node, Token) else node.meta
     # Lark's types allow tokens without a place; those it cut from a text have one.
     return Span(cast(int, place.start_pos), cast(int, place.end_pos), cast(int, place.line), cast(int, place.column))
+
+
+def subtrees(tree: Tree[Token]) -> list[Tree[Token]]:
+    """Return the trees directly below one, without tokens."""
+    return [child for child in tree.children if isinstance(child, Tree)]
+
+
+def token_of(tree: Tree[Token], place: int = 0) -> Token:
+    """Return a token directly below a tree."""
+    token = tree.children[place]
+    assert isinstance(token, Token)
+    return token
 
 
 def span_between(first: Token, last: Token) -> Span:

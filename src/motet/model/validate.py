@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from motet.errors import Diagnostic, did_you_mean
+from motet.errors import Diagnostic, QueryError, did_you_mean
 from motet.model.expression import At, Attribute, Expression, KleeneAggregate, variables, walk
 from motet.model.kinds import KLEENE_FUNCTIONS, find_aggregate_misfit, find_misfits, infer_aggregate_kind, infer_kind
 from motet.model.names import find_events, list_events
@@ -66,6 +66,21 @@ def find_problems(
         *_check_types(workload, data),
     ]
     return _drop_repeated(found)
+
+
+def check_workload(
+    workload: Workload,
+    columns: Mapping[str, str] | None = None,
+    types: Collection[str] | None = None,
+    time: str = "time",
+    type: str = "type",
+) -> tuple[Diagnostic, ...]:
+    """Return the warnings of a workload. Raises QueryError with all of its errors; see `find_problems`."""
+    found = find_problems(workload, columns, types, time, type)
+    errors = [problem for problem in found if not problem.warning]
+    if errors:
+        raise QueryError(errors, workload.text, workload.origin)
+    return tuple(found)
 
 
 def _drop_repeated(found: Iterable[Diagnostic]) -> list[Diagnostic]:
