@@ -25,7 +25,7 @@ from typing import overload
 from motet.errors import Diagnostic, QueryError
 from motet.language.clauses import make_window, resolve_item
 from motet.language.durations import EVENTS, TICKS, TIME, Length, read_length
-from motet.language.printer import expression_text
+from motet.language.printer import expression_text, pattern_text
 from motet.language.syntax import ClauseError, parse_clause
 from motet.language.tokens import tokenize
 from motet.model import expression as ex
@@ -58,6 +58,9 @@ class Operand:
 
     def __init__(self, node: ex.Expression) -> None:
         self.node = node
+
+    def __repr__(self) -> str:
+        return expression_text(self.node)
 
     def __add__(self, other: Operand | Value) -> Operand:
         return _arithmetic("+", self, other)
@@ -205,6 +208,9 @@ class Part:
     def __init__(self, pattern: Pattern) -> None:
         self._pattern = pattern
 
+    def __repr__(self) -> str:
+        return pattern_text(self._pattern)
+
     def plus(self) -> Part:
         """Repeat once or more: `P+`."""
         return self.times(1, None)
@@ -262,8 +268,10 @@ def event(type: str, variable: str | None = None) -> EventPart:
         `t.price`. `~` forbids it, `part[2:5]` and `plus()` repeat it.
 
     Example:
+        >>> import motet
         >>> trade = motet.event("Trade", "t")
-        >>> big = motet.query("big").pattern(trade).where(trade.price > 1000)
+        >>> trade.plus(), trade.price > 1000
+        (Trade t+, t.price > 1000)
     """
     return EventPart(Event(type, variable))
 
@@ -278,7 +286,9 @@ def seq(*parts: Part | str) -> Part:
         A part that binds all of them, each strictly after the one before it.
 
     Example:
-        >>> rise = motet.seq("Quote", motet.event("Trade").plus(), ~motet.event("Halt"), "Close")
+        >>> import motet
+        >>> motet.seq("Quote", motet.event("Trade").plus(), ~motet.event("Halt"), "Close")
+        SEQ(Quote, Trade+, NOT Halt, Close)
     """
     return Part(Seq(tuple(map(_as_pattern, parts))))
 
@@ -293,7 +303,9 @@ def all_of(*parts: Part | str) -> Part:
         A part that binds all of them, ties allowed.
 
     Example:
-        >>> documents = motet.all_of("Passport", "Ticket")
+        >>> import motet
+        >>> motet.all_of("Passport", "Ticket")
+        AND(Passport, Ticket)
     """
     return Part(And(tuple(map(_as_pattern, parts))))
 
@@ -308,7 +320,9 @@ def any_of(*parts: Part | str) -> Part:
         A part that binds any one of them.
 
     Example:
-        >>> paid = motet.any_of("Card", "Cash")
+        >>> import motet
+        >>> motet.any_of("Card", "Cash")
+        OR(Card, Cash)
     """
     return Part(Or(tuple(map(_as_pattern, parts))))
 
@@ -323,7 +337,9 @@ def neg(part: EventPart | str) -> Part:
         A part for `seq` or `all_of`. To forbid an event in one gap of a sequence, write `~event("N")` there.
 
     Example:
-        >>> calm = motet.seq("A", "B", motet.neg("Alarm"))
+        >>> import motet
+        >>> motet.seq("A", "B", motet.neg("Alarm"))
+        SEQ(A, B, NEG(Alarm))
     """
     return Part(Neg(part._event if isinstance(part, EventPart) else Event(part)))
 
@@ -347,7 +363,9 @@ def attr(variable: EventPart | str, name: str) -> Operand:
         The value `variable.name`, for conditions and results.
 
     Example:
-        >>> plus = motet.attr("t", "plus") > 3
+        >>> import motet
+        >>> motet.attr("t", "plus") > 3
+        t.plus > 3
     """
     return Operand(ex.Attribute(_name(variable), name))
 
@@ -362,7 +380,9 @@ def column(name: str) -> Operand:
         The value of the column in the row that a definition looks at.
 
     Example:
-        >>> big = motet.define("BigBuy", (motet.column("side") == "buy") & (motet.column("qty") > 1000))
+        >>> import motet
+        >>> (motet.column("side") == "buy") & (motet.column("qty") > 1000)
+        side = 'buy' AND qty > 1000
     """
     return Operand(ex.Attribute("", name))
 
@@ -393,8 +413,10 @@ def next_(variable: EventPart | str) -> EventSelector:
         A selector: `next_(b).price` or `next_(b)["price"]` is `NEXT(b).price`, for conditions.
 
     Example:
-        >>> t = motet.event("Trade", "t")
-        >>> rising = motet.query("rising").pattern(t.plus()).where(motet.next_(t).price > t.price)
+        >>> import motet
+        >>> trade = motet.event("Trade", "t")
+        >>> motet.next_(trade).price > trade.price
+        NEXT(t).price > t.price
     """
     return EventSelector(_name(variable), ex.At.NEXT)
 
@@ -409,7 +431,9 @@ def first(variable: EventPart | str) -> EventSelector:
         A selector: `first(b).price` is `FIRST(b).price`, for conditions and results.
 
     Example:
-        >>> gain = (motet.last("t").price - motet.first("t").price).as_("gain")
+        >>> import motet
+        >>> motet.last("t").price - motet.first("t").price
+        LAST(t).price - FIRST(t).price
     """
     return EventSelector(_name(variable), ex.At.FIRST)
 
@@ -424,7 +448,9 @@ def last(variable: EventPart | str) -> EventSelector:
         A selector: `last(b).price` is `LAST(b).price`, for conditions and results.
 
     Example:
-        >>> dear = motet.last("t").price > 100
+        >>> import motet
+        >>> motet.last("t").price > 100
+        LAST(t).price > 100
     """
     return EventSelector(_name(variable), ex.At.LAST)
 
@@ -440,8 +466,10 @@ def call(function: str, *arguments: Operand | Value) -> Operand:
         The value of the call, for conditions and results.
 
     Example:
+        >>> import motet
         >>> a, b = motet.event("A", "a"), motet.event("B", "b")
-        >>> close = motet.call("abs", a.price - b.price) < 0.5
+        >>> motet.call("abs", a.price - b.price) < 0.5
+        ABS(a.price - b.price) < 0.5
     """
     return Operand(ex.Call(function.upper(), tuple(map(_as_expression, arguments))))
 
@@ -478,7 +506,9 @@ def count(of: AggregateArgument | None = None, name: str | None = None) -> Aggre
         The aggregate, for `returning`; `as_` names it. Inside an expression it is over the events of one match.
 
     Example:
-        >>> counts = motet.query("q").pattern("A", "B").returning(motet.count(), motet.count("B").as_("bound"))
+        >>> import motet
+        >>> motet.query("q").pattern("A", "B").returning(motet.count(), motet.count("B")).build().returns[1].label
+        'COUNT(B)'
     """
     return MatchCount() if of is None else _aggregate("COUNT", of, name)
 
@@ -497,52 +527,99 @@ def sum_(of: AggregateArgument, name: str | None = None) -> AggregateOperand:
         TypeError: `of` is a value that is no attribute of an event.
 
     Example:
-        >>> spent, same = motet.sum_(motet.event("B", "b").price), motet.sum_("b", "price")
+        >>> import motet
+        >>> motet.sum_(motet.event("B", "b").price), motet.sum_("b", "price")
+        (SUM(b.price), SUM(b.price))
     """
     return _aggregate("SUM", of, name)
 
 
 def avg(of: AggregateArgument, name: str | None = None) -> AggregateOperand:
-    """Average an attribute: `AVG(E.name)`. Arguments and result are those of `sum_`.
+    """Average an attribute: `AVG(E.name)`.
+
+    Args:
+        of: An attribute of an event (`b.price`), an event, or its variable.
+        name: The attribute, where `of` is an event or a variable.
+
+    Returns:
+        The aggregate, for `returning`; `as_` names it. Inside an expression it is over the events of one match.
 
     Example:
-        >>> mean = motet.avg("b", "price").as_("mean")
+        >>> import motet
+        >>> motet.avg("b", "price")
+        AVG(b.price)
     """
     return _aggregate("AVG", of, name)
 
 
 def min_(of: AggregateArgument, name: str | None = None) -> AggregateOperand:
-    """Find the least value of an attribute: `MIN(E.name)`. Arguments and result are those of `sum_`.
+    """Find the least value of an attribute: `MIN(E.name)`.
+
+    Args:
+        of: An attribute of an event (`b.price`), an event, or its variable.
+        name: The attribute, where `of` is an event or a variable.
+
+    Returns:
+        The aggregate, for `returning`; `as_` names it. Inside an expression it is over the events of one match.
 
     Example:
-        >>> lowest = motet.min_("b", "price")
+        >>> import motet
+        >>> motet.min_("b", "price")
+        MIN(b.price)
     """
     return _aggregate("MIN", of, name)
 
 
 def max_(of: AggregateArgument, name: str | None = None) -> AggregateOperand:
-    """Find the greatest value of an attribute: `MAX(E.name)`. Arguments and result are those of `sum_`.
+    """Find the greatest value of an attribute: `MAX(E.name)`.
+
+    Args:
+        of: An attribute of an event (`b.price`), an event, or its variable.
+        name: The attribute, where `of` is an event or a variable.
+
+    Returns:
+        The aggregate, for `returning`; `as_` names it. Inside an expression it is over the events of one match.
 
     Example:
-        >>> highest = motet.max_("b", "price")
+        >>> import motet
+        >>> motet.max_("b", "price")
+        MAX(b.price)
     """
     return _aggregate("MAX", of, name)
 
 
 def var(of: AggregateArgument, name: str | None = None) -> AggregateOperand:
-    """Compute the variance of an attribute, over all matches only: `VAR(E.name)`. Arguments are those of `sum_`.
+    """Compute the variance of an attribute over all matches: `VAR(E.name)`.
+
+    Args:
+        of: An attribute of an event (`b.price`), an event, or its variable.
+        name: The attribute, where `of` is an event or a variable.
+
+    Returns:
+        The aggregate, for `returning`; `as_` names it.
 
     Example:
-        >>> spread = motet.var("b", "price")
+        >>> import motet
+        >>> motet.var("b", "price")
+        VAR(b.price)
     """
     return _aggregate("VAR", of, name)
 
 
 def stddev(of: AggregateArgument, name: str | None = None) -> AggregateOperand:
-    """Compute the standard deviation of an attribute, over all matches only. Arguments are those of `sum_`.
+    """Compute the standard deviation of an attribute over all matches: `STDDEV(E.name)`.
+
+    Args:
+        of: An attribute of an event (`b.price`), an event, or its variable.
+        name: The attribute, where `of` is an event or a variable.
+
+    Returns:
+        The aggregate, for `returning`; `as_` names it.
 
     Example:
-        >>> spread = motet.stddev("b", "price").as_("spread")
+        >>> import motet
+        >>> motet.stddev("b", "price")
+        STDDEV(b.price)
     """
     return _aggregate("STDDEV", of, name)
 
@@ -649,7 +726,10 @@ def query(name: str) -> QueryBuilder:
         `returning` says what to return. It can be run as it is; `build` makes the query.
 
     Example:
+        >>> import motet
         >>> pairs = motet.query("pairs").pattern("A", "B").same("user").within("10 min").returning(motet.count())
+        >>> pairs.build().equivalence
+        ('user',)
     """
     return QueryBuilder(name)
 
@@ -665,8 +745,10 @@ def define(name: str, condition: Operand) -> EventDefinition:
         The definition, for `workload`.
 
     Example:
+        >>> import motet
         >>> big = motet.define("BigBuy", motet.column("qty") > 1000)
-        >>> both = motet.workload(motet.query("q").pattern("BigBuy", "Sell"), definitions=[big])
+        >>> motet.workload(motet.query("q").pattern("BigBuy", "Sell"), definitions=[big]).definitions[0].name
+        'BigBuy'
     """
     return EventDefinition(name, _as_expression(condition))
 
@@ -685,6 +767,7 @@ def workload(*queries: Query | QueryBuilder, definitions: Iterable[EventDefiniti
         QueryError: Something is wrong with the queries, or they do not fit together.
 
     Example:
+        >>> import motet
         >>> two = motet.workload(motet.query("ab").pattern("A", "B"), motet.query("ac").pattern("A", "C"))
         >>> [query.name for query in two.queries]
         ['ab', 'ac']

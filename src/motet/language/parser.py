@@ -45,9 +45,23 @@ _SKIPPABLE = frozenset({"WHERE", "WITHIN", "SLIDE", "POLICY"})
 
 
 def parse(text: str, origin: str = "<text>") -> Workload:
-    """Return the workload that a text describes. Raises QueryError with all that is wrong with it.
+    """Parse the text of queries.
 
-    A query that is only a pattern takes RETURN, WHERE, GROUP BY, window and policy from the last full query before it.
+    Args:
+        text: One or more queries, and definitions of event types.
+        origin: What messages call the text, such as the path of its file.
+
+    Returns:
+        The workload. A query that is only a pattern takes RETURN, WHERE, GROUP BY, window and policy from the last full
+        query before it.
+
+    Raises:
+        QueryError: All that is wrong with the text, with the place of each mistake.
+
+    Example:
+        >>> import motet
+        >>> motet.parse("QUERY ab RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 10 min").queries[0].name
+        'ab'
     """
     draft = read_draft(text, origin)
     found = [
@@ -61,7 +75,24 @@ def parse(text: str, origin: str = "<text>") -> Workload:
 
 
 def read(source: str | Path) -> Workload:
-    """Return the workload of a file, or of a text: a one-line string without spaces or brackets names a file."""
+    """Read queries from a file, or from a text.
+
+    Args:
+        source: The path of a query file, or the text itself. A string is a path if it is one line and ends in `.motet`,
+            has neither spaces nor brackets, or names a file that exists.
+
+    Returns:
+        The workload.
+
+    Raises:
+        QueryError: All that is wrong with the text, with the place of each mistake.
+        DataError: The file cannot be read.
+
+    Example:
+        >>> import motet
+        >>> len(motet.read("PATTERN SEQ(A, B) WITHIN 10 min").queries)
+        1
+    """
     if isinstance(source, str) and not _is_file_name(source):
         return parse(source)
     path = Path(source)
