@@ -18,7 +18,7 @@ _COMPARATORS = {"EQ": "=", "NE": "!=", "LT": "<", "LE": "<=", "GT": ">", "GE": "
 
 
 def read_expression(tree: Tree[Token], bare: bool = False) -> ex.Expression:
-    """Return the expression of a tree. Where `bare`, names are columns of the one row an EVENT definition looks at."""
+    """Read the expression of a tree. Where `bare`, names are columns of the one row an EVENT definition looks at."""
     return check_depth(_ExpressionReader(bare).read(tree), ex.operands, span_of(tree))
 
 
@@ -28,7 +28,7 @@ def is_aggregate(tree: Tree[Token]) -> bool:
 
 
 def read_aggregate(tree: Tree[Token]) -> tuple[str, str | None, str | None]:
-    """Return the function, variable and attribute of an aggregate call."""
+    """Read the function, variable and attribute of an aggregate call."""
     function = str(tree.children[0]).upper()
     if tree.data == "call_all":
         if function != "COUNT":
@@ -38,7 +38,7 @@ def read_aggregate(tree: Tree[Token]) -> tuple[str, str | None, str | None]:
 
 
 def _read_argument(tree: Tree[Token], function: str) -> tuple[str, str | None]:
-    """Return the variable and attribute inside the brackets of an aggregate."""
+    """Read the variable and attribute inside the brackets of an aggregate."""
     match subtrees(tree):
         case [Tree(data="name", children=[variable])]:
             return str(variable), None
@@ -101,7 +101,7 @@ class _ExpressionReader:
                 )
 
     def _comparisons(self, below: list[Tree[Token]], span: Span) -> ex.Expression:
-        """Return one comparison, or a chain `a = b = c` as the conjunction it stands for."""
+        """Read one comparison, or a chain `a = b = c` as the conjunction it stands for."""
         signs = below[1::2]
         operators = [_COMPARATORS[token_of(sign).type] for sign in signs]
         if len(operators) > 1 and "!=" in operators:

@@ -153,7 +153,7 @@ def read_draft(text: str, origin: str = "<text>") -> Draft:
 
 
 def _with_query(problem: Diagnostic, places: Sequence[tuple[int, str | None]]) -> Diagnostic:
-    """Return a problem of letters or words, found before there were queries, with the query it lies in."""
+    """Add its query to a problem of letters or words, which was found before there were queries."""
     if problem.query is not None or problem.span is None:
         return problem
     before = [name for start, name in places if start <= problem.span.start]
@@ -161,7 +161,7 @@ def _with_query(problem: Diagnostic, places: Sequence[tuple[int, str | None]]) -
 
 
 def _name_statements(statements: Sequence[Statement]) -> list[str]:
-    """Return what each statement is called; a query without a name is q and its number."""
+    """Name each statement; a query without a name is q and its number."""
     used_names = {str(statement.name) for statement in statements if statement.name is not None}
     names = []
     number = 1
@@ -283,7 +283,7 @@ class _Reader:
         return self._try(clause, read_names, tree) or {}
 
     def _read_where(self, clause: Clause | None) -> tuple[tuple[Expression, ...], dict[str, Span]]:
-        """Return the conditions of WHERE, and the attributes of its `[attr]` with their places."""
+        """Read the conditions of WHERE, and the attributes of its `[attr]` with their places."""
         conditions: list[Expression] = []
         equivalence: dict[str, Span] = {}
         tree = self._parse("where", clause)
@@ -331,14 +331,14 @@ class _Reader:
         return read_policy(clause.opening)
 
     def _parse(self, start: str, clause: Clause | None) -> Tree[Token] | None:
-        """Return the syntax tree of a clause, where there is one and it can be read."""
+        """Parse a clause into its syntax tree, where there is one and it can be read."""
         if clause is None:
             return None
         tokens = [_retype_as_name(token) for token in clause.body] if start == "pattern" else clause.body
         return self._try(clause, parse_clause, start, tokens, clause.title, clause.opening)
 
     def _try(self, clause: Clause, action: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result | None:
-        """Return what reading something gives, or None where it is wrong and now reported."""
+        """Return what an action gives; where it fails, report that and return None."""
         try:
             return action(*args, **kwargs)
         except ClauseError as wrong:

@@ -26,7 +26,7 @@ _SIGNS = {"AND": "AMP", "CONJ": "AMP", "OR": "BAR", "DISJ": "BAR"}
 
 
 def read_pattern(tree: Tree[Token]) -> Pattern:
-    """Return the pattern of a whole clause: a bare comma list is a SEQ."""
+    """Read the pattern of a whole clause: a bare comma list is a SEQ."""
     operands = subtrees(tree)[0]
     return check_depth(_as_sequence(_read_parts(operands, "SEQ"), span_of(operands)), children, span_of(operands))
 
@@ -62,7 +62,7 @@ def _read_primary(tree: Tree[Token]) -> Pattern:
 
 
 def _read_parts(operands: Tree[Token], operator: str) -> tuple[Pattern, ...]:
-    """Return the operands of an operator, after a look at what stands between them."""
+    """Read the operands of an operator and check what stands between them."""
     for sign in operands.children:
         if isinstance(sign, Token) and sign.type not in ("COMMA", _SIGNS.get(operator)):
             spelling = "AND(A, B)" if sign.type == "AMP" else "OR(A, B)"

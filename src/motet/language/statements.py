@@ -54,7 +54,7 @@ class Statement:
 
 
 def split_statements(tokens: Sequence[Token], problems: list[Diagnostic]) -> list[Statement]:
-    """Return the statements of a file, in the order written."""
+    """Split a file into its statements, in the order written."""
     statements: list[Statement] = []
     current: Statement | None = None
 
@@ -140,7 +140,7 @@ def _has_extra_bracket(body: Sequence[Token]) -> bool:
 
 
 def _report_repeated(statement: Statement, problems: list[Diagnostic]) -> None:
-    """Return a clause written twice, or RETURN beside AGG; the first one counts."""
+    """Report and drop a clause that is written twice, or RETURN beside AGG; the first one counts."""
     name = None if statement.name is None else str(statement.name)
     seen: set[str] = set()
     for clause in list(statement.clauses):

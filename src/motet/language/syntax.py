@@ -78,7 +78,7 @@ def span_between(first: Token, last: Token) -> Span:
 
 
 def find_nearest(word: str, known: Iterable[str], cutoff: float = 0.7) -> str | None:
-    """Return the known word that a misspelt one is close to, if any."""
+    """Find the known word that a misspelt one is close to, if any."""
     lowered = {choice.lower(): choice for choice in known}
     close = difflib.get_close_matches(word.lower(), lowered, n=1, cutoff=cutoff)
     return lowered[close[0]] if close else None
@@ -95,7 +95,7 @@ def check_depth(node: Node, below: Callable[[Node], Iterable[Node]], span: Span)
 
 
 def parse_clause(start: str, tokens: Sequence[Token], clause: str, place: Token) -> Tree[Token]:
-    """Return the tree of one clause; `place` is where to point when the clause is empty."""
+    """Parse the tokens of one clause; `place` is where to point when the clause is empty."""
     if not tokens:
         raise ClauseError(f"{clause} is empty", span_of(place), f"expected {_EXPECTED_AT_START[start]}")
     machine = grammar().parse_interactive(start=start)
@@ -126,7 +126,7 @@ def _describe_unexpected(
 
 
 def _find_unclosed(tokens: Sequence[Token]) -> Token | None:
-    """Return the innermost bracket that is open at the end of a clause."""
+    """Find the innermost bracket that is open at the end of a clause."""
     opened: list[Token] = []
     for token in tokens:
         if token.type in ("LPAR", "LSQB", "LBRACE"):
@@ -191,7 +191,7 @@ _HINTS = {
 
 
 def _describe_expected(start: str, accepts: set[str]) -> list[str]:
-    """Return what could have stood at a place, in users' words."""
+    """Describe what could have stood at a place, in users' words."""
     left = set(accepts)
     phrases = []
     groups = _PATTERN_GROUPS if start == "pattern" else _EXPRESSION_GROUPS

@@ -54,7 +54,7 @@ _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 
 
 def tokenize(text: str) -> tuple[list[Token], list[Diagnostic]]:
-    """Return the tokens of a text, each word settled as a keyword or a name, and what is wrong with their letters."""
+    """Cut a text into tokens, each word resolved as a keyword or a name, and what is wrong with their letters."""
     tokens, problems = _lex(text)
     return _resolve_words(tokens, problems), problems
 
@@ -95,7 +95,7 @@ def _lex(text: str) -> tuple[list[Token], list[Diagnostic]]:
 
 
 def _unescape(text: str) -> str:
-    """Return the text of E'...', with its backslash escapes and doubled quotes resolved."""
+    """Return the content of E'...', with its backslash escapes and doubled quotes resolved."""
 
     def resolve(found: re.Match[str]) -> str:
         if found["code"]:
@@ -186,7 +186,7 @@ class _WordContext:
 
 
 def _classify_word(context: _WordContext, problems: list[Diagnostic]) -> tuple[str, int]:
-    """Return what a word is, and how many tokens that takes up."""
+    """Decide what a word is, and how many tokens that takes up."""
     if context.type_before == "QUERY" and not (context.word in CLAUSES and context.starts_line):
         return "NAME", 2 if context.type_after() in ("COLON", "EQ") else 1
     if context.type_before in ("DOT", "EVENT") or context.type_after() == "DOT":
@@ -267,7 +267,7 @@ def _correct_group_by(context: _WordContext, problems: list[Diagnostic]) -> tupl
 
 
 def _correct_misspelling(context: _WordContext, problems: list[Diagnostic]) -> tuple[str, int] | None:
-    """Return a word that was meant to open a clause or a statement: report it and read it as meant."""
+    """Recognize a word that was meant to open a clause or a statement, and report it."""
     if len(context.word) < 4 or not context.word.isalpha() or context.type_after() not in _OPERAND_STARTS:
         return None
     keyword = find_nearest(context.word, _CORRECTABLE, 0.75)

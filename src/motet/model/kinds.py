@@ -43,7 +43,7 @@ class Misfit:
 
 
 def infer_kind(expression: ex.Expression, columns: Columns = None) -> Kind | None:
-    """Return the kind of value an expression has; None where that is not known (NULL, or no columns given)."""
+    """Infer the kind of value an expression has; None where that is not known (NULL, or no columns given)."""
     match expression:
         case ex.Literal(value):
             return _infer_literal_kind(value)
@@ -63,7 +63,7 @@ def infer_kind(expression: ex.Expression, columns: Columns = None) -> Kind | Non
 
 
 def infer_aggregate_kind(function: str, name: str | None, columns: Columns = None) -> Kind | None:
-    """Return the kind of an aggregate of an attribute."""
+    """Infer the kind of an aggregate of an attribute."""
     match function:
         case "COUNT":
             return "integer"
@@ -74,7 +74,7 @@ def infer_aggregate_kind(function: str, name: str | None, columns: Columns = Non
 
 
 def find_aggregate_misfit(item: Aggregate | ex.KleeneAggregate, columns: Columns) -> str | None:
-    """Return what is wrong with the kind of the attribute that an aggregate is over."""
+    """Say what is wrong with the kind of the attribute that an aggregate is over; None where nothing is."""
     kind = None if item.name is None else _look_up_column_kind(item.name, columns)
     if kind is None or item.function == "COUNT":
         return None
@@ -86,7 +86,7 @@ def find_aggregate_misfit(item: Aggregate | ex.KleeneAggregate, columns: Columns
 
 
 def find_misfits(expression: ex.Expression, columns: Columns = None) -> Iterator[Misfit]:
-    """Return everything in an expression that does not fit the kinds of its operands, innermost first."""
+    """Find everything in an expression that does not fit the kinds of its operands, innermost first."""
     for operand in ex.operands(expression):
         yield from find_misfits(operand, columns)
     match expression:

@@ -11,14 +11,14 @@ from motet.model.query import Computed, Query, ReturnItem, Variable
 
 
 def list_events(pattern: Pattern) -> list[Event]:
-    """Return every event of a pattern in the order written, those under NOT and NEG included."""
+    """List every event of a pattern in the order written, those under NOT and NEG included."""
     if isinstance(pattern, Event):
         return [pattern]
     return [event for part in children(pattern) for event in list_events(part)]
 
 
 def find_events(pattern: Pattern, name: str) -> list[Event]:
-    """Return the events that a name stands for: the one with that variable, else all of that type.
+    """Find the events that a name stands for: the one with that variable, else all of that type.
 
     A condition may use a name only where this is one event; an aggregate of RETURN speaks of all of them.
     """

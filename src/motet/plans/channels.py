@@ -52,7 +52,7 @@ class ResultColumn:
 
 
 def build_channels(query: Query, positions: Positions) -> tuple[Channels, tuple[ResultColumn, ...]]:
-    """Return the channels a query's aggregates need, without repetition, and its outputs."""
+    """Build the channels that a query's aggregates need, without repetition, and its result columns."""
     tables = _ChannelLists([], [], [])
     outputs = tuple(_build_column(item, positions, tables) for item in query.aggregates)
     return Channels(tuple(tables.counts), tuple(tables.sums), tuple(tables.extremes)), outputs

@@ -125,7 +125,7 @@ def build_window_span(query: Query, tick: int) -> WindowSpan:
 
 
 def _check_limits(compiled: CompiledQuery) -> Diagnostic | None:
-    """Return what cannot be had together."""
+    """Return a diagnostic where a query asks for things that cannot be had together."""
     if not (compiled.span.is_continuous and compiled.automaton.leading_guard):
         return None
     if compiled.needs_window_close or compiled.adjacent:

@@ -28,7 +28,7 @@ class OracleConditions:
 
 
 def sort_conditions(query: Query, expanded: ExpandedPattern) -> OracleConditions:
-    """Return each conjunct where it belongs; names that the pattern does not have are an error."""
+    """Sort each conjunct where it belongs; names that the pattern does not have are an error."""
     missing_events = (*expanded.absent, *expanded.never)
     absent_names = {event.type: event for event in missing_events} | {event.name: event for event in missing_events}
     local: list[tuple[str, Expression]] = []

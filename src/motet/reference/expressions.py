@@ -56,7 +56,7 @@ def normalize_value(value: Any) -> Any:
 
 
 def evaluate_expression(expression: ex.Expression, scope: EvaluationScope) -> Any:
-    """Return the value of an expression; None where it is null."""
+    """Evaluate an expression; None where it is null."""
     match expression:
         case ex.Literal(value):
             return normalize_value(value)
@@ -94,7 +94,7 @@ def evaluate_expression(expression: ex.Expression, scope: EvaluationScope) -> An
 
 
 def read_attribute(node: ex.Attribute, scope: EvaluationScope) -> Any:
-    """Return an attribute of the event that `node.at` picks; null where the match binds none."""
+    """Read an attribute of the event that `node.at` picks; null where the match binds none."""
     event = pick_event(node, scope)
     return None if event is None else event.values.get(node.name)
 
@@ -200,7 +200,7 @@ def calculate(operator: str, left: Any, right: Any) -> int | float | None:
 
 
 def check_range(value: int | float) -> int | float | None:
-    """Return a result in range: an overflow of whole numbers is an error, a floating NaN is null."""
+    """Check that a result is in range: an overflow of whole numbers is an error, a floating NaN is null."""
     if isinstance(value, int) and not SMALLEST <= value <= LARGEST:
         raise RunError(f"a whole number left the range of 64 bits: {value}")
     return None if isinstance(value, float) and math.isnan(value) else value
@@ -214,7 +214,7 @@ def compute_remainder(left: int | float, right: int | float) -> int | float:
 
 
 def call_function(function: str, arguments: Sequence[Any]) -> Any:
-    """Return a scalar function; null in, null out, save for COALESCE."""
+    """Call a scalar function; null in, null out, save for COALESCE."""
     if function == "COALESCE":
         return next((argument for argument in arguments if argument is not None), None)
     (argument,) = arguments

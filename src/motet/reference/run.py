@@ -56,7 +56,7 @@ def evaluate(
     counts: str = "exact",
     limit: int = DEFAULT_LIMIT,
 ) -> OracleResult:
-    """Return what a workload gives over rows in any order. A whole-number time is `tick` microseconds long."""
+    """Evaluate a workload over rows in any order. A whole-number time is `tick` microseconds long."""
     events, invalid_rows = read_events(workload, rows, time, type, tick)
     totals = OracleTotals()
     found: list[dict[str, Any]] = []
@@ -68,7 +68,7 @@ def evaluate(
 def read_events(
     workload: Workload, rows: Sequence[Mapping[str, Any]], time: str, type: str, tick: int | Fraction
 ) -> tuple[list[Occurrence], int]:
-    """Return the events of the rows in time order, and how many rows have no time or no type."""
+    """Read the rows as events in time order, and how many rows have no time or no type."""
     defined = {definition.name for definition in workload.definitions}
     events = []
     for index, row in enumerate(rows):
@@ -88,7 +88,7 @@ def read_events(
 
 
 def microseconds(value: Any, tick: int | Fraction) -> int:
-    """Return a time as whole microseconds since the epoch."""
+    """Convert a time to whole microseconds since the epoch."""
     match value:
         case dt.datetime():
             return (value - EPOCH) // dt.timedelta(microseconds=1)
@@ -116,7 +116,7 @@ class PreparedQuery:
 
 
 def prepare(query: Query, tick: int | Fraction) -> PreparedQuery:
-    """Return a query made ready, or what is wrong with its NOTs and NEGs."""
+    """Prepare a query. Raises QueryError where its NOTs or NEGs stand where they cannot."""
     expanded = expand_pattern(query.pattern)
     if has_open_not_in_and(expanded.tree):
         message = "a NOT in a part of an AND needs a bound event on both sides"
@@ -131,7 +131,7 @@ def prepare(query: Query, tick: int | Fraction) -> PreparedQuery:
 def evaluate_query(
     query: Query, events: Sequence[Occurrence], tick: int | Fraction, counts: str, limit: int, totals: OracleTotals
 ) -> Iterable[dict[str, Any]]:
-    """Return the rows of one query, in any order."""
+    """Evaluate one query; its rows come in any order."""
     prepared = prepare(query, tick)
     partitions = [OraclePartition(prepared, key, members) for key, members in split(events, query.partition).items()]
     found = [(partition, partition.matches(limit)) for partition in partitions]
@@ -176,7 +176,7 @@ class OraclePartition:
         self.times = [event.time for event in events]
 
     def matches(self, limit: int) -> Found:
-        """Return every match that satisfies the conditions and the policy, with the ways to read its NOTs."""
+        """Find every match that satisfies the conditions and the policy, with the ways to read its NOTs."""
         by_index = {event.index: event for event in self.events}
         found: Found = []
         for bound, ways in find_matches(self.prepared.expanded.tree, self.candidates, self.fits, limit).items():
@@ -266,7 +266,7 @@ class OraclePartition:
 
 
 def collect_guards(way: Fragment, extent: Extent) -> Iterable[Guard]:
-    """Return the gaps that one reading of a match guards, those at its ends closed by the window."""
+    """Yield the gaps that one reading of a match guards, those at its ends closed by the window."""
     yield from way.guards
     for absent in way.opening:
         yield Guard(absent, extent.leading_after, way.first)
@@ -275,7 +275,7 @@ def collect_guards(way: Fragment, extent: Extent) -> Iterable[Guard]:
 
 
 def collect_bindings(expanded: ExpandedPattern, match: Match) -> Bindings:
-    """Return the events of every name a condition may use."""
+    """Collect the events of every name a condition may use."""
     names = {name for event in expanded.events for name in (event.name, event.type)}
     return {name: match.events(expanded.positions(name)) for name in names}
 
@@ -283,7 +283,7 @@ def collect_bindings(expanded: ExpandedPattern, match: Match) -> Bindings:
 def group_partitions(
     query: Query, found: Iterable[tuple[OraclePartition, Found]]
 ) -> dict[tuple[Any, ...], list[tuple[OraclePartition, Found]]]:
-    """Return the partitions of each group: GROUP BY attributes come first in a partition's key."""
+    """Group partitions: GROUP BY attributes come first in a partition's key."""
     groups: defaultdict[tuple[Any, ...], list[tuple[OraclePartition, Found]]] = defaultdict(list)
     for partition, matches in found:
         groups[partition.key[: len(query.group_by)]].append((partition, matches))

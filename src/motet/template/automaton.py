@@ -71,6 +71,11 @@ class Automaton:
     leading_guard: bool
     trailing_guard: bool
 
+    @property
+    def settled(self) -> list[int]:
+        """The settled nodes."""
+        return [node for node, target in enumerate(self.fold) if node == target]
+
 
 class UnsupportedPattern(Exception):
     """A pattern that no automaton of totals can count."""

@@ -108,7 +108,7 @@ class _Numbering:
 
 
 @dataclass(slots=True)
-class _Part:
+class _SubGraph:
     """The edges of a part of a graph under construction."""
 
     first: dict[int, Ways] = field(default_factory=dict)
@@ -128,22 +128,22 @@ class _GraphBuilder:
         part = self.build(pattern)
         return PositionGraph(self.items, part.first, part.last, self.follow, part.empty)
 
-    def build(self, pattern: Pattern) -> _Part:
+    def build(self, pattern: Pattern) -> _SubGraph:
         match pattern:
             case Event():
                 self.numbering.events.append(pattern)
                 return self._add_item(Leaf(len(self.numbering.events) - 1))
             case Not(event):
                 # Copies of one NOT are one absence: an event that violates one violates them all.
-                return _Part(empty=frozenset({frozenset({_index_of(event, self.numbering.absences)})}))
+                return _SubGraph(empty=frozenset({frozenset({_index_of(event, self.numbering.absences)})}))
             case Neg(event):
                 _index_of(event, self.numbering.negated)
-                return _Part(empty=FREE)
+                return _SubGraph(empty=FREE)
             case Seq(parts):
                 return self._concatenate(map(self.build, parts))
             case Or(parts):
                 built = list(map(self.build, parts))
-                return _Part(
+                return _SubGraph(
                     {item: ways for part in built for item, ways in part.first.items()},
                     {item: ways for part in built for item, ways in part.last.items()},
                     _keep_weakest(guard for part in built for guard in part.empty),
@@ -157,17 +157,17 @@ class _GraphBuilder:
                 return self._concatenate([*required, looped if low else _make_optional(looped)])
             case Repeat(part, low, high):
                 copies = [self.build(part) for _ in range(high or 0)]
-                tail = _Part(empty=FREE)
+                tail = _SubGraph(empty=FREE)
                 for copy in reversed(copies[low:]):  # copy i is round i: an optional one lies inside the one before it
                     tail = _make_optional(self._concatenate([copy, tail]))
                 return self._concatenate([*copies[:low], tail])
 
-    def _add_item(self, item: Leaf | Block) -> _Part:
+    def _add_item(self, item: Leaf | Block) -> _SubGraph:
         self.items.append(item)
         number = len(self.items) - 1
-        return _Part({number: FREE}, {number: FREE})
+        return _SubGraph({number: FREE}, {number: FREE})
 
-    def _build_and(self, parts: tuple[Pattern, ...]) -> _Part:
+    def _build_and(self, parts: tuple[Pattern, ...]) -> _SubGraph:
         operands = [part for part in parts if not isinstance(part, Neg)]
         for part in parts:
             if isinstance(part, Neg):
@@ -180,18 +180,18 @@ class _GraphBuilder:
             block.empty = FREE
         return block
 
-    def _concatenate(self, parts: Iterable[_Part]) -> _Part:
-        whole = _Part(empty=FREE)
+    def _concatenate(self, parts: Iterable[_SubGraph]) -> _SubGraph:
+        whole = _SubGraph(empty=FREE)
         for part in parts:
             self._connect(whole, part)
-            whole = _Part(
+            whole = _SubGraph(
                 _union(whole.first, _prefix(whole.empty, part.first)),
                 _union(part.last, _prefix(part.empty, whole.last)),
                 _combine(whole.empty, part.empty),
             )
         return whole
 
-    def _connect(self, left: _Part, right: _Part) -> None:
+    def _connect(self, left: _SubGraph, right: _SubGraph) -> None:
         """Let each first item of one part follow each last item of another."""
         for p, after in left.last.items():
             for q, before in right.first.items():
@@ -204,8 +204,8 @@ def _index_of(event: Event, known: list[Event]) -> int:
     return known.index(event)
 
 
-def _make_optional(part: _Part) -> _Part:
-    return _Part(part.first, part.last, FREE)
+def _make_optional(part: _SubGraph) -> _SubGraph:
+    return _SubGraph(part.first, part.last, FREE)
 
 
 def _prefix(empty: Ways, edges: dict[int, Ways]) -> dict[int, Ways]:
