@@ -4,28 +4,32 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 from motet.errors import DataError, Diagnostic, QueryError
+from motet.model.expression import variables
 from motet.model.pattern import Event
-from motet.model.query import Query, Workload
+from motet.model.query import Policy, Query, Workload
 from motet.model.window import CountWindow, TimeWindow, Window
 from motet.reference import windows
 from motet.reference.conditions import Bindings, OracleConditions, holds, holds_for, sort_conditions
 from motet.reference.expressions import EvaluationScope, Occurrence, evaluate_expression, normalize_value
 from motet.reference.matches import DEFAULT_LIMIT, Candidate, Fragment, Guard, find_matches
-from motet.reference.policies import Path, events_in_gap, is_kept
 from motet.reference.positions import (
     ExpandedPattern,
+    Tree,
     can_begin_with_not,
     can_end_with_not,
     expand_pattern,
     has_open_not_in_and,
+    list_steps,
 )
 from motet.reference.results import Match, OracleTotals, aggregate_values, match_row, sort_rows
 from motet.reference.windows import Extent
@@ -205,10 +209,46 @@ class OraclePartition:
             bindings = collect_bindings(prepared.expanded, match)
             if not all(holds(condition, bindings) for condition in prepared.conditions.whole):
                 return False
-        path = Path(match.steps)
-        return is_kept(
-            prepared.query.policy, path, self.events, prepared.expanded, self.may_bind, prepared.conditions.adjacent
-        )
+        match prepared.query.policy:
+            case Policy.SKIP_TILL_ANY:
+                return True
+            case Policy.CONTIGUOUS:
+                return self.is_contiguous(match)
+            case Policy.SKIP_TILL_NEXT:
+                return self.takes_earliest_steps(match)
+
+    def events_in_gap(self, after: int, before: int) -> Sequence[Occurrence]:
+        """Return the events strictly between two times."""
+        return self.events[bisect_right(self.times, after) : bisect_left(self.times, before)]
+
+    def is_contiguous(self, match: Match) -> bool:
+        """Return whether every event from the first to the last step of a match is bound."""
+        bound = {event.index for _, event in match.steps}
+        between = self.events_in_gap(match.first - 1, match.last + 1)
+        return len(match.steps) == 1 or all(event.index in bound for event in between)
+
+    def takes_earliest_steps(self, match: Match) -> bool:
+        """Return whether no event between two neighbouring steps could have continued the match there."""
+        remaining: set[Tree] = {self.prepared.expanded.tree}
+        for (position, event), (_, later) in pairwise(match.steps):
+            remaining = {rest for tree in remaining for step, rest in list_steps(tree) if step == position}
+            possible = {step for tree in remaining for step, _ in list_steps(tree)}
+            for passed in self.events_in_gap(event.time, later.time):
+                for step in possible:
+                    if self.may_bind(step, passed) and self.satisfies_adjacent((position, event), (step, passed)):
+                        return False
+        return True
+
+    def satisfies_adjacent(self, *steps: tuple[int, Occurrence]) -> bool:
+        """Return whether the adjacent conditions on two neighbouring steps hold."""
+        for condition in self.prepared.conditions.adjacent:
+            bindings = {
+                name: tuple(event for position, event in steps if position in self.prepared.expanded.positions(name))
+                for name in variables(condition)
+            }
+            if all(bindings.values()) and not holds(condition, bindings):
+                return False
+        return True
 
     def extents(self, match: Match, ways: Ways) -> list[Extent]:
         """Return the windows in which a match counts: those that hold it and in which its NOTs and NEGs do hold."""
@@ -239,7 +279,7 @@ class OraclePartition:
             and all(
                 holds(condition, {absent.name: (event,), absent.type: (event,), **bindings}) for condition in conditions
             )
-            for event in events_in_gap(self.events, after, before)
+            for event in self.events_in_gap(after, before)
         )
 
     def counts_at(self, match: Match, ways: Ways, now: int) -> bool:
