@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from lark import Token, Tree
 
+from motet.language.keywords import PATTERN_OPERATORS
 from motet.language.syntax import ClauseError, check_depth, find_nearest, span_of, subtrees, token_of
-from motet.language.tokens import PATTERN_OPERATORS
 from motet.model.pattern import And, Event, Neg, Not, Or, Pattern, Repeat, Seq, children
 from motet.model.span import Span
 

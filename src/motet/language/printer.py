@@ -6,7 +6,7 @@ import datetime as dt
 import re
 from collections.abc import Iterable
 
-from motet.language.tokens import RESERVED
+from motet.language.keywords import RESERVED
 from motet.model import expression as ex
 from motet.model.pattern import And, Event, Neg, Not, Or, Pattern, Repeat, Seq
 from motet.model.query import (

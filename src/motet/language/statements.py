@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from lark import Token
 
 from motet.errors import Diagnostic
+from motet.language.keywords import CLAUSE_TYPES
 from motet.language.syntax import span_between, span_of
-from motet.language.tokens import CLAUSE_TYPES, starts_line
+from motet.language.tokens import starts_line
 from motet.model.span import Span
 
 

@@ -9,29 +9,9 @@ from typing import cast
 from lark import Token
 
 from motet.errors import Diagnostic
+from motet.language.keywords import CLAUSE_TYPES, CLAUSES, OPERATORS, PATTERN_OPERATORS
 from motet.language.syntax import find_nearest, grammar, span_between, span_of
 from motet.model.span import Span
-
-# Words that open a clause -> the clause.
-CLAUSES = {
-    "return": "RETURN",
-    "pattern": "PATTERN",
-    "where": "WHERE",
-    "within": "WITHIN",
-    "window": "WITHIN",
-    "slide": "SLIDE",
-    "agg": "AGG",
-}
-CLAUSE_TYPES = frozenset({*CLAUSES.values(), "GROUP_BY", "POLICY", "SKIP_TILL"})
-OPERATORS = frozenset({"and", "or", "not", "as", "is", "null", "in", "like", "between", "true", "false"})
-PATTERN_OPERATORS = ("SEQ", "AND", "OR", "NEG", "NOT", "CONJ", "DISJ", "KL")
-
-# Every word that may mean something to the language; a name like one of them is printed in quotes.
-RESERVED = frozenset(
-    {*CLAUSES, *OPERATORS, *(word.lower() for word in PATTERN_OPERATORS)}
-    | {"query", "event", "events", "group", "by", "group_by", "groupby", "skip", "till", "contiguous"}
-    | {"timestamp", "date", "interval"}
-)
 
 _CORRECTABLE = ("RETURN", "PATTERN", "WHERE", "WITHIN", "WINDOW", "SLIDE", "QUERY", "EVENT")
 _NAMES = frozenset({"WORD", "NAME"})

@@ -6,15 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from motet.model.expression import Attribute, Expression, KleeneAggregate, map_operands
-from motet.model.pattern import Event, Pattern, children
+from motet.model.pattern import Event, Pattern, walk_pattern
 from motet.model.query import Computed, Query, ReturnItem, Variable
 
 
 def list_events(pattern: Pattern) -> list[Event]:
     """List every event of a pattern in the order written, those under NOT and NEG included."""
-    if isinstance(pattern, Event):
-        return [pattern]
-    return [event for part in children(pattern) for event in list_events(part)]
+    return [part for part in walk_pattern(pattern) if isinstance(part, Event)]
 
 
 def find_events(pattern: Pattern, name: str) -> list[Event]:

@@ -10,7 +10,7 @@ from motet.errors import Diagnostic, QueryError, did_you_mean
 from motet.model.expression import At, Attribute, Expression, KleeneAggregate, variables, walk
 from motet.model.kinds import KLEENE_FUNCTIONS, find_aggregate_misfit, find_misfits, infer_aggregate_kind, infer_kind
 from motet.model.names import find_events, list_events
-from motet.model.pattern import And, Neg, Not, Or, Pattern, Repeat, Seq, absences, children, events
+from motet.model.pattern import And, Neg, Not, Or, Pattern, Repeat, Seq, absences, children, events, walk_pattern
 from motet.model.query import (
     AGGREGATE_FUNCTIONS,
     Aggregate,
@@ -217,7 +217,7 @@ class _QueryChecker:
             hint = "a match needs at least one event outside NOT and NEG"
             self._report("this pattern can bind no event", pattern.span or self.query.span, hint)
             return
-        for part in _list_subpatterns(pattern):
+        for part in walk_pattern(pattern):
             match part:
                 case Seq(parts) | And(parts) | Or(parts) if not parts:
                     self._report("an operator needs at least one part", part.span, "as in SEQ(A, B)")
@@ -233,7 +233,7 @@ class _QueryChecker:
     def _check_absences(self) -> None:
         """Check where NOT and NEG stand."""
         self._check_placement(self.query.pattern, ())
-        for part in _list_subpatterns(self.query.pattern):
+        for part in walk_pattern(self.query.pattern):
             if isinstance(part, And):
                 for absence in find_open_absences(part):
                     if any(absence is direct for direct in part.parts):
@@ -460,12 +460,6 @@ class _QueryChecker:
         for absence in find_open_absences(self.query.pattern):
             message = "a NOT with nothing bound before or after it needs a window of time, not of EVENTS"
             self._report(message, absence.span, "as in WITHIN 10 min")
-
-
-def _list_subpatterns(pattern: Pattern) -> Iterator[Pattern]:
-    yield pattern
-    for part in children(pattern):
-        yield from _list_subpatterns(part)
 
 
 # Columns of the result
