@@ -139,15 +139,8 @@ def is_ambiguous(alternatives: Iterable[Alternative]) -> bool:
 
 def _find_components(graph: PositionGraph) -> list[int]:
     """Return for each item the first of those that repeat together with it (a strongly connected component)."""
-    reached = [{item} for item in range(len(graph.items))]
-    changed = True
-    while changed:
-        changed = False
-        for p, q in reversed(graph.follow):
-            if not reached[q] <= reached[p]:
-                reached[p] |= reached[q]
-                changed = True
-    return [min(q for q in reached[p] if p in reached[q]) for p in range(len(reached))]
+    later = graph.find_reachable()
+    return [min([p, *(q for q in after if p in later[q])]) for p, after in enumerate(later)]
 
 
 def _group_gaps(graph: PositionGraph, components: list[int]) -> dict[int, dict[int, Gaps]]:

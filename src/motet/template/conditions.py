@@ -58,7 +58,7 @@ def classify_conditions(query: Query, positions: Positions) -> ClassifiedConditi
         elif is_local(condition):
             found.local.setdefault(next(iter(variables(condition))), []).append(condition)
         else:
-            adjacent = _find_adjacent(condition, query, positions)
+            adjacent = _find_adjacent(condition, positions)
             if adjacent is None:
                 found.needs_match.append(condition)
             else:
@@ -94,28 +94,20 @@ def _are_connected(links: list[Comparison], names: set[str]) -> bool:
         reached |= more
 
 
-def _find_adjacent(condition: Expression, query: Query, positions: Positions) -> list[AdjacentCondition] | None:
-    """Return the transitions a condition guards; None where it is not a comparison of two events that are always
-    neighbours.
-    """
-    if not isinstance(condition, Comparison):
-        return None
-    sides = _split_sides(condition)
+def _find_adjacent(condition: Expression, positions: Positions) -> list[AdjacentCondition] | None:
+    """Return the transitions that a comparison guards; None where its two events are not always neighbours."""
+    sides = _split_sides(condition) if isinstance(condition, Comparison) else None
     if sides is None:
         return None
     operator, (one, before), (other, after) = sides
-    if any(name not in {event.name for event in positions.events} for name in (one, other)):
+    if not {one, other} <= {event.name for event in positions.events}:
         return None
-    followers = _list_followers(positions.graph)
-    item_of = {item.position: n for n, item in enumerate(positions.graph.items) if isinstance(item, Leaf)}
-    ones, others = positions.of_name(one), positions.of_name(other)
-    if any(position not in item_of for position in (*ones, *others)):
+    graph = positions.graph
+    item_of = {item.position: number for number, item in enumerate(graph.items) if isinstance(item, Leaf)}
+    if any(position not in item_of for name in (one, other) for position in positions.of_name(name)):
         return None  # inside an AND nobody's neighbour is certain
-    steps = (
-        _steps_between_rounds(followers, [item_of[p] for p in ones])
-        if one == other
-        else _steps_between_variables(followers, [item_of[p] for p in ones], [item_of[p] for p in others])
-    )
+    ones, others = ([item_of[position] for position in positions.of_name(name)] for name in (one, other))
+    steps = _steps_between_rounds(graph, ones) if one == other else _steps_between_variables(graph, ones, others)
     if steps is None:
         return None
     position_of = {number: position for position, number in item_of.items()}
@@ -141,49 +133,29 @@ def _split_sides(condition: Comparison) -> tuple[str, tuple[str, Expression], tu
     return None
 
 
-def _steps_between_rounds(followers: dict[int, set[int]], own: list[int]) -> list[tuple[int, int, bool]] | None:
+# Steps from one item to the next, and whether they go against the order written.
+Steps = list[tuple[int, int, bool]]
+
+
+def _steps_between_rounds(graph: PositionGraph, own: list[int]) -> Steps | None:
     """Return the steps of NEXT from a variable to itself; None where something else can be bound between two events."""
-    for p in own:
-        for q in followers[p] - set(own):
-            if _find_reachable(followers, q) & set(own):
-                return None
-    return [(p, q, False) for p in own for q in followers[p] if q in own]
+    later = graph.find_reachable()
+    if any(p in own and q not in own and later[q].intersection(own) for p, q in graph.follow):
+        return None
+    return [(p, q, False) for p, q in sorted(graph.follow) if p in own and q in own]
 
 
-def _steps_between_variables(
-    followers: dict[int, set[int]], ones: list[int], others: list[int]
-) -> list[tuple[int, int, bool]] | None:
-    """Return the step from one variable to the other, and whether it goes against the order written."""
-    if len(ones) != 1 or len(others) != 1:
+def _steps_between_variables(graph: PositionGraph, ones: list[int], others: list[int]) -> Steps | None:
+    """Return the step from one variable to the other; None where they are not always neighbours."""
+    later = graph.find_reachable()
+    if len(ones) != 1 or len(others) != 1 or any(item in later[item] for item in (*ones, *others)):
         return None
     (p,), (q,) = ones, others
-    if p in _find_reachable(followers, p) or q in _find_reachable(followers, q):
-        return None
-    flipped = p in _find_reachable(followers, q)
+    flipped = p in later[q]
     if flipped:
         p, q = q, p
-    if q not in _find_reachable(followers, p):
+    if q not in later[p]:
         return []  # no match binds both
-    if any(q in _find_reachable(followers, middle) for middle in followers[p] - {q}):
+    if any(source == p and q in later[middle] for source, middle in graph.follow):
         return None
     return [(p, q, flipped)]
-
-
-def _list_followers(graph: PositionGraph) -> dict[int, set[int]]:
-    """Return which items may directly follow which."""
-    followers: dict[int, set[int]] = {item: set() for item in range(len(graph.items))}
-    for p, q in graph.follow:
-        followers[p].add(q)
-    return followers
-
-
-def _find_reachable(followers: dict[int, set[int]], start: int) -> set[int]:
-    """Return the positions that can come after one, itself only where it repeats."""
-    reached: set[int] = set()
-    pending = list(followers[start])
-    while pending:
-        position = pending.pop()
-        if position not in reached:
-            reached.add(position)
-            pending.extend(followers[position])
-    return reached

@@ -77,6 +77,18 @@ class PositionGraph:
         is_required = set(self.first) == {0} and set(self.last) == {end} and not self.empty
         return is_required and not self.has_block and set(self.follow) - self.back_edges == forward
 
+    def find_reachable(self) -> list[set[int]]:
+        """Return for each item those that may come at any later step; itself only where it repeats."""
+        later: list[set[int]] = [set() for _ in self.items]
+        changed = True
+        while changed:
+            changed = False
+            for p, q in reversed(self.follow):
+                if q not in later[p] or not later[q] <= later[p]:
+                    later[p] |= {q, *later[q]}
+                    changed = True
+        return later
+
 
 @dataclass(frozen=True, slots=True)
 class Positions:
