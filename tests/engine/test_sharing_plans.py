@@ -19,8 +19,7 @@ from motet.optimizer.gloria.template import build_templates
 from motet.optimizer.sharon.candidates import find_candidates
 from motet.options import Options
 from motet.plans.compiled import CompiledQuery
-from motet.plans.repeats import find_repeated_sequences
-from motet.plans.sequences import find_plain_sequences
+from motet.plans.sequences import find_plain_sequences, find_repeated_sequences
 from motet.plans.sharing import Segment, Sharing, SharingPlan, TransitionPlan
 from motet.plans.units import Strategy, estimate_cost
 from motet.reference.tables import run_table as enumerate_table

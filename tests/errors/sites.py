@@ -16,7 +16,7 @@ SPEAKERS = {
     "OptionError",
     "UnreadableError",
     "BadParameter",
-    "Wrong",
+    "ClauseError",
     "Diagnostic",
     "_report",
     "refusal",

@@ -17,7 +17,7 @@ from motet.optimizer.gloria.paths import find_best_path
 from motet.optimizer.gloria.template import Template, build_templates
 from motet.optimizer.rates import PositionRates, equal_rates
 from motet.plans.compiled import CompiledQuery, compile_query
-from motet.plans.repeats import find_repeated_sequences
+from motet.plans.sequences import find_repeated_sequences
 from motet.statistics.model import Statistics
 from tests.optimizer.every_gloria_plan import cost_of, every_plan
 from tests.optimizer.snapshots import replay

@@ -16,7 +16,7 @@ from motet.optimizer.gloria.nodes import Weights
 from motet.optimizer.gloria.template import Template, build_templates
 from motet.options import Options
 from motet.plans.compiled import CompiledQuery, compile_query
-from motet.plans.repeats import find_repeated_sequences
+from motet.plans.sequences import find_repeated_sequences
 from motet.schema import EventSchema
 from tests.optimizer.snapshots import replay
 

@@ -15,7 +15,7 @@ from motet.compile.stated_rates import rates_from_statistics
 from motet.errors import Diagnostic, QueryError
 from motet.model.expression import Expression, attributes
 from motet.model.query import Workload
-from motet.model.validate import find_problems
+from motet.model.validate import check_workload as validate_workload
 from motet.optimizer.gloria import gloria
 from motet.optimizer.gloria.report import GloriaReport
 from motet.optimizer.joins import PLANNERS, plan_trees
@@ -84,11 +84,7 @@ def check_workload(
 
     Returns the warnings: problems that do not stop it.
     """
-    found = find_problems(workload, schema.kinds(), types, time=schema.time, type=schema.type)
-    errors = [problem for problem in found if not problem.warning]
-    if errors:
-        raise QueryError(errors, workload.text, workload.origin)
-    return tuple(found)
+    return validate_workload(workload, schema.kinds(), types, time=schema.time, type=schema.type)
 
 
 def _plan_joins(branch: DetectBranch, options: Options) -> DetectBranch:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -20,14 +20,14 @@ from motet.model.expression import (
     attributes,
     walk,
 )
-from motet.model.pattern import Event
+from motet.model.pattern import events
 from motet.model.query import Aggregate, AllVariables, Computed, Query, Variable
 from motet.optimizer.joins.plan import JoinPlan
 from motet.plans.detect.build import JoinSpec, PlannedQuery, join_specs, plan_queries
 from motet.plans.detect.query import DetectQuery
 from motet.schema import EventSchema
+from motet.template.positions import Positions, max_bindings
 from motet.template.symbols import Symbol
-from motet.template.written import Written, max_bindings
 
 
 @dataclass(frozen=True)
@@ -143,27 +143,23 @@ def decode_type(data_type: pa.DataType) -> pa.DataType:
     return data_type.value_type if pa.types.is_dictionary(data_type) else data_type
 
 
-def positions_of_name(written: Written, name: str) -> frozenset[int]:
+def positions_of_name(positions: Positions, name: str) -> frozenset[int]:
     """Return the positions of all events with a name: `RETURN *` shows equal names as one variable."""
-    return frozenset(p for p, event in enumerate(written.events) if event.name == name)
+    return frozenset(p for p, event in enumerate(positions.events) if event.name == name)
 
 
 def match_columns(query: DetectQuery) -> Iterator[tuple[str, frozenset[int] | Expression]]:
     """Yield the columns of a query that returns matches: the positions each shows, or what it computes."""
-    written = query.written
+    positions = query.positions
     for item in query.query.returns:
         match item:
             case AllVariables():
-                for name in dict.fromkeys(event.name for event in _in_text_order(written)):
-                    yield name, positions_of_name(written, name)
+                for name in dict.fromkeys(event.name for event in events(query.query.pattern)):
+                    yield name, positions_of_name(positions, name)
             case Variable(name):
-                yield item.label, frozenset(written.of_name(name))
+                yield item.label, frozenset(positions.of_name(name))
             case Computed(expression):
                 yield item.label, expression
-
-
-def _in_text_order(written: Written) -> Iterable[Event]:
-    return (written.events[at] for at in sorted(range(len(written.events)), key=lambda at: written.copies[at]))
 
 
 def match_types(query: DetectQuery, columns: pa.Schema) -> Iterator[tuple[str, pa.DataType]]:
@@ -171,7 +167,7 @@ def match_types(query: DetectQuery, columns: pa.Schema) -> Iterator[tuple[str, p
     event = event_type(columns)
     for label, what in match_columns(query):
         if isinstance(what, frozenset):
-            yield label, pa.list_(event) if max_bindings(query.written.tree, what) > 1 else event
+            yield label, pa.list_(event) if max_bindings(query.positions.graph, what) > 1 else event
         else:
             yield label, value_type(what, columns)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 
@@ -165,15 +165,30 @@ def operands(expression: Expression) -> tuple[Expression, ...]:
             return parts
 
 
+def map_operands(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
+    """Return an expression with every expression directly below it changed."""
+    match expression:
+        case Literal() | Attribute() | KleeneAggregate():
+            return expression
+        case Arithmetic(_, left, right) | Comparison(_, left, right):
+            return replace(expression, left=change(left), right=change(right))
+        case Negative(operand) | Inverse(operand) | IsNull(operand) | Membership(operand) | Like(operand):
+            return replace(expression, operand=change(operand))
+        case Logical(_, parts):
+            return replace(expression, operands=tuple(map(change, parts)))
+        case Call(_, parts):
+            return replace(expression, arguments=tuple(map(change, parts)))
+
+
 def walk(expression: Expression) -> Iterator[Expression]:
-    """Return an expression and all below it, parents first."""
+    """Yield an expression and all below it, parents first."""
     yield expression
     for operand in operands(expression):
         yield from walk(operand)
 
 
 def conjuncts(*conditions: Expression) -> Iterator[Expression]:
-    """Return the conditions that hold exactly where all of these do and that are no conjunctions themselves."""
+    """Yield the conditions that hold exactly where all of these do and that are no conjunctions themselves."""
     for condition in conditions:
         match condition:
             case Logical("AND", parts):
@@ -191,3 +206,14 @@ def attributes(expression: Expression) -> list[Attribute]:
 def variables(expression: Expression) -> frozenset[str]:
     """Return every variable an expression speaks of."""
     return frozenset(node.variable for node in walk(expression) if isinstance(node, Attribute | KleeneAggregate))
+
+
+def has_aggregate(expression: Expression) -> bool:
+    """Return whether an expression aggregates the events that a match binds to a variable."""
+    return any(isinstance(node, KleeneAggregate) for node in walk(expression))
+
+
+def is_local(condition: Expression) -> bool:
+    """Return whether a condition reads single events of at most one variable."""
+    is_plain = not has_aggregate(condition) and all(attribute.at is At.EACH for attribute in attributes(condition))
+    return is_plain and len(variables(condition)) <= 1

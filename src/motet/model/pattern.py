@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from motet.model.span import Span, span_field
@@ -87,19 +88,21 @@ def children(pattern: Pattern) -> tuple[Pattern, ...]:
             return (event,)
 
 
+def walk_pattern(pattern: Pattern) -> Iterator[Pattern]:
+    """Yield a pattern and all parts below it, in the order they are written."""
+    yield pattern
+    for part in children(pattern):
+        yield from walk_pattern(part)
+
+
 def events(pattern: Pattern) -> list[Event]:
     """Return every event that a match binds, in the order written; those under NOT and NEG are left out."""
-    match pattern:
-        case Event():
-            return [pattern]
-        case Not() | Neg():
-            return []
-    return [event for part in children(pattern) for event in events(part)]
+    if isinstance(pattern, Event):
+        return [pattern]
+    parts = () if isinstance(pattern, Not | Neg) else children(pattern)
+    return [event for part in parts for event in events(part)]
 
 
 def absences(pattern: Pattern) -> list[Not | Neg]:
     """Return every NOT and NEG of a pattern, in the order written."""
-    match pattern:
-        case Not() | Neg():
-            return [pattern]
-    return [absence for part in children(pattern) for absence in absences(part)]
+    return [part for part in walk_pattern(pattern) if isinstance(part, Not | Neg)]

@@ -66,7 +66,7 @@ def can_run_by_pairs(compiled: CompiledQuery) -> bool:
 
 
 def merge_pairs(merged: MergedAutomaton, share_key: ShareKey) -> Pairs:
-    """Return the pairs of the queries of one machine."""
+    """Merge the pairs of the queries of one machine."""
     builder = _PairsBuilder(AttributeRows(merged.whole, merged.real), share_key)
     for compiled in merged.queries:
         builder.add(compiled)
@@ -84,9 +84,7 @@ def _list_arcs(compiled: CompiledQuery) -> list[tuple[int, int]]:
 
 def _topological_order(compiled: CompiledQuery) -> list[int] | None:
     """Return the settled nodes, each after those that lead to it; None where some lead in a circle."""
-    before: dict[int, set[int]] = {
-        node: set() for node, settled in enumerate(compiled.automaton.fold) if node == settled
-    }
+    before: dict[int, set[int]] = {node: set() for node in compiled.automaton.settled}
     for source, target in _list_arcs(compiled):
         if source != target:
             before[target].add(source)
@@ -143,7 +141,7 @@ class _PairsBuilder:
         self.accept.append(tuple(found[0, end] for end in sorted(compiled.automaton.accepting)))
 
     def _add_pair(self, origin: int, node: int, links: _Links, found: Mapping[tuple[int, int], int]) -> int:
-        """Return the number of a pair, new or known."""
+        """Add a pair unless it is known, and return its number."""
         key = _pair_key(origin, node, links, found)
         if key in self.pairs:
             return self.pairs[key]
@@ -244,7 +242,7 @@ def _order_rows(rows: Mapping[int, tuple[tuple[int, int], ...]]) -> list[int]:
 
 
 def encode_pairs(pairs: Pairs, classes: Sequence[frozenset[Symbol]], negs: Sequence[Symbol]) -> NDArray[np.int32]:
-    """Return the code that each class of events runs: see `motet.kernels.pairs`."""
+    """Encode what each class of events runs: see `motet.kernels.pairs`."""
     numbers = {symbol: number for number, symbol in enumerate(pairs.symbols)}
     code: list[list[int]] = []
     for found in classes:

@@ -53,8 +53,8 @@ def _values(
     """Compute what each match adds to one aggregate, over the events it binds to its variable."""
     assert item.variable is not None
     size = len(found.key)
-    wanted = np.zeros(len(query.written.events), np.bool_)
-    wanted[list(query.written.of_name(item.variable))] = True
+    wanted = np.zeros(len(query.positions.events), np.bool_)
+    wanted[list(query.positions.of_name(item.variable))] = True
     entries = np.flatnonzero(wanted[found.position])
     match_of = match_of_entries(found)[entries]
     if item.name is None:

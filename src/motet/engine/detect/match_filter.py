@@ -31,7 +31,8 @@ from motet.model.expression import variables
 from motet.model.query import Computed, Policy
 from motet.plans.detect.build import PlannedReading
 from motet.plans.detect.query import DetectQuery
-from motet.template.alternatives import Leaf, Loop
+from motet.template.alternatives import Loop
+from motet.template.positions import Leaf
 
 POLICIES = {
     Policy.SKIP_TILL_ANY: SKIP_TILL_ANY,
@@ -137,7 +138,7 @@ class MatchFilter:
 
     def _rules(self) -> Rules:
         query, runner = self.query, self.runner
-        size = len(query.written.events)
+        size = len(query.positions.events)
         slot = np.full(size, -1, np.int32)
         for number, positions in enumerate(query.slots):
             slot[list(positions)] = number
@@ -173,8 +174,8 @@ class MatchFilter:
         for number, item in enumerate(self.reading.reading.items):
             if not isinstance(item, Loop):
                 continue
-            for (p, q), ways in item.line.follow.items():
-                one, other = item.line.items[p], item.line.items[q]
+            for (p, q), ways in item.follow.items():
+                one, other = item.items[p], item.items[q]
                 if isinstance(one, Leaf) and isinstance(other, Leaf) and self._depends(ways):
                     steps[one.position, other.position] = [list(guards) for guards in ways]
                     loop[list(item.positions)] = number

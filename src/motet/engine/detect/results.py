@@ -17,7 +17,7 @@ from motet.kernels.expressions import OVERFLOW, Bytecode
 from motet.kernels.match_filter import Matches, evaluate_matches, new_match_scratch
 from motet.plans.detect.query import DetectQuery
 from motet.schema import EventSchema
-from motet.template.written import max_bindings
+from motet.template.positions import max_bindings
 
 
 class MatchTableBuilder:
@@ -45,7 +45,7 @@ class MatchTableBuilder:
         self.fields = [pa.field(name, array.type) for name, array in events.items()]
         self.schema = schema
         self.result = result
-        self.slot = np.full(len(query.written.events), -1, np.int32)
+        self.slot = np.full(len(query.positions.events), -1, np.int32)
         for number, positions in enumerate(query.slots):
             self.slot[list(positions)] = number
 
@@ -74,11 +74,11 @@ class MatchTableBuilder:
 
     def _bound_events(self, found: Matches, positions: frozenset[int], as_list: bool) -> pa.Array:
         """Return the events of a variable: a list where it may be bound more than once, else the event or null."""
-        several = max_bindings(self.query.written.tree, positions) > 1
+        several = max_bindings(self.query.positions.graph, positions) > 1
         column = None if several or as_list else _single_event_column(found, positions)
         if column is not None:
             return self._structs(pa.array(self.runner.encoded.rows[column]))
-        wanted = np.zeros(len(self.query.written.events), np.bool_)
+        wanted = np.zeros(len(self.query.positions.events), np.bool_)
         wanted[list(positions)] = True
         entries = np.flatnonzero(wanted[found.position])
         match_of = match_of_entries(found)[entries]

@@ -16,7 +16,7 @@ from motet.optimizer.gloria.template import Template, build_templates
 from motet.optimizer.rates import PositionRates, equal_rates, estimate_window_rates
 from motet.optimizer.solvers.graph import Deadline
 from motet.plans.compiled import CompiledQuery
-from motet.plans.repeats import RepeatedSequence, find_repeated_sequences
+from motet.plans.sequences import RepeatedSequence, find_repeated_sequences
 from motet.plans.sharing import SharedTransition, TransitionPlan
 from motet.statistics.model import Statistics
 

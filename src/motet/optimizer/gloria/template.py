@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from motet.plans.repeats import RepeatedSequence
+from motet.plans.sequences import RepeatedSequence
 from motet.template.symbols import Symbol
 
 

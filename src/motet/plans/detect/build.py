@@ -25,7 +25,8 @@ from motet.plans.detect.nodes import (
 )
 from motet.plans.detect.partial_orders import Bits, bits_of, partial_order_of
 from motet.plans.detect.query import DetectQuery
-from motet.template.alternatives import Alternative, Block, Item, Leaf, Loop, LoopGraph, item_positions
+from motet.template.alternatives import Alternative, Choice, Item, Loop, item_positions
+from motet.template.positions import Leaf
 from motet.template.symbols import Symbol
 
 # A tree over the numbers of items: a number, or two trees.
@@ -219,42 +220,32 @@ class PlanBuilder:
         match item:
             case Leaf(position):
                 return self._intern(LeafNode(query.symbols[position])), (position,)
-            case Loop(line, firsts, lasts):
-                return self._build_loop(line, firsts, lasts, query, tests)
+            case Loop():
+                return self._build_loop(item, query, tests)
 
-    def _build_loop(
-        self,
-        line: LoopGraph,
-        firsts: frozenset[int],
-        lasts: frozenset[int],
-        query: DetectQuery,
-        tests: EdgeTests,
-    ) -> tuple[LoopNode, tuple[int, ...]]:
+    def _build_loop(self, loop: Loop, query: DetectQuery, tests: EdgeTests) -> tuple[LoopNode, tuple[int, ...]]:
         items: list[LeafNode | UnionNode] = []
         positions: list[tuple[int, ...]] = []
-        for item in line.items:
+        for item in loop.items:
             match item:
                 case Leaf(position):
                     items.append(self._intern(LeafNode(query.symbols[position])))
                     positions.append((position,))
-                case Block(readings):
-                    own = tuple(
-                        sorted(position for each in readings for i in each.items for position in item_positions(i))
-                    )
-                    own = tuple(dict.fromkeys(own))
+                case Choice(readings):
+                    own = tuple(sorted(item_positions(item)))
                     items.append(self._build_union(readings, own, query))
                     positions.append(own)
         edges = tuple(
-            Edge(p, q, self._free_ways(line, (p, q), query), tests.get((p, q), frozenset()))
-            for p, q in sorted(line.follow)
+            Edge(p, q, self._free_ways(loop, (p, q), query), tests.get((p, q), frozenset()))
+            for p, q in sorted(loop.follow)
         )
         places = tuple(sum(map(len, positions[:at])) for at in range(len(positions)))
-        node = self._intern(LoopNode(tuple(items), firsts, lasts, edges, places))
+        node = self._intern(LoopNode(tuple(items), loop.firsts, loop.lasts, edges, places))
         return node, tuple(position for own in positions for position in own)
 
-    def _free_ways(self, line: LoopGraph, edge: tuple[int, int], query: DetectQuery) -> frozenset[frozenset[Symbol]]:
+    def _free_ways(self, loop: Loop, edge: tuple[int, int], query: DetectQuery) -> frozenset[frozenset[Symbol]]:
         """Return the ways to cross a gap, none where one depends on bound events: that is tested on whole matches."""
-        ways = line.follow[edge]
+        ways = loop.follow[edge]
         if frozenset() in ways or any(not query.is_free(absence) for guards in ways for absence in guards):
             return frozenset()
         return frozenset(frozenset(query.absent[absence] for absence in guards) for guards in ways)

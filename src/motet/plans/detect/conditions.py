@@ -8,7 +8,8 @@ from itertools import product
 from motet.model.expression import At, Attribute, Expression, KleeneAggregate, attributes, variables, walk
 from motet.model.names import rename_variables, rewrite_leaves
 from motet.plans.detect.query import DetectQuery
-from motet.template.alternatives import Item, Leaf, Loop, item_positions
+from motet.template.alternatives import Item, Loop, item_positions
+from motet.template.positions import Leaf
 
 # What two neighbours in a loop must satisfy, by the items they are bound to.
 EdgeTests = Mapping[tuple[int, int], frozenset[Expression]]
@@ -48,9 +49,8 @@ def place_edge_tests(
     found: dict[tuple[int, int], set[Expression]] = {}
     if not isinstance(item, Loop):
         return {}
-    line = item.line
     followers: dict[int, set[int]] = {}
-    for p, q in line.follow:
+    for p, q in item.follow:
         followers.setdefault(p, set()).add(q)
     for at in list(residual):
         condition = query.match_conditions[at]
@@ -62,13 +62,13 @@ def place_edge_tests(
             continue
         (name,) = names
         slot = query.slots[query.names[name]] & bound
-        own = {n for n, inner in enumerate(line.items) if isinstance(inner, Leaf) and inner.position in slot}
-        inside = {position for n in own if isinstance(leaf := line.items[n], Leaf) for position in (leaf.position,)}
+        own = {n for n, inner in enumerate(item.items) if isinstance(inner, Leaf) and inner.position in slot}
+        inside = {position for n in own if isinstance(leaf := item.items[n], Leaf) for position in (leaf.position,)}
         if inside != slot or _can_return(followers, own):
             continue
         residual.remove(at)
         test = rename_variables(condition, {name: "0"})
-        for p, q in line.follow:
+        for p, q in item.follow:
             if p in own and q in own:
                 found.setdefault((p, q), set()).add(_as_neighbours(test))
     return {edge: frozenset(tests) for edge, tests in found.items()}

@@ -6,16 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from motet.errors import Diagnostic
-from motet.model.expression import (
-    At,
-    Attribute,
-    Expression,
-    KleeneAggregate,
-    attributes,
-    conjuncts,
-    variables,
-    walk,
-)
+from motet.model.expression import At, Expression, attributes, conjuncts, has_aggregate, is_local, variables
 from motet.model.names import resolve_variables
 from motet.model.pattern import Event, Or, Pattern, Repeat, children
 from motet.model.query import Computed, Policy, Query, Workload
@@ -23,32 +14,17 @@ from motet.model.window import CountWindow
 from motet.plans.compiled import WindowSpan, build_window_span
 from motet.template.alternatives import (
     Alternative,
-    Block,
+    Choice,
     Loop,
     TooManyAlternatives,
     as_single_loop,
-    build_loop_graph,
     is_ambiguous,
     list_alternatives,
 )
+from motet.template.automaton import Progress, TooManyNodes, build_progress
 from motet.template.conditions import extract_equivalence
+from motet.template.positions import PositionGraph, Positions, build_positions, max_bindings
 from motet.template.symbols import Symbol, make_symbol
-from motet.template.written import (
-    Alternation,
-    Chain,
-    Gap,
-    Interleave,
-    Optional,
-    Place,
-    Plus,
-    Progress,
-    TooManyStates,
-    Tree,
-    Written,
-    build_progress,
-    expand_pattern,
-    max_bindings,
-)
 
 
 @dataclass(frozen=True)
@@ -63,7 +39,7 @@ class DetectQuery:
     number: int
     query: Query
     partition: tuple[str, ...]
-    written: Written
+    positions: Positions
     readings: tuple[Alternative, ...]
     is_compact: bool
     is_ambiguous: bool
@@ -82,7 +58,7 @@ class DetectQuery:
     @property
     def negs(self) -> range:
         """The numbers of the absences that may occur nowhere in the window."""
-        return range(len(self.written.absences), len(self.absent))
+        return range(len(self.positions.absences), len(self.absent))
 
     @property
     def ranked(self) -> bool:
@@ -118,16 +94,15 @@ def compile_detect(
     that queries can share them, even where no condition compares its events.
     """
     query = _extract_equivalence(resolve_variables(workload.queries[number]))
-    written = expand_pattern(query.pattern)
+    positions = build_positions(query.pattern)
 
     def refusal(message: str, hint: str | None = None) -> Diagnostic:
         return Diagnostic(message, query.span, query.name, hint)
 
-    absent_events = (*written.absences, *written.negated)
-    sorted_ = _place_conditions(query, written, absent_events)
+    absent_events = (*positions.absences, *positions.negated)
+    sorted_ = _place_conditions(query, positions, absent_events)
     try:
-        readings, compact = _derive_readings(written.tree, sorted_.match_conditions, joins)
-        needs_window_close = _needs_window_close(written.tree) or bool(written.negated)
+        readings, compact = _derive_readings(positions.graph, sorted_.match_conditions, joins)
     except TooManyAlternatives:
         return refusal("an AND of this pattern has too many alternatives", "write some of them as queries of their own")
     if _has_conditional_gap_in_block(readings, sorted_.absent):
@@ -136,20 +111,21 @@ def compile_detect(
     progress = None
     if query.policy is Policy.SKIP_TILL_NEXT:
         try:
-            progress = build_progress(written.tree)
-        except TooManyStates:
+            progress = build_progress(positions.graph)
+        except TooManyNodes:
             return refusal("this pattern has too many interleavings for SKIP TILL NEXT", "use fewer parts in an AND")
     slots, names = _assign_slots(
-        written, (*sorted_.match_conditions, *(c for group in sorted_.absent for c in group)), query
+        positions, (*sorted_.match_conditions, *(c for group in sorted_.absent for c in group)), query
     )
     symbols = [
-        make_symbol(event.type, _local_conditions(sorted_.local, written, p)) for p, event in enumerate(written.events)
+        make_symbol(event.type, _local_conditions(sorted_.local, positions, p))
+        for p, event in enumerate(positions.events)
     ]
     return DetectQuery(
         number=number,
         query=query,
         partition=tuple(sorted(query.partition)),
-        written=written,
+        positions=positions,
         readings=readings,
         is_compact=compact,
         is_ambiguous=is_ambiguous(readings),
@@ -162,10 +138,10 @@ def compile_detect(
         names=names,
         slots=slots,
         span=build_window_span(query, tick),
-        needs_window_close=needs_window_close,
+        needs_window_close=positions.graph.ends_with_guard or bool(positions.negated),
         progress=progress,
         adjacent=tuple(
-            c for c in sorted_.match_conditions if progress is not None and _is_adjacent(c, written, progress)
+            c for c in sorted_.match_conditions if progress is not None and _is_adjacent(c, positions, progress)
         ),
         reason=reason,
     )
@@ -200,36 +176,29 @@ class _PlacedConditions:
     absent_local: list[list[Expression]]
 
 
-def _place_conditions(query: Query, written: Written, absent_events: Sequence[Event]) -> _PlacedConditions:
+def _place_conditions(query: Query, positions: Positions, absent_events: Sequence[Event]) -> _PlacedConditions:
     """Put each conjunct where it belongs: with one position, with an absence, or with the match."""
     found = _PlacedConditions({}, [], [[] for _ in absent_events], [[] for _ in absent_events])
     for condition in conjuncts(*query.conditions):
         names = variables(condition)
-        missing = [name for name in names if not written.of_name(name)]
+        missing = [name for name in names if not positions.of_name(name)]
         if missing:
             at = next(n for n, event in enumerate(absent_events) if missing[0] in (event.variable, event.type))
-            (found.absent_local if _is_local(condition) else found.absent)[at].append(condition)
-        elif _is_local(condition) and names:
+            (found.absent_local if is_local(condition) else found.absent)[at].append(condition)
+        elif is_local(condition) and names:
             found.local.setdefault(next(iter(names)), []).append(condition)
         else:
             found.match_conditions.append(condition)
     return found
 
 
-def _is_local(condition: Expression) -> bool:
-    return len(variables(condition)) <= 1 and all(
-        not isinstance(node, KleeneAggregate) and (not isinstance(node, Attribute) or node.at is At.EACH)
-        for node in walk(condition)
-    )
-
-
-def _local_conditions(local: dict[str, list[Expression]], written: Written, position: int) -> list[Expression]:
-    own = [conditions for name, conditions in local.items() if position in written.of_name(name)]
+def _local_conditions(local: dict[str, list[Expression]], positions: Positions, position: int) -> list[Expression]:
+    own = [conditions for name, conditions in local.items() if position in positions.of_name(name)]
     return [condition for conditions in own for condition in conditions]
 
 
 def _assign_slots(
-    written: Written, conditions: Iterable[Expression], query: Query
+    positions: Positions, conditions: Iterable[Expression], query: Query
 ) -> tuple[tuple[frozenset[int], ...], dict[str, int]]:
     """Number the sets of positions that names in conditions and RETURN stand for.
 
@@ -242,49 +211,29 @@ def _assign_slots(
         name for item in query.returns if isinstance(item, Computed) for name in sorted(variables(item.expression))
     ]
     for name in spoken:
-        positions = frozenset(written.of_name(name))
-        if positions:
-            names[name] = slots.setdefault(positions, len(slots))
+        named = frozenset(positions.of_name(name))
+        if named:
+            names[name] = slots.setdefault(named, len(slots))
     for name in spoken:
         names.setdefault(name, len(slots))
     return (*slots, frozenset()), names
 
 
 def _derive_readings(
-    tree: Tree, match_conditions: Sequence[Expression], joins: bool
+    graph: PositionGraph, match_conditions: Sequence[Expression], joins: bool
 ) -> tuple[tuple[Alternative, ...], bool]:
     """Return the alternatives of a pattern, and whether they are paths of one compact graph.
 
     Where no condition compares events, a query gains nothing by joining: all its matches are paths of the automaton.
     """
-    compared = _has_and(tree) or any(len(variables(condition)) > 1 for condition in match_conditions)
-    if not compared and not (joins and _is_plain(tree)):
-        return as_single_loop(tree), True
+    compared = graph.has_block or any(len(variables(condition)) > 1 for condition in match_conditions)
+    is_sequence = graph.is_line and not graph.back_edges and len(graph.items) > 1
+    if not compared and not (joins and is_sequence):
+        return as_single_loop(graph), True
     try:
-        return list_alternatives(tree), False
+        return list_alternatives(graph), False
     except TooManyAlternatives:
-        return as_single_loop(tree), True
-
-
-def _is_plain(tree: Tree) -> bool:
-    """Return whether a pattern is a sequence of events, perhaps with absences in between."""
-    return isinstance(tree, Chain) and all(isinstance(part, Place | Gap) for part in tree.parts)
-
-
-def _has_and(tree: Tree) -> bool:
-    match tree:
-        case Interleave():
-            return True
-        case Chain(parts) | Alternation(parts):
-            return any(map(_has_and, parts))
-        case Plus(part) | Optional(part):
-            return _has_and(part)
-    return False
-
-
-def _needs_window_close(tree: Tree) -> bool:
-    """Return whether some match has a NOT after all it binds, whatever the alternative."""
-    return any(frozenset() not in ways for ways in build_loop_graph(tree).last.values())
+        return as_single_loop(graph), True
 
 
 def _has_conditional_gap_in_block(readings: Iterable[Alternative], conditions: Sequence[Sequence[Expression]]) -> bool:
@@ -294,10 +243,10 @@ def _has_conditional_gap_in_block(readings: Iterable[Alternative], conditions: S
     """
     for reading in readings:
         for item in reading.items:
-            if isinstance(item, Loop) and any(isinstance(inner, Block) for inner in item.line.items):
-                gaps = {a for ways in item.line.follow.values() for guards in ways for a in guards}
-                blocks = [inner for inner in item.line.items if isinstance(inner, Block)]
-                inner_readings = [inside for block in blocks for inside in block.readings]
+            if isinstance(item, Loop) and any(isinstance(inner, Choice) for inner in item.items):
+                gaps = {a for ways in item.follow.values() for guards in ways for a in guards}
+                blocks = [inner for inner in item.items if isinstance(inner, Choice)]
+                inner_readings = [inside for block in blocks for inside in block.alternatives]
                 gaps |= {guard.absence for inside in inner_readings for guard in inside.guards}
                 if any(conditions[a] for a in gaps) or _has_conditional_gap_in_block(inner_readings, conditions):
                     return True
@@ -312,20 +261,17 @@ def _has_conditional_loop_gap(reading: Alternative, conditions: Sequence[Sequenc
         conditions[absence]
         for item in reading.items
         if isinstance(item, Loop)
-        for ways in item.line.follow.values()
+        for ways in item.follow.values()
         for guards in ways
         for absence in guards
     )
 
 
-def _is_adjacent(condition: Expression, written: Written, progress: Progress) -> bool:
+def _is_adjacent(condition: Expression, positions: Positions, progress: Progress) -> bool:
     """Return whether a condition only ever compares events that directly follow each other."""
-    if any(
-        isinstance(node, KleeneAggregate) or (isinstance(node, Attribute) and node.at in (At.FIRST, At.LAST))
-        for node in walk(condition)
-    ):
+    if has_aggregate(condition) or any(attribute.at in (At.FIRST, At.LAST) for attribute in attributes(condition)):
         return False
-    positions = [frozenset(written.of_name(name)) for name in sorted(variables(condition))]
+    named = [frozenset(positions.of_name(name)) for name in sorted(variables(condition))]
     uses_next = any(attribute.at is At.NEXT for attribute in attributes(condition))
     later = _reachable_positions(progress)
 
@@ -338,11 +284,11 @@ def _is_adjacent(condition: Expression, written: Written, progress: Progress) ->
             if middle not in own
         )
 
-    match positions:
+    match named:
         case [only] if uses_next:
             return not can_be_separated(only, only, only)
         case [left, right] if not uses_next:
-            if max_bindings(written.tree, left) > 1 or max_bindings(written.tree, right) > 1:
+            if max_bindings(positions.graph, left) > 1 or max_bindings(positions.graph, right) > 1:
                 return False
             nobody: frozenset[int] = frozenset()
             return not (can_be_separated(left, right, nobody) or can_be_separated(right, left, nobody))
