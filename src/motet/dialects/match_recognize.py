@@ -8,7 +8,7 @@ where a row can begin only one match and the rows that are skipped could not hav
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,6 @@ from motet.dialects.row_pattern import (
     RowAdjacency,
     find_adjacency,
     find_group_loops,
-    find_loops,
     is_always_before,
     is_fixed,
     parse_row_pattern,
@@ -28,8 +27,9 @@ from motet.dialects.translation import SourceText, Translation, define_type, ext
 from motet.language.parser import parse
 from motet.model.expression import Arithmetic, At, Attribute, Expression, KleeneAggregate
 from motet.model.names import rename_variables
-from motet.model.pattern import Event, Or, Pattern, Repeat, Seq, events
+from motet.model.pattern import Event, Pattern, events, map_events
 from motet.model.query import AllVariables, Computed, Policy, Query
+from motet.model.shape import repeated_names
 from motet.model.window import Window
 
 _PATTERN = re.compile(r"\bPATTERN\s*\(", re.IGNORECASE)
@@ -100,9 +100,9 @@ class _ClauseTranslator:
             if [each.lower() for each in names].count(name.lower()) > 1:
                 hint = "give each of its places a variable of its own, defined alike"
                 raise self.error_at_word(name, f"the variable {name} stands in PATTERN more than once", hint)
-        self.rows = _lower_names(rows)
+        self.rows = map_events(rows, lambda event: Event(event.type.lower()))  # SQL's names are the same in any case
         self.adjacency: RowAdjacency = find_adjacency(self.rows)
-        self.loops = find_loops(self.rows)
+        self.loops = repeated_names(self.rows)
         self.notes = list(NOTES)
 
     def error_at_word(self, word: str, message: str, hint: str | None = None) -> Exception:
@@ -133,7 +133,7 @@ class _ClauseTranslator:
         }
         query = Query(
             self.source.name,
-            _set_types(self.rows, types, called),
+            map_events(self.rows, lambda event: Event(types[event.type], called[event.type])),
             tuple(
                 replace(each, expression=rename_variables(each.expression, called))
                 for each in self.translate_measures()
@@ -335,24 +335,3 @@ class _ClauseTranslator:
         for each in counts[1:]:
             total = Arithmetic("+", total, each)
         return total
-
-
-def _lower_names(pattern: Pattern) -> Pattern:
-    """Return the pattern in lower case, as SQL's names are the same in any case."""
-    return _map_events(pattern, lambda name: Event(name.lower()))
-
-
-def _set_types(pattern: Pattern, types: dict[str, str], called: dict[str, str]) -> Pattern:
-    """Return the pattern with a type for each variable."""
-    return _map_events(pattern, lambda name: Event(types[name], called[name]))
-
-
-def _map_events(pattern: Pattern, event: Callable[[str], Event]) -> Pattern:
-    match pattern:
-        case Event(name):
-            return event(name)
-        case Seq(parts) | Or(parts):
-            return replace(pattern, parts=tuple(_map_events(part, event) for part in parts))
-        case Repeat(part):
-            return replace(pattern, part=_map_events(part, event))
-    return pattern

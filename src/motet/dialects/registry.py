@@ -7,7 +7,7 @@ from importlib import import_module
 from motet.dialects.translation import SourceText, Translation
 from motet.errors import MotetError
 
-# Each module has a function `translate_source`. Modules load on first use: those of SQL need sqlglot, which is optional.
+# Each module has a function `translate_source`, and loads on first use: those of SQL need sqlglot, which is optional.
 SOURCES = {
     "match-recognize": "motet.dialects.match_recognize",
     "flink-cep": "motet.dialects.flink",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from motet.dialects.translation import SourceText, TokenParser, build_sequence
 from motet.model.pattern import Event, Or, Pattern, Repeat, Seq, children, events
+from motet.template.positions import build_positions
 
 _TOKEN = re.compile(r"\s*(?:(?P<name>[A-Za-z_]\w*)|(?P<mark>\{-|-\}|[{}()|*+?,^$&])|(?P<number>\d+)|(?P<other>\S))")
 
@@ -102,14 +103,14 @@ class _RowPatternParser(TokenParser):
         raise self.error_at_token(f"unexpected '{token.text}' in PATTERN", "as in PATTERN (A B+ C)")
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class RowAdjacency:
     """Which variables may come first and last, and which may directly follow which."""
 
     nullable: bool
     first: set[str]
     last: set[str]
-    follow: dict[str, set[str]] = field(default_factory=dict)
+    follow: dict[str, set[str]]
 
     def before(self, name: str) -> set[str]:
         """Return the variables that may stand directly before one."""
@@ -118,42 +119,13 @@ class RowAdjacency:
 
 def find_adjacency(pattern: Pattern) -> RowAdjacency:
     """Return which variables may follow which, in a pattern in which each is written once."""
+    found = build_positions(pattern)
+    names = [event.type for event in found.events]
     follow: dict[str, set[str]] = {event.type: set() for event in events(pattern)}
-
-    def add_follows(last: set[str], first: set[str]) -> None:
-        for name in last:
-            follow[name] |= first
-
-    def walk(part: Pattern) -> RowAdjacency:
-        match part:
-            case Event(name):
-                return RowAdjacency(False, {name}, {name})
-            case Or(parts):
-                shapes = [walk(each) for each in parts]
-                return RowAdjacency(
-                    any(shape.nullable for shape in shapes),
-                    set().union(*(shape.first for shape in shapes)),
-                    set().union(*(shape.last for shape in shapes)),
-                )
-            case Repeat(inner, low, high):
-                once = walk(inner)
-                if high is None or high > 1:
-                    add_follows(once.last, once.first)
-                return RowAdjacency(once.nullable or low == 0, once.first, once.last)
-        found = RowAdjacency(True, set(), set())
-        for each in children(part):
-            after = walk(each)
-            add_follows(found.last, after.first)
-            found = RowAdjacency(
-                found.nullable and after.nullable,
-                found.first | after.first if found.nullable else found.first,
-                found.last | after.last if after.nullable else after.last,
-            )
-        return found
-
-    whole = walk(pattern)
-    whole.follow = follow
-    return whole
+    for before, after in found.graph.follow:
+        follow[names[before]].add(names[after])
+    first, last = ({names[at] for at in ends} for ends in (found.graph.first, found.graph.last))
+    return RowAdjacency(found.graph.empty is not None, first, last, follow)
 
 
 def is_fixed(pattern: Pattern) -> bool:
@@ -164,14 +136,6 @@ def is_fixed(pattern: Pattern) -> bool:
         case Repeat(_, low, high) if low != high:
             return False
     return all(map(is_fixed, children(pattern)))
-
-
-def find_loops(pattern: Pattern) -> frozenset[str]:
-    """Return the variables that are repeated, alone or in a group."""
-    match pattern:
-        case Repeat(part, _, high) if high is None or high > 1:
-            return frozenset(event.type for event in events(part))
-    return frozenset().union(*map(find_loops, children(pattern)))
 
 
 def find_group_loops(pattern: Pattern) -> frozenset[str]:

@@ -196,7 +196,8 @@ def _build_graph(
     nodes = tuple(_build_node(each, against.get(each["name"], []), numbers) for each in candidates)
     edges = tuple(
         GraphEdge(
-            *each["between"],
+            each["between"][0],
+            each["between"][1],
             "conflict",
             tuple(sorted(numbers[name] for name in each["queries"])),
             details=(("conflict in", ", ".join(each["queries"])),),

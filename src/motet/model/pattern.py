@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from motet.model.span import Span, span_field
 
@@ -103,3 +104,16 @@ def absences(pattern: Pattern) -> list[Not | Neg]:
         case Not() | Neg():
             return [pattern]
     return [absence for part in children(pattern) for absence in absences(part)]
+
+
+def map_events(pattern: Pattern, change: Callable[[Event], Event]) -> Pattern:
+    """Return a pattern with each event changed, those under NOT and NEG included, in the order written."""
+    match pattern:
+        case Event():
+            return change(pattern)
+        case Seq(parts) | And(parts) | Or(parts):
+            return replace(pattern, parts=tuple(map_events(part, change) for part in parts))
+        case Repeat(part):
+            return replace(pattern, part=map_events(part, change))
+        case Not(event) | Neg(event):
+            return replace(pattern, event=change(event))
