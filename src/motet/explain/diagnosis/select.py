@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -40,11 +40,13 @@ def explain_query(
     for batch in batches:
         table = _filter_key(pa.Table.from_batches([batch]), values)
         if context is not None:
-            after = None if last is None else last + context + 1
-            table = _filter_times(table, schema, None if first is None else first - context, after)
+            begin = None if first is None else first - context
+            stop = None if last is None else last + context + 1
+            table = _filter_times(table, schema, lambda times: to_microseconds(times, schema), begin, stop)
         kept.append(table)
     around = pa.concat_tables(kept) if kept else schema.columns.empty_table()
-    inside = _filter_times(around, schema, first, last)
+    # In the unit of results: whole numbers may count nanoseconds.
+    inside = _filter_times(around, schema, lambda times: times.cast(schema.result_time_type, safe=False), start, end)
     shown = {name: value.as_py() for name, value in values.items()}
     return diagnose(asked, workload.definitions, schema, EventRange(inside, around, start, end), shown, limit)
 
@@ -121,11 +123,13 @@ def _filter_key(table: pa.Table, key: Mapping[str, pa.Scalar]) -> pa.Table:
     return table
 
 
-def _filter_times(table: pa.Table, schema: EventSchema, start: int | None, end: int | None) -> pa.Table:
-    """Return the rows from `start`, included, to `end`, not included, both in microseconds."""
+def _filter_times(
+    table: pa.Table, schema: EventSchema, convert: Callable[[pa.Array], pa.Array], start: Any, end: Any
+) -> pa.Table:
+    """Return the rows from `start`, included, to `end`, not included, both in the unit that `convert` gives."""
     for bound, keeps in ((start, pc.greater_equal), (end, pc.less)):
         if bound is not None:
             column = table.column(schema.time).combine_chunks()
-            times = pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
-            table = table.filter(pc.fill_null(keeps(to_microseconds(times, schema), bound), False))
+            times = convert(pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column)
+            table = table.filter(pc.fill_null(keeps(times, pa.scalar(bound, times.type)), False))
     return table
