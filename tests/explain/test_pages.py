@@ -67,10 +67,10 @@ def test_a_summary_has_every_query(roads: list[list[int]], most: int) -> None:
     )
     arcs = tuple(GraphEdge(str(key[:-1]), str(key), queries=tuple(sorted(members[key]))) for key in members if key)
     graph = summarize(Graph(vertices, arcs), most)
-    assert len(graph.vertices) <= len(vertices)
-    keys = {vertex.key for vertex in graph.vertices}
-    assert {query for v in graph.vertices if v.kind != "start" for query in v.queries} == set(range(len(roads)))
-    assert all(arc.source in keys and arc.target in keys for arc in thin_edges(graph).arcs)
+    assert len(graph.nodes) <= len(vertices)
+    keys = {vertex.key for vertex in graph.nodes}
+    assert {query for v in graph.nodes if v.kind != "start" for query in v.queries} == set(range(len(roads)))
+    assert all(arc.source in keys and arc.target in keys for arc in thin_edges(graph).edges)
 
 
 def test_too_many_arrows_are_thinned_without_a_circle() -> None:
@@ -81,7 +81,7 @@ def test_too_many_arrows_are_thinned_without_a_circle() -> None:
         for b in range(30)
         if (a + b) % 3
     )
-    strong = [arc for arc in thin_edges(Graph(vertices, arcs)).arcs if not arc.weak]
+    strong = [arc for arc in thin_edges(Graph(vertices, arcs)).edges if not arc.weak]
     assert 20 <= len(strong) <= 80
     placed = place_in_layers([(10.0, 10.0)] * 30, [(int(arc.source), int(arc.target)) for arc in strong])
     assert all(placed.routes)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 from motet.model.span import Span, span_field
 
@@ -106,3 +106,16 @@ def events(pattern: Pattern) -> list[Event]:
 def absences(pattern: Pattern) -> list[Not | Neg]:
     """Return every NOT and NEG of a pattern, in the order written."""
     return [part for part in walk_pattern(pattern) if isinstance(part, Not | Neg)]
+
+
+def map_events(pattern: Pattern, change: Callable[[Event], Event]) -> Pattern:
+    """Return a pattern with each event changed, those under NOT and NEG included, in the order written."""
+    match pattern:
+        case Event():
+            return change(pattern)
+        case Seq(parts) | And(parts) | Or(parts):
+            return replace(pattern, parts=tuple(map_events(part, change) for part in parts))
+        case Repeat(part):
+            return replace(pattern, part=map_events(part, change))
+        case Not(event) | Neg(event):
+            return replace(pattern, event=change(event))

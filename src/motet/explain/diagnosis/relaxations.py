@@ -6,10 +6,10 @@ the one before has some, the requirement that it adds is the one that fails.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from motet.language.printer import expression_text, pattern_text, window_text
 from motet.model.expression import At, Attribute, Expression, KleeneAggregate, conjuncts, variables, walk
 from motet.model.names import list_events, rename_variables
-from motet.model.pattern import And, Event, Neg, Not, Or, Pattern, Repeat, Seq, absences, events
+from motet.model.pattern import And, Event, Neg, Not, Or, Pattern, Repeat, Seq, absences, events, map_events
 from motet.model.query import AllVariables, Policy, Query
 from motet.model.shape import find_open_absences, is_nullable
 
@@ -154,7 +154,7 @@ def has_events_for(pattern: Pattern, available: Mapping[str, Mask]) -> Mask:
 
 
 def is_local(condition: Expression) -> bool:
-    """Whether a condition reads single events of one variable."""
+    """Return whether a condition reads single events of one variable."""
     return len(variables(condition)) == 1 and not any(
         isinstance(node, KleeneAggregate) or (isinstance(node, Attribute) and node.at is not At.EACH)
         for node in walk(condition)
@@ -162,39 +162,24 @@ def is_local(condition: Expression) -> bool:
 
 
 def _number_events(query: Query) -> tuple[Query, dict[str, str]]:
-    """The query with a variable of its own for every event written in it, and what to show for each.
+    """Return the query with a variable of its own for every event written in it, and what to show for each.
 
     So no two share a column of the matches, nor take the name of one that results have of their own.
     """
     all_events = list_events(query.pattern)
     names = [f"@{number}" for number in range(len(all_events))]
-    called = {}
-    for name, event in zip(names, all_events, strict=True):
-        called[event.type] = name  # a condition uses it only where the type is written once
-    for name, event in zip(names, all_events, strict=True):
-        if event.variable is not None:
-            called[event.variable] = name
+    # A condition uses a type as a name only where it is written once.
+    called = {event.type: name for name, event in zip(names, all_events, strict=True)}
+    called |= {
+        event.variable: name for name, event in zip(names, all_events, strict=True) if event.variable is not None
+    }
     numbers = iter(names)
-
-    def number(pattern: Pattern) -> Pattern:
-        match pattern:
-            case Event():
-                return replace(pattern, variable=next(numbers))
-            case Seq(parts) | And(parts) | Or(parts):
-                return replace(pattern, parts=tuple(map(number, parts)))
-            case Repeat(part):
-                return replace(pattern, part=number(part))
-            case Not(event) | Neg(event):
-                return replace(pattern, event=replace(event, variable=next(numbers)))
-
-    conditions = tuple(rename_variables(each, called) for each in conjuncts(*query.conditions))
-    partition = query.partition
     numbered = replace(
         query,
-        pattern=number(query.pattern),
-        conditions=conditions,
+        pattern=map_events(query.pattern, lambda event: replace(event, variable=next(numbers))),
+        conditions=tuple(rename_variables(each, called) for each in conjuncts(*query.conditions)),
         returns=(AllVariables(),),
-        equivalence=partition,
+        equivalence=query.partition,
         group_by=(),
     )
     return numbered, dict(zip(names, _make_distinct([event.name for event in all_events]), strict=True))
@@ -202,22 +187,20 @@ def _number_events(query: Query) -> tuple[Query, dict[str, str]]:
 
 def _make_distinct(names: Sequence[str]) -> list[str]:
     """Return names made distinct: the second A is `A#2`."""
-    seen = {name: count(1) for name in names}
+    seen = Counter[str]()
     found = []
     for name in names:
-        at = next(seen[name])
-        found.append(name if at == 1 else f"{name}#{at}")
+        seen[name] += 1
+        found.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
     return found
 
 
 def _drop_absences(pattern: Pattern, names: frozenset[str]) -> Pattern:
-    """The pattern without its NOTs and NEGs, save those of these events."""
+    """Return the pattern without its NOTs and NEGs, save those of these events."""
     match pattern:
-        case Seq(parts) | And(parts):
+        case Seq(parts) | And(parts) | Or(parts):
             left = (part for part in parts if not isinstance(part, Not | Neg) or part.event.name in names)
             return replace(pattern, parts=tuple(_drop_absences(part, names) for part in left))
-        case Or(parts):
-            return replace(pattern, parts=tuple(_drop_absences(part, names) for part in parts))
         case Repeat(part):
             return replace(pattern, part=_drop_absences(part, names))
     return pattern
