@@ -12,7 +12,7 @@ IntArray = np.ndarray[Any, np.dtype[np.int64]]
 
 
 @dataclass(frozen=True, slots=True)
-class RepeatedRun:
+class Repeat:
     """Substrings of every length from `shortest` to `longest` that begin at exactly these places, and nowhere else.
 
     A place is (number of the sequence, offset).
@@ -23,7 +23,7 @@ class RepeatedRun:
     longest: int
 
 
-def find_repeats(sequences: Sequence[Sequence[int]]) -> Iterator[RepeatedRun]:
+def find_repeats(sequences: Sequence[Sequence[int]]) -> Iterator[Repeat]:
     """Every substring that occurs at least twice, in classes of equal occurrences; numbers must not be negative.
 
     O(n log^2 n) for n numbers in all, and the size of the output.
@@ -36,7 +36,7 @@ def find_repeats(sequences: Sequence[Sequence[int]]) -> Iterator[RepeatedRun]:
     for longest, parent, left, right in _lcp_intervals(common):
         begins = order[left:right]
         places = sorted(zip(owner[begins].tolist(), offset[begins].tolist(), strict=True))
-        yield RepeatedRun(tuple(places), parent + 1, longest)
+        yield Repeat(tuple(places), parent + 1, longest)
 
 
 def _concatenate(sequences: Sequence[Sequence[int]]) -> tuple[IntArray, IntArray, IntArray]:
