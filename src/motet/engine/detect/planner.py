@@ -51,7 +51,7 @@ class DetectReplanPolicy:
 
 
 @dataclass(frozen=True)
-class DetectPlanChange:
+class PlanChange:
     """What came of a change of rates: the costs of the old and the new plan for the new rates."""
 
     batch: int
@@ -68,7 +68,7 @@ class BranchPlanner:
     branch: DetectBranch
     options: Options
     drift: DetectReplanPolicy | None = None
-    log: list[DetectPlanChange] = field(default_factory=list)
+    log: list[PlanChange] = field(default_factory=list)
     chosen: JoinPlan | None = None
     batches: int = 0
 
@@ -111,7 +111,7 @@ class BranchPlanner:
         found = extend_plan(chosen, changed.branch.join_specs, rates)
         reason = f"{len(self.branch.join_specs)} patterns have become {len(changed.branch.join_specs)}"
         before, after = chosen.considered[chosen.method], found.considered[found.method]
-        self.log.append(DetectPlanChange(self.batches, reason, before, after, adopted=True))
+        self.log.append(PlanChange(self.batches, reason, before, after, adopted=True))
         changed.adopt(found, rates)
         return changed
 
@@ -152,7 +152,7 @@ class BranchPlanner:
         before = self._expected_cost(rates)
         worth = drift.share * before * 1e-9 * expected_batches
         if worth <= self._building:
-            self.log.append(DetectPlanChange(self.batches, reason, before, before, adopted=False))
+            self.log.append(PlanChange(self.batches, reason, before, before, adopted=False))
             self._rates = rates
             return
         seconds = min(drift.seconds, self.options.budget_seconds, worth)
@@ -160,7 +160,7 @@ class BranchPlanner:
         before, after = estimate_tree_cost(self.chosen.trees, rates), found.considered[found.method]
         saved = (before - after) * 1e-9 * expected_batches
         adopted = after < before * (1 - drift.gain) and saved > self._building
-        self.log.append(DetectPlanChange(self.batches, reason, before, after, adopted))
+        self.log.append(PlanChange(self.batches, reason, before, after, adopted))
         if adopted:
             self.adopt(found, rates)
         else:
