@@ -53,8 +53,8 @@ def vary_queries(setting: Setting, shape: Shape) -> list[Row]:
                 "queries": number,
                 **compare_times(timings, "gloria", "auto"),
                 "over greedy": compute_ratio(timings["greedy"], timings["gloria"]),
-                "M events/s": rate.scaled(1e-6),
-                "times theirs": rate.scaled(1 / theirs),
+                "M events/s": rate.scale(1e-6),
+                "times theirs": rate.scale(1 / theirs),
             }
         )
     return rows
@@ -108,7 +108,7 @@ def measure_long_stream(setting: Setting) -> list[Row]:
             {
                 "events": events,
                 "seconds": Measurement.of(timings),
-                "ns an event": Measurement.of(timings).scaled(1e9 / events),
+                "ns an event": Measurement.of(timings).scale(1e9 / events),
             }
         )
     power = fit_exponent(sizes, [to_median(row["seconds"]) for row in rows])

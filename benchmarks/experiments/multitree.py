@@ -52,7 +52,7 @@ def make_stocks(events: int, types: int, seed: int = 7) -> pa.Table:
     return pa.table(
         {
             "time": pa.array(np.sort(rng.integers(0, events * 1_000_000, events)), pa.timestamp("us")),
-            "type": pa.array([f"S{at:02}" for at in range(types)]).adopt(pa.array(kind)),
+            "type": pa.array([f"S{at:02}" for at in range(types)]).take(pa.array(kind)),
             "diff": pa.array(rng.normal(0, 1, events)),
         }
     )
