@@ -19,7 +19,7 @@ from motet.cli.options import PlanFormat, ReaderEngine, ReportFormat, ResultForm
 from motet.cli.progress import Meter
 from motet.cli.report import say, warn
 from motet.dialects import translate as translation
-from motet.engine import JOIN_OPTIMIZERS, SEARCH_OPTIMIZERS, EventSchema, compile_workload
+from motet.engine import EventSchema, compile_workload
 from motet.engine.local import LocalRun, Outcome, sort_results
 from motet.engine.workload_profile import compile_online_queries
 from motet.errors import DataError, Diagnostic, MotetError, QueryError
@@ -44,6 +44,7 @@ from motet.io.writers import (
 from motet.language import read
 from motet.model.query import Workload
 from motet.model.validate import find_problems
+from motet.optimizer.registry import get_optimizer
 from motet.options import Engine, Options
 from motet.statistics.model import Statistics
 
@@ -147,7 +148,7 @@ def plan(
     counts: Mapping[str, int] | None = None if known is None else known.counts
     if events is not None:
         counts = count_event_types(source)
-        searches = options.optimizer in (*SEARCH_OPTIMIZERS, *JOIN_OPTIMIZERS) or shown == "html" or analyze
+        searches = get_optimizer(options.optimizer).by_statistics or shown == "html" or analyze
         # How joins are planned depends on rates and conditions, whatever the optimizer.
         detects = compile_workload(workload, schema_of(source, options), options).detect
         known = api.profile(source, workload, options.for_reading()) if searches or detects else None

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from motet.optimizer.gloria import gloria
 from motet.optimizer.rates import symbol_frequency
-from motet.optimizer.sharon import sharon
+from motet.optimizer.registry import is_sharing_optimizer
 from motet.plans.compiled import CompiledQuery
 from motet.plans.sharing import Grouping, Sharing, group_singly
 from motet.plans.units import (
@@ -24,7 +23,6 @@ from motet.plans.units import (
 if TYPE_CHECKING:
     from motet.options import Options
 
-SEARCH_OPTIMIZERS = (*sharon.VARIANTS, *gloria.VARIANTS)  # those that look for a plan, and go by statistics
 ALL = "all"  # the plan that computes once whatever is equal
 PREFIX = "prefix"
 NONE = "none"
@@ -52,7 +50,7 @@ class PlanCandidates:
         """The name of the plan that was given or searched for."""
         if self.sharing is None:
             return None
-        searched = self.options.optimizer in SEARCH_OPTIMIZERS and not isinstance(self.sharing, Grouping)
+        searched = is_sharing_optimizer(self.options.optimizer) and not isinstance(self.sharing, Grouping)
         return self.options.optimizer if searched else GIVEN
 
     @property

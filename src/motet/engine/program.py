@@ -16,28 +16,20 @@ from motet.engine.detect.aggregate import DUE, END, FROM, NUMBER, QUERY, UNTIL, 
 from motet.engine.detect.program import DetectBranch, add_column, make_detect_branch, match_types
 from motet.engine.detect.stated_rates import rates_from_statistics
 from motet.engine.fingerprint import fingerprint
-from motet.engine.plan_choice import ALL, SEARCH_OPTIMIZERS, PlanCandidates
+from motet.engine.plan_choice import ALL, PlanCandidates
 from motet.engine.schema import EventSchema, is_text
 from motet.errors import Diagnostic, QueryError
 from motet.kernels.tables import Machine, Queries
 from motet.model.expression import Expression, attributes
 from motet.model.query import Workload
 from motet.model.validate import find_problems
-from motet.optimizer.gloria import gloria
-from motet.optimizer.gloria.report import GloriaReport
-from motet.optimizer.joins import PLANNERS, plan_trees
-from motet.optimizer.motto import motto
-from motet.optimizer.sharon import sharon
-from motet.optimizer.sharon.report import SharonReport
+from motet.optimizer.registry import SearchOptions, SharingReport, get_optimizer, plan_trees
 from motet.options import Options
 from motet.plans.compiled import CompiledQuery, compile_query
 from motet.plans.detect.query import DetectQuery, compile_detect
 from motet.plans.sharing import Sharing
 from motet.plans.units import Unit
 from motet.template.symbols import Symbol
-
-JOIN_OPTIMIZERS = tuple(name for name in PLANNERS if name not in ("auto", "none"))  # those that plan joins
-OPTIMIZERS = ("auto", "prefix", "none", *SEARCH_OPTIMIZERS, *JOIN_OPTIMIZERS)
 
 
 @dataclass(frozen=True)
@@ -87,7 +79,7 @@ class Program:
     detect: tuple[DetectBranch, ...] = ()
     warnings: tuple[Diagnostic, ...] = field(default=(), compare=False)
     sharing: Sharing | None = None
-    report: SharonReport | GloriaReport | None = field(default=None, compare=False)
+    report: SharingReport | None = field(default=None, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
         # Workers need the plan, not how it was found.
@@ -334,19 +326,17 @@ def _compile_query(
     online = compile_query(number, workload, tick)
     if isinstance(online, CompiledQuery):
         return online
-    return compile_detect(number, workload, tick, online.message, joins=options.optimizer in motto.VARIANTS)
+    return compile_detect(
+        number, workload, tick, online.message, joins=get_optimizer(options.optimizer).joins_sequences
+    )
 
 
-def _search_sharing(queries: Sequence[CompiledQuery], options: Options) -> SharonReport | GloriaReport | None:
-    """Return what the requested optimizer found, or None if it does not search."""
-    optimizer, known = options.optimizer, options.statistics
-    if optimizer in gloria.VARIANTS:
-        return gloria.optimize(
-            queries, known, gloria.GloriaOptions(optimizer, options.costs, budget=options.budget_seconds)
-        )
-    if optimizer in sharon.VARIANTS:
-        return sharon.optimize(queries, known, sharon.SharonOptions(optimizer, options.budget_seconds))
-    return None
+def _search_sharing(queries: Sequence[CompiledQuery], options: Options) -> SharingReport | None:
+    """Return what the requested optimizer found, or None if it does not plan what aggregate queries share."""
+    optimizer = get_optimizer(options.optimizer).sharing
+    if optimizer is None:
+        return None
+    return optimizer.optimize(queries, options.statistics, SearchOptions(options.budget_seconds, options.costs))
 
 
 def _shuffle_by(compiled: CompiledQuery | DetectQuery, options: Options) -> tuple[str, ...]:

@@ -14,9 +14,9 @@ from motet.explain.inputs import describe_input, format_input
 from motet.explain.motto import describe_motto, format_motto
 from motet.language.printer import expression_text, pattern_text, window_text
 from motet.model.expression import Expression
-from motet.optimizer.joins import estimate_alternatives, plan_trees
-from motet.optimizer.joins.plan import JoinPlan
-from motet.optimizer.motto import motto
+from motet.optimizer.joins import JoinPlan
+from motet.optimizer.motto.motto import MottoPlan
+from motet.optimizer.registry import estimate_alternatives, plan_trees
 from motet.plans.detect.build import PlannedQuery, plan_queries
 from motet.plans.detect.estimates import NodeEstimate, estimate_nodes, list_roots, sum_costs
 from motet.plans.detect.nodes import (
@@ -57,7 +57,7 @@ def describe_detect(
         "combined": branch.needs_combine,
         "plan": chosen.method,
         **(_describe_estimates(chosen, work) if work else {}),
-        **({} if chosen.report is None else {"motto": _motto(chosen.report, chosen, branch, program)}),
+        **({"motto": _motto(chosen.report, chosen, branch, program)} if isinstance(chosen.report, MottoPlan) else {}),
         "nodes": [
             {
                 "node": number[node],
@@ -87,9 +87,9 @@ def plan_detect_branch(
     return chosen, plan_queries(branch.queries, chosen)
 
 
-def _motto(plan: motto.MottoPlan, chosen: JoinPlan, branch: DetectBranch, program: Program) -> dict[str, Any]:
+def _motto(plan: MottoPlan, chosen: JoinPlan, branch: DetectBranch, program: Program) -> dict[str, Any]:
     """The plan graph that was searched, and what other plans by it would cost."""
-    others = motto.estimate_alternatives(plan, list(chosen.trees), chosen.rates, program.options.budget_seconds)
+    others = plan.estimate_alternatives(list(chosen.trees), chosen.rates, program.options.budget_seconds)
     return describe_motto(plan, branch.queries, others)
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from motet.explain.formatting import escape_mermaid, format_count, format_number
+from motet.optimizer.gloria.gloria import GloriaReport
 from motet.optimizer.gloria.graph import GloriaGraph
-from motet.optimizer.gloria.report import GloriaReport
 from motet.optimizer.gloria.template import Pool
 from motet.statistics.symbols import format_symbol
 

@@ -10,9 +10,10 @@ from motet.language.printer import expression_text, window_text
 from motet.model.expression import Expression, variables
 from motet.model.names import rename_variables
 from motet.model.window import TimeWindow
-from motet.optimizer.motto.graph import Disjunction, PlanNode, canonicalize
+from motet.optimizer.motto.graph import Disjunction, PlanNode
 from motet.optimizer.motto.motto import MottoPlan
 from motet.optimizer.motto.operations import Operation, Primitive, operation_of_spec
+from motet.optimizer.motto.sources import canonicalize
 from motet.plans.detect.build import JoinSpec, join_specs
 from motet.plans.detect.nodes import LeafNode
 from motet.plans.detect.query import DetectQuery

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from motet.engine import Program
 from motet.explain.formatting import escape_mermaid, format_count, format_number
-from motet.explain.gloria import describe_gloria, format_gloria
-from motet.optimizer.gloria.report import GloriaReport
+from motet.explain.gloria import describe_gloria, draw_gloria_mermaid, format_gloria
 from motet.optimizer.sharon.report import CandidateReport, SharonReport
 from motet.statistics.symbols import format_symbol
 from motet.template.symbols import Symbol
@@ -29,12 +28,14 @@ def describe_optimizer_report(program: Program) -> dict[str, Any] | None:
     """The optimizer's report by the names of queries; None where nothing was looked for."""
     report = program.report
     names = [query.name for query in program.workload.queries]
-    match report:
-        case SharonReport():
-            return describe_sharon(report, names)
-        case GloriaReport():
-            return describe_gloria(report, names)
-    return None
+    return None if report is None else VIEWS[report.family].describe(report, names)
+
+
+def draw_optimizer_report(program: Program) -> str:
+    """The graph that the optimizer searched, for Mermaid."""
+    assert program.report is not None
+    names = [query.name for query in program.workload.queries]
+    return VIEWS[program.report.family].draw(program.report, names)
 
 
 def describe_sharon(report: SharonReport, names: Sequence[str]) -> dict[str, Any]:
@@ -188,3 +189,17 @@ def draw_sharon_mermaid(report: SharonReport, names: Sequence[str]) -> str:
 
 def _node_style(judged: CandidateReport) -> str:
     return "shared" if judged.chosen else "ridden" if judged.conflict_ridden else "left"
+
+
+class ReportView(NamedTuple):
+    """How a report is described as plain data, and drawn for Mermaid, by the names of queries."""
+
+    describe: Callable[[Any, Sequence[str]], dict[str, Any]]
+    draw: Callable[[Any, Sequence[str]], str]
+
+
+# By the family of the report.
+VIEWS = {
+    "sharon": ReportView(describe_sharon, draw_sharon_mermaid),
+    "gloria": ReportView(describe_gloria, draw_gloria_mermaid),
+}

@@ -12,14 +12,11 @@ from motet.explain.analysis import Analysis, format_run
 from motet.explain.describe import describe
 from motet.explain.detect import describe_detect, draw_detect_mermaid, format_detect_branch
 from motet.explain.formatting import format_count, format_number
-from motet.explain.gloria import draw_gloria_mermaid
 from motet.explain.inputs import format_input
 from motet.explain.motto import draw_motto_mermaid
-from motet.explain.sharing import draw_sharon_mermaid, format_optimizer_report
+from motet.explain.sharing import draw_optimizer_report, format_optimizer_report
 from motet.language.printer import window_text
 from motet.model.window import TimeWindow
-from motet.optimizer.gloria.report import GloriaReport
-from motet.optimizer.sharon.report import SharonReport
 
 # What the plans of a branch share.
 PLANS = {
@@ -46,12 +43,8 @@ def render_plan_text(
 
 def render_plan_mermaid(program: Program, counts: Mapping[str, int] | None = None) -> str:
     """The graph that the optimizer searched, or the template with its plan, or else that of joins, for Mermaid."""
-    names = [query.name for query in program.workload.queries]
-    match program.report:
-        case SharonReport() as report:
-            return draw_sharon_mermaid(report, names)
-        case GloriaReport() as report:
-            return draw_gloria_mermaid(report, names)
+    if program.report is not None:
+        return draw_optimizer_report(program)
     plans = [describe_detect(branch, program, counts) for branch in program.detect]
     searched = [plan["motto"] for plan in plans if "motto" in plan]
     if searched:

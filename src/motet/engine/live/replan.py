@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 
 from motet.engine.program import Program, compile_workload
 from motet.model.query import Workload
-from motet.optimizer.gloria import gloria
-from motet.optimizer.gloria.report import GloriaReport
 from motet.optimizer.rates import symbol_frequency
+from motet.optimizer.registry import SearchOptions, get_optimizer
 from motet.options import Options
 from motet.plans.sharing import Grouping
 from motet.plans.units import estimate_cost
@@ -105,10 +104,12 @@ class DriftMonitor:
 
 
 def replan(program: Program, statistics: Statistics) -> Program:
-    """Return the best plan for the same queries at other rates. Where Gloria's graph was kept, it is weighted anew."""
+    """Return the best plan for the same queries at other rates; an optimizer may start from the plan it has."""
     options = replace(program.options, statistics=statistics)
-    if isinstance(program.report, GloriaReport):
-        fresh = gloria.reweigh(program.report, list(program.queries.values()), statistics)
+    optimizer = get_optimizer(options.optimizer).sharing
+    if program.report is not None and optimizer is not None:
+        search = SearchOptions(options.budget_seconds, options.costs)
+        fresh = optimizer.reweigh(program.report, list(program.queries.values()), statistics, search)
         found = compile_workload(program.workload, program.schema, options, sharing=fresh.plan)
         return replace(found, report=fresh)
     return compile_workload(program.workload, program.schema, options)

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from motet.engine import SEARCH_OPTIMIZERS, Branch, Program
+from motet.engine import Branch, Program
 from motet.explain.formatting import format_count, format_number
 from motet.explain.page.graph import Details, Graph, GraphEdge, GraphNode
+from motet.optimizer.registry import is_sharing_optimizer
 from motet.plans.compiled import CompiledQuery
 from motet.plans.sharing import ShareKey, share_all
 from motet.plans.units import Strategy, Unit, estimate_pairs_cost, estimate_slots_cost, estimate_stacks_cost
@@ -66,7 +67,7 @@ SymbolDetails = Callable[[Symbol], Details]
 
 def build_template_graph(branch: Branch, at: int, program: Program, events: SymbolDetails) -> Graph:
     """The graph of a branch, a lane for each unit."""
-    searched = branch.chosen in (*SEARCH_OPTIMIZERS, "given") and program.sharing is not None
+    searched = branch.chosen == "given" or is_sharing_optimizer(branch.chosen)
     share_key = program.sharing.share_key() if searched and program.sharing is not None else share_all
     vertices: list[GraphNode] = []
     arcs: list[GraphEdge] = []
