@@ -17,8 +17,7 @@ from motet.engine.detect.run import DetectRun
 from motet.language import parse
 from motet.language.printer import to_text
 from motet.model.query import Query, Workload
-from motet.optimizer.joins import plan_trees, replan_trees
-from motet.optimizer.joins.plan import JoinPlan
+from motet.optimizer.registry import SearchOptions, plan_trees, replan_trees
 from motet.options import Options
 from motet.plans.detect.build import join_specs
 from motet.plans.detect.cost import Rates
@@ -80,8 +79,7 @@ def test_any_plan_may_take_over_at_any_time(
     for cut in [*sorted(set(cuts)), None]:
         found += stream.until(cut)
         wanted = join_specs(stream.planning.branch.queries)
-        choose = random_tree(dice.randrange(1000))(Rates())(wanted)
-        stream.planning.adopt(JoinPlan({parts: choose(parts) for parts in wanted}, "any"), None)
+        stream.planning.adopt(random_tree(dice.randrange(1000)).optimize(wanted, Rates(), SearchOptions()), None)
     result = pa.concat_tables(found) if found else stream.program.result_schema.empty_table()
     assert_same_results(result, enumerate_table(workload, build_stream_table(rows)))
 

@@ -10,7 +10,7 @@ from motet.compile import Program, compile_workload
 from motet.engine.detect.run import DetectRun
 from motet.engine.local import run_table
 from motet.errors import MotetError, RunError
-from motet.optimizer.joins.plan import JoinPlan
+from motet.optimizer.joins import JoinPlan
 from motet.options import Options
 from motet.plans.detect.build import FilterFrom, join_specs
 from motet.schema import EventSchema

@@ -10,11 +10,13 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
+from benchmarks.baselines import sharon_exhaustive
 from motet.compile import Program, compile_workload
 from motet.engine.local import run_table
 from motet.language import parse
 from motet.model.query import Workload
 from motet.optimizer.gloria.gloria import build_plan
+from motet.optimizer.gloria.graph import GloriaGraph
 from motet.optimizer.gloria.template import build_templates
 from motet.optimizer.sharon.candidates import find_candidates
 from motet.options import Options
@@ -103,7 +105,7 @@ def test_any_plan_gives_the_results_of_plain_enumeration(
 
 
 OPTIMIZERS = (
-    *("auto", "prefix", "sharon", "sharon-greedy", "sharon-exhaustive"),
+    *("auto", "prefix", "sharon", "sharon-greedy", sharon_exhaustive.NAME),
     *("gloria", "gloria-greedy", "gloria-noprune"),
 )
 
@@ -139,15 +141,15 @@ def transition_plans(draw: st.DrawFn, workload: Workload) -> TransitionPlan:
     """A plan that parts the queries of every transition as it comes."""
     found, _ = find_repeated_sequences(queries_of(workload))
     templates = build_templates(sequence for sequence in found if len(sequence) > 1)
-    paths = []
+    graphs = []
     for template in templates:
         path = {}
         for pool in template.pools:
             part = {at: draw(st.integers(0, 2)) for at in range(len(template.queries)) if pool.queries >> at & 1}
             sets = (sum(1 << at for at, own in part.items() if own == number) for number in (1, 2))
             path[pool.number] = tuple((queries, pool.entry) for queries in sets if queries.bit_count() > 1)
-        paths.append(path)
-    return build_plan(templates, paths)
+        graphs.append(GloriaGraph(template, [], path, 0.0, True))
+    return build_plan(graphs)
 
 
 @pytest.mark.parametrize("windows", ["auto", "pairs"])

@@ -46,7 +46,7 @@ def test_the_plan_as_data_names_sources_techniques_and_alternatives() -> None:
     (branch,) = json.loads(render_plan_json(program()))["detect"]
     plan = branch["motto"]
     assert plan["optimal"]
-    assert plan["alternatives"].keys() == {"none", "motto-merge", "motto-lcse"}
+    assert plan["alternatives"].keys() == {"none", "motto-merge"}
     assert all(plan["cost"] <= cost for cost in plan["alternatives"].values())
     nodes = {node["node"]: node for node in plan["nodes"]}
     asked = {name: node for node in nodes.values() for name in node["queries"]}

@@ -19,7 +19,7 @@ from motet.cli.options import PlanFormat, ReaderEngine, ReportFormat, ResultForm
 from motet.cli.progress import Meter
 from motet.cli.report import COMPILING, say, warn
 from motet.cli.text_commands import write_text
-from motet.compile import JOIN_OPTIMIZERS, SEARCH_OPTIMIZERS, compile_workload
+from motet.compile import compile_workload
 from motet.engine.local import LocalRun, Outcome, sort_results
 from motet.engine.workload_profile import compile_online_queries
 from motet.errors import DataError, MotetError
@@ -45,6 +45,7 @@ from motet.kernels.jit import on_first_compilation
 from motet.language import read
 from motet.model.query import Workload
 from motet.model.validate import find_problems
+from motet.optimizer.registry import get_optimizer
 from motet.options import Engine, Options
 from motet.pipeline import Job, analyze_run, execute, make_schema, open_source, prepare, readable
 from motet.statistics.model import Statistics
@@ -122,7 +123,7 @@ def plan(
     counts: Mapping[str, int] | None = None if known is None else known.counts
     if events is not None:
         counts = count_event_types(source)
-        searches = options.optimizer in (*SEARCH_OPTIMIZERS, *JOIN_OPTIMIZERS) or shown == "html" or analyze
+        searches = get_optimizer(options.optimizer).by_statistics or shown == "html" or analyze
         # How joins are planned depends on rates and conditions, whatever the optimizer.
         detects = compile_workload(workload, make_schema(source.schema, options), options).detect
         known = api.profile(source, workload, options.for_reading()) if searches or detects else None

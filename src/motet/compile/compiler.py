@@ -9,27 +9,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from motet.compile.detect import DetectBranch, make_detect_branch
-from motet.compile.plan_choice import SEARCH_OPTIMIZERS, PlanCandidates
+from motet.compile.plan_choice import PlanCandidates
 from motet.compile.program import Branch, Program
 from motet.compile.stated_rates import rates_from_statistics
 from motet.errors import Diagnostic, QueryError
 from motet.model.expression import Expression, attributes
 from motet.model.query import Workload
 from motet.model.validate import check_workload as validate_workload
-from motet.optimizer.gloria import gloria
-from motet.optimizer.gloria.report import GloriaReport
-from motet.optimizer.joins import PLANNERS, plan_trees
-from motet.optimizer.motto import motto
-from motet.optimizer.sharon import sharon
-from motet.optimizer.sharon.report import SharonReport
+from motet.optimizer.registry import SearchOptions, SharingReport, get_optimizer, plan_trees
 from motet.options import Options
 from motet.plans.compiled import CompiledQuery, compile_query
 from motet.plans.detect.query import DetectQuery, compile_detect
 from motet.plans.sharing import Sharing
 from motet.schema import EventSchema
-
-JOIN_OPTIMIZERS = tuple(name for name in PLANNERS if name not in ("auto", "none"))  # those that plan joins
-OPTIMIZERS = ("auto", "prefix", "none", *SEARCH_OPTIMIZERS, *JOIN_OPTIMIZERS)
 
 
 def compile_workload(
@@ -106,19 +98,17 @@ def _compile_query(
     online = compile_query(number, workload, tick)
     if isinstance(online, CompiledQuery):
         return online
-    return compile_detect(number, workload, tick, online.message, joins=options.optimizer in motto.VARIANTS)
+    return compile_detect(
+        number, workload, tick, online.message, joins=get_optimizer(options.optimizer).joins_sequences
+    )
 
 
-def _search_sharing(queries: Sequence[CompiledQuery], options: Options) -> SharonReport | GloriaReport | None:
-    """Return what the requested optimizer found, or None if it does not search."""
-    optimizer, known = options.optimizer, options.statistics
-    if optimizer in gloria.VARIANTS:
-        return gloria.optimize(
-            queries, known, gloria.GloriaOptions(optimizer, options.costs, budget=options.budget_seconds)
-        )
-    if optimizer in sharon.VARIANTS:
-        return sharon.optimize(queries, known, sharon.SharonOptions(optimizer, options.budget_seconds))
-    return None
+def _search_sharing(queries: Sequence[CompiledQuery], options: Options) -> SharingReport | None:
+    """Return what the requested optimizer found, or None if it does not plan what aggregate queries share."""
+    optimizer = get_optimizer(options.optimizer).sharing
+    if optimizer is None:
+        return None
+    return optimizer.optimize(queries, options.statistics, SearchOptions(options.budget_seconds, options.costs))
 
 
 def _shuffle_by(compiled: CompiledQuery | DetectQuery, options: Options) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from motet.model.expression import (
 )
 from motet.model.pattern import events
 from motet.model.query import Aggregate, AllVariables, Computed, Query, Variable
-from motet.optimizer.joins.plan import JoinPlan
+from motet.optimizer.joins import JoinPlan
 from motet.plans.detect.build import JoinSpec, PlannedQuery, join_specs, plan_queries
 from motet.plans.detect.query import DetectQuery
 from motet.schema import EventSchema

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-from motet.optimizer.gloria import gloria
 from motet.optimizer.rates import symbol_frequency
-from motet.optimizer.sharon import sharon
+from motet.optimizer.registry import is_sharing_optimizer
 from motet.options import Options
 from motet.plans.compiled import CompiledQuery
 from motet.plans.sharing import Grouping, Sharing, group_singly
@@ -21,7 +20,6 @@ from motet.plans.units import (
     uniform_frequency,
 )
 
-SEARCH_OPTIMIZERS = (*sharon.VARIANTS, *gloria.VARIANTS)  # those that look for a plan, and go by statistics
 ALL = "all"  # the plan that computes once whatever is equal
 PREFIX = "prefix"
 NONE = "none"
@@ -49,7 +47,7 @@ class PlanCandidates:
         """The name of the plan that was given or searched for."""
         if self.sharing is None:
             return None
-        searched = self.options.optimizer in SEARCH_OPTIMIZERS and not isinstance(self.sharing, Grouping)
+        searched = is_sharing_optimizer(self.options.optimizer) and not isinstance(self.sharing, Grouping)
         return self.options.optimizer if searched else GIVEN
 
     @property

@@ -16,8 +16,7 @@ from motet.errors import Diagnostic
 from motet.language.printer import to_text
 from motet.model.expression import Expression
 from motet.model.query import EventDefinition, Workload
-from motet.optimizer.gloria.report import GloriaReport
-from motet.optimizer.sharon.report import SharonReport
+from motet.optimizer.registry import SharingReport
 from motet.options import Options
 from motet.plans.compiled import CompiledQuery
 from motet.plans.detect.query import DetectQuery
@@ -74,7 +73,7 @@ class Program:
     detect: tuple[DetectBranch, ...] = ()
     warnings: tuple[Diagnostic, ...] = field(default=(), compare=False)
     sharing: Sharing | None = None
-    report: SharonReport | GloriaReport | None = field(default=None, compare=False)
+    report: SharingReport | None = field(default=None, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
         # Workers need the plan, not how it was found.

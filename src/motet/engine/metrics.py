@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from motet.engine.encode import EncodedEvents, count_by_symbol
-from motet.optimizer.joins.plan import JoinPlan
+from motet.optimizer.joins import JoinPlan
 from motet.plans.detect.build import PlannedQuery
 from motet.plans.detect.nodes import Node
 from motet.template.symbols import Symbol

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field, replace
 
 from motet.compile import Program, compile_workload
 from motet.model.query import Workload
-from motet.optimizer.gloria import gloria
-from motet.optimizer.gloria.report import GloriaReport
 from motet.optimizer.rates import symbol_frequency
+from motet.optimizer.registry import SearchOptions, get_optimizer
 from motet.options import Options
 from motet.plans.sharing import Grouping
 from motet.plans.units import estimate_cost
@@ -91,8 +90,10 @@ class Replanner:
         self.planned_rates = statistics.rates
         program = self.program
         options = replace(program.options, statistics=statistics)
-        if isinstance(program.report, GloriaReport):
-            report = gloria.reweigh(program.report, list(program.queries.values()), statistics)
+        optimizer = get_optimizer(options.optimizer).sharing
+        if program.report is not None and optimizer is not None:
+            search = SearchOptions(options.budget_seconds, options.costs)
+            report = optimizer.reweigh(program.report, list(program.queries.values()), statistics, search)
             found = compile_workload(program.workload, program.schema, options, sharing=report.plan)
             found = replace(found, report=report)
         else:

@@ -15,8 +15,9 @@ from motet.explain.formatting import format_costs, format_count, format_number, 
 from motet.explain.motto import describe_motto, format_motto
 from motet.language.printer import expression_text
 from motet.model.expression import Expression
-from motet.optimizer.joins import estimate_alternatives, plan_trees
-from motet.optimizer.joins.plan import JoinPlan
+from motet.optimizer.joins import JoinPlan
+from motet.optimizer.motto.motto import MottoPlan
+from motet.optimizer.registry import estimate_alternatives, plan_trees
 from motet.plans.detect.build import PlannedQuery, plan_queries
 from motet.plans.detect.estimates import NodeEstimate, estimate_nodes, list_roots, sum_costs
 from motet.plans.detect.nodes import (
@@ -55,7 +56,11 @@ def describe_detect(
         "combined": branch.needs_combine,
         "plan": chosen.method,
         **(_describe_costs(chosen, work) if work else {}),
-        **({} if chosen.report is None else {"motto": describe_motto(chosen, branch.queries, program.options)}),
+        **(
+            {}
+            if not isinstance(chosen.report, MottoPlan)
+            else {"motto": describe_motto(chosen, branch.queries, program.options)}
+        ),
         "nodes": [
             {
                 "node": number[node],

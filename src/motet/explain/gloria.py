@@ -16,8 +16,8 @@ from motet.explain.formatting import (
 )
 from motet.explain.page.drawing import draw_graph
 from motet.explain.page.graph import Graph, GraphEdge, GraphNode, union_queries
+from motet.optimizer.gloria.gloria import GloriaReport
 from motet.optimizer.gloria.graph import GloriaGraph
-from motet.optimizer.gloria.report import GloriaReport
 from motet.optimizer.gloria.template import Pool
 from motet.statistics.model import format_symbol
 

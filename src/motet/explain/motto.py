@@ -15,10 +15,11 @@ from motet.explain.formatting import (
     limit_lines,
     round_digits,
 )
-from motet.optimizer.joins.plan import JoinPlan
-from motet.optimizer.motto import motto
-from motet.optimizer.motto.graph import Disjunction, PlanNode, canonicalize
+from motet.optimizer.joins import JoinPlan
+from motet.optimizer.motto.graph import Disjunction, PlanNode
+from motet.optimizer.motto.motto import MottoPlan
 from motet.optimizer.motto.operations import Operation, Primitive, operation_of_spec
+from motet.optimizer.motto.sources import canonicalize
 from motet.options import Options
 from motet.plans.detect.build import JoinSpec, join_specs
 from motet.plans.detect.nodes import LeafNode
@@ -31,8 +32,8 @@ MOST_LINES = 60
 def describe_motto(chosen: JoinPlan, queries: Sequence[DetectQuery], options: Options) -> dict[str, Any]:
     """Describe the plan graph that was searched, and what other plans by it would cost, in milliseconds."""
     plan = chosen.report
-    assert plan is not None
-    others = motto.estimate_alternatives(plan, list(chosen.trees), chosen.rates, options.budget_seconds)
+    assert isinstance(plan, MottoPlan)
+    others = plan.estimate_alternatives(list(chosen.trees), chosen.rates, options.budget_seconds)
     return {
         "variant": plan.variant,
         "cost": _to_milliseconds(plan.cost),
@@ -54,7 +55,7 @@ def describe_motto(chosen: JoinPlan, queries: Sequence[DetectQuery], options: Op
     }
 
 
-def _describe_nodes(plan: motto.MottoPlan, queries: Sequence[DetectQuery]) -> Iterator[dict[str, Any]]:
+def _describe_nodes(plan: MottoPlan, queries: Sequence[DetectQuery]) -> Iterator[dict[str, Any]]:
     terminals = _queries_by_terminal(queries)
     uses: dict[int, list[int]] = {}
     for target, source in plan.sources.items():
@@ -78,7 +79,7 @@ def _to_milliseconds(nanoseconds: float) -> float:
     return round_digits(nanoseconds / 1e6)
 
 
-def _node_kind(node: int, plan: motto.MottoPlan) -> str:
+def _node_kind(node: int, plan: MottoPlan) -> str:
     if node in plan.graph.terminals:
         return "query"
     match plan.graph.nodes[node]:

@@ -38,4 +38,4 @@ def describe_report(program: Program) -> dict[str, Any] | None:
     if program.report is None:
         return None
     names = [query.name for query in program.workload.queries]
-    return find_renderer(program.report.variant).describe(program.report, names)
+    return RENDERERS[program.report.family].describe(program.report, names)

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from motet.compile import JOIN_OPTIMIZERS, Program
+from motet.compile import Program
 from motet.compile.detect import DetectBranch
 from motet.engine.detect.measured_rates import count_symbols, measure_rates
 from motet.engine.encode import EncodedEvents, encode
 from motet.engine.replan import NANOSECOND, PlanChange
-from motet.optimizer.joins import WITHOUT_RATES, plan_trees, replan_trees
-from motet.optimizer.joins.plan import JoinPlan, extend_plan
+from motet.optimizer.joins import JoinPlan
+from motet.optimizer.registry import extend_plan, get_join_optimizer, get_optimizer, plan_trees, replan_trees
 from motet.options import Options
 from motet.plans.detect.build import PlannedQuery, plan_queries
 from motet.plans.detect.cost import Rates
@@ -76,7 +76,11 @@ class BranchPlanner:
         if self._planned is None:
             self._make_first_plan(encoded)
             self._began = time.perf_counter()
-        elif self.drift is not None and self.branch.join_specs and self.options.optimizer not in WITHOUT_RATES:
+        elif (
+            self.drift is not None
+            and self.branch.join_specs
+            and get_join_optimizer(self.options.optimizer).uses_statistics
+        ):
             self._replan_on_change(encoded, self.drift)
         assert self._planned is not None
         return self._planned
@@ -91,14 +95,16 @@ class BranchPlanner:
     def with_queries(self, branch: DetectBranch, options: Options) -> BranchPlanner:
         """Return a planner for the branch with other queries.
 
-        By multitree, queries that stay keep their trees, and new ones read what these find where that is cheapest.
-        Else, or where it was planned ahead, all is planned again.
+        Where the optimizer can extend its plan, queries that stay keep their trees, and new ones read what these find
+        where that is cheapest. Else, or where it was planned ahead, all is planned again.
         """
         changed = BranchPlanner(branch, options, self.drift, self.log, batches=self.batches)
         chosen, rates = self.chosen, self._rates
-        if chosen is None or rates is None or branch.trees is not None or chosen.method != "multitree":
+        if chosen is None or rates is None or branch.trees is not None:
             return changed
         found = extend_plan(chosen, changed.branch.join_specs, rates)
+        if found is None:
+            return changed
         reason = f"{len(self.branch.join_specs)} patterns have become {len(changed.branch.join_specs)}"
         before, after = chosen.considered[chosen.method], found.considered[found.method]
         self.log.append(
@@ -115,7 +121,7 @@ class BranchPlanner:
         else:
             rates = (
                 Rates()
-                if options.optimizer in WITHOUT_RATES or not branch.join_specs
+                if not get_join_optimizer(options.optimizer).uses_statistics or not branch.join_specs
                 else measure_rates(branch, encoded)
             )
             self.adopt(plan_trees(branch.join_specs, options.optimizer, rates, options.budget_seconds), rates)
@@ -182,9 +188,11 @@ def needs_plan_search(branch: DetectBranch, options: Options) -> bool:
 
     That is so where an optimizer that searches has several patterns, or `auto` has many to compare plans for.
     """
-    if branch.trees is not None or options.optimizer in WITHOUT_RATES:
+    optimizer = get_optimizer(options.optimizer)
+    if branch.trees is not None or not get_join_optimizer(options.optimizer).uses_statistics:
         return False
-    return len(branch.join_specs) > (1 if options.optimizer in JOIN_OPTIMIZERS else FEW_PATTERNS)
+    is_own = optimizer.joins is not None and optimizer.by_statistics
+    return len(branch.join_specs) > (1 if is_own else FEW_PATTERNS)
 
 
 def find_changed_rates(known: Rates, now: Rates, drift: DetectReplanPolicy) -> Iterator[str]:

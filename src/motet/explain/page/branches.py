@@ -11,9 +11,10 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from motet.compile import SEARCH_OPTIMIZERS, Branch, Program
+from motet.compile import Branch, Program
 from motet.explain.formatting import format_count, format_number
 from motet.explain.page.graph import Details, Graph, GraphEdge, GraphNode
+from motet.optimizer.registry import is_sharing_optimizer
 from motet.plans.compiled import CompiledQuery
 from motet.plans.sharing import ShareKey, share_all
 from motet.plans.units import Strategy, Unit, estimate_pairs_cost, estimate_slots_cost, estimate_stacks_cost
@@ -68,7 +69,7 @@ class _UnitGraph:
 
 def build_template_graph(branch: Branch, at: int, program: Program, details: SymbolDetails) -> Graph:
     """Build the template of a branch, a lane for each unit."""
-    searched = branch.chosen in (*SEARCH_OPTIMIZERS, "given") and program.sharing is not None
+    searched = branch.chosen == "given" or is_sharing_optimizer(branch.chosen)
     share_key = program.sharing.share_key() if searched and program.sharing is not None else share_all
     nodes: list[GraphNode] = []
     edges: list[GraphEdge] = []

@@ -1,8 +1,8 @@
 """The template of a workload: its patterns laid over each other, and the transitions that queries have in common.
 
-A *state* is a symbol at a place in patterns, a *pool* a transition between two of them, or a repeated stretch with all
-its transitions, for which one decision is made (Gloria, sections 2.2 and 6). The pools of a query form a line; where
-one ends, the next begins. Sets of queries are bit masks over the queries of the template.
+A *state* is a symbol at a place in patterns, a *pool* a transition between two states, or a repeated part with all its
+transitions, for which one decision is made (Gloria, sections 2.2 and 6). The pools of a query form a route; where one
+ends, the next begins. Sets of queries are bit masks over the queries of the template.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from motet.optimizer.solvers.common import find_components
 from motet.plans.sequences import RepeatedSequence
 from motet.template.symbols import Symbol
 
@@ -26,7 +27,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """A transition from the state `entry` to `exit`, or a repeated stretch that begins and ends with these.
+    """A transition from the state `entry` to `exit`, or a repeated part that begins and ends with these.
 
     Snapshots can be made at `snapshot_states`. `starting` and `ending` are the queries of which this is the first or
     the last pool; `predecessors` and `successors` are the pools before and after it in its queries. `interchangeable`
@@ -52,7 +53,7 @@ class Pool:
 
 @dataclass(frozen=True)
 class Template:
-    """States and pools of queries, pools in an order in which each comes after those before it.
+    """The states and pools of queries; every pool comes after its predecessors.
 
     `queries` are their numbers in the workload; `routes` has the pools of each, `sequences` the queries themselves.
     """
@@ -65,15 +66,15 @@ class Template:
     sequences: tuple[RepeatedSequence, ...]
 
     def query_numbers(self, queries: int) -> list[int]:
-        """The numbers of a set of queries."""
+        """Return the numbers of a set of queries in the workload."""
         return [number for at, number in enumerate(self.queries) if queries >> at & 1]
 
 
 def build_templates(sequences: Iterable[RepeatedSequence]) -> list[Template]:
-    """The templates of a workload: one for all queries of a kind that are connected by common transitions.
+    """Build the templates of a workload: one for all queries of a kind that common transitions connect.
 
-    Where transitions would lead in a circle (A, B, C and B, C, A and C, A, B) some queries are put into a template of
-    their own, since pools have to be looked at one after another.
+    Where transitions would form a cycle (A, B, C and B, C, A and C, A, B) some queries get a template of their own,
+    since pools need an order.
     """
     layers: dict[tuple[object, ...], list[_Builder]] = {}
     numbers: dict[Hashable, int] = {}
@@ -85,12 +86,12 @@ def build_templates(sequences: Iterable[RepeatedSequence]) -> list[Template]:
             builders.append(_Builder())
             builders[-1].add(sequence, keys, sketches)
     whole = (builder for builders in layers.values() for builder in builders)
-    return [part.build() for builder in whole for part in builder.parts()]
+    return [part.build() for builder in whole for part in builder.split()]
 
 
 @dataclass(frozen=True, slots=True)
 class _PoolSketch:
-    """A pool as one query sees it: the positions that it leads over, and the transitions between them."""
+    """A pool as one query sees it: its positions, and the transitions between them."""
 
     first: int
     last: int
@@ -100,7 +101,7 @@ class _PoolSketch:
 
 @dataclass
 class _Builder:
-    """Collects queries as long as their pools can be put in an order."""
+    """The queries of a template to be, as long as their pools can be put in an order."""
 
     sequences: list[RepeatedSequence] = field(default_factory=list)
     numbers: dict[int, int] = field(default_factory=dict)  # by key of a state
@@ -111,7 +112,7 @@ class _Builder:
     states: list[list[int]] = field(default_factory=list)  # of the positions of each query
 
     def add(self, sequence: RepeatedSequence, keys: Sequence[int], sketches: list[_PoolSketch]) -> bool:
-        """Take a query in; not if its pools and those here would lead in a circle."""
+        """Add a query; return False if its pools and those here would form a cycle."""
         if not self._connect([sketch.key for sketch in sketches]):
             return False
         for position, key in enumerate(keys):
@@ -150,25 +151,21 @@ class _Builder:
             waiting += more
         return False
 
-    def parts(self) -> list[_Builder]:
-        """The queries here, those that have no pool in common apart."""
-        part = list(range(len(self.sequences)))
-        owner: dict[Hashable, int] = {}
-
-        def root(at: int) -> int:
-            while part[at] != at:
-                part[at] = at = part[part[at]]
-            return at
-
+    def split(self) -> list[_Builder]:
+        """Return the queries here in sets that have no pool in common."""
+        owners: dict[Hashable, list[int]] = {}
         for at, sketches in enumerate(self.sketches):
             for sketch in sketches:
-                part[root(at)] = root(owner.setdefault(sketch.key, at))
-        keys = {number: key for key, number in self.numbers.items()}
-        found: dict[int, _Builder] = {}
-        for at, sequence in enumerate(self.sequences):
-            own = found.setdefault(root(at), _Builder())
-            own.add(sequence, [keys[state] for state in self.states[at]], self.sketches[at])
-        return list(found.values())
+                owners.setdefault(sketch.key, []).append(at)
+        keys = list(self.numbers)
+        builders = []
+        for component in find_components(
+            range(len(self.sequences)), lambda at: (other for each in self.sketches[at] for other in owners[each.key])
+        ):
+            builders.append(_Builder())
+            for at in component:
+                builders[-1].add(self.sequences[at], [keys[state] for state in self.states[at]], self.sketches[at])
+        return builders
 
     def build(self) -> Template:
         order = self._order_pools()
@@ -223,8 +220,10 @@ class _Builder:
         )
 
     def _order_pools(self) -> list[Hashable]:
-        """Pools after those before them, and such that soon after a pool all its successors come: the next is always
-        one after which as few as possible are waiting for more, and of these the one that became ready last.
+        """Return the pools, each after its predecessors and soon before its successors.
+
+        The next pool is always one that leaves as few as possible with successors to come, and of these the one that
+        became ready last.
         """
         keys = list(dict.fromkeys(sketch.key for sketches in self.sketches for sketch in sketches))
         before: dict[Hashable, list[Hashable]] = {key: [] for key in keys}
@@ -253,8 +252,8 @@ class _Builder:
 
 
 def build_state_keys(sequence: RepeatedSequence) -> list[Hashable]:
-    """What tells the state of each position: what it takes and adds, in which repetition, and the how manieth of its
-    like it is.
+    """Return the key of each position's state: what it takes and adds, in which repetition, and how many equal ones
+    come before it.
     """
     likes: list[Hashable] = list(zip(sequence.symbols, sequence.adds, strict=True))
     for first, last in sequence.find_repeated_ranges():
@@ -271,7 +270,7 @@ def build_state_keys(sequence: RepeatedSequence) -> list[Hashable]:
 
 
 def _sketch_pools(sequence: RepeatedSequence, keys: Sequence[int]) -> list[_PoolSketch]:
-    """The pools of one query, in order."""
+    """Return the pools of one query, in order."""
     repeated = dict(sequence.find_repeated_ranges())
     found: list[_PoolSketch] = []
     at = 0

@@ -1,8 +1,8 @@
-"""Patterns by what can be told of any of their parts, and the largest parts that two patterns have in common.
+"""Keys for the parts of patterns, and the largest parts that two patterns have in common.
 
-A part of a pattern is a set of its items, written as bits. Its key is the same in two patterns just where the same node
-finds both: items in the order that a node has them in, how each pair stands in time, tests and gaps among them, all by
-the numbers of items within the part. So equal keys mean that the k-th item of one part is the k-th of the other.
+A part of a pattern is a set of its items, written as bits. Two parts have the same key just where one node can find
+both: the key is made of the items in the order that a node has them in, the time order of each pair, and the tests and
+gaps among them, all numbered within the part. So with equal keys the k-th items of two parts correspond.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Key = int
 
 @dataclass
 class Numbering:
-    """Numbers for whatever patterns speak of, the same for equal things."""
+    """Numbers for items, tests and parts of patterns, the same for equal ones."""
 
     numbers: dict[Hashable, int] = field(default_factory=dict)
 
@@ -31,7 +31,7 @@ class Numbering:
 
 
 class KeyedPattern:
-    """What a tree is to be built over, with a key for each of its parts."""
+    """A pattern that a tree is built for, with a key for each of its parts."""
 
     def __init__(self, spec: JoinSpec, numbering: Numbering) -> None:
         self.spec = spec
@@ -55,14 +55,14 @@ class KeyedPattern:
         self._ordered: dict[Bits, list[int]] = {}
 
     def ordered(self, bits: Bits) -> list[int]:
-        """The items of a part in the order in which its node has them."""
+        """Return the items of a part in the order in which its node has them."""
         known = self._ordered.get(bits)
         if known is None:
             known = self._ordered[bits] = node_order(self.spec, items_of(bits))
         return known
 
     def key(self, bits: Bits) -> Key:
-        """What the node of a part finds, as a number."""
+        """Return the key of a part."""
         known = self._keys.get(bits)
         if known is None:
             known = self._keys[bits] = self._vocabulary.number(self._describe(bits))
@@ -98,17 +98,17 @@ class KeyedPattern:
 
 
 def find_maximal_common(one: KeyedPattern, other: KeyedPattern, smallest: int = 2) -> list[tuple[Bits, Bits]]:
-    """The parts of two patterns that are the same and not within larger ones that are, as bits in each of them.
+    """Return the maximal parts that two patterns have in common, as bits in each of them.
 
-    An item may stand for another where their nodes are equal, and two pairs go together where their keys are. What goes
-    together pairwise is a clique; tests and gaps of more than two items are compared on cliques as a whole.
+    An item corresponds to another if their nodes are equal, and two such pairs are compatible if their keys are. Sets
+    of compatible pairs are cliques; tests and gaps of more than two items are compared on whole cliques.
     """
     pairs = [(a, b) for a in range(one.size) for b in range(other.size) if one.items[a] == other.items[b]]
     number = {pair: v for v, pair in enumerate(pairs)}
     near = [0] * len(pairs)
     for key in one.pairs.keys() & other.pairs.keys():
         for ours, theirs in product(one.pairs[key], other.pairs[key]):
-            # The k-th item of one stands for the k-th of the other.
+            # The k-th item of one corresponds to the k-th of the other.
             v, u = (number[pair] for pair in zip(one.ordered(ours), other.ordered(theirs), strict=True))
             near[v] |= 1 << u
             near[u] |= 1 << v
@@ -125,7 +125,7 @@ def find_maximal_common(one: KeyedPattern, other: KeyedPattern, smallest: int = 
 
 
 def _cliques(chosen: Bits, candidates: Bits, done: Bits, near: list[Bits]) -> Iterator[Bits]:
-    """The maximal cliques of a graph, by Bron and Kerbosch with a pivot."""
+    """Yield the maximal cliques of a graph, by Bron and Kerbosch with a pivot."""
     if not candidates and not done:
         if chosen:
             yield chosen
@@ -140,7 +140,7 @@ def _cliques(chosen: Bits, candidates: Bits, done: Bits, near: list[Bits]) -> It
 def _find_agreeing(
     clique: Bits, pairs: list[tuple[int, int]], one: KeyedPattern, other: KeyedPattern
 ) -> Iterator[tuple[Bits, Bits]]:
-    """A clique, or the largest of its parts that are the same as a whole."""
+    """Yield a clique, or its largest subsets whose parts have equal keys."""
     pending, seen = [clique], {clique}
     while pending:
         chosen = pending.pop()

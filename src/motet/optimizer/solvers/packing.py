@@ -1,4 +1,4 @@
-"""Packings as integer programs, solved by HiGHS: exact with time, and at any time with a proved gap."""
+"""Packings of intervals as integer programs, solved by HiGHS: exact with time, at any time with a proved gap."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from motet.optimizer.solvers.graph import Deadline, relative_gap
+from motet.optimizer.solvers.common import Deadline, relative_gap
 
 # Sets as good as each other up to this share are the same to us; HiGHS stops there.
 TOLERANCE = 1e-9
@@ -17,9 +17,7 @@ TOLERANCE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Something to take from a bundle: what it brings, and the interval of a line, from `begin` to before `end`, that
-    it covers.
-    """
+    """A member of a bundle: what it gains, and the interval [`begin`, `end`) of a line that it covers."""
 
     bundle: int
     line: int
@@ -30,27 +28,27 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """Offers of bundles. A bundle of which anything is taken costs its price once; it must then serve at least two
-    lines. Intervals that are taken do not overlap.
+    """Offers grouped in bundles. A bundle with a chosen offer costs its price once, and must serve at least two lines.
+    Chosen intervals do not overlap.
     """
 
     prices: tuple[float, ...]
     offers: tuple[Offer, ...]
 
-    def value(self, taken: Collection[int]) -> float:
-        """What a choice of offers brings after the prices of their bundles."""
-        opened = {self.offers[at].bundle for at in taken}
-        return sum(self.offers[at].gain for at in sorted(taken)) - sum(self.prices[b] for b in sorted(opened))
+    def value(self, chosen: Collection[int]) -> float:
+        """Return what a choice of offers gains after the prices of their bundles."""
+        opened = {self.offers[at].bundle for at in chosen}
+        return sum(self.offers[at].gain for at in sorted(chosen)) - sum(self.prices[b] for b in sorted(opened))
 
     @property
     def entries(self) -> int:
-        """The size of its integer program: entries of the matrix that are not zero."""
+        """The size of the integer program: how many entries of its matrix are not zero."""
         return sum(offer.end - offer.begin + 3 for offer in self.offers) + len(self.prices)
 
 
 @dataclass(frozen=True, slots=True)
 class PackingSolution:
-    """The offers taken, their value, and a bound that no choice exceeds; None where nothing was found in time."""
+    """The chosen offers (None where nothing was found in time), their value, and a bound that no choice exceeds."""
 
     offers: frozenset[int] | None
     value: float
@@ -62,9 +60,10 @@ class PackingSolution:
 
 
 def solve_packing(packing: Packing, seconds: float | None = None) -> PackingSolution:
-    """The most valuable choice of offers, or the best that can be found and proved in the time given.
+    """Return the most valuable choice of offers, or the best that is found in the time given.
 
-    One variable for each offer and each bundle. An offer needs its bundle, which keeps the linear relaxation tight.
+    There is a variable for each offer and each bundle. An offer needs its bundle, which keeps the linear relaxation
+    tight.
     """
     offers, bundles = packing.offers, len(packing.prices)
     ceiling = sum(max(offer.gain, 0.0) for offer in offers)
@@ -86,31 +85,31 @@ def solve_packing(packing: Packing, seconds: float | None = None) -> PackingSolu
         rows.add({**dict.fromkeys(own, -1.0), len(offers) + bundle: 2.0})
         offered = Counter(offers[at].line for at in own)
         for line in (line for line, count in offered.items() if count > 1):
-            others = [at for at in own if offers[at].line != line]  # a line must not be its own company
+            others = [at for at in own if offers[at].line != line]  # two offers of one line do not serve two lines
             rows.add({**dict.fromkeys(others, -1.0), **opened})
     worth = np.array([*(offer.gain for offer in offers), *(-price for price in packing.prices)])
-    # Once it is settled which bundles are open, what is left is nearly always solved by whole numbers of itself (it is
-    # an interval matrix but for the demand of two lines), so offers need not be branched on.
+    # Once it is decided which bundles are open, the rest nearly always has an integral optimum (an interval matrix but
+    # for the demand of two lines), so offers need not be branched on.
     only_bundles = np.repeat([0, 1], [len(offers), bundles])
     deadline = Deadline(seconds)
     outcome = _solve(worth, rows, only_bundles, deadline.seconds_left)
-    if outcome.x is not None and not _is_whole(outcome.x):
+    if outcome.x is not None and not _is_integral(outcome.x):
         again = _solve(worth, rows, np.ones_like(only_bundles), deadline.seconds_left)
         outcome = outcome if again.x is None else again
     bound = min(_proved_bound(outcome, ceiling), ceiling)
     if outcome.x is None:
         return PackingSolution(None, 0.0, bound)
-    taken = _drop_infeasible(packing, np.flatnonzero(outcome.x[: len(offers)] > 0.5).tolist())
-    value = packing.value(taken)
-    return PackingSolution(taken, value, max(value, bound))
+    chosen = _drop_infeasible(packing, np.flatnonzero(outcome.x[: len(offers)] > 0.5).tolist())
+    value = packing.value(chosen)
+    return PackingSolution(chosen, value, max(value, bound))
 
 
-def _is_whole(solution: np.ndarray[Any, np.dtype[np.float64]]) -> bool:
+def _is_integral(solution: np.ndarray[Any, np.dtype[np.float64]]) -> bool:
     return bool(np.all(np.abs(solution - np.round(solution)) < 1e-6))
 
 
 def _drop_infeasible(packing: Packing, rounded: list[int]) -> frozenset[int]:
-    """What of a rounded solution may be taken: all of it unless rounding left a bundle with a single line."""
+    """Drop the offers of a rounded solution whose bundle rounding left with a single line."""
     lines: dict[int, set[int]] = {}
     for at in rounded:
         lines.setdefault(packing.offers[at].bundle, set()).add(packing.offers[at].line)
@@ -140,8 +139,8 @@ class _Rows:
 
 
 def _solve(worth: Any, rows: _Rows, integrality: Any, seconds: float) -> Any:
-    """Maximise over zeros and ones. Worths are scaled to one, because HiGHS' tolerances are absolute."""
-    # Imported here: it takes longer to load than most plans take to make.
+    """Maximise over zeros and ones. Values are scaled to one, because HiGHS' tolerances are absolute."""
+    # Imported here: loading it takes longer than making most plans.
     from scipy.optimize import Bounds, LinearConstraint, milp
 
     scale = float(np.abs(worth).max()) or 1.0
@@ -160,7 +159,7 @@ def _solve(worth: Any, rows: _Rows, integrality: Any, seconds: float) -> Any:
 
 
 def _proved_bound(outcome: Any, ceiling: float) -> float:
-    """What no choice exceeds; the ceiling where HiGHS had no time to prove anything."""
+    """Return a bound that no choice exceeds: the ceiling where HiGHS had no time to prove anything."""
     is_optimal = getattr(outcome, "mip_dual_bound", None)
     if is_optimal is None or not np.isfinite(is_optimal):
         return ceiling

@@ -1,6 +1,6 @@
 """What the nodes of a pattern's trees cost, for a window as a share of the stream.
 
-`calibrated`: what our engine takes for a node at all, the pairs that it looks at and the instances that it makes.
+`calibrated`: what motet's kernels take for a node, the pairs that it looks at and the instances that it makes.
 `printed`: instances alone, the paper's cost functions for orders (section 3.3) and trees (appendix C).
 """
 
@@ -9,8 +9,6 @@ from __future__ import annotations
 from motet.optimizer.multitree.patterns import KeyedPattern
 from motet.plans.detect.cost import PRICES, Cardinalities, Rates, tree_join_cost
 from motet.plans.detect.partial_orders import Bits, share_in_window
-
-COSTS = ("calibrated", "printed")
 
 
 class NodeCosts:
@@ -26,11 +24,11 @@ class NodeCosts:
         self._joins: dict[tuple[Bits, Bits], float] = {}
 
     def leaf(self, bits: Bits) -> float:
-        """What it costs to have a single item."""
+        """Return the cost of a single item."""
         return PRICES.event * self.instances(bits) if self._calibrated else self.instances(bits)
 
-    def node(self, left: Bits, right: Bits) -> float:
-        """What it costs to join two parts."""
+    def join(self, left: Bits, right: Bits) -> float:
+        """Return the cost of joining two parts."""
         known = self._joins.get((left, right))
         if known is None:
             known = tree_join_cost(self._sizes, left, right) if self._calibrated else self._printed(left | right)
@@ -38,6 +36,6 @@ class NodeCosts:
         return known
 
     def _printed(self, bits: Bits) -> float:
-        """Instances as the paper counts them: those that begin and end in one window of many side by side."""
+        """Return instances as the paper counts them: in windows side by side."""
         count = bits.bit_count()
         return self.instances(bits) * self.share ** (count - 1) / share_in_window(count, self.share)
