@@ -20,15 +20,14 @@ from motet.engine.live import LiveWorkload, ReplanPolicy
 from motet.engine.local import LocalRun, Outcome, can_run_in_chunks, is_time_ordered, required_columns
 from motet.engine.metrics import BranchMetrics
 from motet.engine.workload_profile import columns_to_profile, profile_workload
-from motet.errors import DataError, Diagnostic, MotetError, OptionError, QueryError
+from motet.errors import DataError, Diagnostic, MotetError, OptionError, QueryError, require_columns
 from motet.explain.analysis import Analysis
 from motet.explain.diagnosis.report import Explanation
 from motet.explain.diagnosis.select import explain_query
 from motet.explain.page.document import embed_in_iframe
 from motet.explain.page.plan import render_plan_html
 from motet.explain.text import render_plan_text
-from motet.io.events import EventSource, open_events, require_columns
-from motet.io.formats import PARQUET
+from motet.io.events import EventSource, open_events
 from motet.io.result import Result
 from motet.language import read
 from motet.language.builder import QueryBuilder
@@ -42,6 +41,8 @@ from motet.statistics.profile import profile as profile_table
 if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame
+
+    from motet.spark.stream import StreamRun
 
 Progress = Callable[[int], None]
 
@@ -236,7 +237,7 @@ def batches(
 
 def stream(
     events: DataFrame, workload: Content, options: Options | None = None, **keywords: Unpack[OptionKeywords]
-) -> Any:
+) -> StreamRun:
     """Run a workload over a streaming DataFrame on Structured Streaming, exactly once.
 
     Args:
@@ -246,7 +247,7 @@ def stream(
         **keywords: Options by name.
 
     Returns:
-        A streaming DataFrame of results: write it to any sink with `writeStream`.
+        A `StreamRun`: write its `results`, a streaming DataFrame, to any sink with `writeStream`.
 
     Raises:
         QueryError: The queries are wrong, or do not fit the events.
@@ -254,25 +255,14 @@ def stream(
         DataError: The DataFrame is not a stream.
 
     Example:
-        >>> results = motet.stream(spark.readStream.table("clicks"), "queries.motet", watermark="10 minutes")
-        >>> results.writeStream.toTable("answers")
+        >>> stream = motet.stream(spark.readStream.table("clicks"), "queries.motet", watermark="10 minutes")
+        >>> stream.results.writeStream.toTable("answers")
     """
+    from motet.spark.stream import compile_stream
     from motet.spark.stream import run as run_stream
 
     settled = resolve_options("stream", options, keywords)
-    return run_stream(
-        events,
-        as_workload(workload),
-        watermark=None if settled.watermark is None else f"{settled.watermark_micros} microseconds",
-        time=settled.time,
-        type=settled.type,
-        time_unit=settled.time_unit,
-        options=settled,
-        mode=settled.mode or "append",
-        keep_late=settled.keep_late,
-        checkpoint=settled.checkpoint,
-        buckets=settled.buckets,
-    )
+    return run_stream(events, compile_stream(events, as_workload(workload), settled))
 
 
 def live(
@@ -430,22 +420,10 @@ def _run_on_spark(events: Any, workload: Workload, options: Options) -> Any:
     from motet.spark.batch import run as run_batch
 
     if not is_spark(events):
-        from motet.spark.session import local_session
-
         source = open_source(events, options)
-        session = local_session()
-        if isinstance(source, EventSource) and source.format == PARQUET:
-            events = session.read.parquet(*source.files)
-        else:
-            events = session.createDataFrame(source.table())
-    return run_batch(
-        events,
-        workload,
-        time=options.time,
-        type=options.type,
-        time_unit=options.time_unit,
-        options=options,
-    ).result
+        events = source if isinstance(source, EventSource) else source.table()
+    schema = EventSchema(_schema_of(events, options), options.time, options.type, options.time_unit)
+    return run_batch(events, compile_workload(workload, schema, options)).results
 
 
 @dataclass(frozen=True)
@@ -628,7 +606,7 @@ def profile(
     source = open_source(events, settled)
     if asked is None:
         needed = list(dict.fromkeys((time, type, *keys)))
-        require_columns(source.schema, needed, "the table of events")
+        require_columns(source.schema.names, needed, "the table of events")
         return profile_table(source.table(needed), time, type, keys, time_unit)
     schema = EventSchema(source.schema, time, type, time_unit)
     found = profile_workload(source.table(columns_to_profile(asked, schema, keys)), asked, schema, keys)

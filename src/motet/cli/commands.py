@@ -22,14 +22,14 @@ from motet.dialects import translate as translation
 from motet.engine import JOIN_OPTIMIZERS, SEARCH_OPTIMIZERS, EventSchema, compile_workload
 from motet.engine.local import LocalRun, Outcome, sort_results
 from motet.engine.workload_profile import compile_online_queries
-from motet.errors import DataError, Diagnostic, MotetError, QueryError
+from motet.errors import DataError, Diagnostic, MotetError, QueryError, require_columns
 from motet.explain.diagnosis.report import render_explanation_json, render_explanation_text
 from motet.explain.formatting import format_count
 from motet.explain.page.plan import render_plan_html
 from motet.explain.statistics import format_statistics, format_window_rates
 from motet.explain.text import render_plan_json, render_plan_mermaid, render_plan_text
 from motet.io.columns import count_event_types, guess_types, list_columns
-from motet.io.events import EventSource, empty_source, open_events, require_columns
+from motet.io.events import EventSource, empty_source, open_events
 from motet.io.formats import PARQUET
 from motet.io.text_tables import UNLIMITED, print_tables
 from motet.io.writers import (
@@ -310,7 +310,7 @@ def profile(
         workload = read(queries)
         source = open_for(workload, events, options)
         warn_or_raise(only_with_data(workload, source, options), workload)
-    require_columns(source.schema, keys, source.origin)
+    require_columns(source.schema.names, keys, source.origin)
     found = profile_source(source, keys, workload, options, engine, master)
     if shown == "json":
         write_text(found.to_json())

@@ -43,25 +43,15 @@ def data_errors_as_run_errors() -> Iterator[None]:
 def execute_on_spark(source: EventSource, workload: Workload, options: Options, master: str) -> Outcome:
     """Run on a session of this machine, and bring the results here."""
     from motet.spark.batch import run
-    from motet.spark.files import open_dataframe
     from motet.spark.session import local_session
 
     program = api.program_for(source, workload, options)
-    with open_dataframe(source, local_session(master)) as frame:
-        started = run(
-            frame,
-            workload,
-            time=options.time,
-            type=options.type,
-            time_unit=options.time_unit,
-            options=options,
-        )
-        with unwrap_worker_errors():
-            table = started.result.toArrow().cast(program.result_schema)
-        metrics = started.metrics()
-        truncated = started.truncated()
+    started = run(source, program, local_session(master))
+    with unwrap_worker_errors():
+        table = started.results.toArrow().cast(program.result_schema)
+    metrics = started.metrics()
     table = sort_results(program, table)
-    return Outcome(table, metrics["rows"], metrics["set_aside"], metrics["overflows"], truncated)
+    return Outcome(table, metrics["rows"], metrics["set_aside"], metrics["overflows"], started.truncated())
 
 
 @contextmanager
@@ -87,9 +77,9 @@ def profile_source(
     """Return statistics of event files, for a workload where there is one."""
     if engine == "local":
         return api.profile(source, workload, options.for_reading(), keys=keys)
-    from motet.spark.files import open_dataframe
+    from motet.spark.dataframes import open_dataframe
     from motet.spark.profile import profile as profile_on_spark
     from motet.spark.session import local_session
 
-    with open_dataframe(source, local_session(master)) as frame:
-        return profile_on_spark(frame, options.time, options.type, keys, options.time_unit, workload)
+    events = open_dataframe(source, local_session(master))
+    return profile_on_spark(events, options.time, options.type, keys, options.time_unit, workload)

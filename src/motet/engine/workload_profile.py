@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from motet.engine.encode import classify_events, encode_dictionary, read_column
 from motet.engine.schema import EventSchema
-from motet.errors import DataError, Diagnostic, did_you_mean
+from motet.errors import Diagnostic, require_columns
 from motet.model.expression import Expression, attributes
 from motet.model.query import Workload
 from motet.plans.compiled import CompiledQuery, compile_query
@@ -77,10 +77,7 @@ def columns_to_profile(workload: Workload, schema: EventSchema, keys: Sequence[s
     request = statistics_request(workload, schema.tick)
     by = [name for partition in request.partitions for name in partition]
     names = list(dict.fromkeys((schema.time, schema.type, *keys, *by, *request.columns)))
-    for name in names:
-        if name not in schema.columns.names:
-            hint = did_you_mean(name, schema.columns.names)
-            raise DataError(f"the events have no column {name!r}" + (f"; {hint}" if hint else ""))
+    require_columns(schema.columns.names, names)
     return names
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from motet.errors import DataError, did_you_mean
+from motet.errors import DataError, require_columns
 from motet.statistics.model import Statistics
 
 _TIME = "time"
@@ -18,10 +18,7 @@ def profile(
     table: pa.Table, time: str = "time", type: str = "type", keys: Sequence[str] = (), time_unit: str = "s"
 ) -> Statistics:
     """Return the statistics of a table of events."""
-    for name in (time, type, *keys):
-        if name not in table.column_names:
-            hint = did_you_mean(name, table.column_names)
-            raise DataError(f"the events have no column {name!r}" + (f"; {hint}" if hint else ""))
+    require_columns(table.column_names, (time, type, *keys))
     no_time, no_type = pc.is_null(table[time]), pc.is_null(table[type])
     invalid = pc.or_(no_time, no_type)
     events = table.filter(pc.invert(invalid))
