@@ -602,7 +602,7 @@ def profile(
     if is_spark(events):
         from motet.spark.profile import profile as profile_on_spark
 
-        return profile_on_spark(events, time, type, keys, time_unit, asked)
+        return profile_on_spark(events, keys, asked, settled)
     source = open_source(events, settled)
     if asked is None:
         needed = list(dict.fromkeys((time, type, *keys)))

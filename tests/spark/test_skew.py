@@ -43,7 +43,7 @@ def test_a_key_is_cut_less_where_slices_would_be_short(last: int, overlap: int, 
 def test_no_task_has_more_than_a_slice_above_another(sizes: list[int], tasks: int) -> None:
     slices = [KeySlice(place, (None, None), rows) for place, rows in enumerate(sizes)]
     loads = dict.fromkeys(range(tasks), 0.0)
-    for piece in skew._assign(slices, 10.0, tasks):
+    for piece in skew._assign_slices(slices, 10.0, tasks):
         loads[piece.task] += piece.rows
     assert max(loads.values()) - min(loads.values()) <= max(sizes)
 

@@ -125,7 +125,7 @@ def test_a_changed_file_is_taken_up_without_a_restart(folder: Folder, tmp_path: 
         file.write_text(STAYS + COMES)
         assert service.reload_queries()
         assert said[-1] == "queries changed: 1 added, 0 removed, 2 in all"
-        changes = [change.words for change in service.monitor.changes]
+        changes = [change["words"] for change in service.monitor.changes]
         assert changes == ["started with 1 query", "added comes: 2 queries now"]
         assert [query.name for query in service.program.workload.queries] == ["stays", "comes"]
         folder.add(random_events(300, 2, first=100, last=300))

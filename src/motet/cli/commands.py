@@ -28,8 +28,7 @@ from motet.explain.formatting import format_count
 from motet.explain.page.plan import render_plan_html
 from motet.explain.statistics import format_statistics, format_window_rates
 from motet.explain.text import render_plan_json, render_plan_mermaid, render_plan_text
-from motet.io.columns import count_event_types, guess_types, list_columns
-from motet.io.events import EventSource, empty_source, open_events
+from motet.io.events import EventSource, count_event_types, empty_source, guess_types, list_columns, open_events
 from motet.io.formats import PARQUET
 from motet.io.text_tables import UNLIMITED, print_tables
 from motet.io.writers import (

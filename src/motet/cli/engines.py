@@ -82,4 +82,4 @@ def profile_source(
     from motet.spark.session import local_session
 
     events = open_dataframe(source, local_session(master))
-    return profile_on_spark(events, options.time, options.type, keys, options.time_unit, workload)
+    return profile_on_spark(events, keys, workload, options)
