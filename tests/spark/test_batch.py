@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import datetime as dt
 import random
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.csv as csv
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+import motet
 from motet.engine import EventSchema, compile_workload, finish, merge, run_branch
 from motet.errors import DataError, QueryError, RunError
 from motet.language import parse
@@ -165,6 +169,24 @@ def test_rows_without_time_or_type_are_counted(spark: SparkSession) -> None:
         "set_aside": sum(time or type for time, type in missing),
         "overflows": 0,
     }
+
+
+def test_a_dataframe_of_results_knows_its_run(spark: SparkSession) -> None:
+    query = "RETURN a, b PATTERN SEQ(A a, B b) WHERE a.x < b.x WITHIN 40 s"
+    result = motet.run(spark.createDataFrame(random_events(300)), query, match_limit=1, on_limit="truncate")
+    assert result.count() > 0
+    assert result.motet.metrics()["rows"] == 300
+    assert result.motet.truncated() == ("q1",)
+    assert [each.name for each in result.motet.program.workload.queries] == ["q1"]
+
+
+@pytest.mark.parametrize("format", ["csv", "parquet"])
+def test_files_are_read_alike_on_spark_and_in_process(spark: SparkSession, tmp_path: Path, format: str) -> None:
+    file = tmp_path / f"events.{format}"
+    events = random_events(200)
+    csv.write_csv(events, file) if format == "csv" else pq.write_table(events, file)
+    query = "RETURN COUNT(*), SUM(A.x) PATTERN SEQ(A, B) WITHIN 40 s SLIDE 10 s GROUP BY k"
+    assert_same_results(motet.run(str(file), query, engine="spark").toArrow(), motet.run(str(file), query))
 
 
 @pytest.mark.parametrize("most_taken", [0.0, 1.0], ids=["counted in tasks", "observed by Spark"])

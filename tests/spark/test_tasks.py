@@ -16,7 +16,7 @@ from motet.language import parse
 from motet.spark.serialization import CachedPickle, table_to_ipc
 from motet.spark.shuffle import ShufflePlan
 from motet.spark.skew import Bounds, KeySlice, TaskLayout
-from motet.spark.tasks import make_branch_task, make_merge_task
+from motet.spark.tasks import make_branch_task, make_combine_task
 from tests.comparison import assert_same_results
 
 QUERIES = {
@@ -54,7 +54,7 @@ def results(program: Program, parts: Sequence[tuple[pa.Table, Bounds]]) -> pa.Ta
     packed = pa.record_batch([tasks, pa.array(places, pa.int32()), blobs], names=["task", "place", "rows"])
     batches = make_branch_task(CachedPickle(program), 0, plan)(iter([packed]))
     if branch.needs_combine:
-        batches = make_merge_task(CachedPickle(program))(batches)
+        batches = make_combine_task(CachedPickle(program), detects=False)(batches)
     return pa.Table.from_batches(batches, program.result_schema)
 
 

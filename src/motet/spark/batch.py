@@ -28,11 +28,9 @@ from motet.spark.skew import HOT_KEY_FACTOR, TaskLayout, estimate_key_skew, hash
 from motet.spark.tasks import (
     TRUNCATED,
     can_truncate,
-    get_detect_schema,
+    get_task_schema,
     make_branch_task,
-    make_contribution_task,
-    make_detect_task,
-    make_merge_task,
+    make_combine_task,
 )
 
 # The share of the rows that is sampled to find hot keys and where in time their rows are: enough to estimate the rows
@@ -111,7 +109,7 @@ def run(
     if not isinstance(events, DataFrame):
         events = open_dataframe(events, session or local_session())
     if events.isStreaming:
-        raise DataError("the DataFrame is a stream: give it to motet.run, or one that spark.read makes")
+        raise DataError("the DataFrame is a stream: give it to motet.stream, or one that spark.read makes to motet.run")
     options = program.options
     events = prepare_events(events, options.time, options.type)
     # Spark's types may differ from those of the files that the program was compiled for.
@@ -119,11 +117,9 @@ def run(
     job = BatchJob(events, CachedPickle(program), partitions, skew == "auto")
     read, produced = Observation(), Observation()
     truncations = tuple(Observation() for _ in program.detect) if can_truncate(program) else ()
+    observations = [None] * len(program.branches) + list(truncations or [None] * len(program.detect))
     # Every branch reads all rows: the first counts them.
-    results = [job.aggregate(index, None if index else read) for index in range(len(program.branches))]
-    for index in range(len(program.detect)):
-        truncation = truncations[index] if truncations else None
-        results.append(job.detect(index, None if results else read, truncation))
+    results = [job.run_branch(at, None if at else read, each) for at, each in enumerate(observations)]
     observed = reduce(DataFrame.union, results).observe(produced, count_overflows(program))
     return SparkRun(observed, program, events, read, produced, truncations)
 
@@ -155,36 +151,23 @@ class BatchJob:
     def program(self) -> Program:
         return self.cached.value
 
-    def aggregate(self, index: int, observation: Observation | None) -> DataFrame:
-        """Return the results of a branch of queries that are aggregated online."""
-        program, branch = self.program, self.program.branches[index]
+    def run_branch(self, index: int, observation: Observation | None, truncation: Observation | None) -> DataFrame:
+        """Return the results of a branch, and observe the rows that it reads and the queries that it truncates."""
+        program, branch = self.program, self.program.all_branches[index]
         packed, plan = self.shuffle(branch, observation)
-        schema = program.partial_schema if branch.needs_combine else program.result_schema
-        found = packed.mapInArrow(make_branch_task(self.cached, index, plan), to_spark_schema(schema))
-        if not branch.needs_combine:
-            return found
-        return self._combine(found, program.merge_keys, make_merge_task(self.cached))
-
-    def detect(self, index: int, observation: Observation | None, truncation: Observation | None) -> DataFrame:
-        """Return the results of a branch of queries whose matches are found."""
-        program, branch = self.program, self.program.detect[index]
-        packed, plan = self.shuffle(branch, observation)
-        schema = to_spark_schema(get_detect_schema(program, branch))
-        found = packed.mapInArrow(make_detect_task(self.cached, index, plan), schema)
+        schema = to_spark_schema(get_task_schema(program, branch))
+        results = packed.mapInArrow(make_branch_task(self.cached, index, plan), schema)
         if truncation is not None:
             # A query of which a limit cut matches off is named in a row of its own.
-            found = found.observe(truncation, collect_names(TRUNCATED))
-            found = found.filter(column(TRUNCATED).isNull()).drop(column(TRUNCATED))
+            results = results.observe(truncation, collect_names(TRUNCATED))
+            results = results.filter(column(TRUNCATED).isNull()).drop(column(TRUNCATED))
         if not branch.needs_combine:
-            return found
-        return self._combine(found, program.contribution_keys, make_contribution_task(self.cached))
-
-    def _combine(self, parts: DataFrame, keys: Sequence[str], task: Any) -> DataFrame:
-        """Combine parts of results that agree on the keys."""
-        by = [column(key) for key in keys]
+            return results
+        detects = isinstance(branch, DetectBranch)
+        keys = [column(key) for key in (program.contribution_keys if detects else program.merge_keys)]
         # Without a number, Spark may merge small partitions into one task.
-        number: list[Any] = ([1] if not by else []) if self.partitions is None else [self.partitions if by else 1]
-        return parts.repartition(*number, *by).mapInArrow(task, to_spark_schema(self.program.result_schema))
+        parts = results.repartition(*keys) if self.partitions is None else results.repartition(self.partitions, *keys)
+        return parts.mapInArrow(make_combine_task(self.cached, detects), to_spark_schema(program.result_schema))
 
     def shuffle(self, branch: Branch | DetectBranch, observation: Observation | None) -> tuple[DataFrame, ShufflePlan]:
         """Return the rows that a branch reads, packed, each in the task of its key; and how they were packed."""

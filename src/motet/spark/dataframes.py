@@ -106,7 +106,7 @@ def has_values(events: DataFrame, names: Sequence[str]) -> Column:
 
 
 def to_microseconds(df: DataFrame, time: str, time_unit: str) -> Column:
-    """Return the time column as microseconds since the epoch, as the engine reads it."""
+    """Return the time column as microseconds since the epoch, as the engine reads it; null if out of range."""
     moment = column(time)
     match df.schema[time].dataType:
         case st.TimestampType():
@@ -124,7 +124,8 @@ def to_microseconds(df: DataFrame, time: str, time_unit: str) -> Column:
             whole = moment.cast("bigint")
             return sf.call_function("div", whole - sf.pmod(whole, sf.lit(1000)), sf.lit(1000))
         case st.IntegralType():
-            return moment.cast("bigint") * sf.lit(MICROS_PER_UNIT[time_unit])
+            # A time out of range is a row's own problem, not that of all rows.
+            return sf.try_multiply(moment.cast("bigint"), sf.lit(MICROS_PER_UNIT[time_unit]))
         case other:
             raise DataError(
                 f"the time column {time!r} is {other.simpleString()}: a timestamp, date or whole number will do"

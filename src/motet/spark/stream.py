@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
-from motet.engine import EventSchema, Program, compile_workload, finish, merge
+from motet.engine import Program, compile_workload, finish, merge
 from motet.engine.detect.run import finish_results
 from motet.errors import DataError, OptionError
 from motet.model.query import Workload
@@ -21,7 +21,6 @@ from motet.spark.batch import collect_names, count_overflows
 from motet.spark.buckets import Buckets, choose_buckets
 from motet.spark.checkpoint import register_start
 from motet.spark.dataframes import (
-    MICROS_PER_UNIT,
     column,
     get_event_schema,
     has_values,
@@ -152,7 +151,7 @@ def _assign_buckets(
     schema = program.schema
     named = [column(name).alias(f"c{at}") for at, name in enumerate(columns)]
     bucketed = [_bucket_of_row(events, key, buckets).alias(f"b{at}") for at, key in enumerate(keys)]
-    moment = sf.timestamp_micros(_event_time(events, schema)).alias("at")
+    moment = sf.timestamp_micros(to_microseconds(events, schema.time, schema.time_unit)).alias("at")
     delay = f"{program.options.watermark_micros} microseconds"
     rows = events.select(*named, *bucketed, moment).withWatermark("at", delay)
     kind = sf.col(f"c{list(columns).index(schema.type)}")
@@ -163,13 +162,6 @@ def _assign_buckets(
     counts = [sf.count_if(kind == sf.lit(name)).alias(f"{TYPE_COUNT_PREFIX}{name}") for name in listed]
     observed = rows.observe(ROWS_METRICS, sf.count_if(missing).alias("set_aside"), *ends, *counts)
     return observed.filter(~missing).drop("at")
-
-
-def _event_time(events: DataFrame, schema: EventSchema) -> Column:
-    if isinstance(events.schema[schema.time].dataType, st.IntegralType) and schema.time_unit != "ns":
-        # A time out of range is a row's own problem, not the stream's.
-        return sf.try_multiply(column(schema.time).cast("bigint"), sf.lit(MICROS_PER_UNIT[schema.time_unit]))
-    return to_microseconds(events, schema.time, schema.time_unit)
 
 
 def _bucket_of_row(events: DataFrame, key: Sequence[str], buckets: int) -> Column:

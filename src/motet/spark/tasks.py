@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pyarrow as pa
 
-from motet.engine import Program, finish, merge, run_branch
+from motet.engine import Branch, Program, finish, merge, run_branch
 from motet.engine.detect.program import DetectBranch
 from motet.engine.detect.run import DetectRun, finish_results
 from motet.spark.dataframes import from_spark_batch
@@ -16,64 +18,50 @@ TRUNCATED = "#truncated"
 
 
 def make_branch_task(cached: CachedPickle[Program], index: int, plan: ShufflePlan) -> Task:
-    """Make a task from events of many keys, and of slices of hot ones, to results, or to partial results to merge."""
+    """Make a task that runs a branch over events of many keys, and of slices of hot ones.
+
+    Its results are final, or partial results or contributions that `make_combine_task` combines.
+    """
 
     def run(batches: Batches) -> Batches:
         program = cached.value
-        is_final = not program.branches[index].needs_combine
-        for events, (emit_from, emit_to) in plan.unpack(batches):
-            if events.num_rows:
-                partials = run_branch(program, index, events, emit_from, emit_to)
-                if is_final:
-                    yield from to_batches(finish(program, partials), program.result_schema)
-                else:
-                    yield from to_batches(partials, program.partial_schema)
-
-    return run
-
-
-def make_detect_task(cached: CachedPickle[Program], index: int, plan: ShufflePlan) -> Task:
-    """Make a task from events of many keys to matches, or to their contributions to aggregates that are combined."""
-
-    def run(batches: Batches) -> Batches:
-        program = cached.value
-        branch = program.detect[index]
-        target = get_detect_schema(program, branch)
+        branch = program.all_branches[index]
+        target = get_task_schema(program, branch)
         truncated: set[str] = set()
-        detect_run = DetectRun(program, branch, truncated)
+        detect_run = DetectRun(program, branch, truncated) if isinstance(branch, DetectBranch) else None
         for events, bounds in plan.unpack(batches):
-            if events.num_rows:
+            if not events.num_rows:
+                continue
+            pieces: Iterable[pa.Table]
+            if detect_run is not None:
                 pieces = detect_run.process(events, *bounds)
-                for piece in pieces if branch.needs_combine else finish_results(pieces, program, *bounds):
-                    yield from to_batches(piece, target)
+                pieces = pieces if branch.needs_combine else finish_results(pieces, program, *bounds)
+            else:
+                partials = run_branch(program, index, events, *bounds)
+                pieces = [partials if branch.needs_combine else finish(program, partials)]
+            for piece in pieces:
+                yield from to_batches(piece, target)
         if truncated:
             yield from to_batches(pa.table({TRUNCATED: sorted(truncated)}), target)
 
     return run
 
 
-def make_merge_task(cached: CachedPickle[Program]) -> Task:
-    """Make a task from partial results, all of those that belong together, to results."""
+def make_combine_task(cached: CachedPickle[Program], detects: bool) -> Task:
+    """Make a task from partial results, or contributions of matches that were detected, to results.
+
+    All parts of a result are in the same task.
+    """
 
     def run(batches: Batches) -> Batches:
         program = cached.value
-        partials = [from_spark_batch(batch, program.partial_schema) for batch in batches]
-        if partials:
-            merged = merge(program, pa.concat_tables(partials))
-            yield from to_batches(finish(program, merged), program.result_schema)
-
-    return run
-
-
-def make_contribution_task(cached: CachedPickle[Program]) -> Task:
-    """Make a task from contributions of matches, all of those that belong together, to results."""
-
-    def run(batches: Batches) -> Batches:
-        program = cached.value
-        contributions = [from_spark_batch(batch, program.contribution_schema) for batch in batches]
-        if contributions:
-            for piece in finish_results(contributions, program):
+        schema = program.contribution_schema if detects else program.partial_schema
+        tables = [from_spark_batch(batch, schema) for batch in batches]
+        if tables and detects:
+            for piece in finish_results(tables, program):
                 yield from to_batches(piece, program.result_schema)
+        elif tables:
+            yield from to_batches(finish(program, merge(program, pa.concat_tables(tables))), program.result_schema)
 
     return run
 
@@ -83,10 +71,12 @@ def can_truncate(program: Program) -> bool:
     return bool(program.detect) and program.options.on_limit == "truncate"
 
 
-def get_detect_schema(program: Program, branch: DetectBranch) -> pa.Schema:
-    """Return the schema of what the tasks of a branch find: matches or contributions, and, where a limit may cut
-    matches off, rows that name a query of which it did.
+def get_task_schema(program: Program, branch: Branch | DetectBranch) -> pa.Schema:
+    """Return the schema of what the tasks of a branch find; where a limit may cut matches off, with a column for the
+    names of queries of which it did.
     """
+    if not isinstance(branch, DetectBranch):
+        return program.partial_schema if branch.needs_combine else program.result_schema
     schema = program.contribution_schema if branch.needs_combine else program.result_schema
     return schema.append(pa.field(TRUNCATED, pa.string())) if can_truncate(program) else schema
 
