@@ -15,17 +15,17 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues
 
-from motet.compile import compile_workload
+from motet.compile import Program, compile_workload
 from motet.language import parse
 from motet.model.query import Workload
-from motet.schema import EventSchema
+from motet.options import Options
 from motet.spark import batch, dataframes, stream
 from motet.spark.buckets import choose_buckets
 from motet.spark.processor import OUTPUT, OUTPUT_NAMES
-from motet.spark.serialization import table_from_ipc
+from motet.spark.serialization import CachedPickle, table_from_ipc
 
 TYPES = 20
-WATERMARK = "5 seconds"
+STREAM_OPTIONS = Options(watermark="5 seconds")
 
 
 def make_sequences(count: int) -> Workload:
@@ -59,18 +59,23 @@ def run_identity(events: DataFrame) -> DataFrame:
     return chosen.repartition(partitions, "key").mapInArrow(lambda batches: batches, chosen.schema)
 
 
+def compile_batch(events: DataFrame, workload: Workload) -> Program:
+    """Compile a workload for a DataFrame."""
+    return compile_workload(workload, dataframes.get_event_schema(events, Options()))
+
+
 def run_packed_identity(events: DataFrame, workload: Workload) -> DataFrame:
     """Prepare the rows as the engine does, hot keys looked for and rows packed, with an identity in its place."""
-    schema = EventSchema(dataframes.get_arrow_schema(events), "time", "type")
-    branch = compile_workload(workload, schema).branches[0]
-    packed, spread = batch.shuffle_events(events, branch, schema, None, True, None)
+    program = compile_batch(events, workload)
+    job = batch.BatchJob(events, CachedPickle(program), None, cut_hot_keys=True)
+    packed, plan = job.shuffle(program.branches[0], None)
 
     def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for blobs in batches:
             for blob in blobs.column("rows"):
                 yield from table_from_ipc(blob.as_buffer()).to_batches()
 
-    return packed.mapInArrow(unpack, dataframes.to_spark_schema(spread.packed))
+    return packed.mapInArrow(unpack, dataframes.to_spark_schema(plan.blob_schema))
 
 
 def filter_rows(events: DataFrame) -> DataFrame:
@@ -80,7 +85,7 @@ def filter_rows(events: DataFrame) -> DataFrame:
 
 def run_engine(events: DataFrame, workload: Workload) -> DataFrame:
     """Run the workload with motet."""
-    return batch.run(events, workload).result
+    return batch.run(events, compile_batch(events, workload)).results
 
 
 class Identity(StatefulProcessor):
@@ -103,7 +108,7 @@ Pipeline = Callable[[DataFrame], DataFrame]
 
 
 def build_engine_stream(workload: Workload) -> Pipeline:
-    return lambda events: stream.run(events, workload, watermark=WATERMARK)
+    return lambda events: stream.run(events, stream.compile_stream(events, workload, STREAM_OPTIONS)).results
 
 
 def build_identity_stream(workload: Workload) -> Pipeline:
@@ -111,7 +116,7 @@ def build_identity_stream(workload: Workload) -> Pipeline:
 
     def pipeline(events: DataFrame) -> DataFrame:
         buckets = choose_buckets(events.sparkSession, None)
-        packed = stream.pack_stream(events, stream.compile_stream(events, workload), WATERMARK, buckets)
+        packed = stream.pack_stream(events, stream.compile_stream(events, workload, STREAM_OPTIONS), buckets)
         return packed.groupBy("bucket").transformWithStateInPandas(Identity(), OUTPUT, "Append", "EventTime")
 
     return pipeline

@@ -34,7 +34,7 @@ def measure_steady_stream(setting: Setting) -> list[Row]:
 
 def soak(seconds: float) -> list[dict[str, float]]:
     """Return what each micro-batch took and held, in so many seconds from when the stream runs steadily."""
-    from benchmarks.pipelines import TYPES, make_sequences
+    from benchmarks.pipelines import STREAM_OPTIONS, TYPES, make_sequences
     from motet.spark import stream
     from motet.spark.session import stream_session
 
@@ -50,8 +50,8 @@ def soak(seconds: float) -> list[dict[str, float]]:
     began = time.monotonic()
     until = began + LONGEST_START
     with tempfile.TemporaryDirectory() as checkpoint:
-        results = stream.run(events, make_sequences(QUERIES), watermark="5 seconds")
-        writer = results.writeStream.format("noop").option("checkpointLocation", checkpoint)
+        program = stream.compile_stream(events, make_sequences(QUERIES), STREAM_OPTIONS)
+        writer = stream.run(events, program).results.writeStream.format("noop").option("checkpointLocation", checkpoint)
         query = writer.trigger(processingTime="5 seconds").start()
         seen = -1
         while time.monotonic() < until:

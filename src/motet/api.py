@@ -15,21 +15,18 @@ from motet.engine.detect.measured_rates import measure_selectivities
 from motet.engine.live import LiveWorkload
 from motet.engine.local import LocalRun, required_columns
 from motet.engine.workload_profile import columns_to_profile, profile_workload
-from motet.errors import OptionError
+from motet.errors import OptionError, require_columns
 from motet.explain.analysis import Analysis
 from motet.explain.diagnosis.report import Explanation
 from motet.explain.diagnosis.select import explain_query
 from motet.explain.page.document import embed_in_iframe
 from motet.explain.page.plan import render_plan_html
 from motet.explain.text import render_plan_text
-from motet.io.events import EventSource, require_columns
-from motet.io.formats import PARQUET
 from motet.io.result import Result
 from motet.model.query import Workload
 from motet.options import Engine, OptionKeywords, Options, resolve_options
 from motet.pipeline import (
     Progress,
-    Source,
     WorkloadLike,
     analyze_run,
     as_workload,
@@ -47,6 +44,8 @@ from motet.statistics.profile import profile as profile_table
 if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame
+
+    from motet.spark.stream import StreamRun
 
 
 @overload
@@ -223,7 +222,7 @@ def batches(
 
 def stream(
     events: DataFrame, workload: WorkloadLike, options: Options | None = None, **keywords: Unpack[OptionKeywords]
-) -> Any:
+) -> StreamRun:
     """Run a workload over a streaming DataFrame on Structured Streaming, exactly once.
 
     Args:
@@ -233,7 +232,7 @@ def stream(
         **keywords: Options by name.
 
     Returns:
-        A streaming DataFrame of results: write it to any sink with `writeStream`.
+        A `StreamRun`: write its `results`, a streaming DataFrame, to any sink with `writeStream`.
 
     Raises:
         QueryError: The queries are wrong, or do not fit the events.
@@ -241,25 +240,14 @@ def stream(
         DataError: The DataFrame is not a stream.
 
     Example:
-        >>> results = motet.stream(spark.readStream.table("clicks"), "queries.motet", watermark="10 minutes")
-        >>> results.writeStream.toTable("answers")
+        >>> stream = motet.stream(spark.readStream.table("clicks"), "queries.motet", watermark="10 minutes")
+        >>> stream.results.writeStream.toTable("answers")
     """
+    from motet.spark.stream import compile_stream
     from motet.spark.stream import run as run_stream
 
     settled = resolve_options("stream", options, keywords)
-    return run_stream(
-        events,
-        as_workload(workload),
-        watermark=None if settled.watermark is None else f"{settled.watermark_micros} microseconds",
-        time=settled.time,
-        type=settled.type,
-        time_unit=settled.time_unit,
-        options=settled,
-        mode=settled.mode or "append",
-        keep_late=settled.keep_late,
-        checkpoint=settled.checkpoint,
-        buckets=settled.buckets,
-    )
+    return run_stream(events, compile_stream(events, as_workload(workload), settled))
 
 
 def live(
@@ -448,11 +436,11 @@ def profile(
     if is_spark(events):
         from motet.spark.profile import profile as profile_on_spark
 
-        return profile_on_spark(events, time, type, keys, time_unit, asked)
+        return profile_on_spark(events, keys, asked, settled)
     source = open_source(events, settled, asked)
     if asked is None:
         needed = list(dict.fromkeys((time, type, *keys)))
-        require_columns(source.schema, needed, "the table of events")
+        require_columns(source.schema.names, needed, "the table of events")
         return profile_table(source.table(needed), time, type, keys, time_unit)
     schema = make_schema(source.schema, settled)
     found = profile_workload(source.table(columns_to_profile(asked, schema, keys)), asked, schema, keys)
@@ -477,15 +465,6 @@ def _columns_of(events: Any, options: Options) -> pa.Schema:
 def _run_on_spark(events: Any, workload: Workload, options: Options) -> Any:
     from motet.spark.batch import run as run_batch
 
-    if not is_spark(events):
-        from motet.spark.session import local_session
-
-        source: Source = open_source(events, options, workload)
-        session = local_session()
-        if isinstance(source, EventSource) and source.format == PARQUET:
-            events = session.read.parquet(*source.files)
-        else:
-            events = session.createDataFrame(source.table())
-    return run_batch(
-        events, workload, time=options.time, type=options.type, time_unit=options.time_unit, options=options
-    ).result
+    given = events if is_spark(events) else readable(open_source(events, options, workload))
+    program = compile_workload(workload, make_schema(_columns_of(given, options), options), options)
+    return run_batch(given, program).results

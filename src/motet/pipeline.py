@@ -18,8 +18,7 @@ from motet.engine.local import LocalRun, Outcome
 from motet.engine.metrics import BranchMetrics
 from motet.errors import DataError, Diagnostic, MotetError
 from motet.explain.analysis import Analysis
-from motet.io.columns import count_event_types, guess_types, list_columns
-from motet.io.events import EventSource, open_events
+from motet.io.events import EventSource, count_event_types, guess_types, list_columns, open_events
 from motet.language import read
 from motet.language.builder import QueryBuilder
 from motet.language.builder import workload as build_workload

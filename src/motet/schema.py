@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from motet.errors import DataError, did_you_mean
+from motet.errors import DataError, require_columns
 
 # Microseconds in one unit of a whole-number time; nanoseconds are divided instead.
 TICKS = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 1}
@@ -26,7 +25,7 @@ class EventSchema:
 
     def __post_init__(self) -> None:
         for role, name in (("time", self.time), ("type", self.type)):
-            require_columns((name,), self.columns.names, f"{role} column")
+            require_columns(self.columns.names, (name,), what=f"{role} column")
         if self.time_unit not in TICKS:
             raise DataError(f"{self.time_unit!r} is not a unit of time: use one of {', '.join(TICKS)}")
         if not (self.has_integer_time or is_time(self.time_type)):
@@ -98,14 +97,6 @@ def _divide_down(nanoseconds: Any) -> Any:
     """Convert nanoseconds to microseconds, rounding down also before the epoch."""
     quotient = pc.divide(nanoseconds, 1000)
     return pc.subtract(quotient, pc.less(nanoseconds, pc.multiply(quotient, 1000)).cast(pa.int64()))
-
-
-def require_columns(names: Iterable[str], known: Sequence[str], what: str = "column") -> None:
-    """Raise `DataError` for the first of these columns that the events lack."""
-    for name in names:
-        if name not in known:
-            hint = did_you_mean(name, known)
-            raise DataError(f"the events have no {what} {name!r}" + (f"; {hint}" if hint else ""))
 
 
 def is_time(data_type: pa.DataType) -> bool:

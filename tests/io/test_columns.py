@@ -7,8 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from motet.io.columns import count_event_types, guess_types, list_columns
-from motet.io.events import open_events
+from motet.io.events import count_event_types, guess_types, list_columns, open_events
 from motet.language import parse
 
 

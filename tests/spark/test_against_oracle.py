@@ -17,8 +17,8 @@ from motet.model.query import Workload
 from motet.plans.compiled import compile_query
 from motet.reference.tables import run_table as enumerate_table
 from motet.schema import EventSchema
-from motet.spark.batch import run
 from tests.comparison import assert_same_results
+from tests.spark.running import run
 from tests.strategies import STREAM_SCHEMA, build_stream_table, streams, workloads
 
 pytestmark = pytest.mark.spark
@@ -46,6 +46,6 @@ def test_local_spark_and_oracle_agree_on_twenty_queries_at_once(session: SparkSe
         local = run_table(compile_workload(asked, EventSchema(STREAM_SCHEMA)), table).table
         assert_same_results(local, expected)
         frame = session.createDataFrame(table)
-        assert_same_results(run(frame, asked, partitions=2).result.toArrow(), expected)
+        assert_same_results(run(frame, asked, partitions=2).results.toArrow(), expected)
 
     check()

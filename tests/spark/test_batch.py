@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import datetime as dt
 import random
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.csv as csv
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+import motet
 from motet.compile import compile_workload
 from motet.engine.partials import finish, merge
 from motet.engine.run import run_branch
 from motet.errors import DataError, QueryError, RunError
 from motet.language import parse
 from motet.schema import EventSchema
-from motet.spark.batch import run
-from motet.spark.shuffle import encode_type
+from motet.spark.shuffle import hash_type
 from tests.comparison import assert_same_results
+from tests.spark.running import run
 
 pytestmark = pytest.mark.spark
 
@@ -86,13 +90,13 @@ def with_time(df: DataFrame, kind: str) -> DataFrame:
 @pytest.mark.parametrize("skew", ["auto", "off"])
 def test_a_workload_gives_what_it_gives_in_process(spark: SparkSession, skew: Any) -> None:
     events = random_events()
-    result = run(spark.createDataFrame(events), parse(WORKLOAD), partitions=6, skew=skew).result
+    result = run(spark.createDataFrame(events), parse(WORKLOAD), partitions=6, skew=skew).results
     assert_same_results(result.toArrow(), in_process(events, WORKLOAD))
 
 
 def test_the_number_of_tasks_may_be_left_to_spark(spark: SparkSession) -> None:
     events = random_events(300)
-    result = run(spark.createDataFrame(events), parse(WORKLOAD)).result
+    result = run(spark.createDataFrame(events), parse(WORKLOAD)).results
     assert_same_results(result.toArrow(), in_process(events, WORKLOAD))
 
 
@@ -103,7 +107,7 @@ def test_times_of_every_type_come_back_as_they_came(spark: SparkSession, kind: s
     QUERY continuous RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 15 {unit} GROUP BY k
     """.format(unit="days" if kind == "date" else "s")
     df = with_time(spark.createDataFrame(random_events(600)), kind)
-    result = run(df, parse(text), partitions=6).result
+    result = run(df, parse(text), partitions=6).results
     wanted = {"int": "bigint", "date": "timestamp_ntz"}.get(kind, kind)
     assert {result.schema[name].dataType.simpleString() for name in ("window_start", "time")} == {wanted}
     arrow = result.toArrow()
@@ -115,10 +119,10 @@ def test_the_zone_of_the_session_changes_nothing(spark: SparkSession) -> None:
     text = "QUERY q RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 2 days SLIDE 1 day GROUP BY k"
     rows = [(dt.datetime(2024, 3, 10, hour), "AB"[hour % 2], "hot") for hour in range(24)]
     schema = "time timestamp_ntz, type string, k string"
-    wanted = run(spark.createDataFrame(rows, schema), parse(text), partitions=2).result.toArrow()
+    wanted = run(spark.createDataFrame(rows, schema), parse(text), partitions=2).results.toArrow()
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
     try:
-        result = run(spark.createDataFrame(rows, schema), parse(text), partitions=2).result.toArrow()
+        result = run(spark.createDataFrame(rows, schema), parse(text), partitions=2).results.toArrow()
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")
     assert_same_results(result, wanted)
@@ -132,7 +136,7 @@ def test_whole_numbers_count_in_their_unit(spark: SparkSession, unit: str) -> No
     start, step = (0, 1000) if unit == "ms" else (1_700_000_000_000_000_000, 1000)
     times = pa.array([None if t is None else start + t * step for t in events["time"].to_pylist()], pa.int64())
     events = events.set_column(0, "time", times)
-    result = run(spark.createDataFrame(events), parse(text), time_unit=unit, partitions=6).result
+    result = run(spark.createDataFrame(events), parse(text), time_unit=unit, partitions=6).results
     assert_same_results(result.toArrow(), in_process(events, text, time_unit=unit))
 
 
@@ -151,7 +155,7 @@ def test_keys_of_every_type(spark: SparkSession, key: str) -> None:
     text = "QUERY q RETURN COUNT(*), MAX(B.d) PATTERN SEQ(A, B) WITHIN 20 s SLIDE 10 s GROUP BY key"
     columns = {"key": sf.expr(key), "d": sf.expr("cast(y as decimal(8, 2))")}
     df = spark.createDataFrame(random_events(600)).withColumns(columns)
-    result = run(df, parse(text), partitions=6).result.toArrow()
+    result = run(df, parse(text), partitions=6).results.toArrow()
     assert result.num_rows > 20
     assert_same_results(result, in_process(df.toArrow(), text))
 
@@ -159,7 +163,7 @@ def test_keys_of_every_type(spark: SparkSession, key: str) -> None:
 def test_rows_without_time_or_type_are_counted(spark: SparkSession) -> None:
     events = random_events()
     done = run(spark.createDataFrame(events), parse(WORKLOAD), partitions=6)
-    done.result.count()
+    done.results.count()
     missing = [(row["time"] is None, row["type"] is None) for row in events.to_pylist()]
     assert done.metrics() == {
         "rows": 1500,
@@ -170,12 +174,30 @@ def test_rows_without_time_or_type_are_counted(spark: SparkSession) -> None:
     }
 
 
+def test_a_dataframe_of_results_knows_its_run(spark: SparkSession) -> None:
+    query = "RETURN a, b PATTERN SEQ(A a, B b) WHERE a.x < b.x WITHIN 40 s"
+    result = motet.run(spark.createDataFrame(random_events(300)), query, match_limit=1, on_limit="truncate")
+    assert result.count() > 0
+    assert result.motet.metrics()["rows"] == 300
+    assert result.motet.truncated() == ("q1",)
+    assert [each.name for each in result.motet.program.workload.queries] == ["q1"]
+
+
+@pytest.mark.parametrize("format", ["csv", "parquet"])
+def test_files_are_read_alike_on_spark_and_in_process(spark: SparkSession, tmp_path: Path, format: str) -> None:
+    file = tmp_path / f"events.{format}"
+    events = random_events(200)
+    csv.write_csv(events, file) if format == "csv" else pq.write_table(events, file)
+    query = "RETURN COUNT(*), SUM(A.x) PATTERN SEQ(A, B) WITHIN 40 s SLIDE 10 s GROUP BY k"
+    assert_same_results(motet.run(str(file), query, engine="spark").toArrow(), motet.run(str(file), query))
+
+
 @pytest.mark.parametrize("most_taken", [0.0, 1.0], ids=["counted in tasks", "observed by Spark"])
 def test_rows_may_be_counted_by_spark_or_in_tasks(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, most_taken: float
 ) -> None:
     # The names have the same checksum, and only the first is asked for.
-    assert encode_type("plumless") == encode_type("buckeroo")
+    assert hash_type("plumless") == hash_type("buckeroo")
     names = {"A": "plumless", "D": "buckeroo"}
     events = random_events()
     types = [names.get(type, type) for type in events["type"].to_pylist()]
@@ -184,9 +206,9 @@ def test_rows_may_be_counted_by_spark_or_in_tasks(
     monkeypatch.setattr("motet.spark.batch.SAMPLE_FRACTION", 1.0)
     monkeypatch.setattr("motet.spark.batch.COUNT_IN_TASKS_ABOVE", most_taken)
     done = run(spark.createDataFrame(events), parse(text), partitions=6)
-    assert_same_results(done.result.toArrow(), in_process(events, text))
-    plan = done.result._jdf.queryExecution().optimizedPlan().toString()
-    assert ("pack_and_count_rows" in plan) == (most_taken == 0.0)
+    assert_same_results(done.results.toArrow(), in_process(events, text))
+    plan = done.results._jdf.queryExecution().optimizedPlan().toString()
+    assert ("sum(counted rows" in plan) == (most_taken == 0.0)
     missing = [row["time"] is None or row["type"] is None for row in events.to_pylist()]
     assert (done.metrics()["rows"], done.metrics()["set_aside"]) == (1500, sum(missing))
 
@@ -194,7 +216,7 @@ def test_rows_may_be_counted_by_spark_or_in_tasks(
 def test_counts_beyond_64_bits_are_null_and_counted(spark: SparkSession) -> None:
     df = spark.range(70).select(sf.col("id").alias("time"), sf.lit("A").alias("type"))
     done = run(df, parse("QUERY q RETURN COUNT(*), COUNT(A) PATTERN A+\nQUERY r RETURN COUNT(*) AS n PATTERN A"))
-    rows = {row["query"]: row for row in done.result.collect()}
+    rows = {row["query"]: row for row in done.results.collect()}
     assert rows["q"]["COUNT(*)"] is None
     assert rows["r"]["n"] == 70
     assert done.metrics()["overflows"] == 2
@@ -208,28 +230,28 @@ def test_metrics_before_any_action_are_an_error(spark: SparkSession, monkeypatch
 
 def test_no_rows_give_no_results(spark: SparkSession) -> None:
     done = run(spark.createDataFrame(random_events(10)).limit(0), parse(WORKLOAD))
-    assert done.result.collect() == []
+    assert done.results.collect() == []
     assert done.metrics() == dict.fromkeys(("rows", "null_times", "null_types", "set_aside", "overflows"), 0)
 
 
 def test_rows_are_counted_also_where_none_matters(spark: SparkSession) -> None:
     others = spark.createDataFrame(random_events(50)).withColumn("type", sf.lit("unknown"))
     done = run(others, parse(WORKLOAD))
-    assert done.result.collect() == []
+    assert done.results.collect() == []
     assert done.metrics()["rows"] == 50
 
 
 def test_columns_with_odd_names_work(spark: SparkSession) -> None:
     events = random_events(200).rename_columns(["event.time", "my type", "k", "n", "x`y", "y"])
     text = "QUERY q RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 20 s SLIDE 10 s GROUP BY k"
-    result = run(spark.createDataFrame(events), parse(text), time="event.time", type="my type", partitions=2).result
+    result = run(spark.createDataFrame(events), parse(text), time="event.time", type="my type", partitions=2).results
     assert_same_results(result.toArrow(), in_process(events, text, time="event.time", type="my type"))
 
 
 def test_a_query_may_group_by_type(spark: SparkSession) -> None:
     text = "QUERY q RETURN COUNT(*) PATTERN SEQ(A, A) WITHIN 20 s SLIDE 10 s GROUP BY type"
     events = random_events(400)
-    result = run(spark.createDataFrame(events), parse(text), partitions=2).result.toArrow()
+    result = run(spark.createDataFrame(events), parse(text), partitions=2).results.toArrow()
     assert set(result["type"].to_pylist()) == {"A"}
     assert_same_results(result, in_process(events, text))
 
@@ -240,7 +262,7 @@ def test_types_defined_by_conditions(spark: SparkSession) -> None:
     QUERY q RETURN COUNT(*) PATTERN SEQ(Big, A) WITHIN 20 s SLIDE 10 s GROUP BY k
     """
     events = random_events(400)
-    result = run(spark.createDataFrame(events), parse(text), partitions=6).result
+    result = run(spark.createDataFrame(events), parse(text), partitions=6).results
     assert_same_results(result.toArrow(), in_process(events, text))
 
 
@@ -250,7 +272,7 @@ def test_more_types_than_have_codes(spark: SparkSession) -> None:
     events = random_events(500)
     dice = random.Random(2)
     events = events.set_column(1, "type", pa.array([dice.choice(types) for _ in range(500)]))
-    result = run(spark.createDataFrame(events), parse(text), partitions=2).result
+    result = run(spark.createDataFrame(events), parse(text), partitions=2).results
     assert_same_results(result.toArrow(), in_process(events, text))
 
 
@@ -266,4 +288,4 @@ def test_what_is_wrong_is_said_before_anything_runs(spark: SparkSession) -> None
     with pytest.raises(QueryError, match="kk"):
         run(df, parse("QUERY q RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 20 s GROUP BY kk"))
     with pytest.raises(DataError, match="stream"):
-        run(spark.readStream.format("rate").load(), query)
+        run(spark.readStream.format("rate").load().selectExpr("timestamp AS time", "'A' AS type", "value AS k"), query)

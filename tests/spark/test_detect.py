@@ -14,12 +14,11 @@ from motet.engine.local import run_table
 from motet.language import parse
 from motet.language.printer import to_text
 from motet.model.query import Workload
-from motet.options import Options
 from motet.reference.tables import run_table as enumerate_table
 from motet.schema import EventSchema
-from motet.spark.batch import planned, run
 from tests.comparison import assert_same_results
 from tests.detect.test_against_oracle import taken
+from tests.spark.running import run
 from tests.strategies import STREAM_SCHEMA, build_stream_table, streams, workloads
 
 pytestmark = pytest.mark.spark
@@ -40,7 +39,7 @@ def test_local_spark_and_oracle_agree_on_matches(session: SparkSession) -> None:
         table = build_stream_table(rows)
         expected = enumerate_table(asked, table)
         assert_same_results(run_table(compile_workload(asked, EventSchema(STREAM_SCHEMA)), table).table, expected)
-        assert_same_results(run(session.createDataFrame(table), asked, partitions=2).result.toArrow(), expected)
+        assert_same_results(run(session.createDataFrame(table), asked, partitions=2).results.toArrow(), expected)
 
     check()
 
@@ -50,7 +49,7 @@ def test_a_hot_key_is_cut_by_time_and_no_match_is_lost_or_found_twice(session: S
     table = pa.Table.from_pylist(rows)
     workload = parse("RETURN a, b PATTERN SEQ(A a, B b) WHERE [k] AND a.x < b.x WITHIN 4 s")
     expected = run_table(compile_workload(workload, EventSchema(table.schema)), table).table
-    result = run(session.createDataFrame(table), workload, partitions=6).result.toArrow()
+    result = run(session.createDataFrame(table), workload, partitions=6).results.toArrow()
     assert len(result) == len(expected) > 10_000
     assert sorted(result.column("start").to_pylist()) == expected.column("start").to_pylist()
 
@@ -61,9 +60,13 @@ def test_queries_that_a_limit_cuts_short_are_named(session: SparkSession, return
     condition = "[k] AND a.x < b.x AND COUNT(a) = 1"
     query = f"QUERY cut RETURN {returns} PATTERN SEQ(A a, B b) WHERE {condition} WITHIN 60 s SLIDE 60 s"
     other = "QUERY whole RETURN a PATTERN A a WHERE [k] AND COUNT(a) > 0 WITHIN 60 s"
-    options = Options(match_limit=30, on_limit="truncate")
-    started = run(session.createDataFrame(pa.Table.from_pylist(rows)), parse(f"{query}\n{other}"), options=options)
-    found = started.result.toArrow()
+    started = run(
+        session.createDataFrame(pa.Table.from_pylist(rows)),
+        parse(f"{query}\n{other}"),
+        match_limit=30,
+        on_limit="truncate",
+    )
+    found = started.results.toArrow()
     assert started.truncated() == ("cut",)
     assert not any("truncated" in name for name in found.column_names)
     cut = [row for row in found.to_pylist() if row["query"] == "cut"]
@@ -74,7 +77,7 @@ def test_structs_of_matches_keep_the_types_of_columns(session: SparkSession) -> 
     frame = session.sql(
         "SELECT timestamp'2024-01-01 10:00:00' AS time, 'A' AS type, CAST(1 AS INT) AS x, array(1, 2) AS more"
     )
-    result = run(frame, parse("RETURN * PATTERN A a WHERE COUNT(a) > 0 WITHIN 1 min")).result
+    result = run(frame, parse("RETURN * PATTERN A a WHERE COUNT(a) > 0 WITHIN 1 min")).results
     assert result.schema["a"].dataType.simpleString() == "struct<time:timestamp,type:string,x:int,more:array<int>>"
     (row,) = result.collect()
     assert (row["a"]["x"], row["a"]["more"]) == (1, [1, 2])
@@ -90,9 +93,9 @@ def test_a_search_for_joins_is_made_once_for_all_tasks(session: SparkSession) ->
     rows = [{"time": t, "type": "ABCD"[t * 5 % 7 % 4], "k": "uvw"[t % 3], "x": t * 7 % 11} for t in range(200)]
     table = pa.Table.from_pylist(rows)
     frame = session.createDataFrame(table)
-    program = compile_workload(workload, EventSchema(table.schema), Options(optimizer="multitree", budget=0.2))
-    (branch,) = planned(frame, program).detect
+    started = run(frame, workload, partitions=2, optimizer="multitree", budget=0.2)
+    (branch,) = started.program.detect
     assert branch.trees is not None
     assert branch.trees.rates.keys == 3
-    result = run(frame, workload, options=program.options, partitions=2).result.toArrow()
+    result = started.results.toArrow()
     assert_same_results(result, enumerate_table(workload, table))

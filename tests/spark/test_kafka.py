@@ -20,7 +20,8 @@ import json, sys
 from pathlib import Path
 import numpy as np, pyarrow as pa
 import motet
-from motet.spark.service import Job, Service, Sink, Source
+from motet.options import Options
+from motet.spark.service import StreamJob, StreamService, StreamSink, StreamSource
 from motet.spark.session import stream_session
 from tests.comparison import assert_same_results
 
@@ -39,16 +40,16 @@ spark = stream_session("local[2]", jars=jars)
 kafka = {"kafka.bootstrap.servers": address}
 lines = [(json.dumps(row),) for row in events.to_pylist()] + [("this is no JSON",)]
 spark.createDataFrame(lines, "value string").write.format("kafka").options(**kafka, topic="events").save()
-job = Job(
-    Source("kafka", {**kafka, "subscribe": "events", "startingOffsets": "earliest"},
+job = StreamJob(
+    StreamSource("kafka", {**kafka, "subscribe": "events", "startingOffsets": "earliest"},
            json="time BIGINT, type STRING, k BIGINT"),
-    Sink("kafka", {**kafka, "topic": "results"}),
-    checkpoint=folder + "/state", watermark="5 seconds", once=True,
+    StreamSink("kafka", {**kafka, "topic": "results"}),
+    Options(checkpoint=folder + "/state", watermark="5 seconds"), once=True,
 )
 said = []
-service = Service(spark, job, query, said.append, said.append)
+service = StreamService(spark, job, query, said.append, said.append)
 service.run(watch=False, every=1.0, show=said.append)
-assert service.watcher.gauges.set_aside == 1, said
+assert service.monitor.metrics.set_aside == 1, said
 found = spark.read.format("kafka").options(**kafka, subscribe="results").load().selectExpr("CAST(value AS STRING)")
 rows = [json.loads(row["value"]) for row in found.collect()]
 expected = motet.run(events, query)
@@ -62,7 +63,7 @@ print("all the same")
 def test_events_from_a_topic_give_results_to_a_topic(tmp_path: Path) -> None:
     jars = [str(jar) for jar in connector_jars()]
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))}
-    environment["PYTHONPATH"] = str(Path(motet.__file__).parents[1])
+    environment["PYTHONPATH"] = os.pathsep.join([str(Path(motet.__file__).parents[1]), str(Path(__file__).parents[2])])
     with broker(tmp_path, str(find_java_home() / "bin" / "java")) as address:
         done = subprocess.run(
             [sys.executable, "-c", PROGRAM, address, str(tmp_path), *jars],

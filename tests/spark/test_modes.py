@@ -15,12 +15,12 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 PROGRAM = """
 import sys
-sys.path.insert(0, {tests!r})
-from test_batch import COLUMNS, in_process, random_events
+sys.path.insert(0, {root!r})
 from motet.language import parse
-from motet.spark.batch import run
 from motet.spark.profile import profile
 from tests.comparison import assert_same_results
+from tests.spark.running import run
+from tests.spark.test_batch import in_process, random_events
 {session}
 text = '''
 QUERY sliding RETURN COUNT(*), SUM(A.x) PATTERN SEQ(A+, B) WITHIN 40 s SLIDE 10 s GROUP BY k
@@ -29,7 +29,8 @@ QUERY combined RETURN COUNT(*) PATTERN SEQ(A, B) WHERE [k] WITHIN 12 s
 events = random_events(600)
 df = spark.createDataFrame(events)
 done = run(df, parse(text), partitions=6)
-assert_same_results(done.result.toArrow(), in_process(events, text))
+assert_same_results(done.results.toArrow(), in_process(events, text))
+assert done.results.motet is done
 assert done.metrics()["rows"] == 600
 assert profile(df, keys=["k"]).partitions == 5
 spark.stop()
@@ -53,7 +54,7 @@ assert "connect" in type(spark).__module__
     ],
 )
 def test_results_are_the_same(session: str, tmp_path: Path) -> None:
-    program = PROGRAM.format(tests=str(Path(__file__).parent), session=session)
+    program = PROGRAM.format(root=str(Path(__file__).parents[2]), session=session)
     # What the session of the other tests set must not help this one.
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))}
     environment["PYTHONPATH"] = str(Path(motet.__file__).parents[1])

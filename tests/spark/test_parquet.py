@@ -17,10 +17,10 @@ from motet.engine.local import run_table
 from motet.errors import DataError
 from motet.language import parse
 from motet.schema import EventSchema
-from motet.spark.batch import run
 from motet.spark.dataframes import get_arrow_schema
 from motet.spark.parquet import FileRange, find_plain_files, read_range, split_files
 from tests.comparison import assert_same_results
+from tests.spark.running import run
 
 pytestmark = pytest.mark.spark
 ROWS = 6_000
@@ -174,7 +174,7 @@ def test_a_workload_gives_what_it_gives_in_process(
     workload = parse(WORKLOAD)
     ran = run(frame, workload, partitions=partitions)
     expected = run_table(compile_workload(workload, EventSchema(table.schema)), table).table
-    found = ran.result.toArrow().cast(expected.schema)
+    found = ran.results.toArrow().cast(expected.schema)
     assert_same_results(found, expected)
     counts = ran.metrics()
     assert counts["rows"] == ROWS

@@ -21,8 +21,8 @@ TIMES = st.integers(-(10**6), 10**6)
 
 
 @given(st.lists(TIMES, min_size=1, max_size=30).map(sorted), st.integers(1, 8), st.integers(0, 10**5))
-def test_slices_follow_each_other_and_are_long_beside_their_halo(times: list[int], parts: int, overlap: int) -> None:
-    slices = skew._slices(HeavyKey(0, 100, np.array(times)), 100 / parts, overlap)
+def test_slices_follow_each_other_and_are_long_beside_their_overlap(times: list[int], parts: int, overlap: int) -> None:
+    slices = skew._slice_key(HeavyKey(0, 100, np.array(times)), 100 / parts, overlap)
     bounds = [piece.bounds for piece in slices]
     assert len(slices) <= parts + 1
     assert bounds[0][0] is None
@@ -33,17 +33,17 @@ def test_slices_follow_each_other_and_are_long_beside_their_halo(times: list[int
         assert end - (times[0] if start is None else start) >= 2 * overlap
 
 
-@pytest.mark.parametrize(("last", "halo", "slices"), [(100, 60, 1), (1000, 100, 5), (10**6, 100, 10), (1000, 0, 10)])
+@pytest.mark.parametrize(("last", "overlap", "slices"), [(100, 60, 1), (1000, 100, 5), (10**6, 100, 10), (1000, 0, 10)])
 def test_a_key_is_cut_less_where_slices_would_be_short(last: int, overlap: int, slices: int) -> None:
     times = [last * step // 40 for step in range(41)]
-    assert len(skew._slices(HeavyKey(0, 1000, np.array(times)), 100, overlap)) == slices
+    assert len(skew._slice_key(HeavyKey(0, 1000, np.array(times)), 100, overlap)) == slices
 
 
 @given(st.lists(st.integers(1, 100), min_size=1, max_size=20), st.integers(2, 6))
 def test_no_task_has_more_than_a_slice_above_another(sizes: list[int], tasks: int) -> None:
     slices = [KeySlice(place, (None, None), rows) for place, rows in enumerate(sizes)]
     loads = dict.fromkeys(range(tasks), 0.0)
-    for piece in skew._assign(slices, 10.0, tasks):
+    for piece in skew._assign_slices(slices, 10.0, tasks):
         loads[piece.task] += piece.rows
     assert max(loads.values()) - min(loads.values()) <= max(sizes)
 

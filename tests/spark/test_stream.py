@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
 import motet
-from motet.errors import DataError, QueryError
+from motet.errors import DataError, OptionError, QueryError
 from motet.language.printer import to_text
 from motet.model.query import Workload
 from motet.reference.tables import run_table as enumerate_table
@@ -165,7 +165,7 @@ def test_disordered_micro_batches_give_the_results_of_batch(folder: Folder, tmp_
     for at in range(0, len(shuffled), 250):
         folder.add(shuffled.slice(at, 250))
     folder.add(last_event())
-    found, progress = results(motet.stream(folder.stream(), WORKLOAD, watermark="6 seconds"), tmp_path)
+    found, progress = results(motet.stream(folder.stream(), WORKLOAD, watermark="6 seconds").results, tmp_path)
     assert_same_results(found, motet.run(folder.events(), WORKLOAD))
     assert sum(p["observedMetrics"]["motet"]["late"] or 0 for p in progress) == 0
     # Only the last event still waits, and only where events of any type count.
@@ -184,7 +184,7 @@ def test_random_workloads_give_the_results_of_batch_and_oracle(spark: SparkSessi
             folder.add(build_stream_table(rows[part::3]))
         end = {**dict.fromkeys(STREAM_SCHEMA.names), "time": END, "type": "nobody's"}
         folder.add(build_stream_table([end]))
-        answer = motet.stream(folder.stream(), asked, watermark="1 minute")
+        answer = motet.stream(folder.stream(), asked, watermark="1 minute").results
         found, _ = results(answer, folder.path.with_suffix(".results"))
         expected = enumerate_table(asked, build_stream_table(rows))
         assert_same_results(motet.run(build_stream_table(rows), asked), expected)
@@ -197,7 +197,7 @@ def test_timers_answer_absences_with_no_further_event_of_the_key(folder: Folder,
     query = "QUERY gone RETURN COUNT(*) PATTERN SEQ(A, NOT C) GROUP BY k WITHIN 8 s"
     folder.add(events_of([(1, "A", 1), (1, "A", 2), (3, "C", 2)]))
     folder.add(events_of([(30, "Z", 7)]))
-    found, _ = results(motet.stream(folder.stream(), query, watermark="0 seconds"), tmp_path)
+    found, _ = results(motet.stream(folder.stream(), query, watermark="0 seconds").results, tmp_path)
     assert found.select(["time", "k", "COUNT(*)"]).to_pylist() == [{"time": 9, "k": 1, "COUNT(*)": 1}]
 
 
@@ -223,7 +223,7 @@ def test_late_rows_are_counted_and_kept_where_asked(folder: Folder, tmp_path: Pa
     folder.add(events_of([(1, "A", 1), (50, "B", 1)]))
     folder.add(events_of([(2, "B", 1), (44, "A", 1), (51, "B", 1)]))  # the first two are before 50 - 5
     folder.add(events_of([(100, "Z", 1)]))
-    frame = motet.stream(folder.stream(), query, watermark="5 seconds", keep_late=True)
+    frame = motet.stream(folder.stream(), query, watermark="5 seconds", keep_late=True).results
     found, progress = results(frame, tmp_path)
     late = [json.loads(text) for text in found["late"].to_pylist() if text is not None]
     assert [(row["time"], row["type"]) for row in late] == [(2, "B"), (44, "A")]
@@ -238,7 +238,7 @@ def test_a_poisonous_row_is_set_aside_and_counted_and_the_query_goes_on(folder: 
     )
     numbers = pa.array([2, 2, 2, 2**40, 2, 2, 2])  # the square of the fourth does not fit
     folder.add(rows.append_column("n", numbers))
-    found, progress = results(motet.stream(folder.stream(), query, watermark="0 seconds"), tmp_path)
+    found, progress = results(motet.stream(folder.stream(), query, watermark="0 seconds").results, tmp_path)
     assert found["COUNT(*)"].to_pylist() == [1]
     outside = sum(p["observedMetrics"]["motet_rows"]["set_aside"] or 0 for p in progress)
     inside = sum(p["observedMetrics"]["motet"]["set_aside"] or 0 for p in progress)
@@ -254,7 +254,7 @@ def test_update_mode_gives_early_values_and_ends_with_the_final_ones(folder: Fol
     QUERY each RETURN COUNT(*) PATTERN SEQ(A, B) GROUP BY k WITHIN 40 s SLIDE 40 s
     QUERY all RETURN COUNT(*), MAX(A.s) PATTERN SEQ(A, B) WHERE [k] WITHIN 40 s SLIDE 40 s
     """
-    frame = motet.stream(folder.stream(), query, watermark="0 seconds", mode="update")
+    frame = motet.stream(folder.stream(), query, watermark="0 seconds", mode="update").results
     found, _ = results(frame, tmp_path, "update")
     by_window: dict[Any, list[int]] = {}
     for row in found.to_pylist():
@@ -271,7 +271,7 @@ def test_matches_leave_typed_and_a_limit_that_cuts_them_off_is_told(folder: Fold
     query = "QUERY q RETURN a, b, b.x - a.x AS gain PATTERN SEQ(A a, B b) WHERE [k] AND a.x <= b.x WITHIN 10 s"
     folder.add(events_of([(1, "A", 1), (2, "A", 1), (3, "A", 1), (4, "B", 1), (4, "B", 2)]))
     folder.add(events_of([(99, "Z", 1)]))
-    frame = motet.stream(folder.stream(), query, watermark="0 seconds", match_limit=2, on_limit="truncate")
+    frame = motet.stream(folder.stream(), query, watermark="0 seconds", match_limit=2, on_limit="truncate").results
     event = "struct<time:bigint,type:string,k:bigint,x:double,s:string>"
     assert [frame.schema[name].dataType.simpleString() for name in ("a", "b", "gain")] == [event, event, "double"]
     found, progress = results(frame, tmp_path)
@@ -289,10 +289,14 @@ def test_matches_leave_typed_and_a_limit_that_cuts_them_off_is_told(folder: Fold
 def test_a_stream_needs_a_watermark_and_windows(folder: Folder) -> None:
     folder.add(random_events(5, 1))
     query = "QUERY q RETURN COUNT(*) PATTERN SEQ(A, B) GROUP BY k WITHIN 10 s"
-    with pytest.raises(DataError, match="needs a watermark"):
+    with pytest.raises(OptionError, match=r"motet.stream\(events, workload, watermark='10 minutes'\) runs it"):
         motet.run(folder.stream(), query)
-    with pytest.raises(DataError, match="use one of append, update"):
+    with pytest.raises(OptionError, match="needs a watermark"):
+        motet.stream(folder.stream(), query)
+    with pytest.raises(OptionError, match="use one of append, update"):
         motet.stream(folder.stream(), query, watermark="1 second", mode="complete")
+    with pytest.raises(DataError, match="not a stream"):
+        motet.stream(folder.session.read.parquet(str(folder.path)), query, watermark="1 second")
     endless = "QUERY endless RETURN COUNT(*) PATTERN SEQ(A, B) GROUP BY k"
     with pytest.raises(QueryError, match="a stream never ends"):
         motet.stream(folder.stream(), endless, watermark="1 second")
@@ -306,5 +310,5 @@ def test_times_may_be_timestamps_in_any_zone(folder: Folder, tmp_path: Path) -> 
     folder.add(stamped.slice(100))
     end = pa.array([dt.datetime(2024, 4, 1)]).cast(pa.timestamp("us", tz="UTC"))
     folder.add(last_event().set_column(0, "time", end))
-    found, _ = results(motet.stream(folder.stream(), WORKLOAD, watermark="1 hour"), tmp_path)
+    found, _ = results(motet.stream(folder.stream(), WORKLOAD, watermark="1 hour").results, tmp_path)
     assert_same_results(found, motet.run(folder.events(), WORKLOAD))

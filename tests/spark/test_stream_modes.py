@@ -28,7 +28,7 @@ events = random_events(300, 1)
 folder.add(events.slice(0, 150))
 folder.add(events.slice(150))
 folder.add(last_event())
-answer = motet.stream(folder.stream(), WORKLOAD, watermark="2 seconds")
+answer = motet.stream(folder.stream(), WORKLOAD, watermark="2 seconds").results
 writer = answer.writeStream.format("parquet").option("path", "out").option("checkpointLocation", "state")
 query = writer.trigger(availableNow=True).start()
 query.awaitTermination()

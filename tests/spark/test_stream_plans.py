@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from motet.engine.replan import ReplanPolicy, query_groups
+from motet.engine.replan import query_groups
+from motet.options import Options
 from motet.spark.service import StreamJob, StreamService, StreamSink, StreamSource
 from tests.spark.test_stream import Folder, last_event
 from tests.spark.test_stream_service import expected, windows
@@ -51,17 +52,16 @@ def test_a_stream_goes_on_by_another_plan_when_its_rates_turn_round(tmp_path: Pa
     said: list[str] = []
     lines: list[str] = []
     source = StreamSource("parquet", {"path": str(folder.path), "maxFilesPerTrigger": "1"})
-    job = StreamJob(
-        source, StreamSink(), str(tmp_path / "state"), "0 seconds", adapting=ReplanPolicy(horizon=1e8, min_events=100)
-    )
+    options = Options(checkpoint=str(tmp_path / "state"), watermark="0 seconds", horizon=1e8)
+    job = StreamJob(source, StreamSink(), options)
     service = StreamService(spark, job, file, said.append, lines.append)
     plans = []
     try:
         for begin, shares in ((50, APART), (100, COMMON), (150, COMMON)):
             folder.add(events(begin, shares))
             _catch_up(service, len(folder.batches) * 600)
-            service.adapt()
-            plans.append(query_groups(service.replanner.program))
+            service.replan()
+            plans.append(query_groups(service.program))
         folder.add(last_event())
         _catch_up(service, len(folder.batches) * 600 - 599)
         _wait_for(lambda: service.monitor.metrics.lag == 0.0)

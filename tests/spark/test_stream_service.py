@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import motet
+from motet.options import Options
 from motet.spark.monitor import StreamMonitor
 from motet.spark.service import StreamJob, StreamService, StreamSink, StreamSource
 from motet.spark.status_server import StatusPages, start_server
@@ -94,10 +95,10 @@ def expected(folder: Folder, text: str, query: str) -> dict[tuple[int, object], 
 
 def test_a_new_query_needs_the_folder_of_the_checkpoint(folder: Folder, tmp_path: Path) -> None:
     folder.add(events_of([(1, "A", 1)]))
-    run_all(motet.stream(folder.stream(), STAYS, watermark="0 seconds"), tmp_path)
+    run_all(motet.stream(folder.stream(), STAYS, watermark="0 seconds").results, tmp_path)
     folder.add(events_of([(2, "A", 1)]))
     with pytest.raises(Exception, match="goes: new to this checkpoint, so give its folder as checkpoint="):
-        run_all(motet.stream(folder.stream(), STAYS + GOES, watermark="0 seconds"), tmp_path)
+        run_all(motet.stream(folder.stream(), STAYS + GOES, watermark="0 seconds").results, tmp_path)
 
 
 def run_all(frame: DataFrame, folder: Path) -> None:
@@ -112,7 +113,7 @@ def test_a_changed_file_is_taken_up_without_a_restart(folder: Folder, tmp_path: 
     said: list[str] = []
     lines: list[str] = []
     source = StreamSource("parquet", {"path": str(folder.path), "maxFilesPerTrigger": "1"})
-    job = StreamJob(source, StreamSink(), str(tmp_path / "state"), "0 seconds")
+    job = StreamJob(source, StreamSink(), Options(checkpoint=str(tmp_path / "state"), watermark="0 seconds"))
     service = StreamService(spark, job, file, said.append, lines.append)
     try:
         service.query.processAllAvailable()
@@ -124,9 +125,9 @@ def test_a_changed_file_is_taken_up_without_a_restart(folder: Folder, tmp_path: 
         file.write_text(STAYS + COMES)
         assert service.reload_queries()
         assert said[-1] == "queries changed: 1 added, 0 removed, 2 in all"
-        changes = [change.words for change in service.monitor.changes]
+        changes = [change["words"] for change in service.monitor.changes]
         assert changes == ["started with 1 query", "added comes: 2 queries now"]
-        assert [query.name for query in service.plan().workload.queries] == ["stays", "comes"]
+        assert [query.name for query in service.program.workload.queries] == ["stays", "comes"]
         folder.add(random_events(300, 2, first=100, last=300))
         folder.add(last_event())
         service.query.processAllAvailable()
@@ -145,9 +146,8 @@ def test_late_rows_go_to_a_folder(folder: Folder, tmp_path: Path, spark: SparkSe
     folder.add(events_of([(2, "B", 1), (END, "Z", 1)]))
     source = StreamSource("parquet", {"path": str(folder.path), "maxFilesPerTrigger": "1"})
     sink = StreamSink("parquet", {"path": str(tmp_path / "out")}, late=str(tmp_path / "late"))
-    service = StreamService(
-        spark, StreamJob(source, sink, str(tmp_path / "state"), "0 seconds", once=True), file, print, print
-    )
+    options = Options(checkpoint=str(tmp_path / "state"), watermark="0 seconds")
+    service = StreamService(spark, StreamJob(source, sink, options, once=True), file, print, print)
     service.run(watch=False, every=5.0, show=lambda _: None)
     late = [json.loads(row["value"]) for row in spark.read.text(str(tmp_path / "late")).collect()]
     assert [(row["time"], row["type"], row["s"]) for row in late] == [(2, "B", "u")]
@@ -165,9 +165,8 @@ def test_made_up_rows_go_to_the_console(tmp_path: Path, spark: SparkSession) -> 
         {"rowsPerBatch": "1000", "numPartitions": "1", "startTimestamp": "1700000000000"},
         select=("timestamp AS time", "IF(value % 2 = 0, 'A', 'B') AS type", "value % 5 AS k"),
     )
-    service = StreamService(
-        spark, StreamJob(source, StreamSink("console"), str(tmp_path / "state"), "1 second"), file, print, print
-    )
+    options = Options(checkpoint=str(tmp_path / "state"), watermark="1 second")
+    service = StreamService(spark, StreamJob(source, StreamSink("console"), options), file, print, print)
     try:
         until = time.monotonic() + 120
         while service.monitor.metrics.results["pairs"] == 0 and time.monotonic() < until:

@@ -15,9 +15,9 @@ from motet.compile import Program, compile_workload
 from motet.language import parse
 from motet.schema import EventSchema
 from motet.spark.serialization import CachedPickle, table_to_ipc
-from motet.spark.shuffle import PACKED, ShufflePlan
+from motet.spark.shuffle import ShufflePlan
 from motet.spark.skew import Bounds, KeySlice, TaskLayout
-from motet.spark.tasks import make_branch_task, make_merge_task
+from motet.spark.tasks import make_branch_task, make_combine_task
 from tests.comparison import assert_same_results
 
 QUERIES = {
@@ -48,15 +48,14 @@ def results(program: Program, parts: Sequence[tuple[pa.Table, Bounds]]) -> pa.Ta
     (branch,) = program.branches
     columns = pa.schema([COLUMNS.field(name) for name in branch.columns])
     layout = TaskLayout(1, tuple(KeySlice(0, bounds, 1) for _, bounds in parts))
-    spread = ShufflePlan(program.schema, columns, branch.partition, None, False, layout)
+    plan = ShufflePlan(program.schema, columns, branch.partition, None, False, layout)
     places = [1 + number if bounds != (None, None) else 0 for number, (_, bounds) in enumerate(parts)]
     blobs = [table_to_ipc(part.select(branch.columns)) for part, _ in parts]
-    packed = pa.record_batch(
-        [pa.array([0] * len(parts), pa.int32()), pa.array(places, pa.int32()), blobs], schema=PACKED
-    )
-    batches = make_branch_task(CachedPickle(program), 0, spread)(iter([packed]))
+    tasks = pa.array([0] * len(parts), pa.int32())
+    packed = pa.record_batch([tasks, pa.array(places, pa.int32()), blobs], names=["task", "place", "rows"])
+    batches = make_branch_task(CachedPickle(program), 0, plan)(iter([packed]))
     if branch.needs_combine:
-        batches = make_merge_task(CachedPickle(program))(batches)
+        batches = make_combine_task(CachedPickle(program), detects=False)(batches)
     return pa.Table.from_batches(batches, program.result_schema)
 
 

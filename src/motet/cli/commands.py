@@ -22,14 +22,13 @@ from motet.cli.text_commands import write_text
 from motet.compile import compile_workload
 from motet.engine.local import LocalRun, Outcome, sort_results
 from motet.engine.workload_profile import compile_online_queries
-from motet.errors import DataError, MotetError
+from motet.errors import DataError, MotetError, require_columns
 from motet.explain.diagnosis.report import render_explanation_json, render_explanation_text
 from motet.explain.formatting import format_count
 from motet.explain.page.plan import render_plan_html
 from motet.explain.statistics import format_statistics, format_window_rates
 from motet.explain.text import render_plan_json, render_plan_mermaid, render_plan_text
-from motet.io.columns import count_event_types, guess_types, list_columns
-from motet.io.events import EventSource, empty_source, open_events, require_columns
+from motet.io.events import EventSource, count_event_types, empty_source, guess_types, list_columns, open_events
 from motet.io.formats import PARQUET
 from motet.io.text_tables import UNLIMITED, print_tables
 from motet.io.writers import (
@@ -260,7 +259,7 @@ def profile(
         workload = read(queries)
         source = open_for(workload, events, options)
         prepare_and_warn(source, workload, options, "oracle")
-    require_columns(source.schema, keys, source.origin)
+    require_columns(source.schema.names, keys, source.origin)
     found = profile_source(source, keys, workload, options, engine, master)
     if shown == "json":
         write_text(found.to_json())

@@ -13,7 +13,7 @@ from motet.errors import DataError, RunError
 from motet.io.events import EventSource
 from motet.model.query import Workload
 from motet.options import Options
-from motet.pipeline import Job
+from motet.pipeline import Job, readable
 from motet.statistics.model import Statistics
 
 
@@ -29,27 +29,16 @@ def data_errors_as_run_errors() -> Iterator[None]:
 def execute_on_spark(job: Job, master: str) -> Outcome:
     """Run on a session of this machine, and bring the results here."""
     from motet.spark.batch import run
-    from motet.spark.files import open_dataframe
     from motet.spark.session import local_session
 
-    program, options = job.program, job.options
+    program = job.program
     assert program is not None
-    assert isinstance(job.source, EventSource)
-    with open_dataframe(job.source, local_session(master)) as frame:
-        started = run(
-            frame,
-            job.workload,
-            time=options.time,
-            type=options.type,
-            time_unit=options.time_unit,
-            options=options,
-        )
-        with unwrap_worker_errors():
-            table = started.result.toArrow().cast(program.result_schema)
-        metrics = started.metrics()
-        truncated = started.truncated()
+    started = run(readable(job.source), program, local_session(master))
+    with unwrap_worker_errors():
+        table = started.results.toArrow().cast(program.result_schema)
+    metrics = started.metrics()
     table = sort_results(program, [table])
-    return Outcome(table, metrics["rows"], metrics["set_aside"], metrics["overflows"], truncated)
+    return Outcome(table, metrics["rows"], metrics["set_aside"], metrics["overflows"], started.truncated())
 
 
 @contextmanager
@@ -75,9 +64,9 @@ def profile_source(
     """Return statistics of event files, for a workload where there is one."""
     if engine == "local":
         return api.profile(source, workload, options.for_reading(), keys=keys)
-    from motet.spark.files import open_dataframe
+    from motet.spark.dataframes import open_dataframe
     from motet.spark.profile import profile as profile_on_spark
     from motet.spark.session import local_session
 
-    with open_dataframe(source, local_session(master)) as frame:
-        return profile_on_spark(frame, options.time, options.type, keys, options.time_unit, workload)
+    events = open_dataframe(source, local_session(master))
+    return profile_on_spark(events, keys, workload, options)

@@ -6,6 +6,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,7 +79,6 @@ def stream(
     session: Callable[[], Any],
 ) -> None:
     """Run until the stream ends or is interrupted."""
-    from motet.engine.replan import ReplanPolicy
     from motet.language import read
     from motet.spark.service import StreamJob, StreamService
     from motet.spark.status_server import StatusPages, start_server
@@ -87,25 +87,12 @@ def stream(
     with tempfile.TemporaryDirectory(prefix="motet-") as folder:
         if options.checkpoint is None and not once:
             say("no --checkpoint: a restart will begin anew")
-        job = StreamJob(
-            source,
-            sink,
-            options.checkpoint or folder,
-            f"{options.watermark_micros} microseconds",
-            options.time,
-            options.type,
-            options.time_unit,
-            options,
-            options.mode or "append",
-            options.buckets,
-            trigger=trigger,
-            once=once,
-            adapting=ReplanPolicy(threshold=options.replan or None),
-        )
+        options = replace(options, checkpoint=options.checkpoint or folder)
+        job = StreamJob(source, sink, options, trigger=trigger, once=once)
         with unwrap_worker_errors():
             service = StreamService(session(), job, file, say, show_result)
             try:
-                pages = StatusPages(service.monitor, file.stem, service.plan)
+                pages = StatusPages(service.monitor, file.stem, lambda: service.program)
                 with ExitStack() as serving:
                     if metrics_port is not None:
                         serving.callback(start_server(pages, metrics_port).shutdown)

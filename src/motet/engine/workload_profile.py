@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from motet.engine.encode import classify_events, count_by_symbol, encode_dictionary
-from motet.errors import Diagnostic
+from motet.errors import Diagnostic, require_columns
 from motet.model.expression import Expression, attributes
 from motet.model.query import Workload
 from motet.plans.compiled import CompiledQuery, compile_query
 from motet.plans.detect.query import compile_detect
-from motet.schema import EventSchema, require_columns
+from motet.schema import EventSchema
 from motet.statistics.model import Statistics, format_partition, format_symbol
 from motet.statistics.profile import profile
 from motet.template.symbols import Symbol
@@ -75,7 +75,7 @@ def columns_to_profile(workload: Workload, schema: EventSchema, keys: Sequence[s
     request = statistics_request(workload, schema.tick)
     by = [name for partition in request.partitions for name in partition]
     names = list(dict.fromkeys((schema.time, schema.type, *keys, *by, *request.columns)))
-    require_columns(names, schema.columns.names)
+    require_columns(schema.columns.names, names)
     return names
 
 

@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.csv as csv
-import pyarrow.dataset as ds
-import pyarrow.fs as fs
-import pyarrow.json as json
 
 from motet.errors import DataError, UnreadableError, did_you_mean
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
 
 PARQUET, CSV, JSONL = "parquet", "csv", "json lines"
 
@@ -21,7 +21,7 @@ PARQUET, CSV, JSONL = "parquet", "csv", "json lines"
 ENDINGS = {".parquet": PARQUET, ".pq": PARQUET, ".csv": CSV, ".jsonl": JSONL, ".ndjson": JSONL, ".json": JSONL}
 COMPRESSIONS = (".gz", ".bz2", ".zst", ".lz4")
 
-# The types of a text file's columns are told from its first block.
+# The types of a text file's columns are inferred from its first block.
 BLOCK_BYTES = 1 << 23
 
 ARROW_PREFIX = re.compile(r"^.*input source '(?P<file>[^']*)': (Invalid: )?")
@@ -31,27 +31,22 @@ def find_files(path: Path) -> tuple[list[Path], str]:
     """Return the event files at a path, sorted, and their one format; hidden files and Spark's markers are skipped."""
     if not path.exists():
         siblings = [sibling.name for sibling in path.parent.iterdir()] if path.parent.is_dir() else []
-        raise DataError(f"no file or folder {path}{suggest_name(path.name, siblings)}")
+        hint = did_you_mean(path.name, siblings) or ""
+        raise DataError(f"no file or folder {path}" + (f"; {hint}" if hint.startswith("did you mean") else ""))
     if path.is_file():
         return [path], detect_format(path)
-    files = [file for file in sorted(path.rglob("*")) if file.is_file() and not is_hidden(file.relative_to(path))]
+    files = [file for file in sorted(path.rglob("*")) if file.is_file() and not _is_hidden(file.relative_to(path))]
     if not files:
         raise DataError(f"folder {path} holds no event files (looked for {', '.join(ENDINGS)})")
     example = {detect_format(file): file.name for file in files}
     if len(example) > 1:
         shown = ", ".join(f"{name} is {kind}" for kind, name in example.items())
         raise DataError(f"folder {path} mixes formats: {shown}; keep one format to a folder")
-    return files, detect_format(files[0])
+    return files, next(iter(example))
 
 
-def is_hidden(relative: Path) -> bool:
+def _is_hidden(relative: Path) -> bool:
     return any(part.startswith((".", "_")) for part in relative.parts)
-
-
-def suggest_name(word: str, known: list[str]) -> str:
-    """Return a suggestion to end a message with, empty if no known name is near."""
-    hint = did_you_mean(word, known)
-    return f"; {hint}" if hint and hint.startswith("did you mean") else ""
 
 
 def detect_format(file: Path) -> str:
@@ -84,16 +79,21 @@ def first_line(error: BaseException) -> str:
 
 def make_dataset_factory(path: Path, files: list[Path], kind: str, type: str) -> ds.FileSystemDatasetFactory:
     """Make what reads these files; folders named `column=value` add that column, as Spark writes them."""
+    import pyarrow.dataset as ds
+    import pyarrow.fs as fs
+
     base = path if path.is_dir() else path.parent
     options = ds.FileSystemFactoryOptions(
         partition_base_dir=str(base), partitioning=ds.HivePartitioning.discover(infer_dictionary=False)
     )
-    return ds.FileSystemDatasetFactory(
-        fs.LocalFileSystem(), list(map(str, files)), make_file_format(kind, type), options
-    )
+    return ds.FileSystemDatasetFactory(fs.LocalFileSystem(), list(map(str, files)), _make_format(kind, type), options)
 
 
-def make_file_format(kind: str, type: str) -> ds.FileFormat:
+def _make_format(kind: str, type: str) -> ds.FileFormat:
+    import pyarrow.csv as csv
+    import pyarrow.dataset as ds
+    import pyarrow.json as json
+
     if kind == PARQUET:
         return ds.ParquetFileFormat()
     if kind == JSONL:

@@ -26,7 +26,7 @@ def draw_chart(answers: Sequence[tuple[QueryColumns, pa.Table]], y: str | None) 
         import altair as alt
     except ImportError as error:
         raise MotetError("plots need altair: pip install 'motet[plot]'") from error
-    made = [_draw_query(rows, found, y) for rows, found in answers if len(found)]
+    made = [_draw_query(alt, rows, found, y) for rows, found in answers if len(found)]
     if not made:
         raise MotetError("there is nothing to plot: no query has a result")
     if len(made) == 1:
@@ -34,9 +34,9 @@ def draw_chart(answers: Sequence[tuple[QueryColumns, pa.Table]], y: str | None) 
     return alt.vconcat(*made[:MAX_CHARTS]).resolve_scale(color="independent", x="independent", y="independent")
 
 
-def _draw_query(rows: QueryColumns, found: pa.Table, y: str | None) -> Any:
+def _draw_query(alt: Any, rows: QueryColumns, found: pa.Table, y: str | None) -> Any:
     if not rows.query.is_aggregate:
-        return _draw_matches(rows, found)
+        return _draw_matches(alt, rows, found)
     value = _choose_value(rows, found.schema, y)
     groups = rows.query.group_by
     # Names of columns may hold signs that altair reads as its own: they are told by plain names and titles.
@@ -51,8 +51,8 @@ def _draw_query(rows: QueryColumns, found: pa.Table, y: str | None) -> Any:
         left_out += f", the first {MAX_POINTS:,} of {len(table):,} rows"
         table = table.slice(0, MAX_POINTS)
     if rows.query.window is None:
-        return _draw_bars(rows.query, table, value, left_out)
-    return _draw_line(rows, table, value, left_out)
+        return _draw_bars(alt, rows.query, table, value, left_out)
+    return _draw_line(alt, rows, table, value, left_out)
 
 
 def _choose_value(rows: QueryColumns, schema: pa.Schema, y: str | None) -> str:
@@ -80,13 +80,7 @@ def _find_largest_groups(table: pa.Table) -> list[str]:
     return list(found["group"].to_pylist()[:MAX_GROUPS])
 
 
-def _title(query: Query, left_out: str) -> str:
-    return f"{query.name}{left_out}"
-
-
-def _draw_line(rows: QueryColumns, table: pa.Table, value: str, left_out: str) -> Any:
-    import altair as alt
-
+def _draw_line(alt: Any, rows: QueryColumns, table: pa.Table, value: str, left_out: str) -> Any:
     kind = _axis_type(table.schema.field("time").type)
     # A continuous value holds until the next; a window's is one point.
     holds = rows.times == ("time",)
@@ -100,15 +94,13 @@ def _draw_line(rows: QueryColumns, table: pa.Table, value: str, left_out: str) -
         name = ", ".join(rows.query.group_by)
         encoding["color"] = alt.Color("group", type="nominal", title=name)
         encoding["tooltip"].append(alt.Tooltip("group", type="nominal", title=name))
-    made = alt.Chart(_to_points(table), title=_title(rows.query, left_out), width=WIDTH)
+    made = alt.Chart(_to_points(alt, table), title=f"{rows.query.name}{left_out}", width=WIDTH)
     return made.mark_line(**step).encode(**encoding)
 
 
-def _draw_bars(query: Query, table: pa.Table, value: str, left_out: str) -> Any:
-    import altair as alt
-
+def _draw_bars(alt: Any, query: Query, table: pa.Table, value: str, left_out: str) -> Any:
     name = ", ".join(query.group_by) or "all events"
-    made = alt.Chart(_to_points(table), title=_title(query, left_out), width=WIDTH).mark_bar()
+    made = alt.Chart(_to_points(alt, table), title=f"{query.name}{left_out}", width=WIDTH).mark_bar()
     tips = [alt.Tooltip("group", type="nominal", title=name), alt.Tooltip("value", type="quantitative", title=value)]
     return made.encode(
         x=alt.X("value", type="quantitative", title=value),
@@ -117,10 +109,8 @@ def _draw_bars(query: Query, table: pa.Table, value: str, left_out: str) -> Any:
     )
 
 
-def _draw_matches(rows: QueryColumns, found: pa.Table) -> Any:
+def _draw_matches(alt: Any, rows: QueryColumns, found: pa.Table) -> Any:
     """Draw each match by its start and its duration."""
-    import altair as alt
-
     left_out = f", the first {MAX_POINTS:,} of {len(found):,} matches" if len(found) > MAX_POINTS else ""
     found = found.slice(0, MAX_POINTS)
     took = pc.subtract(found["end"], found["start"])
@@ -130,7 +120,7 @@ def _draw_matches(rows: QueryColumns, found: pa.Table) -> Any:
         unit = " (s)"
     table = pa.table({"start": found["start"], "end": found["end"], "took": took})
     kind = _axis_type(table.schema.field("start").type)
-    made = alt.Chart(_to_points(table), title=_title(rows.query, left_out), width=WIDTH)
+    made = alt.Chart(_to_points(alt, table), title=f"{rows.query.name}{left_out}", width=WIDTH)
     return made.mark_circle(size=40, opacity=0.6).encode(
         x=alt.X("start", type=kind, title="start"),
         y=alt.Y("took", type="quantitative", title=f"from first to last event{unit}"),
@@ -143,13 +133,11 @@ def _axis_type(type: pa.DataType) -> Literal["temporal", "quantitative"]:
     return "temporal" if pa.types.is_temporal(type) else "quantitative"
 
 
-def _to_points(table: pa.Table) -> Any:
+def _to_points(alt: Any, table: pa.Table) -> Any:
     """Return the points as altair takes them without pandas."""
-    import altair as alt
-
     rows = table.to_pylist()
     for row in rows:
         for name, value in row.items():
             if hasattr(value, "isoformat"):
                 row[name] = value.isoformat()
-    return alt.Data(values=rows)  # type: ignore[no-untyped-call]
+    return alt.Data(values=rows)

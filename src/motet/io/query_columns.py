@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,17 +17,22 @@ from motet.model.window import TimeWindow
 
 @dataclass(frozen=True)
 class QueryColumns:
-    """The columns that a query's rows fill: times, group and labels."""
+    """The columns that a query's rows fill: times, group and labels; `repeated` labels hold lists of events."""
 
     query: Query
     times: tuple[str, ...]
     labels: tuple[str, ...]
-    repeated: frozenset[str]
+    repeated: frozenset[str] = frozenset()
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """All columns but the query's name, in the order to show."""
+        """All columns but the query's name."""
         return (*self.times, *self.query.group_by, *self.labels)
+
+    @property
+    def shown(self) -> list[str]:
+        """The columns to show: the one window of a whole input has no times."""
+        return [name for name in self.columns if self.query.window or name not in self.times]
 
     def unwrap_single(self, label: str, value: Any) -> Any:
         """Return a label's value, a list of one event unwrapped: other queries may need lists in that column."""
@@ -45,61 +49,41 @@ def list_query_columns(workload: Workload) -> Iterator[QueryColumns]:
     """Yield the columns of each query, in the order of the workload."""
     for query in workload.queries:
         if query.is_aggregate:
-            labels = [aggregate.label for aggregate in query.aggregates]
-            yield QueryColumns(query, time_columns(query), tuple(dict.fromkeys(labels)), frozenset())
+            labels = dict.fromkeys(aggregate.label for aggregate in query.aggregates)
+            # Windows have a start and an end, continuous results a time; a whole input is a window.
+            is_windowed = query.window is None or (isinstance(query.window, TimeWindow) and query.window.slide)
+            yield QueryColumns(query, ("window_start", "window_end") if is_windowed else ("time",), tuple(labels))
         else:
-            labels, repeated = match_labels(query)
-            yield QueryColumns(query, ("start", "end"), tuple(dict.fromkeys(labels)), frozenset(repeated))
+            variables = _list_match_labels(query)
+            repeated = (label for label, name in variables.items() if name and _max_bindings(query.pattern, name) > 1)
+            yield QueryColumns(query, ("start", "end"), tuple(variables), frozenset(repeated))
 
 
-def time_columns(query: Query) -> tuple[str, ...]:
-    """Return the time columns of an aggregate query: a start and an end of windows, a time of continuous results."""
-    match query.window:
-        case None | TimeWindow(slide=int()):
-            return ("window_start", "window_end")
-        case _:
-            return ("time",)
-
-
-def match_labels(query: Query) -> tuple[list[str], list[str]]:
-    """Return the labels of a query that returns matches, and those that may be bound more than once."""
-    labels: list[str] = []
-    names: dict[str, str] = {}
+def _list_match_labels(query: Query) -> dict[str, str | None]:
+    """Return the labels of a query that returns matches, and the variable that each of them shows, if any."""
+    labels: dict[str, str | None] = {}
     for item in query.returns:
         match item:
             case AllVariables():
-                names |= {event.name: event.name for event in events(query.pattern)}
+                labels |= {event.name: event.name for event in events(query.pattern)}
             case Variable(name):
-                names[item.label] = name
+                labels[item.label] = name
             case Computed(alias=alias):
-                labels.append(alias)
-                continue
-            case _:
-                continue
-        labels = list(dict.fromkeys((*labels, *names)))
-    bound = max_bindings(query.pattern)
-    return labels, [label for label, name in names.items() if bound.get(name, 0) > 1]
+                labels[alias] = None
+    return labels
 
 
-def max_bindings(pattern: Pattern) -> dict[str, float]:
-    """Return how many events a match can at most bind to each variable, or type without one."""
+def _max_bindings(pattern: Pattern, name: str) -> float:
+    """Return how many events a match can at most bind to a variable, or a type without one."""
     match pattern:
         case Event():
-            return {pattern.name: 1}
+            return float(pattern.name == name)
         case Repeat(part, _, high):
-            times = math.inf if high is None else high
-            return {name: bound * times for name, bound in max_bindings(part).items()}
+            most = _max_bindings(part, name)
+            return most * (math.inf if high is None else high) if most else 0.0
         case Seq(parts) | And(parts):
-            return _merge_bindings(parts, operator.add)
+            return sum(_max_bindings(part, name) for part in parts)
         case Or(parts):
-            return _merge_bindings(parts, max)
+            return max(_max_bindings(part, name) for part in parts)
         case Not() | Neg():
-            return {}
-
-
-def _merge_bindings(parts: tuple[Pattern, ...], both: Callable[[float, float], float]) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for part in parts:
-        for name, bound in max_bindings(part).items():
-            found[name] = both(found.get(name, 0), bound)
-    return found
+            return 0.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 from html import escape
 from typing import Any
@@ -106,18 +105,17 @@ def _table_html(rows: QueryColumns, found: pa.Table) -> str:
     name = escape(rows.query.name)
     if not len(found):
         return f"<p><b>{name}</b>: no match</p>"
-    shown = [column for column in rows.columns if rows.query.window or column not in rows.times]
-    head = "".join(f'<th scope="col">{escape(column)}</th>' for column in shown)
-    body = "".join(_row_html(rows, found.schema, shown, row) for row in found.slice(0, MAX_ROWS).to_pylist())
+    head = "".join(f'<th scope="col">{escape(column)}</th>' for column in rows.shown)
+    body = "".join(_row_html(rows, found.schema, row) for row in found.slice(0, MAX_ROWS).to_pylist())
     hidden = len(found) - MAX_ROWS
     more = f"<p>... and {hidden:,} more row{'s' if hidden > 1 else ''}</p>" if hidden > 0 else ""
     caption = f'<caption style="text-align: left; font-weight: bold">{name}</caption>'
     return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
 
 
-def _row_html(rows: QueryColumns, schema: pa.Schema, shown: Sequence[str], row: dict[str, Any]) -> str:
+def _row_html(rows: QueryColumns, schema: pa.Schema, row: dict[str, Any]) -> str:
     cells = []
-    for column in shown:
+    for column in rows.shown:
         side = "right" if is_number(schema.field(column).type) else "left"
         cells.append(f'<td style="text-align: {side}">{escape(_shorten(format_value(rows, column, row[column])))}</td>')
     return f"<tr>{''.join(cells)}</tr>"

@@ -34,12 +34,10 @@ def print_tables(console: Console, results: pa.Table, workload: Workload, limit:
 def build_query_table(rows: QueryColumns, results: pa.Table, limit: int | None) -> Table:
     """Build a table of a query's first rows."""
     table = Table(title=escape(rows.query.name), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
-    # The one window of a whole input has no times to show.
-    shown = [name for name in rows.columns if rows.query.window or name not in rows.times]
-    for name in shown:
+    for name in rows.shown:
         table.add_column(escape(name), justify="right" if is_number(results.schema.field(name).type) else "left")
     for row in results.slice(0, limit).to_pylist():
-        table.add_row(*(escape(format_value(rows, name, row[name])) for name in shown))
+        table.add_row(*(escape(format_value(rows, name, row[name])) for name in rows.shown))
     return table
 
 

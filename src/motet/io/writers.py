@@ -44,11 +44,7 @@ ROWS_AT_ONCE = 1 << 16
 def choose_format(target: Path | None) -> OutputFormat:
     """Return the format that a file's name asks for; a table if it asks for none."""
     ending = target.suffix.lstrip(".").lower() if target else ""
-    return (
-        OutputFormat(ending)
-        if ending in (OutputFormat.JSONL, OutputFormat.CSV, OutputFormat.PARQUET)
-        else OutputFormat.TABLE
-    )
+    return OutputFormat(ending) if ending in set(OutputFormat) else OutputFormat.TABLE
 
 
 def resolve_target(output: Path, format: OutputFormat) -> Path:
@@ -68,18 +64,14 @@ def write_file(results: pa.Table, workload: Workload, target: Path, format: Outp
 
 def write_stream(results: pa.Table, workload: Workload, stream: IO[bytes], format: OutputFormat) -> None:
     """Write results to an open stream."""
-    match format:
-        case OutputFormat.PARQUET:
-            pq.write_table(results, stream, compression="zstd")
-        case OutputFormat.CSV:
-            csv.write_csv(flatten_columns(results), stream)
-        case OutputFormat.JSONL:
-            for line in json_lines(results, workload):
-                stream.write(line.encode())
-        case OutputFormat.TABLE:
-            text = io.StringIO()
-            print_tables(Console(file=text, width=UNLIMITED), results, workload, limit=None)
-            stream.write(text.getvalue().encode())
+    if format is OutputFormat.TABLE:
+        text = io.StringIO()
+        print_tables(Console(file=text, width=UNLIMITED), results, workload, limit=None)
+        stream.write(text.getvalue().encode())
+    else:
+        writer = ResultWriter(stream, results.schema, workload, format)
+        writer.write(results)
+        writer.close()
 
 
 class ResultWriter:
@@ -88,12 +80,12 @@ class ResultWriter:
     def __init__(self, stream: IO[bytes], schema: pa.Schema, workload: Workload, format: OutputFormat) -> None:
         self.stream = stream
         self.workload = workload
+        self.format = format
         self.writer: pq.ParquetWriter | csv.CSVWriter | None = None
         if format is OutputFormat.PARQUET:
             self.writer = pq.ParquetWriter(stream, schema, compression="zstd")
         elif format is OutputFormat.CSV:
             self.writer = csv.CSVWriter(stream, flatten_columns(schema.empty_table()).schema)
-        self.flatten = format is OutputFormat.CSV
 
     def write(self, results: pa.Table) -> None:
         """Write some results."""
@@ -101,7 +93,7 @@ class ResultWriter:
             for line in json_lines(results, self.workload):
                 self.stream.write(line.encode())
         else:
-            self.writer.write_table(flatten_columns(results) if self.flatten else results)
+            self.writer.write_table(flatten_columns(results) if self.format is OutputFormat.CSV else results)
 
     def close(self) -> None:
         if self.writer is not None:
@@ -115,17 +107,13 @@ def open_atomically(target: Path) -> Iterator[IO[bytes]]:
     try:
         with os.fdopen(handle, "wb") as stream:
             yield stream
-        Path(name).chmod(0o666 & ~read_umask())
+        mask = os.umask(0)
+        os.umask(mask)
+        Path(name).chmod(0o666 & ~mask)
         Path(name).replace(target)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
-
-
-def read_umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def json_lines(results: pa.Table, workload: Workload) -> Iterator[str]:

@@ -1,11 +1,11 @@
-"""Runs a workload over a batch DataFrame: rows to the tasks of their keys, the engine in each, results combined."""
+"""Run a program over a batch of events on Spark: rows to the tasks of their keys, results of all tasks combined."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import reduce
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, reduce
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,109 +13,131 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sf
 
-from motet.compile import Branch, Program, compile_workload
+from motet.compile import Branch, Program
 from motet.compile.detect import DetectBranch
 from motet.engine.detect.planner import needs_plan_search, plan_ahead
 from motet.engine.encode import read_times
 from motet.errors import DataError, RunError
-from motet.model.query import Workload
-from motet.options import Options
+from motet.io.events import EventSource
 from motet.schema import EventSchema
-from motet.spark.dataframes import column, get_arrow_schema, has_values, prepare_events, to_spark_schema
+from motet.spark.dataframes import (
+    column,
+    get_event_schema,
+    has_values,
+    open_dataframe,
+    prepare_events,
+    to_spark_schema,
+)
 from motet.spark.parquet import find_plain_files, split_files
 from motet.spark.serialization import CachedPickle
-from motet.spark.shuffle import COUNTS, PACKED, PACKED_WITH_COUNTS, UNNAMED_TYPE, ShufflePlan, encode_type
+from motet.spark.session import local_session
+from motet.spark.shuffle import COUNTS, PACKED, UNNAMED_TYPE, ShufflePlan, hash_type
 from motet.spark.skew import HOT_KEY_FACTOR, TaskLayout, estimate_key_skew, hash_keys, plan_even_layout, plan_layout
 from motet.spark.tasks import (
     TRUNCATED,
     can_truncate,
-    get_detect_schema,
+    get_task_schema,
     make_branch_task,
-    make_contribution_task,
-    make_detect_task,
-    make_merge_task,
+    make_combine_task,
 )
 
-# The part of the rows that is looked at to find hot keys and where in time their rows are: enough of any that are worth
-# a task to tell their number within a fifth or so.
+# The share of the rows that is sampled to find hot keys and where in time their rows are: enough to estimate the rows
+# of any key that is worth a task within a fifth or so.
 SAMPLE_FRACTION = 0.001
-IS_RELEVANT = "#takes part"
-# More rows of a sample than these say no more.
 MAX_SAMPLE_ROWS = 1_000_000
-# Where a branch takes more than this share of the rows, all of them go to its tasks, which count what they set aside:
+IS_RELEVANT = "#takes part"
+# If a branch takes more than this share of the rows, all of them go to its tasks, which count those that are set aside:
 # that costs less than to have Spark observe them, unless it would bring mostly rows of no use.
 COUNT_IN_TASKS_ABOVE = 0.5
-# Rows that joins are planned by.
+# Rows by which joins are planned.
 PLANNING_ROWS = 50_000
-# How long after an action its metrics may take to arrive.
+# Seconds that the metrics of an action may take to arrive.
 METRICS_TIMEOUT = 10.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SparkRun:
-    """The results, and what to call once an action on them is done: `metrics` tells rows read, set aside, and
-    overflows; `truncated` the queries of which a limit cut matches off.
+    """A batch run on Spark. `results` is lazy; after an action on it, `metrics` and `truncated` say how it went.
+
+    `results.motet` is this object, so that whoever has the DataFrame can ask.
     """
 
-    result: DataFrame
-    metrics: Callable[[], dict[str, int]]
-    truncated: Callable[[], tuple[str, ...]]
+    results: DataFrame
+    program: Program
+    _events: DataFrame = field(repr=False)
+    _read: Observation = field(repr=False)
+    _produced: Observation = field(repr=False)
+    _truncations: tuple[Observation, ...] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        setattr(self.results, "motet", self)  # noqa: B010 - pyspark does not declare it
+
+    def metrics(self) -> dict[str, int]:
+        """Return the rows read, those set aside (and why), and the exact counts that overflowed.
+
+        Raises:
+            RunError: No action on the results has run yet.
+        """
+        overflows = _read_observation(self._produced) or {"overflows": 0}
+        counts = _read_observation(self._read)
+        if not counts:
+            # If there is nothing to do, Spark skips what would have counted.
+            counts = self._events.agg(*_row_counts(self.program.schema)).collect()[0].asDict()
+        return {**counts, **overflows}
+
+    def truncated(self) -> tuple[str, ...]:
+        """Return the queries of which a limit cut matches off."""
+        names = [_read_observation(each).get(TRUNCATED) or "" for each in self._truncations]
+        return tuple(sorted({name for listed in names for name in listed.split(",") if name}))
 
 
 def run(
-    df: DataFrame,
-    workload: Workload,
+    events: DataFrame | EventSource | pa.Table,
+    program: Program,
+    session: SparkSession | None = None,
     *,
-    time: str = "time",
-    type: str = "type",
-    time_unit: str = "s",
-    options: Options | None = None,
     partitions: int | None = None,
     skew: Literal["auto", "off"] = "auto",
 ) -> SparkRun:
-    """Run a workload over a batch DataFrame, classic or Connect.
+    """Run a program over a batch of events, on a classic or Connect session.
 
-    Nothing runs before an action on the result, save that `skew="auto"` samples the rows to find hot keys where a
-    query can be cut by time, and that an optimizer that searches for joins samples them where it has no statistics.
-    `partitions` is the number of tasks per branch: by default Spark's number of
-    shuffle partitions, or fewer for few rows. Workers must be able to import motet.
+    Nothing runs before an action on the results, except that `skew="auto"` samples the rows to find hot keys where a
+    query can be cut by time, and that joins are planned by a sample where an optimizer searches without statistics.
+
+    Args:
+        events: A DataFrame, opened event files or a table, with the columns that the program was compiled for.
+        program: The compiled workload.
+        session: Where files and tables are read; by default a local session.
+        partitions: The number of tasks per branch; by default Spark's shuffle partitions, or fewer for few rows.
+        skew: Whether keys with too many rows for one task are found and cut.
+
+    Raises:
+        DataError: The DataFrame is a stream, or its columns do not fit.
     """
-    if df.isStreaming:
-        raise DataError("the DataFrame is a stream: give it to motet.run, or one that spark.read makes")
-    events = prepare_events(df, time, type)
-    schema = EventSchema(get_arrow_schema(events), time, type, time_unit)
-    program = plan_joins(events, compile_workload(workload, schema, options or Options()))
-    cached = CachedPickle(program)
-    observation = Observation()
-    results = [
-        # Every branch reads all rows: the first counts those that are set aside.
-        _aggregate_branch(events, cached, index, schema, partitions, skew == "auto", None if index else observation)
-        for index in range(len(program.branches))
-    ]
-    truncations = [Observation() for _ in program.detect] if can_truncate(program) else []
-    for index in range(len(program.detect)):
-        counts, truncation = None if results else observation, truncations[index] if truncations else None
-        results.append(_detect_branch(events, cached, index, schema, partitions, skew == "auto", counts, truncation))
-    produced = Observation()
-    result = reduce(DataFrame.union, results).observe(produced, count_overflows(program))
-
-    def metrics() -> dict[str, int]:
-        overflows = _read_observation(produced) or {"overflows": 0}
-        return {**(_read_observation(observation) or _count_rows(events, schema)), **overflows}
-
-    def truncated() -> tuple[str, ...]:
-        names = [_read_observation(each).get(TRUNCATED) or "" for each in truncations]
-        return tuple(sorted({name for listed in names for name in listed.split(",") if name}))
-
-    return SparkRun(result, metrics, truncated)
+    if not isinstance(events, DataFrame):
+        events = open_dataframe(events, session or local_session())
+    if events.isStreaming:
+        raise DataError("the DataFrame is a stream: give it to motet.stream, or one that spark.read makes to motet.run")
+    options = program.options
+    events = prepare_events(events, options.time, options.type)
+    # Spark's types may differ from those of the files that the program was compiled for.
+    program = _plan_joins(events, replace(program, schema=get_event_schema(events, options)))
+    job = BatchJob(events, CachedPickle(program), partitions, skew == "auto")
+    read, produced = Observation(), Observation()
+    truncations = tuple(Observation() for _ in program.detect) if can_truncate(program) else ()
+    observations = [None] * len(program.branches) + list(truncations or [None] * len(program.detect))
+    # Every branch reads all rows: the first counts them.
+    results = [job.run_branch(at, None if at else read, each) for at, each in enumerate(observations)]
+    observed = reduce(DataFrame.union, results).observe(produced, count_overflows(program))
+    return SparkRun(observed, program, events, read, produced, truncations)
 
 
-def plan_joins(events: DataFrame, program: Program) -> Program:
-    """Joins that an optimizer searches for are planned here, by a sample, and not again in every task."""
+def _plan_joins(events: DataFrame, program: Program) -> Program:
+    """Plan joins that an optimizer searches for by a sample here, rather than in every task."""
     branches = []
     for branch in program.detect:
         if needs_plan_search(branch, program.options):
-            rows = _filter_relevant(events.select(*map(column, branch.columns)), branch, program.schema)
+            rows = events.select(*map(column, branch.columns)).filter(_is_relevant(events, branch, program.schema))
             share = min(1.0, PLANNING_ROWS / max(rows.count(), 1))
             sample = rows if share == 1.0 else rows.sample(fraction=share, seed=1)
             columns = pa.schema([program.schema.columns.field(name) for name in branch.columns])
@@ -124,220 +146,147 @@ def plan_joins(events: DataFrame, program: Program) -> Program:
     return replace(program, detect=tuple(branches))
 
 
-def _aggregate_branch(
-    events: DataFrame,
-    cached: CachedPickle[Program],
-    index: int,
-    schema: EventSchema,
-    partitions: int | None,
-    cut_hot_keys: bool,
-    observation: Observation | None,
-) -> DataFrame:
-    """The results of queries that are aggregated online."""
-    program = cached.value
-    branch = program.branches[index]
-    packed, spread = shuffle_events(events, branch, schema, partitions, cut_hot_keys, observation)
-    task = make_branch_task(cached, index, spread)
-    if not branch.needs_combine:
-        return packed.mapInArrow(task, to_spark_schema(program.result_schema))
-    partials = packed.mapInArrow(task, to_spark_schema(program.partial_schema))
-    shuffled = _repartition_by_key(partials, program.merge_keys, partitions)
-    return shuffled.mapInArrow(make_merge_task(cached), to_spark_schema(program.result_schema))
+@dataclass(frozen=True)
+class BatchJob:
+    """A program over a DataFrame: `partitions` is the number of tasks per branch (None: as rows need)."""
+
+    events: DataFrame
+    cached: CachedPickle[Program]
+    partitions: int | None
+    cut_hot_keys: bool
+
+    @cached_property
+    def program(self) -> Program:
+        return self.cached.value
+
+    def run_branch(self, index: int, observation: Observation | None, truncation: Observation | None) -> DataFrame:
+        """Return the results of a branch, and observe the rows that it reads and the queries that it truncates."""
+        program, branch = self.program, self.program.all_branches[index]
+        packed, plan = self.shuffle(branch, observation)
+        schema = to_spark_schema(get_task_schema(program, branch))
+        results = packed.mapInArrow(make_branch_task(self.cached, index, plan), schema)
+        if truncation is not None:
+            # A query of which a limit cut matches off is named in a row of its own.
+            results = results.observe(truncation, collect_names(TRUNCATED))
+            results = results.filter(column(TRUNCATED).isNull()).drop(column(TRUNCATED))
+        if not branch.needs_combine:
+            return results
+        detects = isinstance(branch, DetectBranch)
+        keys = [column(key) for key in (program.contribution_keys if detects else program.merge_keys)]
+        # Without a number, Spark may merge small partitions into one task.
+        parts = results.repartition(*keys) if self.partitions is None else results.repartition(self.partitions, *keys)
+        return parts.mapInArrow(make_combine_task(self.cached, detects), to_spark_schema(program.result_schema))
+
+    def shuffle(self, branch: Branch | DetectBranch, observation: Observation | None) -> tuple[DataFrame, ShufflePlan]:
+        """Return the rows that a branch reads, packed, each in the task of its key; and how they were packed."""
+        schema = self.program.schema
+        columns = pa.schema([schema.columns.field(name) for name in branch.columns])
+        events = self.events.select(*map(column, branch.columns))
+        files = find_plain_files(events, columns)
+        layout, relevant_share = self._choose_layout(events, files, columns, branch)
+        types = None if branch.types is None else tuple(sorted(branch.types))
+        plan = ShufflePlan(schema, columns, branch.partition, types, _can_encode_types(branch, schema), layout)
+        if files:
+            tasks = split_files(files, events.sparkSession)
+            numbers = events.sparkSession.range(0, len(tasks), 1, len(tasks))
+            packed = _observe_counts(numbers.mapInArrow(plan.pack_files(tasks), to_spark_schema(PACKED)), observation)
+        elif observation is not None and relevant_share > COUNT_IN_TASKS_ABOVE:
+            packed = _observe_counts(_pack_rows(events, plan, filtered=False), observation)
+        else:
+            # An observation ends with the first action that meets it, so it must not be the search for hot keys.
+            read = events if observation is None else events.observe(observation, *_row_counts(schema))
+            packed = _observe_counts(_pack_rows(read.filter(_is_relevant(events, branch, schema)), plan, filtered=True))
+        return packed.repartition(layout.tasks, "task") if layout.fixed else packed.repartition("task"), plan
+
+    def _choose_layout(
+        self, events: DataFrame, files: Sequence[Path], columns: pa.Schema, branch: Branch | DetectBranch
+    ) -> tuple[TaskLayout, float]:
+        """Return where rows go, and which share of them is relevant (0 if unknown).
+
+        Files may show that no key is hot; else the rows are sampled.
+        """
+        limit = int(events.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+        layout = TaskLayout(self.partitions or limit, fixed=self.partitions is not None)
+        share = 1.0 if branch.types is None else 0.0
+        # Two slices of a key may both find a match that adds to what is combined later, so such keys stay whole.
+        is_whole = isinstance(branch, DetectBranch) and branch.needs_combine
+        if self.cut_hot_keys and branch.overlap is not None and layout.tasks > HOT_KEY_FACTOR and not is_whole:
+            seen = estimate_key_skew(files, branch.partition, self.program.schema.type, branch.types)
+            even = plan_even_layout(seen.rows, seen.largest, limit, self.partitions) if seen else None
+            if even is not None:
+                layout = even
+            else:
+                layout, share = self._sample_layout(events, columns, branch, branch.overlap, limit)
+        return layout if branch.partition or layout.slices else TaskLayout(1), share
+
+    def _sample_layout(
+        self, events: DataFrame, columns: pa.Schema, branch: Branch | DetectBranch, overlap: int, limit: int
+    ) -> tuple[TaskLayout, float]:
+        schema = self.program.schema
+        needed = list(dict.fromkeys((*branch.partition, schema.time)))
+        chosen = events.sample(fraction=SAMPLE_FRACTION, seed=1).orderBy(sf.rand(seed=1)).limit(MAX_SAMPLE_ROWS)
+        relevant = _is_relevant(events, branch, schema).alias(IS_RELEVANT)
+        sample = chosen.select(*map(column, needed), relevant).toArrow()
+        rows = sample.filter(sample[IS_RELEVANT]).drop_columns(IS_RELEVANT)
+        rows = rows.cast(pa.schema([columns.field(name) for name in needed]))
+        hashes, times = hash_keys(rows, branch.partition), read_times(rows, schema)
+        layout = plan_layout(hashes, times, SAMPLE_FRACTION, overlap, limit, self.partitions)
+        return layout, len(rows) / max(len(sample), 1)
 
 
-def _detect_branch(
-    events: DataFrame,
-    cached: CachedPickle[Program],
-    index: int,
-    schema: EventSchema,
-    partitions: int | None,
-    cut_hot_keys: bool,
-    observation: Observation | None,
-    truncation: Observation | None,
-) -> DataFrame:
-    """The results of queries whose matches are found."""
-    program = cached.value
-    branch = program.detect[index]
-    # Two slices of a key may both find a match that adds to what is combined later, so such keys stay whole.
-    cut_hot_keys = cut_hot_keys and not branch.needs_combine
-    packed, spread = shuffle_events(events, branch, schema, partitions, cut_hot_keys, observation)
-    task = make_detect_task(cached, index, spread)
-    found = packed.mapInArrow(task, to_spark_schema(get_detect_schema(program, branch)))
-    if truncation is not None:
-        # A query that was cut short is named in a row of its own.
-        noted = found.observe(truncation, collect_names(TRUNCATED))
-        found = noted.filter(column(TRUNCATED).isNull()).drop(column(TRUNCATED))
-    if not branch.needs_combine:
-        return found
-    shuffled = _repartition_by_key(found, program.contribution_keys, partitions)
-    return shuffled.mapInArrow(make_contribution_task(cached), to_spark_schema(program.result_schema))
-
-
-def shuffle_events(
-    events: DataFrame,
-    branch: Branch | DetectBranch,
-    schema: EventSchema,
-    partitions: int | None,
-    cut_hot_keys: bool,
-    observation: Observation | None,
-) -> tuple[DataFrame, ShufflePlan]:
-    """The rows that a branch reads, packed, each in the task of its key; and how they came there."""
-    columns = pa.schema([schema.columns.field(name) for name in branch.columns])
-    events = events.select(*map(column, branch.columns))
-    files = find_plain_files(events, columns)
-    layout, relevant_share = _choose_layout(events, files, columns, branch, schema, partitions, cut_hot_keys)
-    types = None if branch.types is None else tuple(sorted(branch.types))
-    spread = ShufflePlan(schema, columns, branch.partition, types, _can_encode_types(branch, schema), layout)
-    if files:
-        packed = _pack_files(files, spread, events.sparkSession, observation)
-    elif observation is not None and relevant_share > COUNT_IN_TASKS_ABOVE:
-        packed = _pack_and_count_rows(events, spread, observation)
-    else:
-        packed = _pack_rows(events, branch, spread, observation)
-    to_tasks = packed.repartition(layout.tasks, "task") if layout.fixed else packed.repartition("task")
-    return to_tasks, spread
-
-
-def _pack_rows(
-    events: DataFrame, branch: Branch | DetectBranch, spread: ShufflePlan, observation: Observation | None
-) -> DataFrame:
-    """Blobs of rows of any DataFrame, from which Spark leaves out those of no use."""
-    schema = spread.schema
-    # An observation ends with the first action that meets it, so the search for hot keys must not.
-    read = events if observation is None else events.observe(observation, *_row_counts(schema))
-    rows = _filter_relevant(read, branch, schema)
-    if spread.coded:
+def _pack_rows(rows: DataFrame, plan: ShufflePlan, *, filtered: bool) -> DataFrame:
+    """Pack rows of any DataFrame, from which Spark may have filtered those that are relevant."""
+    type = column(plan.schema.type)
+    if plan.coded:
         # Types as numbers: texts cost a fifth of the whole way from Spark to the engine.
-        rows = rows.withColumn(schema.type, sf.crc32(column(schema.type)))
-    return _number_columns(rows).mapInArrow(spread.pack_rows, to_spark_schema(PACKED))
+        code = sf.crc32(type)
+        if not filtered:
+            code = sf.when(type.isin(list(plan.types or ())), code).when(type.isNotNull(), sf.lit(UNNAMED_TYPE))
+        rows = rows.withColumn(plan.schema.type, code)
+    # mapInArrow takes a dot in a name for a field of a struct.
+    numbered = rows.toDF(*(f"c{at}" for at in range(len(rows.columns))))
+    return numbered.mapInArrow(plan.pack_rows, to_spark_schema(PACKED))
 
 
-def _pack_and_count_rows(events: DataFrame, spread: ShufflePlan, observation: Observation) -> DataFrame:
-    """The same with all rows in the tasks, which leave out and count."""
-    type = column(spread.schema.type)
-    if spread.coded:
-        named = sf.when(type.isin(list(spread.types or ())), sf.crc32(type))
-        events = events.withColumn(spread.schema.type, named.when(type.isNotNull(), sf.lit(UNNAMED_TYPE)))
-    packed = _number_columns(events).mapInArrow(spread.pack_and_count_rows, to_spark_schema(PACKED_WITH_COUNTS))
-    return _observe_counts(packed, observation)
-
-
-def _pack_files(
-    files: Sequence[Path], spread: ShufflePlan, session: SparkSession, observation: Observation | None
-) -> DataFrame:
-    """Blobs of what parquet files hold, read in the tasks themselves."""
-    tasks = split_files(files, session)
-    numbers = session.range(0, len(tasks), 1, len(tasks))
-    return _observe_counts(
-        numbers.mapInArrow(spread.pack_files(tasks), to_spark_schema(PACKED_WITH_COUNTS)), observation
-    )
-
-
-def _observe_counts(packed: DataFrame, observation: Observation | None) -> DataFrame:
-    """Blobs alone, once what tasks have counted beside them is observed."""
+def _observe_counts(packed: DataFrame, observation: Observation | None = None) -> DataFrame:
+    """Return the blobs alone, once what tasks have counted beside them is observed."""
     if observation is not None:
         # As texts: each function called by its name would be a call to the JVM.
         packed = packed.observe(observation, *(sf.expr(f"coalesce(sum(`counted {n}`), 0L) AS {n}") for n in COUNTS))
-    return packed.filter("task IS NOT NULL").select(*PACKED.names)
-
-
-def _choose_layout(
-    events: DataFrame,
-    files: Sequence[Path],
-    columns: pa.Schema,
-    branch: Branch | DetectBranch,
-    schema: EventSchema,
-    partitions: int | None,
-    cut_hot_keys: bool,
-) -> tuple[TaskLayout, float]:
-    """Where rows go: by a look into their files where that shows that no key is hot, else by a sample of them; and what
-    share of them takes part, none where nobody has looked.
-    """
-    limit = int(events.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
-    layout = TaskLayout(partitions or limit, fixed=partitions is not None)
-    relevant_share = 1.0 if branch.types is None else 0.0
-    if cut_hot_keys and branch.overlap is not None and layout.tasks > HOT_KEY_FACTOR:
-        seen = estimate_key_skew(files, branch.partition, schema.type, branch.types)
-        even = plan_even_layout(seen.rows, seen.largest, limit, partitions) if seen else None
-        if even:
-            layout = even
-        else:
-            layout, relevant_share = _sample_layout(events, columns, branch, schema, branch.overlap, limit, partitions)
-    return layout if branch.partition or layout.slices else TaskLayout(1), relevant_share
-
-
-def _sample_layout(
-    events: DataFrame,
-    columns: pa.Schema,
-    branch: Branch | DetectBranch,
-    schema: EventSchema,
-    overlap: int,
-    limit: int,
-    partitions: int | None,
-) -> tuple[TaskLayout, float]:
-    needed = list(dict.fromkeys((*branch.partition, schema.time)))
-    chosen = events.sample(fraction=SAMPLE_FRACTION, seed=1).orderBy(sf.rand(seed=1)).limit(MAX_SAMPLE_ROWS)
-    sample = chosen.select(*map(column, needed), _is_relevant(events, branch, schema).alias(IS_RELEVANT)).toArrow()
-    rows = sample.filter(sample[IS_RELEVANT]).drop_columns(IS_RELEVANT)
-    rows = rows.cast(pa.schema([columns.field(name) for name in needed]))
-    hashes, times = hash_keys(rows, branch.partition), read_times(rows, schema)
-    return plan_layout(hashes, times, SAMPLE_FRACTION, overlap, limit, partitions), len(rows) / max(len(sample), 1)
-
-
-def _filter_relevant(events: DataFrame, branch: Branch | DetectBranch, schema: EventSchema) -> DataFrame:
-    return events.filter(_is_relevant(events, branch, schema))
+    return packed.filter("task IS NOT NULL").select("task", "place", "rows")
 
 
 def _is_relevant(events: DataFrame, branch: Branch | DetectBranch, schema: EventSchema) -> Column:
-    """Whether a branch needs a row: one without a time, a type or a key takes no part."""
+    """Return whether a branch needs a row: one of its types, with a time, a type and a key."""
     whole = has_values(events, (schema.time, schema.type, *branch.partition))
     return whole if branch.types is None else whole & column(schema.type).isin(sorted(branch.types))
 
 
-def _number_columns(events: DataFrame) -> DataFrame:
-    """The same columns named by their place: mapInArrow takes a dot in a name for a field of a struct."""
-    return events.toDF(*(f"c{place}" for place in range(len(events.columns))))
-
-
 def _can_encode_types(branch: Branch | DetectBranch, schema: EventSchema) -> bool:
-    """Whether types travel as numbers: where those tell all of them apart."""
+    """Return whether types can travel as hashes: no two of them have the same."""
     if branch.types is None or schema.type in branch.partition:
         return False
-    return len(set(map(encode_type, branch.types))) == len(branch.types)
-
-
-def _repartition_by_key(rows: DataFrame, keys: tuple[str, ...], partitions: int | None) -> DataFrame:
-    """Rows of equal keys in one partition."""
-    if not keys:
-        return rows.repartition(1)
-    by = [column(key) for key in keys]
-    # Without a number, Spark may join small partitions into one task.
-    return rows.repartition(*by) if partitions is None else rows.repartition(partitions, *by)
-
-
-def _count_rows(events: DataFrame, schema: EventSchema) -> dict[str, int]:
-    """The same counts by a job of their own: where nothing is left to do, Spark skips what would have observed them."""
-    (counts,) = events.agg(*_row_counts(schema)).collect()
-    return counts.asDict()
+    return len(set(map(hash_type, branch.types))) == len(branch.types)
 
 
 def _row_counts(schema: EventSchema) -> list[Column]:
     no_time, no_type = column(schema.time).isNull(), column(schema.type).isNull()
-    return [
-        sf.count(sf.lit(1)).alias("rows"),
-        sf.count_if(no_time).alias("null_times"),
-        sf.count_if(no_type).alias("null_types"),
-        sf.count_if(no_time | no_type).alias("set_aside"),
-    ]
+    counts = sf.count(sf.lit(1)), sf.count_if(no_time), sf.count_if(no_type), sf.count_if(no_time | no_type)
+    return [count.alias(name) for count, name in zip(counts, COUNTS, strict=True)]
 
 
 def collect_names(name: str) -> Column:
-    """All names in a column, as one text."""
+    """Return all names in a column, as one text."""
     return sf.array_join(sf.array_sort(sf.collect_set(column(name))), ",").alias(name)
 
 
 def count_overflows(program: Program) -> Column:
-    """How many exact counts are null because they exceed 64 bits."""
+    """Return how many exact counts are null because they exceed 64 bits."""
+    queries: dict[str, list[str]] = {}
+    for compiled in program.queries.values():
+        for output in compiled.outputs:
+            if output.function == "COUNT":
+                queries.setdefault(output.label, []).append(compiled.query.name)
     # One literal for all names: a call to the JVM for each would take longer than a small query.
     missing = [
         sf.count_if(column(label).isNull() & (sf.find_in_set(column("query"), sf.lit(",".join(names))) > 0))
@@ -348,7 +297,7 @@ def count_overflows(program: Program) -> Column:
 
 
 def _read_observation(observation: Observation) -> dict[str, Any]:
-    """What the first action on the result counted; nothing where Spark skipped that part of it."""
+    """Return what the first action on the results observed; nothing if Spark skipped that part of it."""
     found: list[dict[str, Any]] = []
 
     def get() -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,12 +31,12 @@ class Buckets:
         """Return the name of each bucket of a branch."""
         if not self.even:
             return tuple(f"{branch}/{at}" for at in range(self.number))
-        first = hash_text(branch.encode())
+        first = hash_text(branch)
         return tuple(self._name(branch, at, (first + at) % self.number) for at in range(self.number))
 
-    def _name(self, branch: str, at: int, place: int) -> str:
+    def _name(self, branch: str, at: int, partition: int) -> str:
         candidates = (f"{branch}/{at}.{attempt}" for attempt in count())
-        return next(name for name in candidates if hash_text(name.encode()) % self.number == place)
+        return next(name for name in candidates if hash_text(name) % self.number == partition)
 
 
 def choose_buckets(session: SparkSession, asked: int | None) -> Buckets:
@@ -49,44 +49,40 @@ def find_balanced_keys(count: int) -> NDArray[np.int32]:
     found = np.full(count, -1, np.int32)
     first = 0
     while (found < 0).any():
-        numbers = np.arange(first, first + 8 * count, dtype=np.int32)
-        places, at = np.unique(hash_ints(numbers) % count, return_index=True)
-        new = found[places] < 0
-        found[places[new]] = numbers[at[new]]
+        numbers = np.arange(first, first + 8 * count)
+        hashes = _finish(_mix(SEED, numbers.astype(np.uint64)), 4).astype(np.uint32).view(np.int32)
+        partitions, at = np.unique(hashes.astype(np.int64) % count, return_index=True)
+        new = found[partitions] < 0
+        found[partitions[new]] = numbers[at[new]]
         first += len(numbers)
     return found
 
 
-def hash_ints(numbers: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Return Spark's `hash` of 32-bit integers."""
-    word = numbers.astype(np.uint64) * 0xCC9E2D51 & WORD
-    word = (word << 15 | word >> 17) & WORD
-    state = SEED ^ (word * 0x1B873593 & WORD)
-    state = (state << 13 | state >> 19) & WORD
-    state = (state * 5 + 0xE6546B64 & WORD) ^ 4
-    state = (state ^ state >> 16) * 0x85EBCA6B & WORD
-    state = (state ^ state >> 13) * 0xC2B2AE35 & WORD
-    return (state ^ state >> 16).astype(np.uint32).view(np.int32).astype(np.int64)
-
-
-def hash_text(text: bytes) -> int:
+def hash_text(text: str) -> int:
     """Return Spark's `hash` of a text: Murmur3 by words of four bytes, and the rest byte by byte."""
-    whole = len(text) - len(text) % 4
-    words = [int.from_bytes(text[at : at + 4], "little") for at in range(0, whole, 4)]
-    state = _mix_words(SEED, words)
-    state = _mix_words(state, [byte - 256 if byte > 127 else byte for byte in text[whole:]])
-    state ^= len(text)
+    data = text.encode()
+    whole = len(data) - len(data) % 4
+    state = SEED
+    for at in range(0, whole, 4):
+        state = _mix(state, int.from_bytes(data[at : at + 4], "little"))
+    for byte in data[whole:]:
+        state = _mix(state, byte - 256 if byte > 127 else byte)
+    state = _finish(state, len(data))
+    return int(state - (1 << 32) if state >> 31 else state)
+
+
+def _mix(state: int, word: Any) -> Any:
+    """Mix a word into the state of Murmur3: an integer, or an array of unsigned 64-bit integers at once."""
+    word = word * 0xCC9E2D51 & WORD
+    word = (word << 15 | word >> 17) & WORD
+    mixed = state ^ (word * 0x1B873593 & WORD)
+    mixed = (mixed << 13 | mixed >> 19) & WORD
+    return mixed * 5 + 0xE6546B64 & WORD
+
+
+def _finish(state: Any, length: int) -> Any:
+    """Finish a hash of so many bytes."""
+    state = state ^ length
     state = (state ^ state >> 16) * 0x85EBCA6B & WORD
     state = (state ^ state >> 13) * 0xC2B2AE35 & WORD
-    state ^= state >> 16
-    return state - (1 << 32) if state >> 31 else state
-
-
-def _mix_words(state: int, words: Sequence[int]) -> int:
-    for word in words:
-        word = word * 0xCC9E2D51 & WORD
-        word = (word << 15 | word >> 17) & WORD
-        state ^= word * 0x1B873593 & WORD
-        state = (state << 13 | state >> 19) & WORD
-        state = (state * 5 + 0xE6546B64) & WORD
-    return state
+    return state ^ state >> 16

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from motet.compile import Program
-from motet.errors import DataError, RunError
+from motet.errors import RunError
 from motet.spark.buckets import Buckets, choose_buckets
 
 FOLDER = "motet"  # inside the checkpoint, beside Spark's own folders
@@ -26,55 +26,39 @@ class StartRecord:
     even: bool = False  # how buckets are named: see `Buckets`
 
 
-@dataclass(frozen=True)
-class CheckpointHistory:
-    """The start records of a checkpoint."""
+def register_start(session: SparkSession, checkpoint: str, program: Program) -> tuple[Buckets, dict[int, int]]:
+    """Record that a program starts from a checkpoint: its buckets, and since when queries that were added later see the
+    stream, by their number.
 
-    session: SparkSession
-    checkpoint: str
-
-    def register_start(self, program: Program, watermark: str, asked: int | None) -> tuple[Buckets, dict[int, int]]:
-        """How the state is cut, and since when each query of a program sees the stream, by its number; noted in the
-        checkpoint for later starts.
-
-        A row that was read before a query joined lies at most the watermark's delay after the watermark, so the query
-        has seen everything from there on. All buckets must agree on it, hence the note.
-        """
-        session, checkpoint = self.session, self.checkpoint
-        last = _read_last_record(session, checkpoint)
-        buckets = choose_buckets(session, asked) if last is None else Buckets(last.buckets, last.even)
-        if asked not in (None, buckets.number):
-            raise RunError(
-                f"the checkpoint was made with {buckets.number} buckets, which cannot change to {asked}: "
-                f"start with --buckets {buckets.number}, or with a new checkpoint"
-            )
-        watermark_reached = _read_watermark(session, checkpoint)
-        joins = None if watermark_reached is None else watermark_reached + _parse_delay(session, watermark) + 1000
-        known = {} if last is None else last.queries
-        prints = program.fingerprints
-        queries = {name: known.get(name, joins) for name in prints.values()}
-        if last is None or queries != last.queries:
-            record = StartRecord(0 if last is None else last.start + 1, buckets.number, queries, buckets.even)
-            _write_record(session, checkpoint, record)
-        since = {number: queries[name] for number, name in prints.items()}
-        return buckets, {number: birth for number, birth in since.items() if birth is not None}
-
-
-def _parse_delay(session: SparkSession, watermark: str) -> int:
-    try:
-        moved = sf.expr(f"unix_micros(timestamp_seconds(0) + INTERVAL {watermark})")
-        (row,) = session.range(1).select(moved.alias("us")).collect()
-    except Exception as error:
-        raise DataError(f"the watermark {watermark!r} is no length of time, such as '10 minutes'") from error
-    return int(row["us"])
+    A row that was read before a query was added lies at most the watermark's delay after the watermark, so the query
+    has seen everything from there on. All buckets must agree on it, hence the record.
+    """
+    asked = program.options.buckets
+    last = _read_last_record(session, checkpoint)
+    buckets = choose_buckets(session, asked) if last is None else Buckets(last.buckets, last.even)
+    if asked not in (None, buckets.number):
+        raise RunError(
+            f"the checkpoint was made with {buckets.number} buckets, which cannot change to {asked}: "
+            f"start with --buckets {buckets.number}, or with a new checkpoint"
+        )
+    watermark = _read_watermark(session, checkpoint)
+    since = None if watermark is None else watermark + program.options.watermark_micros + 1000
+    known = {} if last is None else last.queries
+    queries = {fingerprint: known.get(fingerprint, since) for fingerprint in program.fingerprints.values()}
+    if last is None or queries != last.queries:
+        record = StartRecord(0 if last is None else last.start + 1, buckets.number, queries, buckets.even)
+        lines = session.createDataFrame([(json.dumps(asdict(record)),)], "value string")
+        lines.coalesce(1).write.mode("append").text(f"{checkpoint}/{FOLDER}")
+    started = {number: queries[fingerprint] for number, fingerprint in program.fingerprints.items()}
+    return buckets, {number: time for number, time in started.items() if time is not None}
 
 
 def _read_watermark(session: SparkSession, checkpoint: str) -> int | None:
     """Return the watermark after the last committed micro-batch, in microseconds; None if there was none."""
-    rows = _read_lines(session, f"{checkpoint}/commits")
-    if rows is None:
+    lines = _read_lines(session, f"{checkpoint}/commits")
+    if lines is None:
         return None
-    named = rows.select(sf.col("_metadata.file_name").cast("string").alias("file"), "value")
+    named = lines.select(sf.col("_metadata.file_name").cast("string").alias("file"), "value")
     marks = {
         int(row["file"]): int(json.loads(row["value"]).get("nextBatchWatermarkMs", 0))
         for row in named.collect()
@@ -84,10 +68,8 @@ def _read_watermark(session: SparkSession, checkpoint: str) -> int | None:
 
 
 def _read_last_record(session: SparkSession, checkpoint: str) -> StartRecord | None:
-    rows = _read_lines(session, f"{checkpoint}/{FOLDER}")
-    if rows is None:
-        return None
-    records = [StartRecord(**json.loads(row["value"])) for row in rows.collect()]
+    lines = _read_lines(session, f"{checkpoint}/{FOLDER}")
+    records = [] if lines is None else [StartRecord(**json.loads(row["value"])) for row in lines.collect()]
     return max(records, key=lambda record: record.start, default=None)
 
 
@@ -101,8 +83,3 @@ def _read_lines(session: SparkSession, folder: str) -> DataFrame | None:
             return None
         raise
     return frame
-
-
-def _write_record(session: SparkSession, checkpoint: str, record: StartRecord) -> None:
-    line = json.dumps(asdict(record))
-    session.createDataFrame([(line,)], "value string").coalesce(1).write.mode("append").text(f"{checkpoint}/{FOLDER}")

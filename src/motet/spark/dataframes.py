@@ -1,19 +1,65 @@
-"""Read a Spark DataFrame as events: its columns, their types, and times as microseconds."""
+"""Read a Spark DataFrame as events: its columns, their types, and times as microseconds; open files as one."""
 
 from __future__ import annotations
 
+import atexit
+import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from functools import reduce
+from pathlib import Path
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+import pyarrow.parquet as pq
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from motet.errors import DataError
-from motet.schema import TICKS, require_columns
+from motet.errors import DataError, require_columns
+from motet.io.events import EventSource
+from motet.io.formats import PARQUET
+from motet.options import Options
+from motet.schema import EventSchema
+
+MICROS_PER_UNIT = {"s": 1_000_000, "ms": 1_000, "us": 1}
+UTC_NAMES = ("UTC", "Etc/UTC", "Z", "GMT", "+00:00")
+
+
+def open_dataframe(source: EventSource | pa.Table, session: SparkSession) -> DataFrame:
+    """Open files or a table as a DataFrame.
+
+    Spark reads parquet itself. Text is converted to parquet, which stays until this process ends, by the one reader
+    that knows the types of its columns: Spark's would read some of them otherwise.
+    """
+    if isinstance(source, pa.Table):
+        return session.createDataFrame(source)
+    if source.format == PARQUET and all(_is_read_alike(source, field) for field in source.schema):
+        base = source.origin if Path(source.origin).is_dir() else str(Path(source.origin).parent)
+        return session.read.option("basePath", base).parquet(*source.files)
+    folder = tempfile.mkdtemp(prefix="motet-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    schema = pa.schema([pa.field(field.name, _nearest_spark_type(field.type)) for field in source.schema])
+    with pq.ParquetWriter(Path(folder) / "events.parquet", schema) as writer:
+        for batch in source.batches():
+            writer.write_batch(batch.cast(schema, safe=False))
+    return session.read.parquet(folder)
+
+
+def _is_read_alike(source: EventSource, field: pa.Field) -> bool:
+    """Return whether Spark reads a parquet column to the type that its source has."""
+    stored = source.dataset.schema.field(field.name).type
+    return bool(stored == field.type == _nearest_spark_type(stored))
+
+
+def _nearest_spark_type(type: pa.DataType) -> pa.DataType:
+    """Return the nearest type that Spark can read from parquet."""
+    if pa.types.is_null(type):
+        return pa.string()
+    if pa.types.is_timestamp(type) and type.unit == "ns":
+        return pa.timestamp("us", type.tz)
+    return type
 
 
 def column(name: str) -> Column:
@@ -23,7 +69,7 @@ def column(name: str) -> Column:
 
 def prepare_events(df: DataFrame, *needed: str) -> DataFrame:
     """Convert columns to types that the engine reads: decimals to doubles. Raise if a needed column is missing."""
-    require_columns(needed, df.columns)
+    require_columns(df.columns, needed)
     twice = next((name for name, count in Counter(df.columns).items() if count > 1), None)
     if twice is not None:
         raise DataError(f"the events have more than one column {twice!r}: rename all but one")
@@ -34,6 +80,12 @@ def prepare_events(df: DataFrame, *needed: str) -> DataFrame:
 def get_arrow_schema(df: DataFrame) -> pa.Schema:
     """Return the schema in which rows reach the workers; timestamps are in UTC."""
     return to_arrow_schema(df.schema, timezone="UTC")
+
+
+def get_event_schema(df: DataFrame, options: Options) -> EventSchema:
+    """Return the schema of a DataFrame of events, to compile a workload for."""
+    columns = get_arrow_schema(prepare_events(df, options.time, options.type))
+    return EventSchema(columns, options.time, options.type, options.time_unit)
 
 
 def from_spark_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.Table:
@@ -53,11 +105,8 @@ def has_values(events: DataFrame, names: Sequence[str]) -> Column:
     return reduce(Column.__and__, [*conditions, *(~sf.isnan(column(name)) for name in floating)], sf.lit(True))
 
 
-UTC_NAMES = ("UTC", "Etc/UTC", "Z", "GMT", "+00:00")
-
-
 def to_microseconds(df: DataFrame, time: str, time_unit: str) -> Column:
-    """Return the time column as microseconds since the epoch, as the engine reads it."""
+    """Return the time column as microseconds since the epoch, as the engine reads it; null if out of range."""
     moment = column(time)
     match df.schema[time].dataType:
         case st.TimestampType():
@@ -75,7 +124,8 @@ def to_microseconds(df: DataFrame, time: str, time_unit: str) -> Column:
             whole = moment.cast("bigint")
             return sf.call_function("div", whole - sf.pmod(whole, sf.lit(1000)), sf.lit(1000))
         case st.IntegralType():
-            return moment.cast("bigint") * sf.lit(TICKS[time_unit])
+            # A time out of range is a row's own problem, not that of all rows.
+            return sf.try_multiply(moment.cast("bigint"), sf.lit(MICROS_PER_UNIT[time_unit]))
         case other:
             raise DataError(
                 f"the time column {time!r} is {other.simpleString()}: a timestamp, date or whole number will do"

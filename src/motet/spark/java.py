@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +14,15 @@ from motet.errors import MotetError
 MIN_VERSION = 17
 # The long-term releases that Spark 4 is tested on come before any other.
 PREFERRED = (17, 21)
+HOMES = (
+    ("/usr/lib/jvm", "*"),
+    ("/usr/java", "*"),
+    ("/opt/java", "*"),
+    ("~/.sdkman/candidates/java", "*"),
+    ("/Library/Java/JavaVirtualMachines", "*/Contents/Home"),
+    ("/opt/homebrew/opt", "openjdk*/libexec/openjdk.jdk/Contents/Home"),
+    ("/usr/local/opt", "openjdk*/libexec/openjdk.jdk/Contents/Home"),
+)
 HOW_TO_GET_IT = (
     "Spark needs Java 17 or 21 and none was found: install one (Debian: apt install openjdk-17-jre-headless; "
     "macOS: brew install openjdk@17; any system: conda install openjdk=17) or set JAVA_HOME."
@@ -54,23 +62,5 @@ def _find_installed() -> Iterator[Path]:
     on_path = shutil.which("java")
     if on_path:
         yield Path(on_path).resolve().parent.parent
-    if sys.platform == "darwin":
-        yield from _find_mac_homes()
-    for folder in (Path("/usr/lib/jvm"), Path("/usr/java"), Path("/opt/java"), Path.home() / ".sdkman/candidates/java"):
-        if folder.is_dir():
-            yield from sorted(folder.iterdir())
-
-
-def _find_mac_homes() -> Iterator[Path]:
-    for release in PREFERRED:
-        try:
-            answer = subprocess.run(
-                ["/usr/libexec/java_home", "-v", str(release)], capture_output=True, text=True, timeout=30
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            return
-        if answer.returncode == 0:
-            yield Path(answer.stdout.strip())
-    for prefix in (Path("/opt/homebrew/opt"), Path("/usr/local/opt")):
-        for home in sorted(prefix.glob("openjdk*")):
-            yield home / "libexec/openjdk.jdk/Contents/Home"
+    for root, pattern in HOMES:
+        yield from sorted(Path(root).expanduser().glob(pattern))

@@ -1,15 +1,13 @@
-"""Watching a stream: what each micro-batch did, added up, as a status line, as Prometheus text, as plain data, and as
-warnings.
-"""
+"""Monitor a stream: add up what its micro-batches report, for a status line, Prometheus, a page and warnings."""
 
 from __future__ import annotations
 
 import json
 import threading
 import time
-from collections import deque
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -31,7 +29,7 @@ MAX_CHANGES = 200
 
 @dataclass
 class StreamMetrics:
-    """Totals of a running stream."""
+    """Totals of a running stream; `rows_per_second` and `batch_ms` are those of the last micro-batch."""
 
     queries: tuple[str, ...] = ()
     batches: int = 0
@@ -46,10 +44,10 @@ class StreamMetrics:
     watermark: datetime | None = None
     oldest: datetime | None = None
     newest: datetime | None = None
-    results: dict[str, int] = field(default_factory=dict)
-    types: dict[str, int] = field(default_factory=dict)  # rows by type
     plan_changes: int = 0
-    truncated: dict[str, int] = field(default_factory=dict)  # micro-batches in which a limit cut matches off, by query
+    results: Counter[str] = field(default_factory=Counter)  # by query
+    types: Counter[str] = field(default_factory=Counter)  # rows by type
+    truncated: Counter[str] = field(default_factory=Counter)  # micro-batches in which a limit cut matches off, by query
 
     @property
     def lag(self) -> float | None:
@@ -59,65 +57,37 @@ class StreamMetrics:
         return (self.newest - self.watermark).total_seconds()
 
 
-@dataclass(frozen=True)
-class BatchMetrics:
-    """The metrics of one micro-batch; `results` has the queries that gave any."""
-
-    number: int
-    at: float  # seconds since the epoch
-    rows: int
-    rows_per_second: float
-    batch_ms: int
-    late: int
-    waiting: int
-    state_bytes: int
-    lag: float | None
-    results: dict[str, int]
-
-
-@dataclass(frozen=True)
-class ChangeNote:
-    """A change of the queries or of their plan."""
-
-    at: float
-    words: str
-
-
 class StreamMonitor(StreamingQueryListener):
     """A listener that adds up the progress of one stream, and warns if its watermark stalls while rows wait."""
 
     def __init__(
         self,
-        queries: tuple[str, ...],
-        warn: Callable[[str], None] | None = None,
+        queries: Sequence[str],
+        warn: Callable[[str], None] = lambda message: None,
         stalled_after: float = STALLED_AFTER,
         clock: Callable[[], float] = time.monotonic,
         run_id: str | None = None,
     ) -> None:
-        self.metrics = StreamMetrics(queries, results=dict.fromkeys(queries, 0))
-        self.run_id = run_id  # of the query to watch; None: any
+        self.metrics = StreamMetrics(tuple(queries), results=Counter(dict.fromkeys(queries, 0)))
+        self.run_id = run_id  # of the query to follow; None: any
         self.warn = warn
         self.stalled_after = stalled_after
         self.clock = clock
         self.moved_at = clock()
         self.warned = False
-        self.samples: deque[BatchMetrics] = deque(maxlen=MAX_SAMPLES)
-        self.changes: deque[ChangeNote] = deque(maxlen=MAX_CHANGES)
+        self.samples: deque[dict[str, Any]] = deque(maxlen=MAX_SAMPLES)  # metrics of each micro-batch
+        self.changes: deque[dict[str, Any]] = deque(maxlen=MAX_CHANGES)  # when queries or plans changed, and how
         self.lock = threading.Lock()
 
-    def record_change(self, words: str) -> None:
-        """Record that the queries or their plan changed."""
-        self.changes.append(ChangeNote(time.time(), words))
-
-    def follow_run(self, queries: tuple[str, ...], run_id: str, words: str | None = None) -> None:
-        """Follow a new run of the stream, with other queries or with another plan, as `words` say."""
+    def follow_run(self, queries: tuple[str, ...], run_id: str, change: str | None = None) -> None:
+        """Follow a new run of the stream, with other queries or with another plan."""
         with self.lock:
-            self.record_change(words or _describe_change(self.metrics.queries, queries, first=not self.changes))
+            change = change or _describe_change(self.metrics.queries, queries, first=not self.changes)
+            self.changes.append({"at": time.time(), "words": change})
             self.run_id = run_id
             self.metrics.queries = queries
             self.metrics.waiting = self.metrics.state_bytes = 0
-            for name in queries:
-                self.metrics.results.setdefault(name, 0)
+            self.metrics.results.update(dict.fromkeys(queries, 0))
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
         pass
@@ -138,61 +108,54 @@ class StreamMonitor(StreamingQueryListener):
         with self.lock:
             metrics = self.metrics
             observed = progress.get("observedMetrics", {})
+            state, read, results = (observed.get(name, {}) for name in (METRICS, ROWS_METRICS, RESULT_METRICS))
+            rows, late = progress.get("numInputRows", 0), state.get("late") or 0
+            given = {name: results.get(f"q{at}") or 0 for at, name in enumerate(metrics.queries)}
             metrics.batches += 1
-            metrics.rows += progress.get("numInputRows", 0)
+            metrics.rows += rows
             metrics.rows_per_second = float(progress.get("processedRowsPerSecond", 0.0) or 0.0)
             metrics.batch_ms = progress.get("durationMs", {}).get("triggerExecution", 0)
-            inside, outside = observed.get(METRICS, {}), observed.get(ROWS_METRICS, {})
-            late = inside.get("late") or 0
             metrics.late += late
-            metrics.set_aside += (inside.get("set_aside") or 0) + (outside.get("set_aside") or 0)
-            metrics.waiting += inside.get("waiting") or 0
-            metrics.state_bytes += inside.get("state_bytes") or 0
-            for name, rows in outside.items():
-                if name.startswith(TYPE_COUNT_PREFIX):
-                    kind = name.removeprefix(TYPE_COUNT_PREFIX)
-                    metrics.types[kind] = metrics.types.get(kind, 0) + (rows or 0)
-            self._record_truncation([name for name in (inside.get("truncated") or "").split(",") if name])
-            results = observed.get(RESULT_METRICS, {})
+            metrics.set_aside += (state.get("set_aside") or 0) + (read.get("set_aside") or 0)
+            metrics.waiting += state.get("waiting") or 0
+            metrics.state_bytes += state.get("state_bytes") or 0
             metrics.overflows += results.get("overflows") or 0
-            results_by_query = {name: results.get(f"q{at}") or 0 for at, name in enumerate(metrics.queries)}
-            for name, number in results_by_query.items():
-                metrics.results[name] += number
-            oldest, newest = _parse_time(outside.get("oldest")), _parse_time(outside.get("newest"))
-            if oldest is not None and (metrics.oldest is None or oldest < metrics.oldest):
-                metrics.oldest = oldest
-            if newest is not None and (metrics.newest is None or newest > metrics.newest):
-                metrics.newest = newest
-            self._record_watermark(_parse_time(progress.get("eventTime", {}).get("watermark")))
+            metrics.results.update(given)
+            for name, count in read.items():
+                if name.startswith(TYPE_COUNT_PREFIX):
+                    metrics.types[name.removeprefix(TYPE_COUNT_PREFIX)] += count or 0
+            metrics.oldest = min(filter(None, (metrics.oldest, _parse_time(read.get("oldest")))), default=None)
+            metrics.newest = max(filter(None, (metrics.newest, _parse_time(read.get("newest")))), default=None)
+            self._add_truncations(filter(None, (state.get("truncated") or "").split(",")))
+            self._move_watermark(_parse_time(progress.get("eventTime", {}).get("watermark")))
             self.samples.append(
-                BatchMetrics(
-                    metrics.batches,
-                    time.time(),
-                    progress.get("numInputRows", 0),
-                    metrics.rows_per_second,
-                    metrics.batch_ms,
-                    late,
-                    metrics.waiting,
-                    metrics.state_bytes,
-                    metrics.lag,
-                    {name: number for name, number in results_by_query.items() if number},
-                )
+                {
+                    "number": metrics.batches,
+                    "at": time.time(),
+                    "rows": rows,
+                    "rows_per_second": metrics.rows_per_second,
+                    "batch_ms": metrics.batch_ms,
+                    "late": late,
+                    "waiting": metrics.waiting,
+                    "state_bytes": metrics.state_bytes,
+                    "lag": metrics.lag,
+                    "results": {name: number for name, number in given.items() if number},
+                }
             )
 
-    def _record_truncation(self, names: list[str]) -> None:
-        truncated = self.metrics.truncated
+    def _add_truncations(self, names: Iterable[str]) -> None:
         for name in names:
-            truncated[name] = truncated.get(name, 0) + 1
-            if truncated[name] == 1 and self.warn is not None:
+            self.metrics.truncated[name] += 1
+            if self.metrics.truncated[name] == 1:
                 self.warn(f"not all matches of {name} are found: a limit was reached (further times are only counted)")
 
-    def _record_watermark(self, watermark: datetime | None) -> None:
+    def _move_watermark(self, watermark: datetime | None) -> None:
         metrics = self.metrics
         if watermark is not None and watermark != metrics.watermark:
             metrics.watermark = watermark
             self.moved_at, self.warned = self.clock(), False
         stalled_for = self.clock() - self.moved_at
-        if metrics.waiting > 0 and stalled_for >= self.stalled_after and not self.warned and self.warn is not None:
+        if metrics.waiting > 0 and stalled_for >= self.stalled_after and not self.warned:
             self.warned = True
             self.warn(
                 f"the watermark has not moved for {stalled_for:.0f} s while {metrics.waiting:,} rows wait for it: "
@@ -204,73 +167,70 @@ class StreamMonitor(StreamingQueryListener):
         with self.lock:
             metrics = self.metrics
             lag = "none yet" if metrics.lag is None else f"{metrics.lag:,.0f} s behind"
-            total = sum(metrics.results.values())
-            busiest = sorted(metrics.results.items(), key=lambda item: -item[1])[:3]
-            shown = ", ".join(f"{name} {results:,}" for name, results in busiest if results)
+            busiest = ", ".join(f"{name} {results:,}" for name, results in metrics.results.most_common(3) if results)
             return (
                 f"batch {metrics.batches}: {metrics.rows:,} rows "
                 f"({metrics.rows_per_second:,.0f}/s, {metrics.batch_ms} ms), {metrics.waiting:,} waiting, "
                 f"{metrics.late:,} late, {metrics.set_aside:,} set aside, "
-                f"state {metrics.state_bytes / 1e6:,.1f} MB, watermark {lag}; {total:,} results"
-                + (f" ({shown})" if shown else "")
+                f"state {metrics.state_bytes / 1e6:,.1f} MB, watermark {lag}; {metrics.results.total():,} results"
+                + (f" ({busiest})" if busiest else "")
                 + (f"; plan changed {metrics.plan_changes} times" if metrics.plan_changes else "")
             )
 
     def to_json(self, since: int = 0) -> dict[str, Any]:
-        """Return all metrics as plain data, with the micro-batches after a number."""
+        """Return the metrics as plain data, with the micro-batches after a number."""
         with self.lock:
             metrics = self.metrics
             return {
                 "now": time.time(),
                 "queries": list(metrics.queries),
-                "batches": metrics.batches,
-                "rows": metrics.rows,
-                "late": metrics.late,
-                "set_aside": metrics.set_aside,
-                "overflows": metrics.overflows,
+                **{name: getattr(metrics, name) for name in ("batches", "rows", "late", "set_aside", "overflows")},
                 "watermark": None if metrics.watermark is None else metrics.watermark.isoformat(),
                 "newest": None if metrics.newest is None else metrics.newest.isoformat(),
                 "results": dict(metrics.results),
-                "samples": [asdict(sample) for sample in self.samples if sample.number > since],
-                "changes": [asdict(change) for change in self.changes],
+                "samples": [sample for sample in self.samples if sample["number"] > since],
+                "changes": list(self.changes),
             }
 
     def to_prometheus(self) -> str:
         """Return the metrics as Prometheus text."""
         with self.lock:
             metrics = self.metrics
-            counters = {"batches": metrics.batches, "rows": metrics.rows, "late_rows": metrics.late}
-            counters |= {"set_aside_rows": metrics.set_aside, "overflowed_counts": metrics.overflows}
-            counters["plan_changes"] = metrics.plan_changes
-            values: dict[str, float] = {
-                "rows_per_second": metrics.rows_per_second,
-                "batch_seconds": metrics.batch_ms / 1000,
-                "waiting_rows": metrics.waiting,
-                "state_bytes": metrics.state_bytes,
+            values = {
+                ("batches_total", "counter"): metrics.batches,
+                ("rows_total", "counter"): metrics.rows,
+                ("late_rows_total", "counter"): metrics.late,
+                ("set_aside_rows_total", "counter"): metrics.set_aside,
+                ("overflowed_counts_total", "counter"): metrics.overflows,
+                ("plan_changes_total", "counter"): metrics.plan_changes,
+                ("rows_per_second", "gauge"): metrics.rows_per_second,
+                ("batch_seconds", "gauge"): metrics.batch_ms / 1000,
+                ("waiting_rows", "gauge"): metrics.waiting,
+                ("state_bytes", "gauge"): metrics.state_bytes,
+                ("watermark_lag_seconds", "gauge"): metrics.lag,
             }
-            if metrics.lag is not None:
-                values["watermark_lag_seconds"] = metrics.lag
             lines = []
-            for kind, values_by_name in (("counter", counters), ("gauge", values)):
-                for name, value in values_by_name.items():
-                    full = f"motet_{name}_total" if kind == "counter" else f"motet_{name}"
-                    lines += [f"# TYPE {full} {kind}", f"{full} {value:g}"]
-            for metric, by_query in (("results", metrics.results), ("truncated_batches", metrics.truncated)):
-                lines.append(f"# TYPE motet_{metric}_total counter")
-                for name, value in by_query.items():
-                    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
-                    lines.append(f'motet_{metric}_total{{query="{escaped}"}} {value}')
+            for (name, kind), value in values.items():
+                if value is not None:
+                    shown = value if isinstance(value, int) else f"{value:g}"
+                    lines += [f"# TYPE motet_{name} {kind}", f"motet_{name} {shown}"]
+            for name, by_query in (("results_total", metrics.results), ("truncated_batches_total", metrics.truncated)):
+                lines.append(f"# TYPE motet_{name} counter")
+                for query, count in by_query.items():
+                    escaped = query.replace("\\", "\\\\").replace('"', '\\"')
+                    lines.append(f'motet_{name}{{query="{escaped}"}} {count}')
             return "\n".join(lines) + "\n"
 
 
 def _describe_change(before: tuple[str, ...], after: tuple[str, ...], first: bool) -> str:
     """Describe how the queries changed."""
+    number = format_count(len(after), "query")
     if first:
-        return f"started with {format_count(len(after), 'query')}"
+        return f"started with {number}"
     added = [name for name in after if name not in before]
     removed = [name for name in before if name not in after]
-    changes = [f"{words} {', '.join(names)}" for words, names in (("added", added), ("removed", removed)) if names]
-    return f"{'; '.join(changes) or 'changed'}: {format_count(len(after), 'query')} now"
+    changes = [f"{verb} {', '.join(names)}" for verb, names in (("added", added), ("removed", removed)) if names]
+    return f"{'; '.join(changes) or 'changed'}: {number} now"
 
 
 def _parse_time(text: str | None) -> datetime | None:

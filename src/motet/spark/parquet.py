@@ -54,15 +54,11 @@ def find_plain_files(events: DataFrame, columns: pa.Schema) -> list[Path]:
         return []
     plan = classic.queryExecution().optimizedPlan()
     text = plan.toString()
-    if (
-        " AS " in text
-        or not SCAN_PLAN.fullmatch(text)
-        or not _is_plain_relation(plan.collectLeaves().head().relation())
-    ):
+    if " AS " in text or not SCAN_PLAN.fullmatch(text) or not _is_plain(plan.collectLeaves().head().relation()):
         return []
-    places = [urlparse(file) for file in events.inputFiles()]
-    files = [Path(unquote(place.path)) for place in places if place.scheme == "file"]
-    if len(files) != len(places) or not all(file.is_file() for file in files):
+    urls = [urlparse(file) for file in events.inputFiles()]
+    files = [Path(unquote(url.path)) for url in urls]
+    if not all(url.scheme == "file" and file.is_file() for url, file in zip(urls, files, strict=True)):
         return []
     return files if all(_can_read(file, columns) for file in pick_evenly(files, MAX_INSPECTED_FILES)) else []
 
@@ -81,21 +77,21 @@ def split_files(files: Sequence[Path], session: SparkSession) -> list[list[FileR
             if taken >= share:
                 tasks.append([])
                 taken = 0
-            piece = FileRange(file, start, min(start + share, size))
-            tasks[-1].append(piece)
-            taken += piece.end - piece.start + FILE_OPEN_BYTES
+            end = min(start + share, size)
+            tasks[-1].append(FileRange(file, start, end))
+            taken += end - start + FILE_OPEN_BYTES
     return tasks
 
 
-def read_range(piece: FileRange, columns: pa.Schema, coded: Sequence[str] = ()) -> Iterator[pa.Table]:
+def read_range(part: FileRange, columns: pa.Schema, coded: Sequence[str] = ()) -> Iterator[pa.Table]:
     """Yield the rows of a range in these columns, some as dictionaries; a column that the file lacks is null."""
-    with _open(Path(piece.file), coded) as file:
+    with _open(Path(part.file), coded) as file:
         firsts = [_find_first_byte(file, group) for group in range(file.num_row_groups)]
-        groups = [group for group, first in enumerate(firsts) if piece.start <= first < piece.end]
+        groups = [group for group, first in enumerate(firsts) if part.start <= first < part.end]
         there = [name for name in columns.names if name in file.schema_arrow.names]
         batches = file.iter_batches(ROWS_PER_READ, row_groups=groups, columns=there, use_threads=False)
         for batch in batches if groups else ():
-            yield pa.table([_convert_column(batch, field, piece.file, coded) for field in columns], names=columns.names)
+            yield pa.table([_convert_column(batch, field, part.file, coded) for field in columns], names=columns.names)
 
 
 def pick_evenly(things: Sequence[Any], most: int) -> list[Any]:
@@ -104,12 +100,10 @@ def pick_evenly(things: Sequence[Any], most: int) -> list[Any]:
     return [things[at * len(things) // count] for at in range(count)]
 
 
-def _is_plain_relation(relation: Any) -> bool:
+def _is_plain(relation: Any) -> bool:
     """Return whether a relation is just its files: table formats based on parquet keep deleted rows elsewhere."""
-    return bool(
-        relation.fileFormat().getClass().getName() == PARQUET_FORMAT
-        and relation.location().getClass().getName() == FILE_INDEX
-    )
+    names = [part.getClass().getName() for part in (relation.fileFormat(), relation.location())]
+    return names == [PARQUET_FORMAT, FILE_INDEX]
 
 
 def _open(file: Path, coded: Sequence[str] = ()) -> pq.ParquetFile:
@@ -141,12 +135,8 @@ def _can_read(file: Path, wanted: pa.Schema) -> bool:
             return False
         leaves = [opened.schema.column(at) for at in range(len(opened.schema))]
         instants = {leaf.path for leaf in leaves if leaf.physical_type == "INT96"}
-    return all(
-        field.name in stored.names
-        and _normalize_type(stored.field(field.name).type, field.name in instants)
-        in (field.type, _as_millis(field.type))
-        for field in wanted
-    )
+    types = {field.name: _normalize_type(field.type, field.name in instants) for field in stored}
+    return all(types.get(field.name) in (field.type, _as_millis(field.type)) for field in wanted)
 
 
 def _normalize_type(type: pa.DataType, is_instant: bool) -> pa.DataType:

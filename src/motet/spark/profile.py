@@ -10,19 +10,14 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
-from motet.engine.workload_profile import (
-    StatisticsRequest,
-    columns_to_profile,
-    count_symbols,
-    name_counts,
-    statistics_request,
-)
+from motet.engine import workload_profile
 from motet.model.query import Workload
+from motet.options import Options
 from motet.schema import EventSchema
 from motet.spark.dataframes import (
     column,
     from_spark_batch,
-    get_arrow_schema,
+    get_event_schema,
     has_values,
     prepare_events,
     to_microseconds,
@@ -33,76 +28,70 @@ from motet.template.symbols import Symbol
 
 def profile(
     df: DataFrame,
-    time: str = "time",
-    type: str = "type",
     keys: Sequence[str] = (),
-    time_unit: str = "s",
     workload: Workload | None = None,
+    options: Options = Options(),  # noqa: B008
 ) -> Statistics:
     """Take statistics of a DataFrame of events, by two aggregations in Spark; with a workload, also of its symbols."""
+    time, type = options.time, options.type
     read = prepare_events(df, time, type, *keys)
-    moment = to_microseconds(read, time, time_unit)
+    moment = to_microseconds(read, time, options.time_unit)
     no_time, no_type = column(time).isNull(), column(type).isNull()
     # Few rows: one for each type, with and without a time.
-    by_type = (
-        read.groupBy(column(type).cast("string").alias("type"), no_time.alias("no_time"))
-        .agg(sf.count(sf.lit(1)).alias("rows"), sf.min(moment).alias("first"), sf.max(moment).alias("last"))
-        .toArrow()
-        .to_pylist()
-    )
-    events = [row for row in by_type if row["type"] is not None and not row["no_time"]]
-    partitions = _count_partitions(read.filter(~no_time & ~no_type & has_values(read, keys)), keys, moment)
+    ends = sf.min(moment).alias("first"), sf.max(moment).alias("last")
+    counted = read.groupBy(column(type).cast("string").alias("type"), no_time.alias("no_time"))
+    by_type = counted.agg(sf.count(sf.lit(1)).alias("rows"), *ends).toArrow().to_pylist()
+    usable = [row for row in by_type if row["type"] is not None and not row["no_time"]]
+    events = read.filter(~no_time & ~no_type)
     statistics = Statistics(
-        counts={row["type"]: row["rows"] for row in sorted(events, key=lambda row: row["type"])},
-        first=min((row["first"] for row in events), default=None),
-        last=max((row["last"] for row in events), default=None),
+        counts={row["type"]: row["rows"] for row in sorted(usable, key=lambda row: row["type"])},
+        first=min((row["first"] for row in usable), default=None),
+        last=max((row["last"] for row in usable), default=None),
         keys=tuple(keys),
-        partitions=partitions["partitions"],
-        largest_partition=partitions["largest_partition"],
-        ties=partitions["ties"],
+        **_count_partitions(events.filter(has_values(read, keys)), keys, moment),
         null_times=sum(row["rows"] for row in by_type if row["no_time"]),
         null_types=sum(row["rows"] for row in by_type if row["type"] is None),
         set_aside=sum(row["rows"] for row in by_type if row["no_time"] or row["type"] is None),
     )
     if workload is None:
         return statistics
-    schema = EventSchema(get_arrow_schema(read), time, type, time_unit)
-    columns_to_profile(workload, schema)
-    asked = statistics_request(workload, schema.tick)
-    placed = read.filter(~no_time & ~no_type)
+    schema = get_event_schema(read, options)
+    workload_profile.columns_to_profile(workload, schema)
+    request = workload_profile.statistics_request(workload, schema.tick)
     return replace(
         statistics,
-        symbols=name_counts(asked, _count_symbols(placed, type, asked)),
+        symbols=workload_profile.name_counts(request, _count_symbols(events, schema, request)),
         partitionings={
-            format_partition(by): placed.filter(has_values(placed, by)).select(*map(column, by)).distinct().count()
-            for by in asked.partitions
+            format_partition(by): events.filter(has_values(events, by)).select(*map(column, by)).distinct().count()
+            for by in request.partitions
         },
     )
 
 
-def _count_symbols(events: DataFrame, type: str, asked: StatisticsRequest) -> dict[Symbol, int]:
+def _count_symbols(
+    events: DataFrame, schema: EventSchema, request: workload_profile.StatisticsRequest
+) -> dict[Symbol, int]:
     """Count the events of each symbol: workers evaluate conditions with the engine's own evaluator."""
-    if not asked.symbols:
+    if not request.symbols:
         return {}
-    columns = dict.fromkeys((type, *asked.columns))
-    needed = events.select(*map(column, columns))
-    schema = get_arrow_schema(needed)
+    names = list(dict.fromkeys((schema.type, *request.columns)))
+    columns = pa.schema([schema.columns.field(name) for name in names])
 
     def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            counts = count_symbols(from_spark_batch(batch, schema), type, asked)
-            rows = [counts.get(symbol, 0) for symbol in asked.symbols]
+            counts = workload_profile.count_symbols(from_spark_batch(batch, columns), schema.type, request)
+            rows = [counts.get(symbol, 0) for symbol in request.symbols]
             yield pa.RecordBatch.from_pydict({"symbol": pa.array(range(len(rows)), pa.int32()), "rows": rows})
 
-    counted = needed.mapInArrow(count, "symbol int, rows bigint").groupBy("symbol").agg(sf.sum("rows").alias("rows"))
-    return {asked.symbols[row["symbol"]]: row["rows"] for row in counted.toArrow().to_pylist()}
+    counted = events.select(*map(column, names)).mapInArrow(count, "symbol int, rows bigint")
+    totals = counted.groupBy("symbol").agg(sf.sum("rows").alias("rows")).toArrow()
+    return {request.symbols[row["symbol"]]: row["rows"] for row in totals.to_pylist()}
 
 
 def _count_partitions(events: DataFrame, keys: Sequence[str], moment: Column) -> dict[str, Any]:
-    names = [f"__key{place}" for place in range(len(keys))]
-    at_one_time = events.groupBy(*(column(key).alias(name) for key, name in zip(keys, names, strict=True)), moment).agg(
-        sf.count(sf.lit(1)).alias("rows")
-    )
+    names = [f"__key{at}" for at in range(len(keys))]
+    by = [column(key).alias(name) for key, name in zip(keys, names, strict=True)]
+    at_one_time = events.groupBy(*by, moment).agg(sf.count(sf.lit(1)).alias("rows"))
     by_key = at_one_time.groupBy(*names).agg(sf.sum("rows").alias("rows"), sf.sum(sf.col("rows") - 1).alias("ties"))
     found = by_key.filter(sf.col("rows").isNotNull()).agg(
         sf.count(sf.lit(1)).alias("partitions"),

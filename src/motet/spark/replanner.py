@@ -1,12 +1,12 @@
 """Replan a stream on Spark when its rates drift: decided on the driver between micro-batches, applied by a restart.
 
-The driver sees how many rows of each type a micro-batch had, as Catalyst counts them on the way; types with conditions
-are taken to be as frequent as their types.
+The driver sees how many rows of each type a micro-batch had, as Spark counts them on the way; types with conditions are
+taken to be as frequent as their types.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from motet.compile import Program
@@ -15,7 +15,7 @@ from motet.spark.monitor import StreamMetrics
 from motet.statistics.model import Statistics
 
 RESTART_COST = 5.0  # seconds that a stream stands still when its query is stopped and started again
-WORD = 8
+WORD_BYTES = 8
 
 
 @dataclass
@@ -30,8 +30,14 @@ class StreamReplanner(Replanner):
         self._observe_rates(metrics)
         if metrics.watermark is None:
             return None
-        cost = RESTART_COST + WORD_COST * metrics.state_bytes / WORD
-        return self.propose(Statistics(given=self.tracker.rates), cost, int(metrics.watermark.timestamp() * 1e6))
+        cost = RESTART_COST + WORD_COST * metrics.state_bytes / WORD_BYTES
+        at = int(metrics.watermark.timestamp() * 1e6)
+        proposal = self.propose(Statistics(given=self.tracker.rates), cost, at)
+        if proposal is None:
+            return None
+        change, found = proposal
+        # Joins stay as they are: rates of types alone say too little about them.
+        return change, replace(found, options=self.program.options, detect=self.program.detect)
 
     def _observe_rates(self, metrics: StreamMetrics) -> None:
         """Observe the rows since the last call, over the time by which the newest row moved on."""

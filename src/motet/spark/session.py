@@ -24,7 +24,6 @@ def local_session(
     *,
     name: str = "motet",
     partitions: int | None = None,
-    memory: str | None = None,
     config: dict[str, str] | None = None,
 ) -> SparkSession:
     """Start a session on this machine (`local[n]` or `local-cluster[...]`); `config` overrides every setting made here.
@@ -48,7 +47,6 @@ def local_session(
         "spark.python.daemon.module": DAEMON,
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_logging_config()}",
         "spark.executor.extraJavaOptions": f"-Dlog4j2.configurationFile={_logging_config()}",
-        **({"spark.driver.memory": memory} if memory else {}),
         **(config or {}),
     }
     builder = SparkSession.builder.master(master)

@@ -1,8 +1,8 @@
-"""Rows on their way to the tasks of their keys: packed by place before the shuffle, unpacked behind it.
+"""Pack rows by destination before a shuffle, and unpack them behind it.
 
-A task before the shuffle takes rows as they come, from Spark or straight from parquet files, leaves out those that no
-query can use, and makes one blob of Arrow data for each place that a layout gives them. Spark shuffles a few blobs in
-place of millions of rows.
+A task before the shuffle takes rows as they come, from Spark or straight from parquet files, drops those that no query
+can use, and makes one blob of Arrow data for each destination. Spark shuffles a few blobs in place of millions of rows.
+A batch sends rows to tasks, a stream to the buckets of its state.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -30,22 +31,40 @@ Task = Callable[[Batches], Batches]
 # Rows are packed by so many at a time, which stay in the caches of a core, or fewer where they are wide.
 MAX_ROWS = 50_000
 MAX_BYTES = 32 << 20
-PACKED = pa.schema([pa.field("task", pa.int32()), pa.field("place", pa.int32()), pa.field("rows", pa.binary())])
 COUNTS = ("rows", "null_times", "null_types", "set_aside")
-PACKED_WITH_COUNTS = pa.schema([*PACKED, *(pa.field(f"counted {name}", pa.int64()) for name in COUNTS)])
-# What stands for a type that a branch does not name: `encode_type` is never below zero.
+# Blobs for tasks; or, where `task` is null, counts of rows that a task read.
+PACKED = pa.schema(
+    [
+        ("task", pa.int32()),
+        ("place", pa.int32()),
+        ("rows", pa.binary()),
+        *((f"counted {n}", pa.int64()) for n in COUNTS),
+    ]
+)
+BUCKETED = pa.schema([("bucket", pa.string()), ("rows", pa.binary())])
+# Marks rows that no earlier branch of a stream has taken: a row that is late for several branches is late once.
+FIRST = "#first"
+# Stands for a type that a branch does not name: `hash_type` is never below zero.
 UNNAMED_TYPE = -1
 
 
-def encode_type(name: str) -> int:
-    """The number that stands for a type between Spark and a task: Spark's `crc32`."""
+def hash_type(name: str) -> int:
+    """Return the number that stands for a type between Spark and a task: Spark's `crc32`."""
     return zlib.crc32(name.encode())
+
+
+def pack_groups(rows: pa.Table, taken: NDArray[Any], numbers: NDArray[Any]) -> tuple[list[int], list[bytes]]:
+    """Pack the taken rows by the number that each of them has: the numbers that occur, and a blob for each."""
+    order, groups = group_rows(numbers)
+    ordered = rows.combine_chunks().take(pa.array(taken[order]))
+    return [number for number, _, _ in groups], [table_to_ipc(ordered.slice(at, size)) for _, at, size in groups]
 
 
 @dataclass(frozen=True)
 class ShufflePlan:
-    """What rows a branch takes, and where they go: its `columns` of the events, those of its `types` (None: all), and
-    the `keys` that a layout places rows by. Types travel as their places among `types` where these are `coded`.
+    """The rows that a branch takes of a batch, and the tasks they go to: its `columns` of the events, those of its
+    `types` (None: all), and the `keys` that a layout assigns rows by. Where types are `coded`, they travel as their
+    positions in `types`; the position behind the last stands for all other types.
     """
 
     schema: EventSchema
@@ -56,29 +75,23 @@ class ShufflePlan:
     layout: TaskLayout
 
     def pack_rows(self, batches: Batches) -> Batches:
-        """Rows that Spark has found to be of use to blobs; types that are coded come as what `encode_type` says."""
-        for rows in _concat_small_tables(self._read_batches(batches)):
-            yield from self._pack(rows)
-
-    def pack_and_count_rows(self, batches: Batches) -> Batches:
-        """Rows of any kind to blobs, and what was counted on the way; types that are coded come as `encode_type` says,
-        those that the branch does not name as `UNNAMED_TYPE`.
-        """
-        yield from self._pack_and_count(self._read_batches(batches))
+        """Pack rows that Spark has read, and count them; types that are coded come as `hash_type` or `UNNAMED_TYPE`."""
+        arriving = self._schema_with_type(pa.int64()) if self.coded else self.columns
+        yield from self._pack(self._from_hashes(from_spark_batch(batch, arriving)) for batch in batches)
 
     def pack_files(self, tasks: Sequence[Sequence[FileRange]]) -> Task:
-        """Pieces of parquet files, told by the number of their task, to blobs, and what was counted on the way."""
+        """Make a task that packs and counts what the parquet files of its number hold."""
+        dictionaries = (self.schema.type,) if self.coded else ()
 
         def pack(batches: Batches) -> Batches:
-            numbers = (number for batch in batches for number in batch.column(0).to_pylist())
-            ranges = (piece for number in numbers for piece in tasks[number])
-            tables = (rows for piece in ranges for rows in read_range(piece, self.columns, self._dictionary_columns))
-            yield from self._pack_and_count(map(self._encode_types, tables))
+            ranges = (each for batch in batches for number in batch.column(0).to_pylist() for each in tasks[number])
+            tables = (rows for each in ranges for rows in read_range(each, self.columns, dictionaries))
+            yield from self._pack(map(self._from_names, tables))
 
         return pack
 
     def unpack(self, batches: Batches) -> Iterator[tuple[pa.Table, Bounds]]:
-        """The events of each slice, with the times to report; all keys that are not cut make one."""
+        """Yield the events of each slice, with the times to report; all keys that are not cut make one."""
         bounds = self.layout.bounds
         found: dict[int | None, list[pa.Table]] = {}
         for batch in batches:
@@ -86,118 +99,101 @@ class ShufflePlan:
                 slice_of_key = place if place in bounds else None
                 found.setdefault(slice_of_key, []).append(table_from_ipc(blob.as_buffer()))
         for place, tables in found.items():
-            yield self._decode_types(pa.concat_tables(tables)), (None, None) if place is None else bounds[place]
+            yield self._to_names(pa.concat_tables(tables)), (None, None) if place is None else bounds[place]
 
     @property
-    def packed(self) -> pa.Schema:
+    def blob_schema(self) -> pa.Schema:
         """The columns in a blob."""
         return self._schema_with_type(self._code_type) if self.coded else self.columns
 
+    def _pack(self, tables: Iterator[pa.Table]) -> Batches:
+        for rows in _concat_small_tables(tables):
+            no_time, no_type = pc.is_null(rows[self.schema.time]), pc.is_null(rows[self.schema.type])
+            missing = [pc.sum(each).as_py() or 0 for each in (no_time, no_type, pc.or_(no_time, no_type))]
+            yield _make_batch([None], [None], [None], (len(rows), *missing))
+            usable = self._is_usable(rows)
+            if pc.any(usable).as_py():
+                yield self._pack_usable(rows if pc.all(usable).as_py() else rows.filter(usable))
+
+    def _pack_usable(self, rows: pa.Table) -> pa.RecordBatch:
+        layout = self.layout
+        times = read_times(rows, self.schema) if layout.slices else np.empty(0, np.int64)
+        places, blobs = pack_groups(rows, *layout.assign_places(hash_keys(rows, self.keys), times))
+        tasks = self._task_keys[[layout.task(place) for place in places]]
+        return _make_batch(tasks, places, blobs)
+
     @cached_property
-    def _partition_keys(self) -> NDArray[np.int32]:
+    def _task_keys(self) -> NDArray[np.int32]:
         """What Spark's hashing sends to each task."""
         return find_balanced_keys(self.layout.tasks)
 
-    @property
-    def _dictionary_columns(self) -> tuple[str, ...]:
-        return (self.schema.type,) if self.coded else ()
-
-    def _read_batches(self, batches: Batches) -> Iterator[pa.Table]:
-        """Spark's rows, with types that are coded as the branch counts them."""
-        arriving = self._schema_with_type(pa.int64()) if self.coded else self.columns
-        for batch in batches:
-            rows = from_spark_batch(batch, arriving)
-            yield self._recode_types(rows) if self.coded else rows
-
-    def _pack_and_count(self, tables: Iterator[pa.Table]) -> Batches:
-        for rows in _concat_small_tables(tables):
-            usable = self._is_usable(rows)
-            yield _make_counts_row(self._count_rows(rows))
-            for batch in self._pack(rows if pc.all(usable).as_py() else rows.filter(usable)):
-                yield _add_zero_counts(batch)
-
-    def _pack(self, rows: pa.Table) -> Batches:
-        """One blob for each place."""
-        if not len(rows):
-            return
-        layout = self.layout
-        times = read_times(rows, self.schema) if layout.slices else np.empty(0, np.int64)
-        rows_taken, places = layout.assign_places(hash_keys(rows, self.keys), times)
-        order, parts = group_rows(places)
-        sorted_rows = rows.combine_chunks().take(pa.array(rows_taken[order]))
-        blobs = [table_to_ipc(sorted_rows.slice(start, size)) for _, start, size in parts]
-        numbers = [place for place, _, _ in parts]
-        tasks = self._partition_keys[[layout.task(place) for place in numbers]]
-        columns = [pa.array(tasks), pa.array(numbers, pa.int32()), pa.array(blobs, pa.binary())]
-        yield pa.record_batch(columns, schema=PACKED)
-
     def _is_usable(self, rows: pa.Table) -> pa.ChunkedArray:
-        """Whether rows have a time, a type of the branch and a key; a NaN is none."""
-        usable = pc.and_(pc.is_valid(rows[self.schema.time]), pc.is_valid(rows[self.schema.type]))
+        """Return whether rows have a time, a type of the branch and a key; a NaN is none."""
+        types = rows[self.schema.type]
+        usable = pc.and_(pc.is_valid(rows[self.schema.time]), pc.is_valid(types))
         for key in self.keys:
             usable = pc.and_(usable, pc.is_valid(rows[key]))
             if pa.types.is_floating(rows[key].type):
                 usable = pc.and_(usable, pc.invert(pc.fill_null(pc.is_nan(rows[key]), False)))
-        if self.types is None:
-            return usable
         if self.coded:
-            return pc.and_(usable, pc.less(pc.fill_null(rows[self.schema.type], len(self.types)), len(self.types)))
-        return pc.and_(usable, pc.is_in(rows[self.schema.type], pa.array(self.types, pa.string())))
+            usable = pc.and_(usable, pc.not_equal(pc.fill_null(types, len(self._names)), len(self._names)))
+        elif self.types is not None:
+            usable = pc.and_(usable, pc.is_in(types, self._names))
+        return usable
 
-    def _count_rows(self, rows: pa.Table) -> list[int]:
-        """What COUNTS names."""
-        no_time, no_type = pc.is_null(rows[self.schema.time]), pc.is_null(rows[self.schema.type])
-        return [len(rows), *(pc.sum(missing).as_py() or 0 for missing in (no_time, no_type, pc.or_(no_time, no_type)))]
-
-    def _encode_types(self, rows: pa.Table) -> pa.Table:
-        """Types, read as dictionaries, as their places; one place more stands for all that the branch does not name."""
+    def _from_names(self, rows: pa.Table) -> pa.Table:
+        """Encode types that were read as dictionaries."""
         if not self.coded:
             return rows
-        column = rows[self.schema.type].combine_chunks()
-        if isinstance(column, pa.ChunkedArray):
-            column = column.unify_dictionaries().combine_chunks()
+        column = rows[self.schema.type].unify_dictionaries().combine_chunks()
         if not pa.types.is_dictionary(column.type):
             column = column.dictionary_encode()
-        places = pc.fill_null(pc.index_in(column.dictionary.cast(pa.string()), self._type_names), len(self._type_names))
-        return self._replace_types(rows, places.cast(self._code_type).take(column.indices))
+        codes = self._find_codes(column.dictionary.cast(pa.string()), self._names)
+        return self._replace_types(rows, codes.take(column.indices))
 
-    def _recode_types(self, rows: pa.Table) -> pa.Table:
-        """Types as their places, told from their codes; a code of none of them is the one place more."""
-        codes = rows[self.schema.type]
-        places = pc.fill_null(pc.index_in(codes, self._codes), len(self._type_names)).cast(self._code_type)
-        if codes.null_count:
-            places = pc.if_else(codes.is_valid(), places, pa.scalar(None, self._code_type))
-        return self._replace_types(rows, places)
+    def _from_hashes(self, rows: pa.Table) -> pa.Table:
+        """Encode types that were hashed."""
+        if not self.coded:
+            return rows
+        hashes = rows[self.schema.type]
+        codes = self._find_codes(hashes, pa.array(map(hash_type, self.types or ()), pa.int64()))
+        if hashes.null_count:
+            codes = pc.if_else(hashes.is_valid(), codes, pa.scalar(None, self._code_type))
+        return self._replace_types(rows, codes)
 
-    def _decode_types(self, rows: pa.Table) -> pa.Table:
+    def _find_codes(self, values: pa.Array, known: pa.Array) -> pa.Array:
+        return pc.fill_null(pc.index_in(values, known), len(known)).cast(self._code_type)
+
+    def _to_names(self, rows: pa.Table) -> pa.Table:
         if not self.coded:
             return rows
         codes = rows[self.schema.type].combine_chunks()
-        return self._replace_types(rows, pa.DictionaryArray.from_arrays(codes, self._type_names))
+        return self._replace_types(rows, pa.DictionaryArray.from_arrays(codes, self._names))
 
     def _replace_types(self, rows: pa.Table, types: pa.Array) -> pa.Table:
         return rows.set_column(rows.column_names.index(self.schema.type), self.schema.type, types)
 
     def _schema_with_type(self, type: pa.DataType) -> pa.Schema:
-        place = self.columns.get_field_index(self.schema.type)
-        return self.columns.set(place, pa.field(self.schema.type, type))
-
-    @property
-    def _type_names(self) -> pa.Array:
-        return pa.array(self.types or (), pa.string())
+        return self.columns.set(self.columns.get_field_index(self.schema.type), pa.field(self.schema.type, type))
 
     @cached_property
-    def _codes(self) -> pa.Array:
-        return pa.array([encode_type(name) for name in self.types or ()], pa.int64())
+    def _names(self) -> pa.Array:
+        return pa.array(self.types or (), pa.string())
 
     @property
     def _code_type(self) -> pa.DataType:
-        """The narrowest that has a place for each type and one for all others; signed, since Spark has no other."""
-        return pa.from_numpy_dtype(np.min_scalar_type(-len(self._type_names) - 1))
+        """The narrowest type for all positions and the one behind the last; signed, since Spark has no other."""
+        return pa.from_numpy_dtype(np.min_scalar_type(-len(self._names) - 1))
+
+
+def _make_batch(tasks: Any, places: Any, blobs: Any, counts: Sequence[int] = (0,) * len(COUNTS)) -> pa.RecordBatch:
+    columns = [tasks, places, blobs, *([count] * len(places) for count in counts)]
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, PACKED, strict=True)]
+    return pa.record_batch(arrays, schema=PACKED)
 
 
 def _concat_small_tables(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """Tables joined until they are worth packing."""
+    """Concatenate tables until they are worth packing."""
     waiting: list[pa.Table] = []
     rows = size = 0
     for table in tables:
@@ -210,13 +206,45 @@ def _concat_small_tables(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
         yield pa.concat_tables(waiting)
 
 
-def _add_zero_counts(packed: pa.RecordBatch) -> pa.RecordBatch:
-    """Blobs that count nothing."""
-    nothing = [pa.array([0] * len(packed), pa.int64()) for _ in COUNTS]
-    return pa.record_batch([*packed.columns, *nothing], schema=PACKED_WITH_COUNTS)
+@dataclass(frozen=True)
+class BucketRoute:
+    """The rows that a branch takes of a stream: columns, types (None: all), and the names of its buckets. The column
+    `bucket` numbers the bucket of each row (null: none).
+    """
+
+    names: tuple[str, ...]
+    columns: tuple[int, ...]
+    bucket: int
+    type: int
+    types: frozenset[str] | None
+
+    def find_buckets(self, rows: pa.Table) -> NDArray[np.int32]:
+        """Return the bucket of each row, -1 where the branch does not take it."""
+        buckets: NDArray[np.int32] = rows.column(self.bucket).fill_null(-1).to_numpy()
+        if self.types is None:
+            return buckets
+        types = rows.column(self.type)
+        return np.where(pc.is_in(types, pa.array(sorted(self.types), types.type)).to_numpy(), buckets, np.int32(-1))
 
 
-def _make_counts_row(counts: Sequence[int]) -> pa.RecordBatch:
-    """Counts without a blob."""
-    nothing = [pa.nulls(1, field.type) for field in PACKED]
-    return pa.record_batch([*nothing, *(pa.array([count]) for count in counts)], schema=PACKED_WITH_COUNTS)
+def make_bucket_task(schema: pa.Schema, routes: Sequence[BucketRoute]) -> Task:
+    """Make a task that packs rows by branch and bucket. `schema` names the columns; bucket columns follow."""
+
+    def pack(batches: Batches) -> Batches:
+        tables = [pa.Table.from_batches([batch]) for batch in batches]
+        if not tables:
+            return
+        rows = pa.concat_tables(tables)
+        untaken = np.ones(len(rows), np.bool_)
+        for route in routes:
+            buckets = route.find_buckets(rows)
+            own = pa.schema([schema.field(at) for at in route.columns])
+            events = rows.select(list(route.columns)).rename_columns(own.names).cast(own)
+            events = events.append_column(FIRST, pa.array(untaken))
+            taken = np.flatnonzero(buckets >= 0)
+            untaken[taken] = False
+            numbers, blobs = pack_groups(events, taken, buckets[taken])
+            names = [route.names[number] for number in numbers]
+            yield pa.record_batch([pa.array(names, pa.string()), pa.array(blobs, pa.binary())], schema=BUCKETED)
+
+    return pack

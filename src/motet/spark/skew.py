@@ -1,6 +1,6 @@
 """Assign events to tasks: by key, and if a key has too many of them, by slices of its time.
 
-A slice [a, b) of a hot key is given to a task with the events of [a - halo, b), and the task reports only what falls
+A slice [a, b) of a hot key is given to a task with the events of [a - overlap, b), and the task reports only what falls
 due in [a, b). The slices of a key cover all time, so the first has no lower bound and the last no upper one.
 
 Keys are known by their hashes alone. Where two have the same, one of them is treated as the other is: cut as well,
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -28,8 +28,8 @@ from motet.spark.parquet import MAX_INSPECTED_FILES, pick_evenly
 
 # Fewer rows than this are not worth a task of their own.
 ROWS_PER_TASK = 20_000
-# Finding slices and repeating their halos costs about as much as running the rows, so a key must hold this many times
-# the rows of a fair task before the wait for it is longer.
+# Finding slices and repeating their overlaps costs about as much as running the rows, so a key must hold this many
+# times the rows of a fair task before the wait for it is longer.
 HOT_KEY_FACTOR = 3
 # A slice must be this many times as long as the events before it that it repeats.
 SLICE_PER_OVERLAP = 2
@@ -75,10 +75,10 @@ class KeySlice:
 
 @dataclass(frozen=True, slots=True)
 class TaskLayout:
-    """Where rows go: to so many tasks by the hash of their key, save those of big keys, whose slices are listed; the
-    rows of a `overlap` before a slice go with it. Where the number of tasks is not `fixed`, few rows may do with fewer.
+    """Where rows go: to so many tasks by the hash of their key, except those of heavy keys, whose slices are listed;
+    rows of an `overlap` before a slice go with it. If the number of tasks is not `fixed`, few rows may need fewer.
 
-    A place is a number: up to the number of tasks that task, for keys that are not cut, and beyond it a slice.
+    A place is a number: up to the number of tasks it is a task, for keys that are not cut, and beyond it a slice.
     """
 
     tasks: int
@@ -96,41 +96,26 @@ class TaskLayout:
         return place if place < self.tasks else self.slices[place - self.tasks].task
 
     def assign_places(self, hashes: Hashes, times: Times) -> tuple[Rows, Places]:
-        """Return rows and the place of each, some rows at two. O(n log k) for k heavy keys."""
-        rows, places = np.arange(len(hashes)), (hashes % np.uint64(self.tasks)).astype(np.int32)
-        if not self.slices:
-            return rows, places
-        repeated: list[tuple[Rows, Places]] = []
-        for own, slices in self._iter_heavy_keys(hashes):
+        """Return rows and the place of each, some rows at two. O(n k) for n rows and k heavy keys."""
+        places = (hashes % np.uint64(self.tasks)).astype(np.int32)
+        found = [(np.arange(len(hashes)), places)]
+        by_key: dict[int, list[int]] = {}
+        for at in sorted(range(len(self.slices)), key=lambda at: self.slices[at].start):
+            by_key.setdefault(self.slices[at].key, []).append(at)
+        for key, slices in by_key.items():
+            own = np.flatnonzero(hashes == np.uint64(key))
             numbers = np.array([self._place_of_slice(at) for at in slices], np.int32)
             starts = np.array([self.slices[at].start for at in slices])
-            moments = times[own]
-            at = np.searchsorted(starts, moments, "right") - 1
-            places[own] = numbers[at]
-            # A slice is longer than a halo, so no row is in more than one.
-            near = np.flatnonzero(moments >= np.append(starts[1:], _AFTER_ALL)[at] - self.overlap)
-            repeated.append((own[near], numbers[at[near] + 1]))
-        return (
-            np.concatenate([rows, *(again for again, _ in repeated)]),
-            np.concatenate([places, *(place for _, place in repeated)]),
-        )
+            which = np.searchsorted(starts, times[own], "right") - 1
+            places[own] = numbers[which]
+            # A slice is longer than the overlap, so no row is in more than one.
+            near = np.flatnonzero(times[own] >= np.append(starts[1:], _AFTER_ALL)[which] - self.overlap)
+            found.append((own[near], numbers[which[near] + 1]))
+        return np.concatenate([rows for rows, _ in found]), np.concatenate([places for _, places in found])
 
     def _place_of_slice(self, at: int) -> int:
         """Return the place of a slice; whole keys share the place of their task, which runs them in one call."""
         return self.tasks + at if self.slices[at].is_partial else self.slices[at].task
-
-    def _iter_heavy_keys(self, hashes: Hashes) -> Iterator[tuple[Rows, list[int]]]:
-        """Yield the rows of each heavy key, and its slices in order of time."""
-        by_key: dict[int, list[int]] = {}
-        for at in sorted(range(len(self.slices)), key=lambda at: self.slices[at].start):
-            by_key.setdefault(self.slices[at].key, []).append(at)
-        keys = np.array(sorted(by_key), np.uint64)
-        nearest = np.minimum(np.searchsorted(keys, hashes), len(keys) - 1)
-        nearest[keys[nearest] != hashes] = -1
-        for number, key in enumerate(keys.tolist()):
-            rows = np.flatnonzero(nearest == number)
-            if len(rows):
-                yield rows, by_key[key]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +131,8 @@ def estimate_key_skew(
 ) -> KeySkew | None:
     """Estimate from parquet files the number of rows of some types and their key skew; None if they do not show it.
 
-    It only ever rules skew out: if a key might hold too many rows, Spark samples them, which reads all rows."""
+    It only ever rules skew out: if a key might hold too many rows, Spark samples them, which reads all rows.
+    """
     if not files or not keys:
         return None
     picked = pick_evenly(files, MAX_INSPECTED_FILES)
@@ -171,8 +157,9 @@ def estimate_key_skew(
 
 
 def plan_even_layout(rows: float, largest: float, limit: int, partitions: int | None) -> TaskLayout | None:
-    """A layout by key for so many rows, of which one key seems to hold at most a share; None where that is hot, or so
-    near to it that one had better look closer. `limit` is the most tasks to make where no number is asked for.
+    """Return a layout by key for so many rows, of which one key holds at most a share; None if that is nearly hot.
+
+    `limit` is the largest number of tasks to make if no number is asked for.
     """
     tasks = _count_tasks(rows, limit, partitions)
     return TaskLayout(tasks) if tasks <= HOT_KEY_FACTOR or largest * tasks < HOT_KEY_FACTOR / 2 else None

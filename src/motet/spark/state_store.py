@@ -14,6 +14,7 @@ import os
 import tempfile
 import uuid
 from pathlib import Path
+from typing import NamedTuple
 
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
@@ -21,51 +22,60 @@ from motet.engine.live import BranchOperator, SavedState, find_unknown_queries, 
 from motet.errors import RunError
 
 # A log is written anew once its changes are larger than this, and than the whole state.
-LEAST_LOG = 1 << 16
+MIN_LOG_BYTES = 1 << 16
 HEAD = "name STRING, whole BIGINT, changes BIGINT, timer BIGINT, waiting BIGINT, size BIGINT, start STRING"
+
+
+class Head(NamedTuple):
+    """What is stored beside the log: the name of the local copy, bytes of the whole state and of the changes in the
+    log, the registered timer (-1: none), and the waiting rows and bytes of state that a start of the stream reported.
+    """
+
+    name: str = ""
+    whole: int = 0
+    changes: int = 0
+    timer: int = -1
+    waiting: int = 0
+    size: int = 0
+    start: str = ""
 
 
 class BucketStore:
     """The state of the bucket that is being processed."""
 
     def __init__(self, handle: StatefulProcessorHandle) -> None:
-        self.head = handle.getValueState("head", HEAD)
+        self.heads = handle.getValueState("head", HEAD)
         self.log = handle.getListState("log", "part BINARY")
-        self._stored: tuple[str, int, int, int, int, int, str] | None = None
+        self.head = Head()
 
-    def load(self, live: BranchOperator) -> None:
+    def load(self, operator: BranchOperator) -> None:
         """Restore the state that was last stored, if any."""
-        self._stored = self.head.get()
-        if self._stored is None:
+        stored = self.heads.get()
+        self.head = Head() if stored is None else Head(*stored)
+        if stored is None:
             return
-        saved = _read_local(self._stored[0])
+        saved = _read_local(self.head.name)
         if saved is None:
             saved = replay_log([bytes(part[0]) for part in self.log.get()])
-        if new := find_unknown_queries(live, saved):
+        if new := find_unknown_queries(operator, saved):
             raise RunError(
-                f"{', '.join(new)}: new to this checkpoint, so give its folder as checkpoint= to motet.run: "
+                f"{', '.join(new)}: new to this checkpoint, so give its folder as checkpoint= to motet.stream: "
                 "since when each query sees the stream has to be noted there"
             )
-        restore(live, saved)
-
-    @property
-    def timer(self) -> int:
-        """The timer that is registered, -1 for none."""
-        return -1 if self._stored is None else self._stored[3]
+        restore(operator, saved)
 
     def get_reported(self, start: str) -> tuple[int, int]:
         """Return the waiting rows and bytes of state that this start of the stream last reported; zero before."""
-        return (self._stored[4], self._stored[5]) if self._stored is not None and self._stored[6] == start else (0, 0)
+        return (self.head.waiting, self.head.size) if self.head.start == start else (0, 0)
 
-    def store(self, live: BranchOperator, timer: int, waiting: int, start: str) -> int:
+    def save(self, operator: BranchOperator, timer: int, waiting: int, start: str) -> int:
         """Store the state and return its size."""
-        _, whole, logged = self._stored[:3] if self._stored is not None else ("", 0, 0)
-        state = save(live)
-        change = save_changes(live)
-        if change is not None and change.size > max(state.size, LEAST_LOG):
+        whole, logged = self.head.whole, self.head.changes
+        state, change = save(operator), save_changes(operator)
+        if change is not None and change.size > max(state.size, MIN_LOG_BYTES):
             change = None  # all keys were active
         part = b"" if change is None else change.to_bytes(compressed=True)
-        if change is None or logged + len(part) > max(whole, LEAST_LOG):
+        if change is None or logged + len(part) > max(whole, MIN_LOG_BYTES):
             part = state.to_bytes(compressed=True)
             self.log.put([(part,)])
             whole, logged = len(part), 0
@@ -73,13 +83,13 @@ class BucketStore:
             self.log.appendValue((part,))
             logged += len(part)
         name = uuid.uuid4().hex
-        _write_local(name, state, "" if self._stored is None else self._stored[0])
-        self.head.update((name, whole, logged, timer, waiting, whole + logged, start))
+        _write_local(name, state, before=self.head.name)
+        self.heads.update(tuple(Head(name, whole, logged, timer, waiting, whole + logged, start)))
         return whole + logged
 
     def clear(self) -> None:
         """Remove the state of the bucket."""
-        self.head.clear()
+        self.heads.clear()
         self.log.clear()
 
 

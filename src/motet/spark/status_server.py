@@ -1,6 +1,4 @@
-"""Serves what is known of a running stream: Prometheus text, JSON, and a live page that draws it; nothing can be asked
-to change.
-"""
+"""Serve the status of a running stream: Prometheus text, JSON, and a live page that draws it. Nothing can change it."""
 
 from __future__ import annotations
 
@@ -20,45 +18,39 @@ from motet.spark.monitor import StreamMonitor
 
 LOOPBACK = "127.0.0.1"
 PLAIN_TEXT = "text/plain; version=0.0.4; charset=utf-8"
+HTML = "text/html; charset=utf-8"
 # The live page asks its own server for numbers.
 LIVE_POLICY = f"{POLICY}; connect-src 'self'"
 
-Plan = Callable[[], Program]
-
 
 class StatusPages:
-    """The pages about a stream: metrics, status and plan."""
+    """The pages about a stream: metrics, status and plan. `get_program` returns what the stream runs now."""
 
-    def __init__(self, monitor: StreamMonitor, title: str = "stream", plan: Plan | None = None) -> None:
+    def __init__(
+        self, monitor: StreamMonitor, title: str = "stream", get_program: Callable[[], Program] | None = None
+    ) -> None:
         self.monitor = monitor
         self.title = title
-        self.plan = plan
-        self.plan_page: tuple[int, str] | None = None  # the plan's page, and how many changes there had been
+        self.get_program = get_program
+        self.drawn: tuple[Program, str] | None = None  # the last plan and its page
 
     def respond(self, path: str, asked: dict[str, list[str]], page: bool) -> tuple[str, str] | None:
         """Return the content type and text of a path, or None; without `page`, only metrics are served."""
-        match path:
-            case "/metrics":
-                return PLAIN_TEXT, self.monitor.to_prometheus()
-            case "/" if not page:
-                return PLAIN_TEXT, self.monitor.to_prometheus()
-            case "/":
-                live = {"title": self.title, "plan": self.plan is not None}
-                return "text/html; charset=utf-8", build_document("live", live, LIVE_POLICY)
-            case "/status.json" if page:
-                since = asked.get("since", ["0"])[0]
-                status = self.monitor.to_json(int(since) if since.isdecimal() else 0)
-                return "application/json", json.dumps(status, allow_nan=False)
-            case "/plan" if page and self.plan is not None:
-                return "text/html; charset=utf-8", self._draw_plan(self.plan)
+        if path == "/metrics" or (path == "/" and not page):
+            return PLAIN_TEXT, self.monitor.to_prometheus()
+        if path == "/":
+            live = {"title": self.title, "plan": self.get_program is not None}
+            return HTML, build_document("live", live, LIVE_POLICY)
+        if path == "/status.json" and page:
+            since = asked.get("since", ["0"])[0]
+            status = self.monitor.to_json(int(since) if since.isdecimal() else 0)
+            return "application/json", json.dumps(status, allow_nan=False)
+        if path == "/plan" and page and self.get_program is not None:
+            program = self.get_program()
+            if self.drawn is None or self.drawn[0] is not program:
+                self.drawn = program, render_plan_html(program, title=self.title)
+            return HTML, self.drawn[1]
         return None
-
-    def _draw_plan(self, plan: Plan) -> str:
-        """Return the plan's page, drawn once for each change."""
-        changes = len(self.monitor.changes)
-        if self.plan_page is None or self.plan_page[0] != changes:
-            self.plan_page = changes, render_plan_html(plan(), title=self.title)
-        return self.plan_page[1]
 
 
 def start_server(pages: StatusPages, port: int, host: str = LOOPBACK, page: bool = False) -> ThreadingHTTPServer:

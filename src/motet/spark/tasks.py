@@ -1,112 +1,92 @@
-"""What runs in Spark's Python workers: all rows of a task at once, many keys in one call of the engine."""
+"""Tasks that run in Spark's Python workers: all rows of a task at once, many keys in one call of the engine."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable
 
 import pyarrow as pa
 
-from motet.compile import Program
+from motet.compile import Branch, Program
 from motet.compile.detect import DetectBranch
 from motet.engine.detect.run import DetectRun, finish_results
 from motet.engine.partials import finish, merge
 from motet.engine.run import run_branch
 from motet.spark.dataframes import from_spark_batch
 from motet.spark.serialization import CachedPickle
-from motet.spark.shuffle import ShufflePlan
+from motet.spark.shuffle import Batches, ShufflePlan, Task
 
-Batches = Iterator[pa.RecordBatch]
-Task = Callable[[Batches], Batches]
 ROWS_PER_BATCH = 100_000
 TRUNCATED = "#truncated"
 
 
-def make_branch_task(cached: CachedPickle[Program], index: int, spread: ShufflePlan) -> Task:
-    """Events of many keys, and of slices of hot ones, to results; to partial ones where others are to be merged in."""
+def make_branch_task(cached: CachedPickle[Program], index: int, plan: ShufflePlan) -> Task:
+    """Make a task that runs a branch over events of many keys, and of slices of hot ones.
+
+    Its results are final, or partial results or contributions that `make_combine_task` combines.
+    """
 
     def run(batches: Batches) -> Batches:
         program = cached.value
-        final = not program.branches[index].needs_combine
-        target = program.result_schema if final else program.partial_schema
-        for events, (emit_from, emit_to) in spread.unpack(batches):
-            if events.num_rows:
-                partials = run_branch(program, index, events, emit_from, emit_to)
-                yield from _split_batches(finish(program, partials) if final else partials, target)
+        branch = program.all_branches[index]
+        target = get_task_schema(program, branch)
+        truncated: set[str] = set()
+        detect_run = DetectRun(program, branch, truncated) if isinstance(branch, DetectBranch) else None
+        for events, bounds in plan.unpack(batches):
+            if not events.num_rows:
+                continue
+            pieces: Iterable[pa.Table]
+            if detect_run is not None:
+                pieces = detect_run.process(events, *bounds)
+                pieces = pieces if branch.needs_combine else finish_results(pieces, program, *bounds)
+            else:
+                partials = run_branch(program, index, events, *bounds)
+                pieces = [partials if branch.needs_combine else finish(program, partials)]
+            for piece in pieces:
+                yield from to_batches(piece, target)
+        if truncated:
+            yield from to_batches(pa.table({TRUNCATED: sorted(truncated)}), target)
 
     return run
 
 
-def make_detect_task(cached: CachedPickle[Program], index: int, spread: ShufflePlan) -> Task:
-    """Events of many keys to matches, or to what they add to aggregates that others are to be merged into."""
+def make_combine_task(cached: CachedPickle[Program], detects: bool) -> Task:
+    """Make a task from partial results, or contributions of matches that were detected, to results.
+
+    All parts of a result are in the same task.
+    """
 
     def run(batches: Batches) -> Batches:
         program = cached.value
-        branch = program.detect[index]
-        target = get_detect_schema(program, branch)
-        truncated: set[str] = set()
-        detect_run = DetectRun(program, branch, truncated)
-        for events, bounds in spread.unpack(batches):
-            if events.num_rows:
-                pieces = detect_run.process(events, *bounds)
-                for piece in pieces if branch.needs_combine else finish_results(pieces, program, *bounds):
-                    yield from _split_batches(_fit_to_schema(piece, target), target)
-        if truncated:
-            yield from _split_batches(_fit_to_schema(pa.table({TRUNCATED: sorted(truncated)}), target), target)
+        schema = program.contribution_schema if detects else program.partial_schema
+        tables = [from_spark_batch(batch, schema) for batch in batches]
+        if tables and detects:
+            for piece in finish_results(tables, program):
+                yield from to_batches(piece, program.result_schema)
+        elif tables:
+            yield from to_batches(finish(program, merge(program, pa.concat_tables(tables))), program.result_schema)
 
     return run
 
 
 def can_truncate(program: Program) -> bool:
-    """Whether matches may be left out for a limit."""
+    """Return whether matches may be left out because of a limit."""
     return bool(program.detect) and program.options.on_limit == "truncate"
 
 
-def get_detect_schema(program: Program, branch: DetectBranch) -> pa.Schema:
-    """What the tasks of a branch give: matches or what they add, and, where a limit may cut matches off, rows that name
-    a query of which it did.
+def get_task_schema(program: Program, branch: Branch | DetectBranch) -> pa.Schema:
+    """Return the schema of what the tasks of a branch find; where a limit may cut matches off, with a column for the
+    names of queries of which it did.
     """
+    if not isinstance(branch, DetectBranch):
+        return program.partial_schema if branch.needs_combine else program.result_schema
     schema = program.contribution_schema if branch.needs_combine else program.result_schema
     return schema.append(pa.field(TRUNCATED, pa.string())) if can_truncate(program) else schema
 
 
-def _fit_to_schema(piece: pa.Table, schema: pa.Schema) -> pa.Table:
-    """A table with all columns of a schema; those that it lacks are null."""
+def to_batches(table: pa.Table, schema: pa.Schema) -> Batches:
+    """Yield a table in batches of a schema; columns that it lacks are null."""
     columns = [
-        piece[field.name] if field.name in piece.column_names else pa.nulls(len(piece), field.type) for field in schema
+        table[field.name].cast(field.type) if field.name in table.column_names else pa.nulls(len(table), field.type)
+        for field in schema
     ]
-    return pa.table(columns, names=schema.names)
-
-
-def make_contribution_task(cached: CachedPickle[Program]) -> Task:
-    """What matches add, all of what belongs together, to results."""
-
-    def run(batches: Batches) -> Batches:
-        program = cached.value
-        contributions = _read_table(batches, program.contribution_schema)
-        if contributions.num_rows:
-            for piece in finish_results([contributions], program):
-                yield from _split_batches(piece, program.result_schema)
-
-    return run
-
-
-def make_merge_task(cached: CachedPickle[Program]) -> Task:
-    """Partial results, all of those that belong together, to results."""
-
-    def run(batches: Batches) -> Batches:
-        program = cached.value
-        partials = _read_table(batches, program.partial_schema)
-        if partials.num_rows:
-            yield from _split_batches(finish(program, merge(program, partials)), program.result_schema)
-
-    return run
-
-
-def _read_table(batches: Batches, schema: pa.Schema) -> pa.Table:
-    """The rows of a task as one table."""
-    tables = [from_spark_batch(batch, schema) for batch in batches]
-    return pa.concat_tables(tables) if tables else schema.empty_table()
-
-
-def _split_batches(table: pa.Table, schema: pa.Schema) -> Batches:
-    yield from table.select(schema.names).cast(schema).to_batches(max_chunksize=ROWS_PER_BATCH)
+    yield from pa.table(columns, schema=schema).to_batches(max_chunksize=ROWS_PER_BATCH)

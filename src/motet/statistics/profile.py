@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from motet.errors import DataError
-from motet.schema import is_time, require_columns, to_microseconds
+from motet.errors import require_columns
+from motet.schema import to_microseconds
 from motet.statistics.model import Statistics
 
 _TIME = "time"
@@ -18,10 +18,7 @@ def profile(
     table: pa.Table, time: str = "time", type: str = "type", keys: Sequence[str] = (), time_unit: str = "s"
 ) -> Statistics:
     """Return the statistics of a table of events."""
-    require_columns((time, type, *keys), table.column_names)
-    kind = table[time].type
-    if not (pa.types.is_integer(kind) or is_time(kind)):
-        raise DataError(f"the time column {time!r} is {kind}: a timestamp, date or whole number will do")
+    require_columns(table.column_names, (time, type, *keys))
     no_time, no_type = pc.is_null(table[time]), pc.is_null(table[type])
     invalid = pc.or_(no_time, no_type)
     events = table.filter(pc.invert(invalid))
