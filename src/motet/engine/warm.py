@@ -13,7 +13,7 @@ from motet.engine import EventSchema, compile_workload
 from motet.engine.live import Stream
 from motet.engine.local import run_table
 from motet.kernels.resume import extend_states, renumber_states
-from motet.kernels.state_migration import merge_states
+from motet.kernels.state_migration import NodeSources, merge_states
 from motet.kernels.totals import make_layout
 from motet.model.expression import At, Attribute, Comparison, KleeneAggregate
 from motet.model.pattern import And, Event, Not, Repeat, Seq
@@ -47,7 +47,7 @@ def warm() -> None:
     extend_states(nothing, none, make_layout(0, 0, 0), make_layout(0, 0, 0, extended=True), False)
     renumber_states(nothing, none, make_layout(0, 0, 0), False, numbers, numbers, numbers)
     flags = np.zeros(1, np.bool_)
-    merge_states(nothing, none, nothing, none, make_layout(0, 0, 0), 0, numbers, flags, numbers, 1, 0)
+    merge_states(nothing, none, nothing, none, make_layout(0, 0, 0), 0, NodeSources(numbers, flags), numbers, 1, 0)
 
 
 def _every_kind_of_query() -> tuple[tuple[Query, ...], tuple[Query, ...]]:

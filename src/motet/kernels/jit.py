@@ -1,4 +1,9 @@
-"""The one way kernels are compiled, so that flags and caching are decided in one place."""
+"""Compile kernels: the one place that decides flags and caching.
+
+Numba optimises each function together with all that it calls, and makes machine code of it, then does the same again
+for every caller. With helpers of helpers this is most of the time that compiling takes. Helpers of kernels are
+therefore handed on to their callers as they are, and optimised once, within the kernel.
+"""
 
 from __future__ import annotations
 
@@ -6,27 +11,81 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numba
-from numba.core import event
+from numba.core import event, types
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
 
 F = TypeVar("F", bound=Callable[..., object])
 
 
 def kernel(function: F) -> F:
-    """Compile a function to machine code on first use and keep the result on disk for later processes."""
-    return _compile(function, counts_references=True)
+    """Compile a function that Python calls, and keep the machine code on disk for later processes."""
+    return _compile(function, cache=True, _nrt=True)
+
+
+def inplace_kernel(function: F) -> F:
+    """Compile a kernel that makes no arrays and returns none.
+
+    The arrays it works on belong to its caller, so no references to them are counted, which would cost more than most
+    of what such a function does.
+    """
+    return _compile(function, cache=True, _nrt=False)
 
 
 def inner(function: F) -> F:
-    """A kernel that makes no arrays and gives none back: those it works on belong to who called it, so nobody counts
-    references to them, which would cost more than most of what such a function does.
-    """
-    return _compile(function, counts_references=False)
+    """Compile a helper of kernels. It makes no arrays, returns none, raises nothing, and Python cannot call it."""
+    compiled = _compile(function, no_cpython_wrapper=True, pipeline_class=_InnerCompiler, _nrt=False)
+    if not numba.config.DISABLE_JIT:
+        _widen_arguments(cast(Any, compiled)._compiler)
+    return compiled
 
 
-def _compile(function: F, counts_references: bool) -> F:
+def _widen_arguments(compiler: Any) -> None:
+    """Compile a helper once for all kinds of ints, and not again for each constant that it is called with."""
+    fold = compiler.fold_argument_types
+
+    def fold_and_widen(args: Any, kws: Any) -> tuple[Any, Any]:
+        signature, folded = fold(args, kws)
+        return signature, tuple(types.int64 if isinstance(kind, types.Integer) else types.unliteral(kind) for kind in folded)
+
+    compiler.fold_argument_types = fold_and_widen
+
+
+def _compile(function: F, **options: Any) -> F:
     # The stubs of numba do not know its option `_nrt`, which callees would take over from callers if not told.
-    options: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "_nrt": counts_references}
-    return cast(F, numba.njit(**options)(function))
+    return cast(F, numba.njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, **options)(function))
+
+
+class _InnerLibrary(JITCodeLibrary):  # type: ignore[misc]
+    """The code of a helper: neither optimised nor made machine code of, for the kernels that link it in do both."""
+
+    def finalize(self) -> None:
+        self._raise_if_finalized()
+        for library in dict.fromkeys(self._linking_libraries):
+            self._reload_init.update(library._reload_init)
+            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        self._ensure_finalized()
+        return 0
+
+    @property
+    def codegen(self) -> _NoEnvironments:
+        return _NoEnvironments()
+
+
+class _NoEnvironments:
+    """Stands for the code generator where a helper would note its environment, which only exceptions need."""
+
+    def set_env(self, name: str, environment: object) -> None:
+        pass
+
+
+class _InnerCompiler(Compiler):  # type: ignore[misc]
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.state.library = _InnerLibrary(self.state.targetctx.codegen(), "inner")
 
 
 def on_first_compilation(notify: Callable[[], None]) -> None:
@@ -36,12 +95,12 @@ def on_first_compilation(notify: Callable[[], None]) -> None:
 
 class _Once(event.Listener):
     def __init__(self, notify: Callable[[], None]) -> None:
-        self.callback: Callable[[], None] | None = notify
+        self.notify: Callable[[], None] | None = notify
 
     def on_start(self, event: event.Event) -> None:
-        if self.callback is not None:
-            callback, self.callback = self.callback, None
-            callback()
+        if self.notify is not None:
+            notify, self.notify = self.notify, None
+            notify()
 
     def on_end(self, event: event.Event) -> None:
         pass

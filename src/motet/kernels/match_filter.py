@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from motet.kernels.expressions import FINE, Bytecode, EventScope, Stack, Values, evaluate, is_true
 from motet.kernels.instances import MIN_TIME, Absences, Codes, Ints, upper_bound
-from motet.kernels.jit import inner, kernel
+from motet.kernels.jit import inner, inplace_kernel, kernel
 
 # Policies.
 SKIP_TILL_ANY = 0
@@ -94,7 +94,7 @@ def new_match_scratch(slots: int, longest: int) -> MatchScratch:
     return MatchScratch(scope, np.zeros(slots, np.int64), stack)
 
 
-@inner
+@inplace_kernel
 def sort_steps(matches: Matches, time: Ints) -> None:
     """Bring the events of each match into the order of time, then position. O(n) where they are almost so."""
     position, event = matches.position, matches.event

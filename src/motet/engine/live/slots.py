@@ -85,8 +85,8 @@ class UnitState:
             states, overflowed = KeyStates.empty(), KeyStates.empty()
             if own.any():
                 labels, whole, real, over, *written = resume_slots(
-                    events if own.all() else select_keys(events, own)[0], machine, queries, len(self.unit.merged.negs),
-                    layout, self.mode, self.unit.width, watermark, *saved,
+                    events if own.all() else select_keys(events, own)[0], machine, queries, layout, self.mode,
+                    self.unit.width, watermark, *saved,
                 )  # fmt: skip
                 states = pack_states(ids, *written)
                 tables.append(build_partials(self.program, labels, whole, real, layout, self.unit.queries, encoded))
@@ -118,8 +118,8 @@ class UnitState:
             states = self.states[level] if self.unit.queries[0].is_combined else self.changed_states[level][1]
             if len(states.ids):
                 labels, whole, real, *_ = resume_slots(
-                    _without_events(events, len(states.ids)), machine, queries, len(self.unit.merged.negs), layout,
-                    self.mode, self.unit.width, int(MAX_TIME), *map(writable, (states.offsets, states.words)),
+                    _without_events(events, len(states.ids)), machine, queries, layout, self.mode, self.unit.width,
+                    int(MAX_TIME), *map(writable, (states.offsets, states.words)),
                 )  # fmt: skip
                 named = replace(encoded, keys=keys.take(states.ids))
                 tables.append(build_partials(self.program, labels, whole, real, layout, self.unit.queries, named))

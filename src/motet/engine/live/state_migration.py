@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from motet.engine.live.key_states import KeyStates, pack_states, writable
 from motet.kernels.resume import extend_states, renumber_states
 from motet.kernels.slots import STARTS
-from motet.kernels.state_migration import IN_ONE, IN_OTHER, merge_states
+from motet.kernels.state_migration import IN_ONE, IN_OTHER, NodeSources, merge_states
 from motet.kernels.tables import MAX_TIME, MIN_TIME
 from motet.kernels.totals import Layout
 
@@ -136,7 +136,7 @@ def _join_parts(
         places = [states.find(ids, known) for states in (mine[level], theirs[level])]
         saved = [states.take(at) for states, at in zip((mine[level], theirs[level]), places, strict=True)]
         joined = merge_states(
-            *saved[0], *saved[1], layout, mode, sources.astype(np.int32), other.since < one.since, starts,
+            *saved[0], *saved[1], layout, mode, NodeSources(sources.astype(np.int32), other.since < one.since), starts,
             len(own["queries"]), len(own["negs"]),
         )  # fmt: skip
         wakes = [_wakes(states, at) for states, at in zip((mine[level], theirs[level]), places, strict=True)]
