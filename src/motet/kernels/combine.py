@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from motet.kernels.arrays import Flags, Ints
-from motet.kernels.jit import inplace_kernel
+from motet.kernels.jit import kernel
 from motet.kernels.totals import Layout, Totals, add_total, clear_totals, copy_totals, create_totals
 
 
@@ -22,7 +22,7 @@ def sum_groups(order: Ints, offsets: Ints, ints: Ints, layout: Layout) -> Ints:
     return sums.ints
 
 
-@inplace_kernel
+@kernel
 def _sum_groups(order: Ints, offsets: Ints, rows: Totals, sums: Totals) -> None:
     for group in range(offsets.size - 1):
         for at in range(offsets[group], offsets[group + 1]):
@@ -65,7 +65,7 @@ class SweepRows(NamedTuple):
     completes: Flags
 
 
-@inplace_kernel
+@kernel
 def _sweep_groups(rows: SweepRows, values: Totals, tree: Totals, found: Ints, sums: Totals) -> int:
     order, offsets = rows.order, rows.offsets
     size = 0

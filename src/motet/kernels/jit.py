@@ -5,6 +5,7 @@ for every caller. With helpers of helpers this is most of the time that compilin
 therefore handed on to their callers as they are, and optimised once, within the kernel.
 """
 
+# mypy: disable-error-code="no-untyped-call"
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -19,25 +20,26 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 def kernel(function: F) -> F:
-    """Compile a function that Python calls, and keep the machine code on disk for later processes."""
-    return _compile(function, cache=True, _nrt=True)
+    """Compile a function that Python calls, and keep the machine code on disk for later processes.
 
-
-def inplace_kernel(function: F) -> F:
-    """Compile a kernel that makes no arrays and returns none.
-
-    The arrays it works on belong to its caller, so no references to them are counted, which would cost more than most
-    of what such a function does.
+    A kernel makes no arrays and returns none. Those it works on belong to its caller, so no references to them are
+    counted, which would cost more than most of what a kernel does.
     """
-    return _compile(function, cache=True, _nrt=False)
+    return _compile(function, cache=True, pipeline_class=_KernelCompiler)
 
 
 def inner(function: F) -> F:
     """Compile a helper of kernels. It makes no arrays, returns none, raises nothing, and Python cannot call it."""
-    compiled = _compile(function, no_cpython_wrapper=True, pipeline_class=_InnerCompiler, _nrt=False)
-    if not numba.config.DISABLE_JIT:
-        _widen_arguments(cast(Any, compiled)._compiler)
+    compiled = _compile(function, no_cpython_wrapper=True, pipeline_class=_InnerCompiler)
+    if hasattr(compiled, "_compiler"):  # not where the compiler is off
+        _widen_arguments(compiled._compiler)
     return compiled
+
+
+def _compile(function: F, **options: Any) -> F:
+    # `_nrt`: whether references to arrays are counted.
+    common: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": False}
+    return cast(F, numba.njit(**common, **options)(function))
 
 
 def _widen_arguments(compiler: Any) -> None:
@@ -46,17 +48,33 @@ def _widen_arguments(compiler: Any) -> None:
 
     def fold_and_widen(args: Any, kws: Any) -> tuple[Any, Any]:
         signature, folded = fold(args, kws)
-        return signature, tuple(types.int64 if isinstance(kind, types.Integer) else types.unliteral(kind) for kind in folded)
+        return signature, tuple(_widen(kind) for kind in folded)
 
     compiler.fold_argument_types = fold_and_widen
 
 
-def _compile(function: F, **options: Any) -> F:
-    # The stubs of numba do not know its option `_nrt`, which callees would take over from callers if not told.
-    return cast(F, numba.njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, **options)(function))
+def _widen(kind: Any) -> Any:
+    return types.int64 if isinstance(kind, types.Integer) else types.unliteral(kind)
 
 
-class _InnerLibrary(JITCodeLibrary):  # type: ignore[misc]
+class _KernelLibrary(JITCodeLibrary):
+    """The code of a kernel and its helpers, which are its own: they may be changed or dropped where it helps."""
+
+    def _optimize_final_module(self) -> None:
+        for function in self._final_module.functions:
+            if function.linkage.name == "linkonce_odr" and not function.is_declaration:
+                function.linkage = "internal"
+        super()._optimize_final_module()
+
+
+class _KernelCompiler(Compiler):
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.state.library = _KernelLibrary(self.state.targetctx.codegen(), "kernel")
+        self.state.library.enable_object_caching()
+
+
+class _InnerLibrary(JITCodeLibrary):
     """The code of a helper: neither optimised nor made machine code of, for the kernels that link it in do both."""
 
     def finalize(self) -> None:
@@ -82,7 +100,7 @@ class _NoEnvironments:
         pass
 
 
-class _InnerCompiler(Compiler):  # type: ignore[misc]
+class _InnerCompiler(Compiler):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.state.library = _InnerLibrary(self.state.targetctx.codegen(), "inner")
@@ -90,7 +108,7 @@ class _InnerCompiler(Compiler):  # type: ignore[misc]
 
 def on_first_compilation(notify: Callable[[], None]) -> None:
     """Call back, once, when a kernel has to be compiled because no earlier process has left it on disk."""
-    event.register("numba:compile", _Once(notify))  # type: ignore[no-untyped-call]
+    event.register("numba:compile", _Once(notify))
 
 
 class _Once(event.Listener):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from motet.kernels.arrays import Flags, Ints, SmallInts
-from motet.kernels.jit import inplace_kernel
+from motet.kernels.jit import kernel
 
 
 def order_by_key(keys: SmallInts, time: Ints, count: int) -> tuple[Ints, Ints, Flags]:
@@ -22,7 +22,7 @@ def order_by_key(keys: SmallInts, time: Ints, count: int) -> tuple[Ints, Ints, F
     return order, offsets, disordered
 
 
-@inplace_kernel
+@kernel
 def _order_by_key(keys: SmallInts, time: Ints, at: Ints, order: Ints, last: Ints, disordered: Flags) -> None:
     """Fill in the order and which keys are disordered; `at` is where the next event of each key goes."""
     for e in range(keys.size):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from motet.kernels.arrays import MAX_TIME, MIN_TIME, Ints, SmallInts
-from motet.kernels.jit import inner, inplace_kernel
+from motet.kernels.jit import inner, kernel
 from motet.kernels.slots import Window, is_wanted, make_window
 from motet.kernels.steps import Moment, is_negated, multiplicity_of, next_moment
 from motet.kernels.tables import (
@@ -134,7 +134,7 @@ def run_pairs(
     )
 
 
-@inplace_kernel
+@kernel
 def _run_keys(
     state: PairState,
     output: Output,

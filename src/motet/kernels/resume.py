@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from motet.kernels.arrays import MAX_TIME, MIN_TIME, Flags, Floats, Ints, SmallInts
-from motet.kernels.jit import inner, inplace_kernel
+from motet.kernels.jit import inner, kernel
 from motet.kernels.slots import (
     BASE,
     EMPTY,
@@ -122,7 +122,7 @@ def resume_slots(
     return *results, written.offsets, written.words[: written.offsets[-1]], wake
 
 
-@inplace_kernel
+@kernel
 def _resume_keys(
     state: SlotState,
     totals: Totals,
@@ -337,7 +337,7 @@ def extend_states(offsets: Ints, words: Ints, small: Layout, large: Layout, star
     return written.offsets, written.words[: written.offsets[-1]]
 
 
-@inplace_kernel
+@kernel
 def _extend_states(saved: States, written: States, small: Layout, large: Layout, starts: bool) -> None:
     words = saved.words
     to = 0
@@ -397,7 +397,7 @@ def renumber_states(
     return written.offsets, written.words[: written.offsets[-1]]
 
 
-@inplace_kernel
+@kernel
 def _renumber_states(
     saved: States,
     written: States,

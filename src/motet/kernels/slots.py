@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from motet.kernels.arrays import MAX_TIME, MIN_TIME, Ints
-from motet.kernels.jit import inner, inplace_kernel
+from motet.kernels.jit import inner, kernel
 from motet.kernels.steps import (
     DUE,
     FIRST_DUE,
@@ -133,7 +133,7 @@ def slot_capacity(events: Events, machine: Machine, window: Window) -> int:
     return 2 * (window.widest // window.unit + 2) if window.unit > 0 else 1
 
 
-@inplace_kernel
+@kernel
 def _count_open_starts(events: Events, code: Ints, widest: int) -> int:
     """Return the most events of one key, that may begin a match, in one window. O(events)."""
     most = np.int64(0)
@@ -175,7 +175,7 @@ def run_slots(
     )
 
 
-@inplace_kernel
+@kernel
 def _run_keys(
     state: SlotState,
     totals: Totals,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from motet.kernels.arrays import MIN_TIME, Flags, Ints, SmallInts
-from motet.kernels.jit import inner, inplace_kernel
+from motet.kernels.jit import inner, kernel
 from motet.kernels.resume import (
     FIRST_SLOT,
     NEEDS_WORDS,
@@ -115,7 +115,7 @@ def _max_span(offsets: Ints, words: Ints, other_offsets: Ints, other_words: Ints
     return max(1, int((last - first).max(initial=1)))
 
 
-@inplace_kernel
+@kernel
 def _merge_keys(one: Side, other: Side, merged: Side, nodes: NodeSources, window: Window) -> int:
     """Merge on through all keys, unless the room for states runs out (then call again)."""
     state, written, mode = merged.state, merged.saved, window.mode

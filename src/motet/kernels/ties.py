@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from motet.kernels.arrays import Flags, Ints, SmallInts
-from motet.kernels.jit import inplace_kernel
+from motet.kernels.jit import kernel
 from motet.kernels.tables import Events
 
 # Rows of scratch memory, a column to a class.
@@ -56,7 +56,7 @@ def merge_tied_events(events: Events, rank: Ints, part: Ints, adds: Flags) -> Ev
     return Events(merged.offsets, time, time, time, merged.klass[:count], ints, floats, merged.multiplicity[:count])
 
 
-@inplace_kernel
+@kernel
 def _merge_times(events: Events, merged: MergedEvents, rank: Ints, part: Ints, scratch: Ints) -> None:
     count = np.int64(0)
     for key in range(events.offsets.size - 1):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from motet.kernels.arrays import MAX_TIME, Flags, Ints, SmallInts
-from motet.kernels.jit import inner, inplace_kernel
+from motet.kernels.jit import inner, kernel
 from motet.kernels.slots import (
     BASE,
     HI,
@@ -133,7 +133,7 @@ class TrendIndex(NamedTuple):
     first_entry: int
 
 
-@inplace_kernel
+@kernel
 def count_live_events(events: Events, widest: int) -> tuple[int, int]:
     """Return the most events of one key in a window (all of them where widest is 0), and the most at one time. O(n)."""
     most = np.int64(1)
@@ -201,7 +201,7 @@ def run_trends(
     )
 
 
-@inplace_kernel
+@kernel
 def _run_keys(
     state: SlotState,
     totals: Totals,

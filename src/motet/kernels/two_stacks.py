@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from motet.kernels.arrays import MAX_TIME, MIN_TIME, Flags, Ints, SmallInts
-from motet.kernels.jit import inner, inplace_kernel
+from motet.kernels.jit import inner, kernel
 from motet.kernels.slots import Window, is_wanted, make_window
 from motet.kernels.steps import (
     DUE,
@@ -197,7 +197,7 @@ def _find_single_steps(
     return single.ravel()
 
 
-@inplace_kernel
+@kernel
 def _run_keys(
     state: StackState,
     stacks: Stacks,
