@@ -19,7 +19,7 @@ from motet.engine.metrics import BranchMetrics
 from motet.engine.partials import build_partials, merge_within_task
 from motet.engine.ties import merge_ties
 from motet.engine.trends import run_trend_query
-from motet.kernels.pairs import WindowRows, run_pairs
+from motet.kernels.pairs import PairMachine, WindowRows, run_pairs
 from motet.kernels.slots import PANES, STARTS, WINDOWS, run_slots
 from motet.kernels.tables import MAX_TIME, MIN_TIME, Events, renumber_keys
 from motet.kernels.totals import Layout, list_layouts, list_pair_layouts
@@ -178,6 +178,6 @@ def _run_pairs(
         accept=np.array([row for rows in pairs.accept for row in rows], np.int32),
     )
     code = encode_pairs(pairs, encoded.classes, unit.merged.negs)
-    starts = pairs.starts.astype(np.int32)
+    machine = PairMachine(code, pairs.starts.astype(np.int32), pairs.size)
     step = math.gcd(*queries.slide.tolist())
-    return run_pairs(events, code, starts, pairs.size, rows, queries, inner, layout, pairs.pane, step, *bounds)
+    return run_pairs(events, machine, rows, queries, inner, layout, pairs.pane, step, bounds)

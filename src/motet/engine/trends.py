@@ -23,6 +23,7 @@ from motet.kernels.trends import (
     LESS_EQUAL,
     SCAN,
     UNEQUAL,
+    Capacity,
     Edges,
     count_live_events,
     run_trends,
@@ -57,7 +58,7 @@ def run_trend_query(program: Program, unit: Unit, encoded: EncodedEvents, bounds
     ranked = compiled.span.ranked
     for layout in list_layouts(*compiled.channels.shape, rarely_large=False):
         labels, whole, real, overflowed = run_trends(
-            events, machine, queries, edges, layout, mode, unit.width, room, tied, ranked, *bounds
+            events, machine, queries, edges, layout, Capacity(room, tied), mode, unit.width, ranked, bounds
         )
         tables.append(build_partials(program, labels, whole, real, layout, unit.queries, encoded))
         if not overflowed.any():

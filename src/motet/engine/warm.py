@@ -13,7 +13,7 @@ from motet.compile import compile_workload
 from motet.engine.live import Stream
 from motet.engine.local import run_table
 from motet.kernels.resume import extend_states, renumber_states
-from motet.kernels.state_migration import merge_states
+from motet.kernels.state_migration import NodeSources, merge_states
 from motet.kernels.totals import make_layout
 from motet.language import parse
 from motet.model.query import Workload
@@ -58,7 +58,7 @@ def warm() -> None:
     numbers, flags, layout = np.zeros(1, np.int32), np.zeros(1, np.bool_), make_layout(0, 0, 0)
     extend_states(nothing, none, layout, make_layout(0, 0, 0, extended=True), False)
     renumber_states(nothing, none, layout, False, numbers, numbers, numbers)
-    merge_states(nothing, none, nothing, none, layout, 0, numbers, flags, numbers, 1, 0)
+    merge_states(nothing, none, nothing, none, layout, 0, NodeSources(numbers, flags), numbers, 1, 0)
 
 
 if __name__ == "__main__":

@@ -23,15 +23,23 @@ from motet.engine.detect.tables import (
 from motet.engine.encode import EncodedEvents, Ints
 from motet.errors import DataError
 from motet.kernels.expressions import OVERFLOW, Bytecode, EventScope, Values, new_stack
-from motet.kernels.instance_filter import filter_instances
-from motet.kernels.instances import Absences, Bundles, Instances, Tests
-from motet.kernels.join import MAX_TIME, JoinTable, allocate_join_output, flatten_bindings, join
+from motet.kernels.instances import Absences, Bundles, EvalContext, Instances, Tests
+from motet.kernels.join import (
+    MAX_TIME,
+    JoinCursor,
+    JoinTable,
+    allocate_join_output,
+    filter_instances,
+    flatten_bindings,
+    join,
+)
 from motet.kernels.match_filter import Matches
 from motet.kernels.path_join import filter_paths, find_path_ends_for_rows
 from motet.kernels.paths import (
     PathEnds,
     PathGraph,
     PathList,
+    PathStarts,
     allocate_paths,
     find_path_ends,
     latest_starts,
@@ -92,8 +100,7 @@ class PreparedLoop(NamedTuple):
 
     line: PathGraph
     tests: Tests
-    latest: Ints
-    so_far: Ints
+    starts: PathStarts
 
 
 @dataclass
@@ -234,13 +241,8 @@ class NodeRunner:
             found,
             np.array(node.new_order, np.int32).reshape(len(node.new_order), 2),
             build_filter_table(node, self.absent),
-            build_tests(self.tests[node].rows, self.code),
-            self.values,
-            self.bundles,
-            self.absences,
+            self._context(build_tests(self.tests[node].rows, self.code), len(node.items)),
             self.oldest[node],
-            _scope(len(node.items)),
-            self.stack,
         )
         self._check()
         rows = np.flatnonzero(kept)
@@ -273,27 +275,11 @@ class NodeRunner:
         outer, table = self.instances(node.outer), self._table(node)
         inner, stretch = sort_by_equal_values(outer, self.instances(node.inner), table, self.values)
         tests = build_tests([row for row in self.tests[node].rows if row[0] < 0], self.code)
-        scope = _scope(len(node.items))
-        at, within = 0, -1
+        context = self._context(tests, len(node.items))
+        cursor = JoinCursor(0, -1)
         while True:
             room = allocate_join_output(len(node.items), BLOCK_ROWS)
-            found, at, within = join(
-                outer,
-                inner,
-                stretch,
-                table,
-                tests,
-                self.values,
-                self.bundles,
-                self.absences,
-                self.oldest[node],
-                scope,
-                self.stack,
-                room,
-                since,
-                at,
-                within,
-            )
+            found, cursor = join(outer, inner, stretch, table, context, self.oldest[node], room, since, cursor)
             self._check()
             self.instance_counts[node] += found
             yield (
@@ -303,7 +289,7 @@ class NodeRunner:
                 room.end[:found].copy(),
                 room.key[:found].copy(),
             )
-            if at >= len(outer.first):
+            if cursor.outer >= len(outer.first):
                 return
 
     def expand_paths(
@@ -315,7 +301,7 @@ class NodeRunner:
         for start in range(0, max(len(outer.first), 1), OUTER_ROWS):
             stop = min(start + OUTER_ROWS, len(outer.first))
             owner, ends = find_path_ends_for_rows(
-                outer, start, stop, table, prepared.line, prepared.latest, self.bundles, since
+                outer, (start, stop), table, prepared.line, prepared.starts.latest, self.bundles, since
             )
             last = np.maximum(outer.last[owner], prepared.line.last[ends.row])
             for block in self._list_paths(prepared, ends, UNLIMITED, quota, last):
@@ -348,45 +334,32 @@ class NodeRunner:
     ) -> Iterator[PathList]:
         """Yield the paths of a loop in blocks, at most `most` for each end; positions count from the loop's first."""
         prepared = self._prepare_loop(node)
-        ends = find_path_ends(prepared.line, prepared.latest, since)
+        ends = find_path_ends(prepared.line, prepared.starts.latest, since)
         for block in self._list_paths(prepared, ends, most, quota, prepared.line.last[ends.row]):
             self.instance_counts[node] += len(block.first)
             yield block
+
+    def _context(self, tests: Tests, slots: int) -> EvalContext:
+        """Return what kernels need to run tests on combinations of so many items."""
+        return EvalContext(tests, self.values, self.bundles, self.absences, _scope(slots), self.stack)
 
     def _prepare_loop(self, node: LoopNode) -> PreparedLoop:
         if node not in self.prepared:
             instances = [self.instances(item) for item in node.items]
             line = build_line_table(node, instances, self.absent, self.oldest[node], self.tests[node])
-            self.prepared[node] = PreparedLoop(
-                line, build_tests(self.tests[node].rows, self.code), *latest_starts(line)
-            )
+            self.prepared[node] = PreparedLoop(line, build_tests(self.tests[node].rows, self.code), latest_starts(line))
         return self.prepared[node]
 
     def _list_paths(
         self, prepared: PreparedLoop, ends: PathEnds, most: int, quota: MatchLimit | None, last: Ints
     ) -> Iterator[PathList]:
         """Yield the paths to some ends in blocks; none to ends whose matches, at the time `last`, exceed the limit."""
-        line, tests, latest, so_far = prepared
         longest = int(np.diff(self.encoded.offsets).max(initial=0)) + 2
-        walk, scope = new_cursor(longest), _scope(2)
+        cursor, context = new_cursor(longest), self._context(prepared.tests, 2)
         done = False
         while not done:
             out = allocate_paths(BLOCK_ROWS, max(BLOCK_ENTRIES, 2 * longest))
-            found, done = list_paths(
-                line,
-                latest,
-                so_far,
-                ends,
-                walk,
-                tests,
-                self.values,
-                self.bundles,
-                self.absences,
-                scope,
-                self.stack,
-                out,
-                most,
-            )
+            found, done = list_paths(prepared.line, prepared.starts, ends, cursor, context, out, most)
             self._check()
             entries = int(out.begin[found])
             yield PathList(

@@ -19,7 +19,9 @@ from motet.kernels.match_filter import (
     SKIP_TILL_NEXT,
     CompiledConditions,
     KeyedEvents,
+    MatchContext,
     Matches,
+    MatchWindows,
     OuterAbsences,
     Rules,
     check_outer_absences,
@@ -98,12 +100,9 @@ class MatchFilter:
             first = self.runner.encoded.time[found.event[found.begin[:-1]]]
             found = mask_matches(found, first >= self.oldest[found.event[found.begin[1:] - 1]])
         if self.needed and len(found.key):
-            work = new_match_scratch(len(self.query.slots), _longest(found))
-            runner = self.runner
-            kept = filter_matches(
-                found, self.rules, self.partition, self.absences, self.conditions, runner.values, work
-            )
-            self._check(int(work.stack.status[0]))
+            context = self._context(found)
+            kept = filter_matches(found, context)
+            self._check(int(context.work.stack.status[0]))
             found = mask_matches(found, kept)
         return found
 
@@ -117,14 +116,14 @@ class MatchFilter:
             np.array(sorted(reading.closing), np.int32),
             np.array(self.query.negs, np.int32),
         )
-        work = new_match_scratch(len(self.query.slots), _longest(found))
-        runner = self.runner
-        result = check_outer_absences(
-            found, which, closes, never_after, never_before, ends, self.rules, self.partition, self.absences,
-            self.conditions, runner.values, work,
-        )  # fmt: skip
-        self._check(int(work.stack.status[0]))
+        context = self._context(found)
+        result = check_outer_absences(found, MatchWindows(which, closes, never_after, never_before), ends, context)
+        self._check(int(context.work.stack.status[0]))
         return result
+
+    def _context(self, found: Matches) -> MatchContext:
+        work = new_match_scratch(len(self.query.slots), _longest(found))
+        return MatchContext(self.rules, self.partition, self.absences, self.conditions, self.runner.values, work)
 
     @property
     def has_open_ends(self) -> bool:

@@ -85,8 +85,8 @@ class UnitState:
             states, overflowed = KeyStates.empty(), KeyStates.empty()
             if own.any():
                 labels, whole, real, over, *written = resume_slots(
-                    events if own.all() else select_keys(events, own)[0], machine, queries, len(self.unit.merged.negs),
-                    layout, self.mode, self.unit.width, watermark, *saved,
+                    events if own.all() else select_keys(events, own)[0], machine, queries, layout, self.mode,
+                    self.unit.width, watermark, *saved,
                 )  # fmt: skip
                 states = pack_states(ids, *written)
                 tables.append(build_partials(self.program, labels, whole, real, layout, self.unit.queries, encoded))
@@ -119,8 +119,8 @@ class UnitState:
             if len(states.ids):
                 saved = as_contiguous(states.offsets, np.int64), as_contiguous(states.words, np.int64)
                 labels, whole, real, *_ = resume_slots(
-                    _without_events(events, len(states.ids)), machine, queries, len(self.unit.merged.negs), layout,
-                    self.mode, self.unit.width, int(MAX_TIME), *saved,
+                    _without_events(events, len(states.ids)), machine, queries, layout, self.mode, self.unit.width,
+                    int(MAX_TIME), *saved,
                 )  # fmt: skip
                 named = replace(encoded, keys=keys.take(states.ids))
                 tables.append(build_partials(self.program, labels, whole, real, layout, self.unit.queries, named))

@@ -18,7 +18,7 @@ from motet.engine.encode import as_contiguous
 from motet.engine.live.key_states import KeyStates, pack_states
 from motet.kernels.resume import extend_states, renumber_states
 from motet.kernels.slots import STARTS
-from motet.kernels.state_migration import IN_ONE, IN_OTHER, merge_states
+from motet.kernels.state_migration import IN_ONE, IN_OTHER, NodeSources, merge_states
 from motet.kernels.tables import MAX_TIME, MIN_TIME
 from motet.kernels.totals import Layout
 
@@ -134,7 +134,7 @@ def _join_parts(
         sides = [(states, states.find(ids, known)) for states in (mine[level], theirs[level])]
         saved = [states.take(places) for states, places in sides]
         joined = merge_states(
-            *saved[0], *saved[1], layout, mode, sources.astype(np.int32), other.since < one.since, starts,
+            *saved[0], *saved[1], layout, mode, NodeSources(sources.astype(np.int32), other.since < one.since), starts,
             len(own["queries"]), len(own["negs"]),
         )  # fmt: skip
         # An index of -1 reads the wake time that is appended: never.
