@@ -60,7 +60,7 @@ def diagnose(
     diagnosis = _Diagnosis(query, tuple(definitions), schema, events, limit, relax_query(query))
     diagnosis.check_events()
     diagnosis.check_matches()
-    shown = dict.fromkeys((schema.time, schema.type, *query.partition, *_read_columns(query)))
+    columns = dict.fromkeys((schema.time, schema.type, *query.partition, *_read_columns(query)))
     return Explanation(
         query=query.name,
         key=key,
@@ -71,7 +71,7 @@ def diagnose(
         hint=diagnosis.hint,
         nearest_match=diagnosis.nearest,
         matches=tuple(diagnosis.matches),
-        shown=tuple(name for name in shown if name in schema.columns.names),
+        columns=tuple(name for name in columns if name in schema.columns.names),
     )
 
 
@@ -111,7 +111,7 @@ class _Diagnosis:
         self.add_step("input", "events in this range", int(valid.sum()), "events", bool(valid.any()))
         candidates: dict[str, Mask] = {position.variable: valid for position in positions}
         for position in positions:
-            named = position.type if position.shown == position.type else f"{position.type} {position.shown}"
+            named = position.type if position.label == position.type else f"{position.type} {position.label}"
             words = f"events of type {named}"
             if self.can_check(words):
                 candidates[position.variable] = valid & self.mask_of_type(position.type)
@@ -130,7 +130,7 @@ class _Diagnosis:
         any_left = {name: np.array([mask.any()]) for name, mask in candidates.items()}
         alive = bool(has_events_for(self.relaxed.order_only.query.pattern, any_left)[0])
         left = int(candidates[position.variable].sum())
-        self.add_step(kind, words, left, "events", alive, position=position.shown)
+        self.add_step(kind, words, left, "events", alive, position=position.label)
 
     def count_keys(self, candidates: Mapping[str, Mask]) -> int:
         """Count the keys that have events for the whole pattern."""
@@ -208,7 +208,7 @@ class _Diagnosis:
         positions = {}
         for position in self.relaxed.positions:
             bound = row[position.variable]
-            positions[position.shown] = bound if isinstance(bound, list) else [] if bound is None else [bound]
+            positions[position.label] = bound if isinstance(bound, list) else [] if bound is None else [bound]
         return {"start": row["start"], "end": row["end"], "positions": positions}
 
     def run_relaxation(

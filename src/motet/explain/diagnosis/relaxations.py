@@ -26,10 +26,10 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """One event of a pattern: `variable` is its name in the relaxations, `shown` the name as written."""
+    """One event of a pattern: `variable` is its name in the relaxations, `label` the name as written."""
 
     variable: str
-    shown: str
+    label: str
     type: str
     conditions: tuple[tuple[str, Expression], ...]  # local ones, each with its text as written
 
@@ -66,7 +66,7 @@ def relax_query(query: Query) -> RelaxedQuery:
 
     They add its requirements one by one: order, window, conditions between events, policy, then NOTs and NEGs.
     """
-    numbered, shown = _number_events(query)
+    numbered, labels = _number_events(query)
     plain = _drop_absences(query.pattern)
     bound = events(numbered.pattern)
     names = {event.name for event in bound}
@@ -75,9 +75,9 @@ def relax_query(query: Query) -> RelaxedQuery:
     positions = tuple(
         Position(
             event.name,
-            shown[event.name],
+            labels[event.name],
             event.type,
-            tuple((_show(each, shown), each) for each in local if event.name in variables(each)),
+            tuple((_format_condition(each, labels), each) for each in local if event.name in variables(each)),
         )
         for event in bound
     )
@@ -89,17 +89,17 @@ def relax_query(query: Query) -> RelaxedQuery:
         policy=Policy.SKIP_TILL_ANY,
     )
     relaxations = [Relaxation("order", f"in the order of {pattern_text(plain)}", bare)]
-    relaxations += _require_conditions(numbered, bare, between, shown)
-    relaxations += _require_absences(numbered, relaxations[-1].query, shown)
+    relaxations += _require_conditions(numbered, bare, between, labels)
+    relaxations += _require_absences(numbered, relaxations[-1].query, labels)
     return RelaxedQuery(plain, positions, tuple(relaxations))
 
 
-def _show(condition: Expression, shown: Mapping[str, str]) -> str:
-    return expression_text(rename_variables(condition, shown))
+def _format_condition(condition: Expression, labels: Mapping[str, str]) -> str:
+    return expression_text(rename_variables(condition, labels))
 
 
 def _require_conditions(
-    numbered: Query, relaxed: Query, between: Sequence[Expression], shown: Mapping[str, str]
+    numbered: Query, relaxed: Query, between: Sequence[Expression], labels: Mapping[str, str]
 ) -> Iterator[Relaxation]:
     """Yield a relaxed query with the window added, then each condition between events, then the policy."""
     if numbered.window is not None:
@@ -107,12 +107,12 @@ def _require_conditions(
         yield Relaxation("window", window_text(numbered.window), relaxed)
     for condition in between:
         relaxed = replace(relaxed, conditions=(*relaxed.conditions, condition))
-        yield Relaxation("condition", _show(condition, shown), relaxed)
+        yield Relaxation("condition", _format_condition(condition, labels), relaxed)
     if numbered.policy is not Policy.SKIP_TILL_ANY:
         yield Relaxation("policy", str(numbered.policy), replace(relaxed, policy=numbered.policy))
 
 
-def _require_absences(numbered: Query, relaxed: Query, shown: Mapping[str, str]) -> Iterator[Relaxation]:
+def _require_absences(numbered: Query, relaxed: Query, labels: Mapping[str, str]) -> Iterator[Relaxation]:
     """Yield a relaxed query with each NOT added, then each NEG, with the conditions on it."""
     kept: set[str] = set()
     needs_context = False
@@ -125,7 +125,7 @@ def _require_absences(numbered: Query, relaxed: Query, shown: Mapping[str, str])
         relaxed = replace(relaxed, pattern=pattern, conditions=(*relaxed.conditions, *own))
         reaches = isinstance(absence, Neg) or name in outside
         needs_context |= reaches
-        words = _describe_absence(absence, shown, [_show(each, shown) for each in own], reaches)
+        words = _describe_absence(absence, labels, [_format_condition(each, labels) for each in own], reaches)
         yield Relaxation("neg" if isinstance(absence, Neg) else "not", words, relaxed, needs_context)
 
 
@@ -216,8 +216,8 @@ def _drop_absences(pattern: Pattern, names: Collection[str] = ()) -> Pattern:
     return pattern
 
 
-def _describe_absence(absence: Not | Neg, shown: Mapping[str, str], conditions: Sequence[str], reaches: bool) -> str:
-    name = shown[absence.event.name]
+def _describe_absence(absence: Not | Neg, labels: Mapping[str, str], conditions: Sequence[str], reaches: bool) -> str:
+    name = labels[absence.event.name]
     event = pattern_text(Event(absence.event.type, None if name.startswith(absence.event.type) else name))
     where = f" where {' AND '.join(conditions)}" if conditions else ""
     if isinstance(absence, Neg):
