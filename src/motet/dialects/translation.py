@@ -112,7 +112,7 @@ class TokenParser:
 
     @property
     def token(self) -> Token:
-        """The current token, an empty one after the last."""
+        """Return the current token, an empty one after the last."""
         return self.tokens[self.at] if self.at < len(self.tokens) else Token("", "", self.end - 1, self.end)
 
     def accept(self, *texts: str) -> str | None:

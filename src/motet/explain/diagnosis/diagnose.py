@@ -60,7 +60,7 @@ def diagnose(
     diagnosis = _Diagnosis(query, tuple(definitions), schema, events, limit, relax_query(query))
     diagnosis.check_events()
     diagnosis.check_matches()
-    shown = dict.fromkeys((schema.time, schema.type, *query.partition, *_read_columns(query)))
+    columns = dict.fromkeys((schema.time, schema.type, *query.partition, *_read_columns(query)))
     return Explanation(
         query=query.name,
         key=key,
@@ -71,7 +71,7 @@ def diagnose(
         hint=diagnosis.hint,
         nearest_match=diagnosis.nearest,
         matches=tuple(diagnosis.matches),
-        shown=tuple(name for name in shown if name in schema.columns.names),
+        columns=tuple(name for name in columns if name in schema.columns.names),
     )
 
 
@@ -98,6 +98,9 @@ class _Diagnosis:
         self.not_reached.append(words)
         return False
 
+    def add_step(self, kind: str, words: str, left: int | float, unit: str, alive: bool, **more: Any) -> None:
+        self.steps.append(DiagnosisStep(kind=kind, words=words, left=left, unit=unit, alive=alive, **more))
+
     # Requirements on single events: what each position could bind.
 
     def check_events(self) -> None:
@@ -105,13 +108,10 @@ class _Diagnosis:
         valid = _to_mask(
             pc.and_(pc.is_valid(table.column(self.schema.time)), pc.is_valid(table.column(self.schema.type)))
         )
-        left, alive = int(valid.sum()), bool(valid.any())
-        self.steps.append(
-            DiagnosisStep(kind="input", words="events in this range", left=left, unit="events", alive=alive)
-        )
+        self.add_step("input", "events in this range", int(valid.sum()), "events", bool(valid.any()))
         candidates: dict[str, Mask] = {position.variable: valid for position in positions}
         for position in positions:
-            named = position.type if position.shown == position.type else f"{position.type} {position.shown}"
+            named = position.type if position.label == position.type else f"{position.type} {position.label}"
             words = f"events of type {named}"
             if self.can_check(words):
                 candidates[position.variable] = valid & self.mask_of_type(position.type)
@@ -124,14 +124,13 @@ class _Diagnosis:
         words = f"the same {', '.join(self.query.partition)}"
         if self.query.partition and self.can_check(words):
             keys = self.count_keys(candidates)
-            self.steps.append(DiagnosisStep(kind="key", words=words, left=keys, unit="keys", alive=keys > 0))
+            self.add_step("key", words, keys, "keys", keys > 0)
 
     def add_events_step(self, kind: str, words: str, position: Position, candidates: Mapping[str, Mask]) -> None:
-        left = int(candidates[position.variable].sum())
         any_left = {name: np.array([mask.any()]) for name, mask in candidates.items()}
         alive = bool(has_events_for(self.relaxed.order_only.query.pattern, any_left)[0])
-        step = DiagnosisStep(kind=kind, words=words, position=position.shown, left=left, unit="events", alive=alive)
-        self.steps.append(step)
+        left = int(candidates[position.variable].sum())
+        self.add_step(kind, words, left, "events", alive, position=position.label)
 
     def count_keys(self, candidates: Mapping[str, Mask]) -> int:
         """Count the keys that have events for the whole pattern."""
@@ -161,15 +160,7 @@ class _Diagnosis:
             if self.can_check(relaxation.words):
                 is_order = relaxation.kind == "order"
                 left, at_least = self.count_matches(relaxation.query) if is_order else self.count_listed(relaxation)
-                step = DiagnosisStep(
-                    kind=relaxation.kind,
-                    words=relaxation.words,
-                    left=left,
-                    unit="matches",
-                    at_least=at_least,
-                    alive=left > 0,
-                )
-                self.steps.append(step)
+                self.add_step(relaxation.kind, relaxation.words, left, "matches", left > 0, at_least=at_least)
                 if not left:
                     self.find_nearest(relaxation, weaker)
             weaker = relaxation
@@ -217,7 +208,7 @@ class _Diagnosis:
         positions = {}
         for position in self.relaxed.positions:
             bound = row[position.variable]
-            positions[position.shown] = bound if isinstance(bound, list) else [] if bound is None else [bound]
+            positions[position.label] = bound if isinstance(bound, list) else [] if bound is None else [bound]
         return {"start": row["start"], "end": row["end"], "positions": positions}
 
     def run_relaxation(

@@ -7,7 +7,7 @@ the one before has some, the requirement that it adds is the one that fails.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -26,10 +26,10 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """One event of a pattern: `variable` is its name in the relaxations, `shown` the name as written."""
+    """One event of a pattern: `variable` is its name in the relaxations, `label` the name as written."""
 
     variable: str
-    shown: str
+    label: str
     type: str
     conditions: tuple[tuple[str, Expression], ...]  # local ones, each with its text as written
 
@@ -66,57 +66,67 @@ def relax_query(query: Query) -> RelaxedQuery:
 
     They add its requirements one by one: order, window, conditions between events, policy, then NOTs and NEGs.
     """
-    numbered, shown = _number_events(query)
-    plain = _drop_absences(query.pattern, frozenset())
-    absent = {absence.event.name for absence in absences(numbered.pattern)}
-    local = [each for each in numbered.conditions if is_local(each) and not variables(each) & absent]
-    between = [each for each in numbered.conditions if not is_local(each) and not variables(each) & absent]
-
-    def text(condition: Expression) -> str:
-        return expression_text(rename_variables(condition, shown))
-
+    numbered, labels = _number_events(query)
+    plain = _drop_absences(query.pattern)
+    bound = events(numbered.pattern)
+    names = {event.name for event in bound}
+    local = tuple(each for each in numbered.conditions if is_local(each) and variables(each) <= names)
+    between = [each for each in numbered.conditions if not is_local(each) and variables(each) <= names]
     positions = tuple(
         Position(
             event.name,
-            shown[event.name],
+            labels[event.name],
             event.type,
-            tuple((text(each), each) for each in local if event.name in variables(each)),
+            tuple((_format_condition(each, labels), each) for each in local if event.name in variables(each)),
         )
-        for event in events(numbered.pattern)
+        for event in bound
     )
     bare = replace(
         numbered,
-        pattern=_drop_absences(numbered.pattern, frozenset()),
-        conditions=tuple(local),
+        pattern=_drop_absences(numbered.pattern),
+        conditions=local,
         window=None,
         policy=Policy.SKIP_TILL_ANY,
     )
     relaxations = [Relaxation("order", f"in the order of {pattern_text(plain)}", bare)]
+    relaxations += _require_conditions(numbered, bare, between, labels)
+    relaxations += _require_absences(numbered, relaxations[-1].query, labels)
+    return RelaxedQuery(plain, positions, tuple(relaxations))
 
-    def add(kind: str, words: str, asked: Query, needs_context: bool = False) -> None:
-        relaxations.append(Relaxation(kind, words, asked, needs_context))
 
-    if query.window is not None:
-        add("window", window_text(query.window), replace(bare, window=query.window))
+def _format_condition(condition: Expression, labels: Mapping[str, str]) -> str:
+    return expression_text(rename_variables(condition, labels))
+
+
+def _require_conditions(
+    numbered: Query, relaxed: Query, between: Sequence[Expression], labels: Mapping[str, str]
+) -> Iterator[Relaxation]:
+    """Yield a relaxed query with the window added, then each condition between events, then the policy."""
+    if numbered.window is not None:
+        relaxed = replace(relaxed, window=numbered.window)
+        yield Relaxation("window", window_text(numbered.window), relaxed)
     for condition in between:
-        below = relaxations[-1].query
-        add("condition", text(condition), replace(below, conditions=(*below.conditions, condition)))
-    if query.policy is not Policy.SKIP_TILL_ANY:
-        add("policy", str(query.policy), replace(relaxations[-1].query, policy=query.policy))
+        relaxed = replace(relaxed, conditions=(*relaxed.conditions, condition))
+        yield Relaxation("condition", _format_condition(condition, labels), relaxed)
+    if numbered.policy is not Policy.SKIP_TILL_ANY:
+        yield Relaxation("policy", str(numbered.policy), replace(relaxed, policy=numbered.policy))
+
+
+def _require_absences(numbered: Query, relaxed: Query, labels: Mapping[str, str]) -> Iterator[Relaxation]:
+    """Yield a relaxed query with each NOT added, then each NEG, with the conditions on it."""
     kept: set[str] = set()
+    needs_context = False
     outside = {absence.event.name for absence in find_open_absences(numbered.pattern)}
     for absence in sorted(absences(numbered.pattern), key=lambda absence: isinstance(absence, Neg)):
         name = absence.event.name
         kept.add(name)
-        below = relaxations[-1].query
         own = [each for each in numbered.conditions if name in variables(each)]
-        asked = replace(
-            below, pattern=_drop_absences(numbered.pattern, frozenset(kept)), conditions=(*below.conditions, *own)
-        )
+        pattern = _drop_absences(numbered.pattern, kept)
+        relaxed = replace(relaxed, pattern=pattern, conditions=(*relaxed.conditions, *own))
         reaches = isinstance(absence, Neg) or name in outside
-        words = _describe_absence(absence, shown, [text(each) for each in own], reaches)
-        add("neg" if isinstance(absence, Neg) else "not", words, asked, reaches or relaxations[-1].needs_context)
-    return RelaxedQuery(plain, positions, tuple(relaxations))
+        needs_context |= reaches
+        words = _describe_absence(absence, labels, [_format_condition(each, labels) for each in own], reaches)
+        yield Relaxation("neg" if isinstance(absence, Neg) else "not", words, relaxed, needs_context)
 
 
 def iterate_prefixes(relaxed: RelaxedQuery) -> Iterator[tuple[str, Query]]:
@@ -195,7 +205,7 @@ def _make_distinct(names: Sequence[str]) -> list[str]:
     return found
 
 
-def _drop_absences(pattern: Pattern, names: frozenset[str]) -> Pattern:
+def _drop_absences(pattern: Pattern, names: Collection[str] = ()) -> Pattern:
     """Return the pattern without its NOTs and NEGs, save those of these events."""
     match pattern:
         case Seq(parts) | And(parts) | Or(parts):
@@ -206,8 +216,8 @@ def _drop_absences(pattern: Pattern, names: frozenset[str]) -> Pattern:
     return pattern
 
 
-def _describe_absence(absence: Not | Neg, shown: dict[str, str], conditions: Sequence[str], reaches: bool) -> str:
-    name = shown[absence.event.name]
+def _describe_absence(absence: Not | Neg, labels: Mapping[str, str], conditions: Sequence[str], reaches: bool) -> str:
+    name = labels[absence.event.name]
     event = pattern_text(Event(absence.event.type, None if name.startswith(absence.event.type) else name))
     where = f" where {' AND '.join(conditions)}" if conditions else ""
     if isinstance(absence, Neg):

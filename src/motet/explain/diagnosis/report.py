@@ -52,7 +52,7 @@ class Explanation:
     hint: str | None
     nearest_match: Mapping[str, Any] | None  # a match of the query without the requirement that fails
     matches: tuple[Mapping[str, Any], ...]
-    shown: tuple[str, ...]  # the columns that the query speaks of, time and type first
+    columns: tuple[str, ...]  # those that the query reads, time and type first
 
     @property
     def first_failing_step(self) -> DiagnosisStep | None:
@@ -131,9 +131,9 @@ def _format_explanation(explanation: Explanation) -> Iterator[str]:
         if explanation.hint:
             yield f"     {explanation.hint}"
     if explanation.nearest_match is not None:
-        yield from _format_match("without that", explanation.nearest_match, explanation.shown)
+        yield from _format_match("without that", explanation.nearest_match, explanation.columns)
     for number, match in enumerate(explanation.matches, 1):
-        yield from _format_match(f"match {number}", match, explanation.shown)
+        yield from _format_match(f"match {number}", match, explanation.columns)
     if explanation.match_count > len(explanation.matches) > 0:
         yield ""
         yield f"... and {format_count(explanation.match_count - len(explanation.matches), 'more match')}"
@@ -163,12 +163,12 @@ def _format_left(step: DiagnosisStep) -> str:
     return f"{'at least ' if step.at_least else ''}{number} {unit}"
 
 
-def _format_match(title: str, match: Mapping[str, Any], shown: tuple[str, ...]) -> Iterator[str]:
+def _format_match(title: str, match: Mapping[str, Any], columns: tuple[str, ...]) -> Iterator[str]:
     yield ""
     yield f"{title}: {match['start']} to {match['end']}"
     width = max(map(len, match["positions"]))
     for name, bound in match["positions"].items():
         for event in bound:
-            yield f"  {name:<{width}}  {'  '.join(f'{column}={event.get(column)}' for column in shown)}"
+            yield f"  {name:<{width}}  {'  '.join(f'{column}={event.get(column)}' for column in columns)}"
         if not bound:
             yield f"  {name:<{width}}  (none)"
