@@ -15,16 +15,15 @@ import pyarrow.compute as pc
 from motet.compile import Branch
 from motet.engine.context import RunContext
 from motet.engine.detect.run import due_range
-from motet.engine.encode import EncodedEvents, count_by_symbol, encode_keys, read_column
+from motet.engine.encode import EncodedEvents, count_by_symbol, read_column
 from motet.engine.expressions import evaluate
 from motet.engine.live.base import BranchOperator, MicroBatchResult
 from motet.engine.live.key_states import KeyIndex, KeyStates, read_states, state_sections
-from motet.engine.live.rows import Flags, Times, find_bad_rows
+from motet.engine.live.rows import Flags, Times, find_bad_rows, select_same_keys
 from motet.engine.live.saved import SavedState, table_to_bytes
 from motet.engine.live.slots import UnitState, can_keep_totals
 from motet.engine.live.state import from_saved_values, to_saved_values
 from motet.engine.live.state_migration import SavedUnit
-from motet.engine.live.timers import next_timers
 from motet.engine.partials import encode_groups, finish, merge, sweep_partitions
 from motet.engine.run import encode_branch, run_unit_partials
 from motet.kernels.tables import MAX_TIME, MIN_TIME
@@ -76,8 +75,8 @@ class AggregateOperator(BranchOperator):
         self.passed = Counter()
         tables = [self.program.partial_schema.empty_table()]
         if self.rerun:
-            due = (times < watermark) & (next_timers(self.timers, times, self.watermark) <= watermark)
-            encoded = self._encode_keys_of(rows, new | due, times < watermark)
+            due = select_same_keys(rows, self._find_due_rows(times, watermark), self.branch.partition)
+            encoded = self._encode(rows.filter(pa.array(due & (times < watermark))))
             self._count_passed(encoded)
             for unit in self.rerun:
                 bounds = due_range(unit.queries[0], (self.watermark, watermark))
@@ -102,20 +101,14 @@ class AggregateOperator(BranchOperator):
             encoded = self._encode(rows.filter(pa.array(new)))
             tables += [table for slots in self.slots for table in slots.early_results(encoded, self.keys)]
         if self.rerun:
-            encoded = self._encode_keys_of(rows, new | self.branch.needs_combine, times < watermark)
+            active = select_same_keys(rows, new | self.branch.needs_combine, self.branch.partition)
+            encoded = self._encode(rows.filter(pa.array(active & (times < watermark))))
             bounds = (watermark + 1, int(MAX_TIME) + 1)
             tables += [table for unit in self.rerun for table in run_unit_partials(self.program, unit, encoded, bounds)]
         partials = pa.concat_tables(tables)
         open_ended = [c.number for c in self.branch.queries if not c.needs_window_close and not c.span.is_continuous]
         shown = partials.filter(pa.array(np.isin(partials["query"].to_numpy(), open_ended)))
         return finish(self.program, merge(self.program, self._drop_partial_windows(shown)))
-
-    def _encode_keys_of(self, rows: pa.Table, some: Flags, passed: Flags) -> EncodedEvents:
-        """Encode the rows that the watermark has passed, of the keys of some rows."""
-        codes, _, keys = encode_keys(rows, self.branch.partition)
-        active = np.zeros(keys, np.bool_)
-        active[codes[some]] = True
-        return self._encode(rows.filter(pa.array(passed & active[codes])))
 
     def _encode(self, rows: pa.Table) -> EncodedEvents:
         """Encode rows with the same class numbers as in earlier batches, so that machines can be reused."""

@@ -112,6 +112,11 @@ class BranchOperator(ABC):
         last = max((span.within for span in spans if span.ranked), default=0)
         return watermark - self.windows_retained * longest, last
 
+    def _find_due_rows(self, times: Times, watermark: int) -> Flags:
+        """Return which rows the watermark passes now, or have a timer that goes off now."""
+        due = (times >= self.watermark) | (next_timers(self.timers, times, self.watermark) <= watermark)
+        return (times < watermark) & due
+
     # What an operator keeps beside rows: nothing, unless it says so.
 
     @property

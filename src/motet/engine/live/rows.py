@@ -80,6 +80,14 @@ def find_bad_rows(table: pa.Table, read: Callable[[pa.Table], object]) -> Flags:
     return bad
 
 
+def select_same_keys(table: pa.Table, some: Flags, partition: Sequence[str]) -> Flags:
+    """Return a mask of all rows whose key is that of one of some rows."""
+    codes, _, keys = encode_keys(table, partition)
+    selected = np.zeros(keys, np.bool_)
+    selected[codes[some]] = True
+    return selected[codes]
+
+
 def retention_mask(
     table: pa.Table, times: Times, partition: Sequence[str], watermark: int, retention: int, last: int
 ) -> Flags:
