@@ -206,10 +206,7 @@ def _densify(values: Ints) -> tuple[Ints, Ints]:
 def classify_events(
     table: pa.Table, types: pa.DictionaryArray, symbols: Sequence[Symbol], definitions: Mapping[str, Expression]
 ) -> tuple[NDArray[np.int32], list[frozenset[Symbol]]]:
-    """Return the class of each row and the symbols of each class.
-
-    Every distinct condition is evaluated once.
-    """
+    """Return the class of each row and the symbols of each class. Every distinct condition is evaluated once."""
     demands = {symbol: symbol.all_conditions(definitions) for symbol in symbols}
     distinct = dict.fromkeys(condition for conditions in demands.values() for condition in conditions)
     index = {condition: number for number, condition in enumerate(distinct)}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from motet.engine.detect.run import due_range
 from motet.engine.encode import EncodedEvents, count_by_symbol, read_column
 from motet.engine.expressions import evaluate
 from motet.engine.live.base import BranchOperator, MicroBatchResult
-from motet.engine.live.key_states import KeyIndex, KeyStates, read_states, state_sections
+from motet.engine.live.key_states import KeyIndex, read_states, state_names, state_sections
 from motet.engine.live.rows import Flags, Times, find_bad_rows, select_same_keys
 from motet.engine.live.saved import SavedState, table_to_bytes
 from motet.engine.live.slots import UnitState, can_keep_totals
@@ -206,12 +205,8 @@ class AggregateOperator(BranchOperator):
                 self.values[number] = from_saved_values(program, program.queries[number], saved.table(section))
         self.keys.restore(saved.table("keys"))
         units = [
-            SavedUnit(description, partial(_read_level, saved, place))
+            SavedUnit(description, [read_states(saved, name) for name in state_names(saved, f"unit {place} ")])
             for place, description in enumerate(saved.header["units"])
         ]
         for slots in self.slots:
             slots.restore(units, saved.header["queries"])
-
-
-def _read_level(saved: SavedState, place: int, level: int) -> KeyStates:
-    return read_states(saved, f"unit {place} {level}")
