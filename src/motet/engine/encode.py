@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from motet.compile import Branch, DetectBranch, Program
 from motet.engine.expressions import evaluate_condition
 from motet.kernels.order import order_by_key, rank_events, sort_disordered
 from motet.kernels.tables import Events
@@ -93,6 +94,11 @@ def count_invalid_rows(table: pa.Table, schema: EventSchema) -> int:
     """Count the rows without a time or a type."""
     missing = pc.or_(pc.is_null(table.column(schema.time)), pc.is_null(table.column(schema.type)))
     return int(pc.sum(missing).as_py() or 0)
+
+
+def encode_branch(program: Program, branch: Branch | DetectBranch, events: pa.Table) -> EncodedEvents:
+    """Encode the events of a branch: see `encode`."""
+    return encode(events, program.schema, branch.partition, branch.symbols, program.definitions, branch.ranked)
 
 
 def encode(

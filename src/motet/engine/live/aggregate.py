@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from motet.compile import Branch
 from motet.engine.context import RunContext
 from motet.engine.detect.run import due_range
-from motet.engine.encode import EncodedEvents, count_by_symbol, read_column
+from motet.engine.encode import EncodedEvents, count_by_symbol, encode_branch, read_column
 from motet.engine.expressions import evaluate
 from motet.engine.live.base import BranchOperator, MicroBatchResult
 from motet.engine.live.key_states import KeyIndex, read_states, state_names, state_sections
@@ -24,7 +24,7 @@ from motet.engine.live.slots import UnitState, can_keep_totals
 from motet.engine.live.state import from_saved_values, to_saved_values
 from motet.engine.live.state_migration import SavedUnit
 from motet.engine.partials import encode_groups, finish, merge, sweep_partitions
-from motet.engine.run import encode_branch, run_unit_partials
+from motet.engine.run import run_unit_partials
 from motet.kernels.tables import MAX_TIME, MIN_TIME
 from motet.plans.compiled import CompiledQuery
 from motet.template.symbols import Symbol
