@@ -25,7 +25,7 @@ from benchmarks.engine import compare_times, compile_plans
 from benchmarks.measure import Measurement, run_interleaved
 from benchmarks.registry import Axes, Experiment, Row, Seconds, Setting
 from motet.engine.detect.measured_rates import measure_rates
-from motet.engine.encode import encode
+from motet.engine.encode import encode_branch
 from motet.engine.local import LocalRun
 from motet.language import parse
 from motet.model.query import Workload
@@ -207,7 +207,7 @@ def measure_search(queries: Workload, events: pa.Table) -> Row:
     (program,) = compile_plans(queries, events, {"motto": Options(optimizer="motto")}).values()
     (branch,) = program.detect
     read = events.select(branch.columns)
-    encoded = encode(read, program.schema, branch.partition, branch.symbols, program.definitions, branch.ranked)
+    encoded = encode_branch(program, branch, read)
     wanted, rates = branch.join_specs, measure_rates(branch, encoded)
     row: Row = {}
     for name, exact in (("exact", True), ("annealing", False)):

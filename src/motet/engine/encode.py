@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from motet.compile import Branch, DetectBranch, Program
 from motet.engine.expressions import evaluate_condition
 from motet.kernels.order import order_by_key, rank_events, sort_disordered
 from motet.kernels.tables import Events
@@ -93,6 +94,11 @@ def count_invalid_rows(table: pa.Table, schema: EventSchema) -> int:
     """Count the rows without a time or a type."""
     missing = pc.or_(pc.is_null(table.column(schema.time)), pc.is_null(table.column(schema.type)))
     return int(pc.sum(missing).as_py() or 0)
+
+
+def encode_branch(program: Program, branch: Branch | DetectBranch, events: pa.Table) -> EncodedEvents:
+    """Encode the events of a branch: see `encode`."""
+    return encode(events, program.schema, branch.partition, branch.symbols, program.definitions, branch.ranked)
 
 
 def encode(
@@ -206,10 +212,7 @@ def _densify(values: Ints) -> tuple[Ints, Ints]:
 def classify_events(
     table: pa.Table, types: pa.DictionaryArray, symbols: Sequence[Symbol], definitions: Mapping[str, Expression]
 ) -> tuple[NDArray[np.int32], list[frozenset[Symbol]]]:
-    """Return the class of each row and the symbols of each class.
-
-    Every distinct condition is evaluated once.
-    """
+    """Return the class of each row and the symbols of each class. Every distinct condition is evaluated once."""
     demands = {symbol: symbol.all_conditions(definitions) for symbol in symbols}
     distinct = dict.fromkeys(condition for conditions in demands.values() for condition in conditions)
     index = {condition: number for number, condition in enumerate(distinct)}

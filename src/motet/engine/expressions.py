@@ -58,10 +58,7 @@ _KINDS = {
 
 
 def evaluate(expression: Expression, columns: Columns, length: int | None = None) -> pa.Array:
-    """Return the value of an expression for each row.
-
-    `length` is needed only where the expression reads no column.
-    """
+    """Return the value of an expression for each row. `length` is needed only where the expression reads no column."""
     value = _evaluate(expression, columns)
     if isinstance(value, pa.Scalar):
         if length is None:

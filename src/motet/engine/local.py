@@ -38,10 +38,7 @@ class BatchSource(Protocol):
 
 @dataclass(frozen=True)
 class Outcome:
-    """Results in one table, with what the run counted.
-
-    `truncated` names queries of which a limit cut off matches.
-    """
+    """Results in one table, with what the run counted. `truncated` names queries of which a limit cut off matches."""
 
     table: pa.Table
     rows: int

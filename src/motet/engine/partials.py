@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -88,33 +89,35 @@ def _text_columns(
     return found
 
 
+@cache
+def _word_places(layout: Layout) -> dict[str, tuple[int, bool]]:
+    """Return which word of a layout holds each column of totals, and whether as a float."""
+    ni, nf, nm, x = layout.ni, layout.nf, layout.nm, layout.x
+    places = {"n": (0, False), **{f"i{c}": (1 + c, False) for c in range(ni)}}
+    places |= {f"m{c}": (1 + ni + c, False) for c in range(nm)}
+    places |= {f"f{c}": (1 + ni + nm + c, True) for c in range(nf)}
+    if layout.extended:
+        for c, name in enumerate(["", *map(str, range(ni))]):
+            letter = "i" if name else "n"
+            places |= {f"{letter}m{name}": (x + 2 * c, True), f"{letter}e{name}": (x + 2 * c + 1, False)}
+        places |= {f"fe{c}": (x + 2 + 2 * ni + c, False) for c in range(nf)}
+    return places | ({"nm": (0, True)} if layout.has_shadows else {})
+
+
 def _totals_columns(program: Program, whole: Ints, real: Reals, layout: Layout, size: int) -> dict[str, pa.Array]:
     """Return totals as columns; those of channels that this layout lacks are empty."""
-    words = whole.reshape(size, layout.words)
-    reals = real.reshape(size, layout.words)
-    ni, nf, nm = program.shape
-    none = np.zeros(size, np.int64)
-    columns = {}
-    for c in range(1 + ni):
-        has = c <= layout.ni
-        at = layout.x + 2 * c
-        name = "n" if c == 0 else f"i{c - 1}"
-        shadow, exponent = ("nm", "ne") if c == 0 else (f"im{c - 1}", f"ie{c - 1}")
-        count = words[:, c] if has else none
-        columns[name] = pa.array(count)
-        extended = has and layout.extended
-        if layout.has_shadows and c == 0:
-            columns[shadow] = pa.array(reals[:, 0])
+    words, reals = whole.reshape(size, layout.words), real.reshape(size, layout.words)
+    places = _word_places(layout)
+    columns: dict[str, pa.Array] = {}
+    for name in _word_places(make_layout(*program.shape, True)):
+        if name in places:
+            at, is_float = places[name]
+            values = (reals if is_float else words)[:, at]
+        elif name.startswith(("nm", "im")):  # a count that is not extended is its own mantissa
+            values = columns[name.replace("m", "", 1)].to_numpy()
         else:
-            columns[shadow] = pa.array(reals[:, at] if extended else count.astype(np.float64))
-        columns[exponent] = pa.array((words[:, at + 1] if extended else none).astype(np.int32))
-    for c in range(nf):
-        has = c < layout.nf
-        exponent_at = layout.x + 2 + 2 * layout.ni + c
-        columns[f"f{c}"] = pa.array(reals[:, 1 + layout.ni + layout.nm + c] if has else none.astype(np.float64))
-        columns[f"fe{c}"] = pa.array((words[:, exponent_at] if has and layout.extended else none).astype(np.int32))
-    for c in range(nm):
-        columns[f"m{c}"] = pa.array(words[:, 1 + layout.ni + c] if c < layout.nm else np.full(size, NO_MINIMUM))
+            values = np.full(size, NO_MINIMUM if name.startswith("m") else 0)
+        columns[name] = pa.array(values).cast(program.partial_schema.field(name).type, safe=False)
     return columns
 
 
@@ -126,19 +129,11 @@ def _read_totals(program: Program, compiled: CompiledQuery, table: pa.Table) -> 
             column, words[c] = rank_values(read_column(table, f"s{c}"))
             places = pa.array(order_preserving_codes(column, channel.kind))
             table = table.set_column(table.column_names.index(f"m{c}"), f"m{c}", places)
-    ni, nf, nm = program.shape
-    layout = make_layout(ni, nf, nm, True)
+    layout = make_layout(*program.shape, True)
     totals = np.empty((len(table), layout.words), np.int64)
     reals = totals.view(np.float64)
-    whole = ["n", *(f"i{c}" for c in range(ni)), *(f"m{c}" for c in range(nm))]
-    for at, name in enumerate(whole):
-        totals[:, at] = _numpy(table, name)
-    for c in range(nf):
-        reals[:, len(whole) + c] = _numpy(table, f"f{c}")
-        totals[:, layout.x + 2 + 2 * ni + c] = _numpy(table, f"fe{c}")
-    for c, (shadow, exponent) in enumerate([("nm", "ne"), *((f"im{c}", f"ie{c}") for c in range(ni))]):
-        reals[:, layout.x + 2 * c] = _numpy(table, shadow)
-        totals[:, layout.x + 2 * c + 1] = _numpy(table, exponent)
+    for name, (at, is_float) in _word_places(layout).items():
+        (reals if is_float else totals)[:, at] = _numpy(table, name)
     return totals.ravel(), layout, words
 
 

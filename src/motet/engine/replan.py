@@ -17,10 +17,10 @@ from motet.optimizer.registry import SearchOptions, get_optimizer
 from motet.options import Options
 from motet.plans.sharing import Grouping
 from motet.plans.units import estimate_cost
-from motet.statistics.drift import RateTracker
 from motet.statistics.model import Statistics
 
 NANOSECOND = 1e-9
+MIN_SYMBOL_EVENTS = 30.0  # events of a symbol below which its rate says little
 WORD_COST = 30 * NANOSECOND  # seconds that it takes to move a word of state from one unit to another
 
 
@@ -63,6 +63,33 @@ class PlanChange:
     def __str__(self) -> str:
         estimate = f"saves {self.saved:.3g} s over the horizon, and moving takes {self.cost:.3g} s"
         return f"{self.reason}: {'another plan' if self.adopted else 'the plan stays; another'} {estimate}"
+
+
+@dataclass
+class RateTracker:
+    """Events of each symbol per second of event time; what is older than `half_life` seconds counts half."""
+
+    half_life: float
+    counts: dict[str, float] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def observe(self, counts: Mapping[str, float], seconds: float) -> None:
+        """Add the event counts of a stretch of the stream."""
+        kept = 0.5 ** (seconds / self.half_life)
+        self.seconds = self.seconds * kept + seconds
+        for name in self.counts:
+            self.counts[name] *= kept
+        for name, count in counts.items():
+            self.counts[name] = self.counts.get(name, 0.0) + count
+
+    @property
+    def events(self) -> float:
+        """How many events the rates are based on."""
+        return sum(self.counts.values())
+
+    @property
+    def rates(self) -> dict[str, float]:
+        return {name: count / self.seconds for name, count in self.counts.items()} if self.seconds > 0 else {}
 
 
 @dataclass
@@ -111,14 +138,20 @@ class Replanner:
         return PlanChange(at, reason, before, after, saved, cost, adopted)
 
     def _find_reason(self) -> str | None:
-        """Return why to look for another plan, or None."""
+        """Return why to look for another plan: the rate that has changed most; None if all is well."""
         threshold = self.policy.threshold
         if threshold is None or self.tracker.events < self.policy.min_events:
             return None
         if self.planned_rates is None:
             return "rates are known now"
-        drift = self.tracker.drift(self.planned_rates)
-        return None if drift is None or drift.change <= threshold else f"rates have drifted: {drift}"
+        rates, seconds = self.tracker.rates, self.tracker.seconds
+        largest, drift = threshold, None
+        for name in {**self.planned_rates, **rates}:
+            before, now = self.planned_rates.get(name, 0.0), rates.get(name, 0.0)
+            change = abs(now - before) / max(now, before, 1e-12)  # 0 if they are equal, 1 if one is zero
+            if change > largest and max(now, before) * seconds >= MIN_SYMBOL_EVENTS:
+                largest, drift = change, f"{name} came {before:.3g} times a second and now comes {now:.3g} times"
+        return drift and f"rates have drifted: {drift}"
 
 
 def longest_window(program: Program) -> float:

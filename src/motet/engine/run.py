@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from motet.compile import Branch, Program
-from motet.engine.encode import EncodedEvents, encode, select_keys, select_unit_events
+from motet.compile import Program
+from motet.engine.encode import EncodedEvents, encode_branch, select_keys, select_unit_events
 from motet.engine.metrics import BranchMetrics
 from motet.engine.partials import build_partials, merge_within_task
 from motet.engine.ties import merge_ties
@@ -64,11 +64,6 @@ def run_branch(
             tables += run_unit_partials(program, unit, encoded, bounds, threads)
     partials = pa.concat_tables(tables) if tables else program.partial_schema.empty_table()
     return merge_within_task(program, partials) if branch.needs_combine else partials
-
-
-def encode_branch(program: Program, branch: Branch, events: pa.Table) -> EncodedEvents:
-    """Encode the events of a branch."""
-    return encode(events, program.schema, branch.partition, branch.symbols, program.definitions, branch.ranked)
 
 
 def run_unit_partials(

@@ -11,7 +11,7 @@ from motet.compile import Program
 from motet.compile.detect import DetectBranch
 from motet.compile.stated_rates import conditions_to_measure
 from motet.engine.detect.event_sample import EventSample
-from motet.engine.encode import EncodedEvents, encode
+from motet.engine.encode import EncodedEvents, encode_branch
 from motet.plans.detect.cost import Rates
 from motet.plans.detect.selectivity import TypedTest
 from motet.template.symbols import Symbol
@@ -39,7 +39,7 @@ def measure_selectivities(program: Program, table: pa.Table) -> dict[TypedTest, 
     found: dict[TypedTest, float] = {}
     for branch in program.detect:
         events = table.select(branch.columns)
-        encoded = encode(events, program.schema, branch.partition, branch.symbols, program.definitions, branch.ranked)
+        encoded = encode_branch(program, branch, events)
         found |= {test: share for test, share in _selectivities(branch, encoded).items() if test not in found}
     return found
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from motet.compile import Program
 from motet.compile.detect import DetectBranch
 from motet.engine.detect.measured_rates import count_symbols, measure_rates
-from motet.engine.encode import EncodedEvents, encode
+from motet.engine.encode import EncodedEvents, encode_branch
 from motet.engine.replan import NANOSECOND, PlanChange
 from motet.optimizer.joins import JoinPlan
 from motet.optimizer.registry import extend_plan, get_join_optimizer, get_optimizer, plan_trees, replan_trees
@@ -174,7 +174,7 @@ class BranchPlanner:
 def plan_ahead(program: Program, branch: DetectBranch, sample: pa.Table, share: float) -> DetectBranch:
     """Return a branch with trees planned from a sample that is a `share` of its events, for runs in many tasks."""
     options, wanted = program.options, branch.join_specs
-    encoded = encode(sample, program.schema, branch.partition, branch.symbols, program.definitions, branch.ranked)
+    encoded = encode_branch(program, branch, sample)
     if not len(encoded.time):
         return branch
     found = measure_rates(branch, encoded)

@@ -32,7 +32,7 @@ from motet.engine.detect.results import MatchTableBuilder, decode_columns
 from motet.engine.detect.tables import compile_tests
 from motet.engine.detect.values import EventColumns
 from motet.engine.detect.windows import compute_oldest_starts, compute_widest_starts
-from motet.engine.encode import EncodedEvents, Ints, encode
+from motet.engine.encode import EncodedEvents, Ints, encode_branch
 from motet.engine.metrics import BranchMetrics
 from motet.errors import RunError
 from motet.kernels.expressions import Bytecode
@@ -76,7 +76,7 @@ class DetectRun:
         """
         bounds = (int(MIN_TIME) if emit_from is None else emit_from, MAX_TIME if emit_to is None else emit_to)
         program, branch = self.program, self.branch
-        encoded = encode(events, program.schema, branch.partition, branch.symbols, program.definitions, branch.ranked)
+        encoded = encode_branch(program, branch, events)
         if not len(encoded.time):
             return
         planned = self.plans.plan_for(encoded)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,18 +14,17 @@ import pyarrow.compute as pc
 from motet.compile import Branch
 from motet.engine.context import RunContext
 from motet.engine.detect.run import due_range
-from motet.engine.encode import EncodedEvents, count_by_symbol, encode_keys, read_column
+from motet.engine.encode import EncodedEvents, count_by_symbol, encode_branch, read_column
 from motet.engine.expressions import evaluate
 from motet.engine.live.base import BranchOperator, MicroBatchResult
-from motet.engine.live.key_states import KeyIndex, KeyStates, read_states, state_sections
-from motet.engine.live.rows import Flags, Times, find_bad_rows
+from motet.engine.live.key_states import KeyIndex, read_states, state_names, state_sections
+from motet.engine.live.rows import Flags, Times, find_bad_rows, select_same_keys
 from motet.engine.live.saved import SavedState, table_to_bytes
 from motet.engine.live.slots import UnitState, can_keep_totals
 from motet.engine.live.state import from_saved_values, to_saved_values
 from motet.engine.live.state_migration import SavedUnit
-from motet.engine.live.timers import next_timers
 from motet.engine.partials import encode_groups, finish, merge, sweep_partitions
-from motet.engine.run import encode_branch, run_unit_partials
+from motet.engine.run import run_unit_partials
 from motet.kernels.tables import MAX_TIME, MIN_TIME
 from motet.plans.compiled import CompiledQuery
 from motet.template.symbols import Symbol
@@ -76,8 +74,8 @@ class AggregateOperator(BranchOperator):
         self.passed = Counter()
         tables = [self.program.partial_schema.empty_table()]
         if self.rerun:
-            due = (times < watermark) & (next_timers(self.timers, times, self.watermark) <= watermark)
-            encoded = self._encode_keys_of(rows, new | due, times < watermark)
+            due = select_same_keys(rows, self._find_due_rows(times, watermark), self.branch.partition)
+            encoded = self._encode(rows.filter(pa.array(due & (times < watermark))))
             self._count_passed(encoded)
             for unit in self.rerun:
                 bounds = due_range(unit.queries[0], (self.watermark, watermark))
@@ -102,20 +100,14 @@ class AggregateOperator(BranchOperator):
             encoded = self._encode(rows.filter(pa.array(new)))
             tables += [table for slots in self.slots for table in slots.early_results(encoded, self.keys)]
         if self.rerun:
-            encoded = self._encode_keys_of(rows, new | self.branch.needs_combine, times < watermark)
+            active = select_same_keys(rows, new | self.branch.needs_combine, self.branch.partition)
+            encoded = self._encode(rows.filter(pa.array(active & (times < watermark))))
             bounds = (watermark + 1, int(MAX_TIME) + 1)
             tables += [table for unit in self.rerun for table in run_unit_partials(self.program, unit, encoded, bounds)]
         partials = pa.concat_tables(tables)
         open_ended = [c.number for c in self.branch.queries if not c.needs_window_close and not c.span.is_continuous]
         shown = partials.filter(pa.array(np.isin(partials["query"].to_numpy(), open_ended)))
         return finish(self.program, merge(self.program, self._drop_partial_windows(shown)))
-
-    def _encode_keys_of(self, rows: pa.Table, some: Flags, passed: Flags) -> EncodedEvents:
-        """Encode the rows that the watermark has passed, of the keys of some rows."""
-        codes, _, keys = encode_keys(rows, self.branch.partition)
-        active = np.zeros(keys, np.bool_)
-        active[codes[some]] = True
-        return self._encode(rows.filter(pa.array(passed & active[codes])))
 
     def _encode(self, rows: pa.Table) -> EncodedEvents:
         """Encode rows with the same class numbers as in earlier batches, so that machines can be reused."""
@@ -213,12 +205,8 @@ class AggregateOperator(BranchOperator):
                 self.values[number] = from_saved_values(program, program.queries[number], saved.table(section))
         self.keys.restore(saved.table("keys"))
         units = [
-            SavedUnit(description, partial(_read_level, saved, place))
+            SavedUnit(description, [read_states(saved, name) for name in state_names(saved, f"unit {place} ")])
             for place, description in enumerate(saved.header["units"])
         ]
         for slots in self.slots:
             slots.restore(units, saved.header["queries"])
-
-
-def _read_level(saved: SavedState, place: int, level: int) -> KeyStates:
-    return read_states(saved, f"unit {place} {level}")

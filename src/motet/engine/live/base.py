@@ -12,9 +12,8 @@ import pyarrow as pa
 from motet.compile import Branch, DetectBranch
 from motet.engine.context import RunContext
 from motet.engine.encode import read_times
-from motet.engine.live.rows import Flags, Times, classify_rows, retention_mask
+from motet.engine.live.rows import Flags, Timer, Times, classify_rows, next_timers, retention_mask, timers_for
 from motet.engine.live.saved import SavedState, table_to_bytes
-from motet.engine.live.timers import Timer, next_timers, timers_for
 from motet.errors import DataError
 from motet.kernels.tables import MAX_TIME, MIN_TIME
 from motet.plans.compiled import CompiledQuery
@@ -111,6 +110,11 @@ class BranchOperator(ABC):
         longest = max((span.within for span in spans if not span.ranked), default=0)
         last = max((span.within for span in spans if span.ranked), default=0)
         return watermark - self.windows_retained * longest, last
+
+    def _find_due_rows(self, times: Times, watermark: int) -> Flags:
+        """Return which rows the watermark passes now, or have a timer that goes off now."""
+        due = (times >= self.watermark) | (next_timers(self.timers, times, self.watermark) <= watermark)
+        return (times < watermark) & due
 
     # What an operator keeps beside rows: nothing, unless it says so.
 

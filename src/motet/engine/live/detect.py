@@ -15,10 +15,8 @@ from motet.compile.contributions import END, QUERY
 from motet.compile.detect import DetectBranch
 from motet.engine.detect import aggregate
 from motet.engine.detect.run import DetectRun, due_range, finish_results
-from motet.engine.encode import encode_keys
 from motet.engine.live.base import BranchOperator, MicroBatchResult
-from motet.engine.live.rows import Flags, Times
-from motet.engine.live.timers import next_timers
+from motet.engine.live.rows import Flags, Times, select_same_keys
 from motet.errors import DataError
 from motet.kernels.tables import MAX_TIME
 from motet.plans.detect.query import DetectQuery
@@ -37,7 +35,9 @@ class DetectOperator(BranchOperator):
         return self.branch.queries
 
     def _advance(self, rows: pa.Table, times: Times, watermark: int) -> MicroBatchResult:
-        due = self._select_due_rows(rows, times, watermark)
+        # Where partitions are combined here, all those of a group are searched together.
+        due = select_same_keys(rows, self._find_due_rows(times, watermark), self.branch.related_by)
+        due &= times < watermark
         if not due.any():
             return self._empty_result()
         program, is_scattered = self.program, self.branch.is_scattered
@@ -57,18 +57,6 @@ class DetectOperator(BranchOperator):
             contributions=self._due_contributions(added, watermark) if is_scattered else nothing.contributions,
             truncated=frozenset(run.truncated),
         )
-
-    def _select_due_rows(self, rows: pa.Table, times: Times, watermark: int) -> Flags:
-        """Select the rows behind the watermark of keys that may have something to report now."""
-        passed = times < watermark
-        now = passed & (times >= self.watermark)
-        if watermark > self.watermark:
-            now |= passed & (next_timers(self.timers, times, self.watermark) <= watermark)
-        # Where partitions are combined here, all those of a group are looked at together.
-        codes, _, count = encode_keys(rows, self.branch.related_by)
-        active = np.zeros(count, np.bool_)
-        active[codes[now]] = True
-        return passed & active[codes]
 
     def _due_contributions(self, added: list[pa.Table], watermark: int) -> pa.Table:
         """Return what matches contribute to windows that end now, to be merged with other keys."""

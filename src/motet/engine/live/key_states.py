@@ -147,6 +147,11 @@ def state_sections(name: str, states: KeyStates) -> dict[str, Any]:
     return {f"{name} {part}": pa.py_buffer(np.ascontiguousarray(getattr(states, part))) for part in STATE_ARRAYS}
 
 
+def state_names(saved: SavedState, prefix: str) -> list[str]:
+    """Return the names of the states in a saved state that begin so."""
+    return sorted({name.rpartition(" ")[0] for name in saved.sections if name.startswith(prefix)})
+
+
 def read_states(saved: SavedState, name: str) -> KeyStates:
     """Read what `state_sections` wrote."""
     return KeyStates(*(saved.words(f"{name} {part}") for part in STATE_ARRAYS))

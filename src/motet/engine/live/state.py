@@ -15,7 +15,7 @@ import pyarrow as pa
 from motet.compile import Program
 from motet.engine.encode import read_times
 from motet.engine.live.base import BranchOperator
-from motet.engine.live.key_states import read_states, state_sections
+from motet.engine.live.key_states import read_states, state_names, state_sections
 from motet.engine.live.rows import retention_mask
 from motet.engine.live.saved import SavedState, table_to_bytes
 from motet.errors import RunError
@@ -68,7 +68,7 @@ def replay_log(log: Sequence[bytes]) -> SavedState:
     if not later:
         return saved
     rows, keys = saved.table("rows"), saved.table("keys")
-    names = sorted({name.rpartition(" ")[0] for name in saved.sections if name.startswith("unit ")})
+    names = state_names(saved, "unit ")
     states = {name: read_states(saved, name) for name in names}
     for change in later:
         header = change.header

@@ -7,7 +7,7 @@ of the stream.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +31,7 @@ class SavedUnit:
     """A saved unit: what the numbers in its states mean, and its states by layout."""
 
     description: Mapping[str, Any]
-    states: Callable[[int], KeyStates]
+    states: Sequence[KeyStates]
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def migrate_states(
     """
     for unit in units:
         if own == unit.description:
-            return [unit.states(level) for level in range(len(layouts))]
+            return list(unit.states)
     sources = _sources(own, [unit.description for unit in units])
     parts = [_extract_part(own, units[place], queries, start_times, layouts, mode) for place, queries in sources]
     if not parts:
@@ -113,7 +113,7 @@ def _extract_part(
     tables = (nodes, np.array(queries, np.int32), np.array([*negs, -1], np.int32))
     levels = []
     for level, layout in enumerate(layouts):
-        states = unit.states(level)
+        states = unit.states[level]
         saved = (as_contiguous(states.offsets, np.int64), as_contiguous(states.words, np.int64))
         offsets, words = renumber_states(*saved, layout, mode == STARTS, *tables)
         levels.append(KeyStates(states.ids, offsets, words, states.wake))
