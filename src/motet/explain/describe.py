@@ -74,7 +74,7 @@ def describe_unit(unit: Unit) -> dict[str, Any]:
         "totals": len(unit.merged.settled),
         "totals_apart": sum(_count_settled_nodes(compiled) for compiled in unit.queries),
         "pairs": None if unit.pairs is None else unit.pairs.size,
-        "pairs_apart": None if unit.pairs is None else unit.pairs.apart,
+        "pairs_apart": None if unit.pairs is None else unit.pairs.unmerged_size,
         "queries": [describe_query(compiled) for compiled in unit.queries],
     }
 

@@ -99,10 +99,10 @@ class Positions:
     negated: tuple[Event, ...]
     graph: PositionGraph
 
-    def of_name(self, name: str) -> tuple[int, ...]:
-        """Return the positions that a variable, or failing that a type, stands for."""
-        named = tuple(p for p, event in enumerate(self.events) if event.variable == name)
-        return named or tuple(p for p, event in enumerate(self.events) if event.type == name)
+    def find(self, name: str) -> frozenset[int]:
+        """Find the positions that a variable, or failing that a type, stands for."""
+        named = frozenset(p for p, event in enumerate(self.events) if event.variable == name)
+        return named or frozenset(p for p, event in enumerate(self.events) if event.type == name)
 
 
 def build_positions(pattern: Pattern) -> Positions:
