@@ -157,7 +157,7 @@ def match_columns(query: DetectQuery) -> Iterator[tuple[str, frozenset[int] | Ex
                 for name in dict.fromkeys(event.name for event in events(query.query.pattern)):
                     yield name, positions_of_name(positions, name)
             case Variable(name):
-                yield item.label, frozenset(positions.of_name(name))
+                yield item.label, positions.find(name)
             case Computed(expression):
                 yield item.label, expression
 

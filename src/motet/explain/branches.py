@@ -76,7 +76,7 @@ def _describe_unit(unit: Unit) -> dict[str, Any]:
         "totals": len(unit.merged.settled),
         "totals_apart": sum(node == settled for fold in folds for node, settled in fold),
         "pairs": None if unit.pairs is None else unit.pairs.size,
-        "pairs_apart": None if unit.pairs is None else unit.pairs.apart,
+        "pairs_apart": None if unit.pairs is None else unit.pairs.unmerged_size,
         "queries": [
             describe_query(compiled.query) | {"returns": [each.label for each in compiled.query.aggregates]}
             for compiled in unit.queries

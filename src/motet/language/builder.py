@@ -20,7 +20,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import overload
+from typing import Any, overload
 
 from motet.errors import Diagnostic, QueryError
 from motet.language.clauses import make_window, resolve_item
@@ -43,7 +43,6 @@ from motet.model.query import (
     Workload,
 )
 from motet.model.validate import check_workload
-from motet.model.window import Window
 
 Value = int | float | str | bool | dt.datetime | None
 
@@ -638,36 +637,41 @@ def _aggregate(function: str, of: AggregateArgument, name: str | None) -> Aggreg
 ReturnArgument = AggregateOperand | MatchCount | Operand | EventPart | str | ReturnItem
 
 
+_NO_PATTERN = Seq(())
+
+
 @dataclass(frozen=True)
 class QueryBuilder:
     """A query under construction: every method returns a new one, so parts can be kept and varied."""
 
-    name: str
-    _pattern: Pattern | None = None
+    _query: Query
     _returns: tuple[ReturnArgument, ...] = ("*",)
-    _conditions: tuple[ex.Expression, ...] = ()
-    _equivalence: tuple[str, ...] = ()
-    _group_by: tuple[str, ...] = ()
-    _window: Window | None = None
-    _policy: Policy = Policy.SKIP_TILL_ANY
+
+    @property
+    def name(self) -> str:
+        """What results call the query."""
+        return self._query.name
+
+    def _with(self, **clauses: Any) -> QueryBuilder:
+        return replace(self, _query=replace(self._query, **clauses))
 
     def pattern(self, *parts: Part | str) -> QueryBuilder:
         """Set what to look for; several parts are a SEQ."""
         patterns = tuple(map(_as_pattern, parts))
-        return replace(self, _pattern=patterns[0] if len(patterns) == 1 else Seq(patterns))
+        return self._with(pattern=patterns[0] if len(patterns) == 1 else Seq(patterns))
 
     def where(self, *conditions: Operand) -> QueryBuilder:
         """Add conditions, all of which must hold."""
         added = [part for condition in conditions for part in ex.conjuncts(_as_expression(condition))]
-        return replace(self, _conditions=(*self._conditions, *added))
+        return self._with(conditions=(*self._query.conditions, *added))
 
     def same(self, *attributes: str) -> QueryBuilder:
         """Let all events of a match agree on some attributes: `[attributes]`."""
-        return replace(self, _equivalence=_drop_repeated((*self._equivalence, *attributes)))
+        return self._with(equivalence=_drop_repeated((*self._query.equivalence, *attributes)))
 
     def group_by(self, *attributes: str) -> QueryBuilder:
         """Return results for each value of some attributes: `GROUP BY attributes`."""
-        return replace(self, _group_by=_drop_repeated((*self._group_by, *attributes)))
+        return self._with(group_by=_drop_repeated((*self._query.group_by, *attributes)))
 
     def within(self, size: str | int | dt.timedelta, slide: str | int | dt.timedelta | None = None) -> QueryBuilder:
         """Set a window of time: `WITHIN size SLIDE slide`.
@@ -682,16 +686,16 @@ class QueryBuilder:
         try:
             window = make_window(_read_length(size), None if slide is None else _read_length(slide))
         except ClauseError as wrong:
-            raise QueryError([replace(wrong.diagnostic, span=None, query=self.name)], origin="<python>") from None
-        return replace(self, _window=replace(window, span=None))
+            raise self._error(replace(wrong.diagnostic, span=None)) from None
+        return self._with(window=replace(window, span=None))
 
     def within_events(self, size: int) -> QueryBuilder:
         """Set a window of so many consecutive events: `WITHIN size EVENTS`."""
-        return replace(self, _window=make_window(Length(size, EVENTS, None), None))
+        return self._with(window=make_window(Length(size, EVENTS, None), None))
 
     def policy(self, policy: Policy | str) -> QueryBuilder:
         """Say which events may be passed over: "SKIP TILL ANY" (the default), "SKIP TILL NEXT" or "CONTIGUOUS"."""
-        return replace(self, _policy=Policy(policy))
+        return self._with(policy=Policy(policy))
 
     def returning(self, *items: ReturnArgument) -> QueryBuilder:
         """Set what to return: aggregates, events, named values, attributes of `group_by`, or "*" (the default)."""
@@ -699,20 +703,13 @@ class QueryBuilder:
 
     def build(self) -> Query:
         """Build the query. Raises QueryError with all that is wrong with it."""
-        if self._pattern is None:
-            hint = "as in .pattern(seq('A', 'B'))"
-            raise QueryError([Diagnostic("this query has no pattern", query=self.name, hint=hint)], origin="<python>")
-        query = Query(
-            self.name,
-            self._pattern,
-            tuple(_as_item(item, self._group_by) for item in self._returns),
-            self._conditions,
-            self._equivalence,
-            self._group_by,
-            self._window,
-            self._policy,
-        )
-        return workload(query).queries[0]
+        if self._query.pattern is _NO_PATTERN:
+            raise self._error(Diagnostic("this query has no pattern", hint="as in .pattern(seq('A', 'B'))"))
+        returns = tuple(_as_item(item, self._query.group_by) for item in self._returns)
+        return workload(replace(self._query, returns=returns)).queries[0]
+
+    def _error(self, problem: Diagnostic) -> QueryError:
+        return QueryError([replace(problem, query=self._query.name)], origin="<python>")
 
 
 def query(name: str) -> QueryBuilder:
@@ -731,7 +728,7 @@ def query(name: str) -> QueryBuilder:
         >>> pairs.build().equivalence
         ('user',)
     """
-    return QueryBuilder(name)
+    return QueryBuilder(Query(name, _NO_PATTERN, ()))
 
 
 def define(name: str, condition: Operand) -> EventDefinition:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 
-from motet.model.span import Span, span_field
+from motet.model.span import QueryNode
 
 
 class At(StrEnum):
@@ -21,104 +21,92 @@ class At(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Literal:
+class Literal(QueryNode):
     """A constant; None is SQL's NULL."""
 
     value: int | float | str | bool | dt.datetime | None
-    span: Span | None = span_field()
 
 
 @dataclass(frozen=True, slots=True)
-class Attribute:
+class Attribute(QueryNode):
     """`variable.name`; `NEXT(variable).name` and the like by `at`. In an EVENT definition `variable` is empty."""
 
     variable: str
     name: str
     at: At = At.EACH
-    span: Span | None = span_field()
 
 
 @dataclass(frozen=True, slots=True)
-class KleeneAggregate:
+class KleeneAggregate(QueryNode):
     """An aggregate over the events one match binds to a variable: `AVG(b.price)`, `COUNT(b)` (name is None)."""
 
     function: str  # COUNT, SUM, AVG, MIN, MAX
     variable: str
     name: str | None
-    span: Span | None = span_field()
 
 
 @dataclass(frozen=True, slots=True)
-class Arithmetic:
+class Arithmetic(QueryNode):
     operator: str  # + - * / %
     left: Expression
     right: Expression
-    span: Span | None = span_field()
 
 
 @dataclass(frozen=True, slots=True)
-class Negative:
+class Negative(QueryNode):
     operand: Expression
-    span: Span | None = span_field()
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(QueryNode):
     operator: str  # = != < <= > >=
     left: Expression
     right: Expression
-    span: Span | None = span_field()
 
 
 @dataclass(frozen=True, slots=True)
-class Logical:
+class Logical(QueryNode):
     operator: str  # AND OR
     operands: tuple[Expression, ...]
-    span: Span | None = span_field()
 
 
 @dataclass(frozen=True, slots=True)
-class Inverse:
+class Inverse(QueryNode):
     """Logical NOT."""
 
     operand: Expression
-    span: Span | None = span_field()
 
 
 @dataclass(frozen=True, slots=True)
-class IsNull:
+class IsNull(QueryNode):
     operand: Expression
     negated: bool = False
-    span: Span | None = span_field()
 
 
 @dataclass(frozen=True, slots=True)
-class Membership:
+class Membership(QueryNode):
     """`operand IN (options)`."""
 
     operand: Expression
     options: tuple[Literal, ...]
     negated: bool = False
-    span: Span | None = span_field()
 
 
 @dataclass(frozen=True, slots=True)
-class Like:
+class Like(QueryNode):
     """SQL LIKE: `%` any run of characters, `_` any one."""
 
     operand: Expression
     pattern: str
     negated: bool = False
-    span: Span | None = span_field()
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class Call(QueryNode):
     """A scalar function: see `FUNCTIONS`."""
 
     function: str
     arguments: tuple[Expression, ...]
-    span: Span | None = span_field()
 
 
 Expression = (

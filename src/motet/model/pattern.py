@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from motet.model.span import Span, span_field
+from motet.model.span import QueryNode
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class Event(QueryNode):
     """One event of a type, bound to a variable where one is named."""
 
     type: str
     variable: str | None = None
-    span: Span | None = span_field()
 
     @property
     def name(self) -> str:
@@ -23,53 +22,47 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Seq:
+class Seq(QueryNode):
     """All parts, one strictly after the other. A part may be a `Not` or a `Neg`."""
 
     parts: tuple[Pattern, ...]
-    span: Span | None = span_field()
 
 
 @dataclass(frozen=True, slots=True)
-class And:
+class And(QueryNode):
     """All parts in any order, ties allowed, no event used twice. A part may be a `Neg`."""
 
     parts: tuple[Pattern, ...]
-    span: Span | None = span_field()
 
 
 @dataclass(frozen=True, slots=True)
-class Or:
+class Or(QueryNode):
     """Any one of the parts."""
 
     parts: tuple[Pattern, ...]
-    span: Span | None = span_field()
 
 
 @dataclass(frozen=True, slots=True)
-class Repeat:
+class Repeat(QueryNode):
     """`low` to `high` matches of the part, one strictly after the other; no limit where `high` is None."""
 
     part: Pattern
     low: int
     high: int | None
-    span: Span | None = span_field()
 
 
 @dataclass(frozen=True, slots=True)
-class Not:
+class Not(QueryNode):
     """No event of this kind in the gap of a SEQ where it stands."""
 
     event: Event
-    span: Span | None = span_field()
 
 
 @dataclass(frozen=True, slots=True)
-class Neg:
+class Neg(QueryNode):
     """No event of this kind anywhere in the window of the match."""
 
     event: Event
-    span: Span | None = span_field()
 
 
 Pattern = Event | Seq | And | Or | Repeat | Not | Neg

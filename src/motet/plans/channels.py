@@ -61,7 +61,7 @@ def build_channels(query: Query, positions: Positions) -> tuple[Channels, tuple[
         column = ResultColumn(item.label, item.function, item.name)
         if item.variable is None:
             return column
-        bound = frozenset(positions.of_name(item.variable))
+        bound = positions.find(item.variable)
         if item.function in ("MIN", "MAX"):
             return replace(column, extreme=_index_of(extremes, Channel(item.function.lower(), bound, item.name)))
         column = replace(column, count=_index_of(counts, Channel("count", bound, item.name)))

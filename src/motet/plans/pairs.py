@@ -51,7 +51,7 @@ class Pairs:
     begin: tuple[int, ...]
     accept: tuple[tuple[int, ...], ...]
     pane: int
-    apart: int  # how many pairs there are before equal ones are merged
+    unmerged_size: int  # how many pairs there are before equal ones are merged
 
 
 def can_run_by_pairs(compiled: CompiledQuery) -> bool:
@@ -120,7 +120,7 @@ class _PairsBuilder:
         self.steps: list[tuple[int, int, int, int]] = []
         self.moves: list[tuple[int, int, int]] = []
         self.rows: dict[int, tuple[tuple[int, int], ...]] = {}  # by pair: another row and a pair
-        self.apart = 0
+        self.unmerged_size = 0
         self.begin: list[int] = []
         self.accept: list[tuple[int, ...]] = []
 
@@ -133,7 +133,7 @@ class _PairsBuilder:
         for node in order:
             for origin in origins[node]:
                 found[origin, node] = self._add_pair(origin, node, links[node], found)
-        self.apart += len(found)
+        self.unmerged_size += len(found)
         for node in order:
             joins = ((found[0, origin], found[origin, node]) for origin in origins[node] if (0, origin) in found)
             self.rows.setdefault(found[0, node], tuple(joins))
@@ -206,7 +206,7 @@ class _PairsBuilder:
             begin=tuple(number[row] for row in self.begin),
             accept=tuple(tuple(number[row] for row in rows) for rows in self.accept),
             pane=pane,
-            apart=self.apart,
+            unmerged_size=self.unmerged_size,
         )
 
 

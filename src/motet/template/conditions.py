@@ -104,9 +104,9 @@ def _find_adjacent(condition: Expression, positions: Positions) -> list[Adjacent
         return None
     graph = positions.graph
     item_of = {item.position: number for number, item in enumerate(graph.items) if isinstance(item, Leaf)}
-    if any(position not in item_of for name in (one, other) for position in positions.of_name(name)):
+    if any(position not in item_of for name in (one, other) for position in positions.find(name)):
         return None  # inside an AND nobody's neighbour is certain
-    ones, others = ([item_of[position] for position in positions.of_name(name)] for name in (one, other))
+    ones, others = ({item_of[position] for position in positions.find(name)} for name in (one, other))
     steps = _steps_between_rounds(graph, ones) if one == other else _steps_between_variables(graph, ones, others)
     if steps is None:
         return None
@@ -137,15 +137,15 @@ def _split_sides(condition: Comparison) -> tuple[str, tuple[str, Expression], tu
 Steps = list[tuple[int, int, bool]]
 
 
-def _steps_between_rounds(graph: PositionGraph, own: list[int]) -> Steps | None:
+def _steps_between_rounds(graph: PositionGraph, own: set[int]) -> Steps | None:
     """Return the steps of NEXT from a variable to itself; None where something else can be bound between two events."""
     later = graph.find_reachable()
-    if any(p in own and q not in own and later[q].intersection(own) for p, q in graph.follow):
+    if any(p in own and q not in own and later[q] & own for p, q in graph.follow):
         return None
     return [(p, q, False) for p, q in sorted(graph.follow) if p in own and q in own]
 
 
-def _steps_between_variables(graph: PositionGraph, ones: list[int], others: list[int]) -> Steps | None:
+def _steps_between_variables(graph: PositionGraph, ones: set[int], others: set[int]) -> Steps | None:
     """Return the step from one variable to the other; None where they are not always neighbours."""
     later = graph.find_reachable()
     if len(ones) != 1 or len(others) != 1 or any(item in later[item] for item in (*ones, *others)):

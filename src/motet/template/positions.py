@@ -80,10 +80,11 @@ class PositionGraph:
     def find_reachable(self) -> list[set[int]]:
         """Return for each item those that may come at any later step; itself only where it repeats."""
         later: list[set[int]] = [set() for _ in self.items]
+        edges = sorted(self.follow, reverse=True)  # most lead forward: what comes after the target is known first
         changed = True
         while changed:
             changed = False
-            for p, q in reversed(self.follow):
+            for p, q in edges:
                 if q not in later[p] or not later[q] <= later[p]:
                     later[p] |= {q, *later[q]}
                     changed = True
@@ -99,10 +100,10 @@ class Positions:
     negated: tuple[Event, ...]
     graph: PositionGraph
 
-    def of_name(self, name: str) -> tuple[int, ...]:
-        """Return the positions that a variable, or failing that a type, stands for."""
-        named = tuple(p for p, event in enumerate(self.events) if event.variable == name)
-        return named or tuple(p for p, event in enumerate(self.events) if event.type == name)
+    def find(self, name: str) -> frozenset[int]:
+        """Find the positions that a variable, or failing that a type, stands for."""
+        named = frozenset(p for p, event in enumerate(self.events) if event.variable == name)
+        return named or frozenset(p for p, event in enumerate(self.events) if event.type == name)
 
 
 def build_positions(pattern: Pattern) -> Positions:
@@ -207,7 +208,8 @@ class _GraphBuilder:
         """Let each first item of one part follow each last item of another."""
         for p, after in left.last.items():
             for q, before in right.first.items():
-                self.follow[p, q] = _keep_weakest((*self.follow.get((p, q), ()), *_combine(after, before)))
+                ways = _combine(after, before)
+                self.follow[p, q] = _keep_weakest(self.follow[p, q] | ways) if (p, q) in self.follow else ways
 
 
 def _index_of(event: Event, known: list[Event]) -> int:
@@ -222,15 +224,19 @@ def _make_optional(part: _SubGraph) -> _SubGraph:
 
 def _prefix(empty: Ways, edges: dict[int, Ways]) -> dict[int, Ways]:
     """Return the edges of a part as seen past another part that binds nothing; none where it must bind something."""
+    if empty == FREE:
+        return edges
     return {item: _combine(empty, ways) for item, ways in edges.items()} if empty else {}
 
 
 def _union(one: dict[int, Ways], other: dict[int, Ways]) -> dict[int, Ways]:
-    return {item: _keep_weakest((*one.get(item, ()), *other.get(item, ()))) for item in (*one, *other)}
+    return {**one, **other, **{item: _keep_weakest(one[item] | other[item]) for item in one.keys() & other.keys()}}
 
 
 def _combine(one: Ways, other: Ways) -> Ways:
     """Return the ways to meet one of the guards on either side."""
+    if FREE in (one, other):
+        return one if other == FREE else other
     return _keep_weakest(a | b for a in one for b in other)
 
 
@@ -249,9 +255,10 @@ def max_bindings(graph: PositionGraph, positions: frozenset[int]) -> float:
         for item in graph.items
     ]
     best = {item: weights[item] for item in graph.first}
+    edges = sorted(graph.follow)
     for _ in graph.items:
         before = dict(best)
-        for p, q in graph.follow:
+        for p, q in edges:
             if p in best:
                 best[q] = max(best.get(q, 0.0), best[p] + weights[q])
         if best == before:

@@ -54,7 +54,7 @@ def _values(
     assert item.variable is not None
     size = len(found.key)
     wanted = np.zeros(len(query.positions.events), np.bool_)
-    wanted[list(query.positions.of_name(item.variable))] = True
+    wanted[list(query.positions.find(item.variable))] = True
     entries = np.flatnonzero(wanted[found.position])
     match_of = match_of_entries(found)[entries]
     if item.name is None:

@@ -181,7 +181,7 @@ def _place_conditions(query: Query, positions: Positions, absent_events: Sequenc
     found = _PlacedConditions({}, [], [[] for _ in absent_events], [[] for _ in absent_events])
     for condition in conjuncts(*query.conditions):
         names = variables(condition)
-        missing = [name for name in names if not positions.of_name(name)]
+        missing = [name for name in names if not positions.find(name)]
         if missing:
             at = next(n for n, event in enumerate(absent_events) if missing[0] in (event.variable, event.type))
             (found.absent_local if is_local(condition) else found.absent)[at].append(condition)
@@ -193,7 +193,7 @@ def _place_conditions(query: Query, positions: Positions, absent_events: Sequenc
 
 
 def _local_conditions(local: dict[str, list[Expression]], positions: Positions, position: int) -> list[Expression]:
-    own = [conditions for name, conditions in local.items() if position in positions.of_name(name)]
+    own = [conditions for name, conditions in local.items() if position in positions.find(name)]
     return [condition for conditions in own for condition in conditions]
 
 
@@ -211,7 +211,7 @@ def _assign_slots(
         name for item in query.returns if isinstance(item, Computed) for name in sorted(variables(item.expression))
     ]
     for name in spoken:
-        named = frozenset(positions.of_name(name))
+        named = positions.find(name)
         if named:
             names[name] = slots.setdefault(named, len(slots))
     for name in spoken:
@@ -271,7 +271,7 @@ def _is_adjacent(condition: Expression, positions: Positions, progress: Progress
     """Return whether a condition only ever compares events that directly follow each other."""
     if has_aggregate(condition) or any(attribute.at in (At.FIRST, At.LAST) for attribute in attributes(condition)):
         return False
-    named = [frozenset(positions.of_name(name)) for name in sorted(variables(condition))]
+    named = [positions.find(name) for name in sorted(variables(condition))]
     uses_next = any(attribute.at is At.NEXT for attribute in attributes(condition))
     later = _reachable_positions(progress)
 
