@@ -15,7 +15,7 @@ from motet.optimizer.multitree.costs import NodeCosts
 from motet.optimizer.multitree.local_plans import LocalPlans, subtrees, tree_bits
 from motet.optimizer.multitree.multitree import LocalSearch, MultitreeOptions, optimize
 from motet.optimizer.multitree.patterns import KeyedPattern, Numbering
-from motet.optimizer.multitree.plans import MultiPlan, PlanCosts, unify_subtrees
+from motet.optimizer.multitree.plans import MultiPlan, PlanCosts
 from motet.optimizer.registry import estimate_alternatives, plan_trees
 from motet.optimizer.solvers.local_search import anneal
 from motet.plans.detect.build import JoinSpec, JoinTree
@@ -267,15 +267,6 @@ def test_the_same_seed_gives_the_same_plan() -> None:
     specs, rates = medium_workload()
     how = MultitreeOptions(steps=400, seconds=None, seed=3)
     assert optimize(specs, rates, how).trees == optimize(specs, rates, how).trees
-
-
-def test_one_node_is_left_for_what_is_found_in_two_ways() -> None:
-    patterns = dict(enumerate(patterns_of(P1, P1.replace("C c", "C c, E e"))))
-    plan = MultiPlan(PlanCosts(rates_for([p.spec for p in patterns.values()], {"A": 5.0})), patterns)
-    plan.set_tree(0, ((0, 1), 2))
-    plan.set_tree(1, ((0, (1, 2)), 3))
-    trees = unify_subtrees(plan)
-    assert trees == {0: ((0, 1), 2), 1: (((0, 1), 2), 3)}
 
 
 def test_auto_takes_the_cheapest_it_compared() -> None:

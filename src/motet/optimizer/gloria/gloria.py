@@ -8,8 +8,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from motet.optimizer.gloria.costs import COST_MODELS
-from motet.optimizer.gloria.graph import GloriaGraph, Path, SearchTimeout, grow_graph, path_weight, reuse_nodes
-from motet.optimizer.gloria.nodes import Weights, generate_greedy_node, generate_nodes, generate_paper_nodes
+from motet.optimizer.gloria.graph import GloriaGraph, Path, grow_graph, path_weight, reuse_nodes
+from motet.optimizer.gloria.nodes import (
+    SearchAborted,
+    Weights,
+    generate_greedy_node,
+    generate_nodes,
+    generate_paper_nodes,
+)
 from motet.optimizer.gloria.template import Template, build_templates
 from motet.optimizer.rates import PositionRates, equal_rates, estimate_window_rates
 from motet.optimizer.solvers.common import Deadline
@@ -37,13 +43,11 @@ class GloriaOptions:
         variant: 'gloria', 'gloria-greedy' (every Q-set is reused, one node in a pool) or 'gloria-noprune' (nothing is
             pruned while the graph grows).
         costs: 'printed' (the paper's equations 2 to 4) or 'calibrated' (motet's kernels).
-        by_principles: Generate nodes by the paper's principles alone.
         seconds: Time after which the best plan so far serves, for other templates the greedy plan; None for no limit.
     """
 
     variant: str = "gloria"
     costs: str = "calibrated"
-    by_principles: bool = False
     seconds: float | None = None
 
 
@@ -112,15 +116,15 @@ def _search_template(template: Template, weights: Weights, options: GloriaOption
         return reused
     prune = options.variant != "gloria-noprune"
     most = max(FEWEST_CHOICES, MOST_CHOICES // len(template.pools)) if prune else MOST_UNPRUNED
-    if len(template.queries) <= MORE_QUERIES and not options.by_principles:
+    if len(template.queries) <= MORE_QUERIES:
         few = len(template.queries) <= MOST_QUERIES
         limit = deadline if few else Deadline(min(deadline.seconds_left, SECONDS_FOR_MORE))
-        with suppress(SearchTimeout):
+        with suppress(SearchAborted):
             graph = grow_graph(template, weights, generate_nodes, prune, most, limit)
             if graph.complete:
                 return graph
     graph = reused
-    with suppress(SearchTimeout):
+    with suppress(SearchAborted):
         graph = grow_graph(template, weights, generate_paper_nodes, prune, most, deadline)
     # Choices may have been dropped, or time was short: the plans that need no search must not be lost for that.
     apart = unshared_path(template)

@@ -15,6 +15,7 @@ from math import inf
 from motet.optimizer.gloria.nodes import (
     Node,
     NodeGenerator,
+    SearchAborted,
     Weights,
     generate_nodes,
     generate_paper_nodes,
@@ -24,10 +25,6 @@ from motet.optimizer.gloria.template import Pool, Template
 from motet.optimizer.solvers.common import NEVER, Deadline
 
 Path = dict[int, Node]  # by number of a pool
-
-
-class SearchTimeout(Exception):
-    """The deadline came before the graph was complete."""
 
 
 @dataclass(slots=True)
@@ -114,7 +111,7 @@ class _GraphBuilder:
     prune: bool
     most: int
     deadline: Deadline
-    complete: bool = True
+    complete: bool
     pools: list[list[GeneratedNode]] = field(default_factory=list)
     open: dict[int, _PartialPaths] = field(default_factory=dict)  # by pool in its scope
     waiting: list[int] = field(default_factory=list)  # by pool: the queries whose next pool is still to come
@@ -140,7 +137,7 @@ class _GraphBuilder:
         for key, (weight, ways) in before.entries.items():
             preceding = tuple(key[place] for place in places)
             if self.deadline.is_over:
-                raise SearchTimeout
+                raise SearchAborted
             if preceding not in known:
                 known[preceding] = self._expand(pool, preceding)
             for node, more in known[preceding]:
@@ -188,8 +185,7 @@ class _GraphBuilder:
         before = [
             (self.template.pools[number], node) for number, node in zip(pool.predecessors, preceding, strict=True)
         ]
-        nodes, complete = ([()], True) if pool.queries.bit_count() == 1 else self.generate(pool, before)
-        self.complete &= complete
+        nodes: list[Node] = [()] if pool.queries.bit_count() == 1 else self.generate(pool, before)
         found = []
         for node in nodes:
             weight = self.weights.node_weight(pool, node)
@@ -273,14 +269,14 @@ def grow_graph(
     """Return the graph of a template with the nodes that are generated, and the path of least weight.
 
     At most so many choices are kept at once: of more, those that weigh least so far, so the best path may be lost.
-    Raises `SearchTimeout` after the deadline.
+    Raises `SearchAborted` after the deadline, or where there are too many nodes to generate all of them.
     """
-    return _GraphBuilder(template, weights, generate, prune, most, deadline).run()
+    return _GraphBuilder(template, weights, generate, prune, most, deadline, complete=generate is generate_nodes).run()
 
 
 def reuse_nodes(graph: GloriaGraph) -> NodeGenerator:
     """Return a generator of the nodes that a graph has, to find its best path by other weights (section 5.3)."""
-    return lambda pool, before: (graph.surviving_nodes(pool.number), False)
+    return lambda pool, before: graph.surviving_nodes(pool.number)
 
 
 def path_weight(template: Template, weights: Weights, path: Path) -> float:

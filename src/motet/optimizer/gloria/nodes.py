@@ -6,7 +6,7 @@ pool that are in no Q-set do not share it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import inf, prod
@@ -16,12 +16,15 @@ from motet.optimizer.gloria.template import Pool
 
 QSet = tuple[int, int]  # queries, the state of their snapshots
 Node = tuple[QSet, ...]  # in order
-# From a pool and a node of each preceding pool to the nodes that they lead to, and whether no better one is left out.
-NodeGenerator = Callable[[Pool, Sequence[tuple[Pool, "Node"]]], tuple[list["Node"], bool]]
+# From a pool and a node of each preceding pool to the nodes that they lead to.
+NodeGenerator = Callable[[Pool, Sequence[tuple[Pool, "Node"]]], list["Node"]]
 
-# Nodes that are generated from one node (or one from each preceding pool) before coarser choices take over.
-MOST_EXACT = 96
-MOST_GROUPED = 48
+MOST_EXACT = 96  # nodes that follow from one choice of preceding nodes, for all of them to be generated
+MOST_REUSED = 48  # choices of the Q-sets that are reused
+
+
+class SearchAborted(Exception):
+    """There were too many nodes to search all of them, or too little time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,7 @@ def collect_incoming(pool: Pool, preceding: Iterable[tuple[Pool, Node]]) -> Inco
     return IncomingQSets(tuple(sorted(shared)), values)
 
 
-def generate_paper_nodes(pool: Pool, preceding: Sequence[tuple[Pool, Node]]) -> tuple[list[Node], bool]:
+def generate_paper_nodes(pool: Pool, preceding: Sequence[tuple[Pool, Node]]) -> list[Node]:
     """Return the nodes of a pool by the paper's principles (section 5.1).
 
     Each Q-set is reused, or gets local snapshots and is merged with all others that do; what comes as values is merged
@@ -54,54 +57,47 @@ def generate_paper_nodes(pool: Pool, preceding: Sequence[tuple[Pool, Node]]) -> 
     """
     coming = collect_incoming(pool, preceding)
     found: dict[Node, None] = {}
-    choices = len(coming.shared)
-    kept = (
-        product(*((0, qset[0]) for qset in coming.shared)) if 2**choices <= MOST_GROUPED else _keep_whole_qsets(coming)
-    )
-    for staying in kept:
+    every = tuple(queries for queries, _ in coming.shared)
+    if 2 ** len(every) <= MOST_REUSED:
+        choices = list(product(*((0, queries) for queries in every)))
+    else:  # all Q-sets stay, none does, or all but one
+        choices = [every, (0,) * len(every), *((*every[:at], 0, *every[at + 1 :]) for at in range(len(every)))]
+    for staying in choices:
         leaving = pool.queries & ~coming.values & ~sum(staying)
         for merged in (leaving, leaving | coming.values):
             _add_nodes(found, pool, coming, staying, merged)
-    return list(found), False
+    return list(found)
 
 
-def generate_nodes(pool: Pool, preceding: Sequence[tuple[Pool, Node]]) -> tuple[list[Node], bool]:
-    """Return the nodes of a pool that can be on a path of least weight, and whether these are all of them.
+def generate_nodes(pool: Pool, preceding: Sequence[tuple[Pool, Node]]) -> list[Node]:
+    """Return all nodes of a pool that can be on a path of least weight. Raises `SearchAborted` if there are too many.
 
     Beyond the principles, some queries of a Q-set may stay and others leave, and those that leave need not be shared.
     That pays where they go different ways, which the paper's lemma 5.2 leaves out. Of queries that come and continue in
-    the same way it only matters how many do what. Where there are too many choices, they all do the same; where there
-    still are, whole Q-sets are kept or merged.
+    the same way it only matters how many do what.
     """
     coming = collect_incoming(pool, preceding)
-    groups = [
-        [queries & interchangeable for interchangeable in pool.interchangeable if queries & interchangeable]
-        for queries, _ in coming.shared
-    ]
-    sizes = [group.bit_count() for parts in groups for group in parts]
-    size = (
-        prod(n + 1 for n in sizes)
-        * prod(interchangeable.bit_count() + 1 for interchangeable in pool.interchangeable)
-        * len(pool.snapshot_states)
-    )
-    if size <= MOST_EXACT:
-        kept = _choose_staying(groups, each=True)
-        return _enumerate_nodes(pool, coming, kept, each=True), True
-    if 2 ** (len(sizes) + len(pool.interchangeable)) * len(pool.snapshot_states) <= MOST_GROUPED:
-        return _enumerate_nodes(pool, coming, _choose_staying(groups, each=False), each=False), False
-    return _enumerate_nodes(pool, coming, _keep_whole_qsets(coming), each=None), False
+    groups = [_split(queries, pool.interchangeable) for queries, _ in coming.shared]
+    sizes = [part.bit_count() + 1 for parts in (*groups, pool.interchangeable) for part in parts]
+    if prod(sizes) * len(pool.snapshot_states) > MOST_EXACT:
+        raise SearchAborted
+    found: dict[Node, None] = {}
+    for staying in product(*map(_choose_unions, groups)):
+        if any(queries.bit_count() == 1 for queries in staying):
+            continue
+        for merged in _choose_unions(_split(pool.queries & ~sum(staying), pool.interchangeable)):
+            _add_nodes(found, pool, coming, staying, merged)
+    return list(found)
 
 
-def _choose_staying(groups: list[list[int]], each: bool) -> Iterator[tuple[int, ...]]:
-    """Return the choices of the queries that stay in each Q-set."""
-    choices = [list(_choose_unions(parts, each)) for parts in groups]
-    return product(*choices)
+def _split(queries: int, parts: Sequence[int]) -> list[int]:
+    """Return a set of queries divided by how they continue."""
+    return [queries & part for part in parts if queries & part]
 
 
-def _choose_unions(parts: Sequence[int], each: bool) -> Iterator[int]:
-    """Yield unions of queries of each part: `each` number of them, or all or none."""
-    for taken in product(*(_prefixes(part) if each else (0, part) for part in parts)):
-        yield sum(taken)
+def _choose_unions(parts: Sequence[int]) -> list[int]:
+    """Return the unions of the first none, one, two, ... queries of each part."""
+    return [sum(chosen) for chosen in product(*map(_prefixes, parts))]
 
 
 def _prefixes(queries: int) -> list[int]:
@@ -112,35 +108,6 @@ def _prefixes(queries: int) -> list[int]:
         found.append(found[-1] | lowest)
         queries ^= lowest
     return found
-
-
-def _keep_whole_qsets(coming: IncomingQSets) -> Iterator[tuple[int, ...]]:
-    """Yield the choices in which all Q-sets stay, none does, or all but one."""
-    all_ = tuple(queries for queries, _ in coming.shared)
-    yield all_
-    if all_:
-        yield (0,) * len(all_)
-    if len(all_) > 1:
-        for at in range(len(all_)):
-            yield (*all_[:at], 0, *all_[at + 1 :])
-
-
-def _enumerate_nodes(
-    pool: Pool, coming: IncomingQSets, kept: Iterable[tuple[int, ...]], each: bool | None
-) -> list[Node]:
-    found: dict[Node, None] = {}
-    for staying in kept:
-        if any(queries.bit_count() == 1 for queries in staying):
-            continue
-        free = pool.queries & ~sum(staying)
-        parts = (
-            [free]
-            if each is None
-            else [free & interchangeable for interchangeable in pool.interchangeable if free & interchangeable]
-        )
-        for merged in _choose_unions(parts, bool(each)):
-            _add_nodes(found, pool, coming, staying, merged)
-    return list(found)
 
 
 def _add_nodes(found: dict[Node, None], pool: Pool, coming: IncomingQSets, staying: Sequence[int], merged: int) -> None:
@@ -160,11 +127,11 @@ def restrict_node(node: Node, queries: int) -> Node:
     return tuple(sorted((own & queries, snapshot) for own, snapshot in node if own & queries))
 
 
-def generate_greedy_node(pool: Pool, preceding: Sequence[tuple[Pool, Node]]) -> tuple[list[Node], bool]:
+def generate_greedy_node(pool: Pool, preceding: Sequence[tuple[Pool, Node]]) -> list[Node]:
     """Return the node of the greedy variant: every Q-set is reused, and what comes as values is shared if possible."""
     coming = collect_incoming(pool, preceding)
     shared = ((coming.values, pool.entry),) if coming.values.bit_count() > 1 else ()
-    return [tuple(sorted((*coming.shared, *shared)))], True
+    return [tuple(sorted((*coming.shared, *shared)))]
 
 
 class Weights:

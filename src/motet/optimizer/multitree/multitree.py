@@ -9,7 +9,7 @@ from random import Random
 from motet.optimizer.multitree.graph import MultiPatternGraph
 from motet.optimizer.multitree.neighbourhood import PlanSpace
 from motet.optimizer.multitree.patterns import KeyedPattern, Numbering
-from motet.optimizer.multitree.plans import MultiPlan, PlanCosts, unify_subtrees
+from motet.optimizer.multitree.plans import MultiPlan, PlanCosts
 from motet.optimizer.solvers.common import Deadline
 from motet.optimizer.solvers.local_search import Limits, SearchResult, anneal
 from motet.plans.detect.build import JoinSpec, JoinTree
@@ -73,7 +73,7 @@ def optimize(
     graph = MultiPatternGraph(KeyedPattern(spec, numbering) for spec in specs)
     costs = PlanCosts(rates, options.costs)
     components = graph.find_components()
-    separate = MultiPlan(costs, graph.patterns)
+    plan = MultiPlan(costs, graph.patterns)
     report = MultitreeReport({}, 0.0, 0.0, components, len(graph.sharers))
     left = sum(len(part) for part in components if len(part) > 1)
     for part in components:
@@ -97,11 +97,7 @@ def optimize(
             report.traces.append(found.trace)
             left -= len(part)
         for number, tree in trees.items():
-            separate.set_tree(number, tree)
-    unified = MultiPlan(costs, graph.patterns)
-    for number, tree in unify_subtrees(separate).items():
-        unified.set_tree(number, tree)
-    best = min(separate, unified, key=MultiPlan.exact_cost)
-    report.cost = best.exact_cost()
-    report.trees = {specs[number]: tree for number, tree in best.trees.items()}
+            plan.set_tree(number, tree)
+    report.cost = plan.exact_cost()
+    report.trees = {specs[number]: tree for number, tree in plan.trees.items()}
     return report

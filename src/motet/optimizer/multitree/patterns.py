@@ -8,13 +8,11 @@ gaps among them, all numbered within the part. So with equal keys the k-th items
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations, product
 
-from motet.model.expression import attributes
-from motet.model.names import rename_variables
-from motet.plans.detect.build import JoinSpec, node_order
+from motet.plans.detect.build import JoinSpec, node_order, select_items
 from motet.plans.detect.partial_orders import Bits, bits_of, items_of
 
 Key = int
@@ -38,19 +36,8 @@ class KeyedPattern:
         self.size = len(spec.items)
         self.all: Bits = (1 << self.size) - 1
         self.items = [numbering.number(item) for item in spec.items]
-        self._vocabulary = numbering
-        self._tests = []
-        for test in sorted(spec.tests, key=repr):
-            names = list(dict.fromkeys(attribute.variable for attribute in attributes(test)))
-            number = numbering.number(
-                ("test", rename_variables(test, {name: str(at) for at, name in enumerate(names)}))
-            )
-            used = tuple(map(int, names))
-            self._tests.append((bits_of(used), number, used))
-        self._gaps = [
-            (bits_of(gap.after | gap.before), numbering.number(("gap", gap.symbol)), gap.after, gap.before)
-            for gap in sorted(spec.gaps, key=repr)
-        ]
+        self._numbering = numbering
+        self._unlimited = replace(spec, within=0, rows=0)
         self._keys: dict[Bits, Key] = {}
         self._ordered: dict[Bits, list[int]] = {}
 
@@ -65,7 +52,8 @@ class KeyedPattern:
         """Return the key of a part."""
         known = self._keys.get(bits)
         if known is None:
-            known = self._keys[bits] = self._vocabulary.number(self._describe(bits))
+            part = select_items(self._unlimited, self.ordered(bits))
+            known = self._keys[bits] = self._numbering.number(part)
         return known
 
     @cached_property
@@ -76,25 +64,6 @@ class KeyedPattern:
             bits = 1 << a | 1 << b
             found.setdefault(self.key(bits), []).append(bits)
         return found
-
-    def _describe(self, bits: Bits) -> Hashable:
-        items = self.ordered(bits)
-        if len(items) == 1:
-            return self.items[items[0]]
-        rank = {item: at for at, item in enumerate(items)}
-        order = self.spec.order
-        return (
-            tuple(self.items[item] for item in items),
-            tuple(1 if (a, b) in order else 2 if (b, a) in order else 0 for a, b in combinations(items, 2)),
-            frozenset(
-                (number, tuple(rank[i] for i in used)) for inside, number, used in self._tests if not inside & ~bits
-            ),
-            frozenset(
-                (number, frozenset(rank[i] for i in after), frozenset(rank[i] for i in before))
-                for inside, number, after, before in self._gaps
-                if not inside & ~bits
-            ),
-        )
 
 
 def find_maximal_common(one: KeyedPattern, other: KeyedPattern, smallest: int = 2) -> list[tuple[Bits, Bits]]:

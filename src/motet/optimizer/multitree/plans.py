@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from motet.optimizer.multitree.costs import NodeCosts
-from motet.optimizer.multitree.local_plans import map_tree, subtrees, tree_bits
+from motet.optimizer.multitree.local_plans import subtrees, tree_bits
 from motet.optimizer.multitree.patterns import Key, KeyedPattern
 from motet.plans.detect.build import JoinTree
 from motet.plans.detect.cost import Rates
@@ -145,42 +145,3 @@ class MultiPlan:
 def _add(windows: Windows, changes: Windows) -> Windows:
     counts = {share: windows.get(share, 0) + changes.get(share, 0) for share in {**windows, **changes}}
     return {share: count for share, count in counts.items() if count > 0}
-
-
-def unify_subtrees(plan: MultiPlan) -> dict[int, JoinTree]:
-    """Return the trees of a plan with one subtree, the cheapest, for each part that several find in different ways.
-
-    The engine has one node for all that finds the same, whatever it is joined from, so keeping both saves nothing.
-    """
-    costs, patterns = plan.costs, plan.patterns
-    inner = [(number, each) for number, tree in plan.trees.items() for each in subtrees(tree)]
-    inner.sort(key=lambda found: tree_bits(found[1]).bit_count())
-    widest: dict[Key, float] = {}
-    for number, tree in inner:
-        key = patterns[number].key(tree_bits(tree))
-        widest[key] = max(widest.get(key, 0.0), costs.window(patterns[number]))
-    chosen: dict[Key, tuple[float, int, JoinTree]] = {}
-
-    def cost(number: int, tree: JoinTree) -> float:
-        pattern = patterns[number]
-        return sum(
-            costs.cost(costs.shape(pattern, each), widest[pattern.key(tree_bits(each))]) for each in subtrees(tree)
-        )
-
-    def choose_subtree(number: int, tree: JoinTree) -> JoinTree:
-        """Return the tree that was chosen for what a tree finds."""
-        pattern = patterns[number]
-        found = chosen.get(pattern.key(tree_bits(tree)))
-        if found is None or isinstance(tree, int):
-            return tree
-        _, owner, other = found
-        return map_tree(other, patterns[owner].ordered(tree_bits(other)), pattern.ordered(tree_bits(tree)))
-
-    for number, tree in inner:
-        if isinstance(tree, int):
-            continue
-        rebuilt = (choose_subtree(number, tree[0]), choose_subtree(number, tree[1]))
-        key, own_cost = patterns[number].key(tree_bits(tree)), cost(number, rebuilt)
-        if key not in chosen or own_cost < chosen[key][0]:
-            chosen[key] = (own_cost, number, rebuilt)
-    return {number: choose_subtree(number, tree) for number, tree in plan.trees.items()}

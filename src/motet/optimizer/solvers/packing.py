@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,8 @@ from motet.optimizer.solvers.common import Deadline, relative_gap
 
 # Sets as good as each other up to this share are the same to us; HiGHS stops there.
 TOLERANCE = 1e-9
+
+Row = tuple[dict[int, float], float]  # coefficients by column, and what their sum must not exceed
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,24 +71,23 @@ def solve_packing(packing: Packing, seconds: float | None = None) -> PackingSolu
     ceiling = sum(max(offer.gain, 0.0) for offer in offers)
     if not offers:
         return PackingSolution(frozenset(), 0.0, 0.0)
-    rows = _Rows(len(offers) + bundles)
+    rows: list[Row] = []
     members: list[list[int]] = [[] for _ in range(bundles)]
     covering: dict[tuple[int, int], list[int]] = {}
     for at, offer in enumerate(offers):
         members[offer.bundle].append(at)
-        rows.add({at: 1.0, len(offers) + offer.bundle: -1.0})
+        rows.append(({at: 1.0, len(offers) + offer.bundle: -1.0}, 0.0))
         for point in range(offer.begin, offer.end):
             covering.setdefault((offer.line, point), []).append(at)
     for together in covering.values():
         if len(together) > 1:
-            rows.add(dict.fromkeys(together, 1.0), limit=1.0)
+            rows.append((dict.fromkeys(together, 1.0), 1.0))
     for bundle, own in enumerate(members):
-        opened = {len(offers) + bundle: 1.0}
-        rows.add({**dict.fromkeys(own, -1.0), len(offers) + bundle: 2.0})
+        rows.append(({**dict.fromkeys(own, -1.0), len(offers) + bundle: 2.0}, 0.0))
         offered = Counter(offers[at].line for at in own)
         for line in (line for line, count in offered.items() if count > 1):
             others = [at for at in own if offers[at].line != line]  # two offers of one line do not serve two lines
-            rows.add({**dict.fromkeys(others, -1.0), **opened})
+            rows.append(({**dict.fromkeys(others, -1.0), len(offers) + bundle: 1.0}, 0.0))
     worth = np.array([*(offer.gain for offer in offers), *(-price for price in packing.prices)])
     # Once it is decided which bundles are open, the rest nearly always has an integral optimum (an interval matrix but
     # for the demand of two lines), so offers need not be branched on.
@@ -116,33 +117,15 @@ def _drop_infeasible(packing: Packing, rounded: list[int]) -> frozenset[int]:
     return frozenset(at for at in rounded if len(lines[packing.offers[at].bundle]) > 1)
 
 
-class _Rows:
-    """Inequalities `row x <= limit`, collected sparsely."""
-
-    def __init__(self, columns: int) -> None:
-        self.columns = columns
-        self.limits: list[float] = []
-        self._at: list[int] = []
-        self._column: list[int] = []
-        self._value: list[float] = []
-
-    def add(self, entries: dict[int, float], limit: float = 0.0) -> None:
-        self._at.extend([len(self.limits)] * len(entries))
-        self._column.extend(entries)
-        self._value.extend(entries.values())
-        self.limits.append(limit)
-
-    def matrix(self) -> Any:
-        from scipy.sparse import csr_array
-
-        return csr_array((self._value, (self._at, self._column)), shape=(len(self.limits), self.columns))
-
-
-def _solve(worth: Any, rows: _Rows, integrality: Any, seconds: float) -> Any:
+def _solve(worth: Any, rows: Sequence[Row], integrality: Any, seconds: float) -> Any:
     """Maximise over zeros and ones. Values are scaled to one, because HiGHS' tolerances are absolute."""
     # Imported here: loading it takes longer than making most plans.
     from scipy.optimize import Bounds, LinearConstraint, milp
+    from scipy.sparse import csr_array
 
+    entries = [(at, column, value) for at, (row, _) in enumerate(rows) for column, value in row.items()]
+    at, columns, values = zip(*entries, strict=True)
+    matrix = csr_array((values, (at, columns)), shape=(len(rows), len(worth)))
     scale = float(np.abs(worth).max()) or 1.0
     options: dict[str, Any] = {"mip_rel_gap": TOLERANCE}
     if np.isfinite(seconds):
@@ -151,7 +134,7 @@ def _solve(worth: Any, rows: _Rows, integrality: Any, seconds: float) -> Any:
         -worth / scale,
         integrality=integrality,
         bounds=Bounds(0, 1),
-        constraints=[LinearConstraint(rows.matrix(), -np.inf, np.array(rows.limits))] if rows.limits else [],
+        constraints=LinearConstraint(matrix, -np.inf, np.array([limit for _, limit in rows])),
         options=options,
     )
     outcome.scale = scale
@@ -160,7 +143,7 @@ def _solve(worth: Any, rows: _Rows, integrality: Any, seconds: float) -> Any:
 
 def _proved_bound(outcome: Any, ceiling: float) -> float:
     """Return a bound that no choice exceeds: the ceiling where HiGHS had no time to prove anything."""
-    is_optimal = getattr(outcome, "mip_dual_bound", None)
-    if is_optimal is None or not np.isfinite(is_optimal):
+    dual = getattr(outcome, "mip_dual_bound", None)
+    if dual is None or not np.isfinite(dual):
         return ceiling
-    return -float(is_optimal) * float(outcome.scale) if -is_optimal > TOLERANCE else 0.0
+    return -float(dual) * float(outcome.scale) if -dual > TOLERANCE else 0.0
