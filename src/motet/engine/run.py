@@ -20,7 +20,8 @@ from motet.engine.partials import build_partials, merge_within_task
 from motet.engine.ties import merge_ties
 from motet.engine.trends import run_trend_query
 from motet.kernels.pairs import PairMachine, WindowRows, run_pairs
-from motet.kernels.slots import PANES, STARTS, WINDOWS, run_slots
+from motet.kernels.resume import run_slots
+from motet.kernels.slots import PANES, STARTS, WINDOWS
 from motet.kernels.tables import MAX_TIME, MIN_TIME, Events, renumber_keys
 from motet.kernels.totals import Layout, list_layouts, list_pair_layouts
 from motet.kernels.two_stacks import run_stacks

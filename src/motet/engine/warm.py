@@ -1,10 +1,15 @@
 """Compile every kernel, or load it from the cache: `python -m motet.engine.warm`.
 
 Two processes that compile the same kernel at once may corrupt the cache on disk, so it is best done once, before others
-start.
+start. Two processes share the work, each with kernels of its own.
 """
 
 from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
@@ -12,27 +17,28 @@ import pyarrow as pa
 from motet.compile import compile_workload
 from motet.engine.live import Stream
 from motet.engine.local import run_table
+from motet.kernels.jit import KERNELS, on_each_compilation
+from motet.kernels.order import order_by_key
 from motet.kernels.resume import extend_states, renumber_states
 from motet.kernels.state_migration import NodeSources, merge_states
 from motet.kernels.totals import make_layout
 from motet.language import parse
-from motet.model.query import Workload
 from motet.options import Options
 from motet.schema import EventSchema
 
-# Out of order, so that sorting is compiled too.
-_EVENTS = pa.table({"time": [2, 1, 3, 4], "type": ["A", "A", "B", "B"], "k": ["p"] * 4, "x": [1.0, 2.0, 3.0, 4.0]})
+_EVENTS = pa.table({"time": [1, 2, 3, 4], "type": ["A", "A", "B", "B"], "k": ["p"] * 4, "x": [1.0, 2.0, 3.0, 4.0]})
 
-# Sliding, continuous and count windows, partitions combined or not, and a condition on neighbours.
-_ONLINE = """
+# Sliding, continuous and count windows, partitions combined or not.
+_SLOTS_AND_STACKS = """
     QUERY sliding RETURN COUNT(*), SUM(A.x), MIN(A.x) PATTERN SEQ(A+, B) GROUP BY k WITHIN 4 s SLIDE 2 s
     QUERY combined RETURN COUNT(*), SUM(A.x), MIN(A.x) PATTERN SEQ(A+, B) WHERE [k] WITHIN 4 s SLIDE 2 s
     QUERY continuous RETURN COUNT(*), SUM(A.x), MIN(A.x) PATTERN SEQ(A+, B) WHERE [k] WITHIN 4 s
     QUERY counted RETURN COUNT(*), SUM(A.x), MIN(A.x) PATTERN SEQ(A+, B) GROUP BY k WITHIN 3 EVENTS
-    QUERY rising RETURN COUNT(*), SUM(A.x), MIN(A.x) PATTERN SEQ(A+, B) WHERE A.x < NEXT(A).x GROUP BY k WITHIN 4 s
 """
+_PAIRS = "RETURN COUNT(*), SUM(A.x), MIN(A.x) PATTERN SEQ(A+, B) GROUP BY k WITHIN 4 s SLIDE 2 s"
+_TRENDS = "RETURN COUNT(*), SUM(A.x), MIN(A.x) PATTERN SEQ(A+, B) WHERE A.x < NEXT(A).x GROUP BY k WITHIN 4 s"
 # Matches by paths and by joins, with an absence at the end and one that depends on what is bound.
-_DETECTED = """
+_DETECTION = """
     QUERY paths RETURN *, (MAX(A.x)) AS most PATTERN SEQ(A+, B) WITHIN 4 s
     QUERY joins RETURN * PATTERN SEQ(A a, NOT B n, B b, NOT A last) WHERE a.x < b.x AND n.x = a.x WITHIN 4 s
         SKIP TILL NEXT
@@ -46,12 +52,51 @@ _RELATED = """
 
 def warm() -> None:
     """Run each kind of query once."""
-    schema, online = EventSchema(_EVENTS.schema), parse(_ONLINE)
-    everything = Workload((*online.queries, *parse(_DETECTED).queries))
-    for options in (Options(), Options(windows="pairs")):
-        run_table(compile_workload(everything, schema, options), _EVENTS)
-    run_table(compile_workload(parse(_RELATED), schema, Options(optimizer="motto")), _EVENTS)
-    stream = Stream(compile_workload(online, schema, Options(mode="append")))
+    for part in _PARTS:
+        part()
+
+
+def warm_in_parallel() -> None:
+    """Compile all kernels in two processes, and show how far they are."""
+    order_by_key(np.zeros(1, np.int32), np.zeros(1, np.int64), 1)  # both parts need it
+    context = multiprocessing.get_context("spawn")
+    compiled = context.SimpleQueue()
+    processes = [context.Process(target=_warm_part, args=(number, compiled)) for number in range(len(_PARTS))]
+    for process in processes:
+        process.start()
+    done, ended = 1, 0
+    while ended < len(processes):
+        if compiled.get():
+            done += 1
+            sys.stderr.write(f"\rcompiling kernels {done}/{len(KERNELS)} ...")
+            sys.stderr.flush()
+        else:
+            ended += 1
+    sys.stderr.write("\n")
+    for process in processes:
+        process.join()
+    if any(process.exitcode for process in processes):
+        raise SystemExit("kernels could not be compiled")
+
+
+def _warm_part(number: int, compiled: multiprocessing.queues.SimpleQueue[bool]) -> None:
+    """Run one part; put True for each kernel that was compiled, and False at the end."""
+    on_each_compilation(lambda: compiled.put(True))
+    try:
+        _PARTS[number]()
+    finally:
+        compiled.put(False)
+
+
+def _run(queries: str, options: Options) -> None:
+    run_table(compile_workload(parse(queries), EventSchema(_EVENTS.schema), options), _EVENTS)
+
+
+def _warm_slots_and_stacks() -> None:
+    """Run totals by slots and by stacks, in batch and as a stream, and what migrates them."""
+    _run(_SLOTS_AND_STACKS, Options())
+    schema = EventSchema(_EVENTS.schema)
+    stream = Stream(compile_workload(parse(_SLOTS_AND_STACKS), schema, Options(mode="append")))
     stream.feed(_EVENTS, 3_000_000)
     stream.finish()
     nothing, none = np.zeros(1, np.int64), np.zeros(0, np.int64)
@@ -61,5 +106,19 @@ def warm() -> None:
     merge_states(nothing, none, nothing, none, layout, 0, NodeSources(numbers, flags), numbers, 1, 0)
 
 
+def _warm_detection_pairs_and_trends() -> None:
+    """Run matches by joins and by paths, totals between pairs, and a condition on neighbours."""
+    _run(_DETECTION, Options())
+    _run(_RELATED, Options(optimizer="motto"))
+    _run(_PAIRS, Options(windows="pairs"))
+    _run(_TRENDS, Options())
+
+
+_PARTS: tuple[Callable[[], None], ...] = (_warm_slots_and_stacks, _warm_detection_pairs_and_trends)
+
+
 if __name__ == "__main__":
-    warm()
+    if (os.cpu_count() or 1) > 1:
+        warm_in_parallel()
+    else:
+        warm()

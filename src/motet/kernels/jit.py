@@ -18,6 +18,8 @@ from numba.core.compiler import Compiler
 
 F = TypeVar("F", bound=Callable[..., object])
 
+KERNELS: list[object] = []  # all that were imported
+
 
 def kernel(function: F) -> F:
     """Compile a function that Python calls, and keep the machine code on disk for later processes.
@@ -25,7 +27,8 @@ def kernel(function: F) -> F:
     A kernel makes no arrays and returns none. Those it works on belong to its caller, so no references to them are
     counted, which would cost more than most of what a kernel does.
     """
-    return _compile(function, cache=True, pipeline_class=_KernelCompiler)
+    KERNELS.append(compiled := _compile(function, cache=True, pipeline_class=_KernelCompiler))
+    return compiled
 
 
 def inner(function: F) -> F:
@@ -106,19 +109,30 @@ class _InnerCompiler(Compiler):
         self.state.library = _InnerLibrary(self.state.targetctx.codegen(), "inner")
 
 
-def on_first_compilation(notify: Callable[[], None]) -> None:
+def on_first_compilation(callback: Callable[[], None]) -> None:
     """Call back, once, when a kernel has to be compiled because no earlier process has left it on disk."""
-    event.register("numba:compile", _Once(notify))
+    event.register("numba:compile", _Listener(callback, lambda _: None))
 
 
-class _Once(event.Listener):
-    def __init__(self, notify: Callable[[], None]) -> None:
-        self.notify: Callable[[], None] | None = notify
+def on_each_compilation(callback: Callable[[], None]) -> None:
+    """Call back whenever a kernel has been compiled."""
+
+    def call_for_kernels(ended: event.Event) -> None:
+        if ended.data["dispatcher"] in KERNELS:
+            callback()
+
+    event.register("numba:compile", _Listener(None, call_for_kernels))
+
+
+class _Listener(event.Listener):
+    def __init__(self, on_first: Callable[[], None] | None, on_each: Callable[[event.Event], None]) -> None:
+        self.on_first = on_first
+        self.on_each = on_each
 
     def on_start(self, event: event.Event) -> None:
-        if self.notify is not None:
-            notify, self.notify = self.notify, None
-            notify()
+        if self.on_first is not None:
+            callback, self.on_first = self.on_first, None
+            callback()
 
     def on_end(self, event: event.Event) -> None:
-        pass
+        self.on_each(event)

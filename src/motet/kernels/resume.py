@@ -1,10 +1,10 @@
-"""Run slots on from saved states: what a key holds between two runs, as a sequence of 64-bit words.
+"""Run queries by slots over all keys, from the beginning or on from saved states: what keys hold between two runs.
 
-The state of a key is: the number of its first slot, how many slots, windows due, NEGs and nodes it holds; then for each
-window due its query, first and last; for each NEG its number and time; with starts, when each slot began; then for each
-node twice its number, plus one where shadows follow, and its totals by slot; then, for a layout that keeps them apart,
-the shadows, unless all of them are the counts themselves. The states of all keys lie one after another; a key without
-a past has no words.
+The state of a key is a sequence of 64-bit words: the number of its first slot, how many slots, windows due, NEGs and
+nodes it holds; then for each window due its query, first and last; for each NEG its number and time; with starts, when
+each slot began; then for each node twice its number, plus one where shadows follow, and its totals by slot; then, for a
+layout that keeps them apart, the shadows, unless all of them are the counts themselves. The states of all keys lie one
+after another; a key without a past has no words.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from motet.kernels.tables import (
     NEEDS_ROOM,
     OVERFLOWED,
     Events,
+    KernelResult,
     Machine,
     Output,
     Queries,
@@ -78,9 +79,30 @@ def grow_states(states: States) -> States:
     return view_states(states.offsets, np.concatenate((states.words, np.empty_like(states.words))))
 
 
-def max_slots(offsets: Ints, words: Ints) -> int:
+def max_slots(states: States) -> int:
     """Return the most slots that any state holds."""
-    return int(words[offsets[:-1][np.diff(offsets) > 0] + SLOTS].max(initial=0))
+    return int(states.words[states.offsets[:-1][np.diff(states.offsets) > 0] + SLOTS].max(initial=0))
+
+
+def run_slots(
+    events: Events,
+    machine: Machine,
+    queries: Queries,
+    layout: Layout,
+    mode: int,
+    unit: int,
+    ranked: bool,
+    emit_from: int,
+    emit_to: int,
+) -> KernelResult:
+    """Return the results of all queries over all keys; see `collect_results`.
+
+    Each event costs O(transitions of its class * open slots * channels); each result O(accepting nodes * panes of a
+    window). See `Window` for the other arguments.
+    """
+    window = make_window(queries, mode, unit, ranked, int(MAX_TIME), emit_from, emit_to)
+    no_past = view_states(np.zeros_like(events.offsets), np.zeros(0, np.int64))
+    return _run(events, machine, queries, layout, window, no_past)[0]
 
 
 def resume_slots(
@@ -96,34 +118,41 @@ def resume_slots(
 ) -> tuple[Ints, Ints, Floats, Flags, Ints, Ints, Ints]:
     """Return the results of all keys that are final at time `until`, going on from the saved state of each key.
 
-    Returns what `run_slots` does, and the new states: where each key's begins, their
-    words, and the next time at which each has something to report or is to be forgotten. A key that holds nothing that
-    a key without a past does not hold has no words. Keys that overflowed 64 bits have neither results nor words. Costs
-    are those of `run_slots`, and O(words) for states.
+    Returns what `run_slots` does, and the new states: where each key's begins, their words, and the next time at which
+    each has something to report or is to be forgotten. A key that holds nothing that a key without a past does not hold
+    has no words; nor does any key at the end of time. Keys that overflowed 64 bits have neither results nor words.
+    Costs are those of `run_slots`, and O(words) for states.
     """
     window = make_window(queries, mode, unit, False, until, int(MIN_TIME), int(MAX_TIME) + 1)
-    slots = slot_capacity(events, machine, window) + 2 * max_slots(offsets, words)
+    results, written, wake = _run(events, machine, queries, layout, window, view_states(offsets, words))
+    return *results, written.offsets, written.words[: written.offsets[-1]], wake
+
+
+def _run(
+    events: Events, machine: Machine, queries: Queries, layout: Layout, window: Window, saved: States
+) -> tuple[KernelResult, States, Ints]:
+    """Return results, new states and the next time at which each key has to be looked at."""
+    slots = slot_capacity(events, machine, window) + 2 * max_slots(saved)
     totals = create_totals(len(machine.fold), slots, layout)
     state = create_slot_state(machine, queries, layout, window, slots)
     keys = len(events.offsets) - 1
-    saved = view_states(offsets, words)
     written = view_states(np.zeros(keys + 1, np.int64), np.empty(1024, np.int64))
     wake = np.full(keys, MAX_TIME, np.int64)
 
     def run(output: Output) -> int:
         nonlocal written
         while True:
-            status = _resume_keys(state, totals, output, events, machine, queries, window, saved, written, wake)
+            status = _run_keys(state, totals, output, events, machine, queries, window, saved, written, wake)
             if status != NEEDS_WORDS:
                 return status
             written = grow_states(written)
 
     results = collect_results(run, state.words, create_output(1024 + len(queries.within), keys, layout))
-    return *results, written.offsets, written.words[: written.offsets[-1]], wake
+    return results, written, wake
 
 
 @kernel
-def _resume_keys(
+def _run_keys(
     state: SlotState,
     totals: Totals,
     output: Output,
@@ -136,7 +165,8 @@ def _resume_keys(
     wake: Ints,
 ) -> int:
     """Run on through all keys, unless some room runs out (then call again)."""
-    most = max_state_size(state, totals)
+    saves = window.until < MAX_TIME
+    most = max_state_size(state, totals) if saves else np.int64(0)
     for key in range(state.words[KEY], events.offsets.size - 1):
         has_past = saved.offsets[key + 1] > saved.offsets[key]
         written.offsets[key + 1] = written.offsets[key]
@@ -151,7 +181,7 @@ def _resume_keys(
         status = run_key(state, totals, output, events, machine, queries, window)
         if status == NEEDS_ROOM:
             return status
-        if status != OVERFLOWED:
+        if saves and status != OVERFLOWED:
             _drop_expired_slots(state.words, window)
             if _needs_state(state, totals, window):
                 written.offsets[key + 1] = save_key(written, written.offsets[key], state, totals, window)

@@ -1,4 +1,7 @@
-"""Run queries with totals per slot (a pane, a window or a start): for windows of which few are open at once."""
+"""Process the events of a key with totals per slot (a pane, a window or a start): for windows of which few are open.
+
+See `motet.kernels.resume` for the run over all keys.
+"""
 
 from __future__ import annotations
 
@@ -41,13 +44,9 @@ from motet.kernels.tables import (
     OVERFLOWED,
     ROW,
     Events,
-    KernelResult,
     Machine,
     Output,
     Queries,
-    begin_key,
-    collect_results,
-    create_output,
     end_key,
     fill,
     membership_mask,
@@ -62,7 +61,6 @@ from motet.kernels.totals import (
     add_totals,
     clear_totals,
     copy_totals,
-    create_totals,
     create_weights,
     has_matches,
     set_empty_match,
@@ -147,53 +145,6 @@ def _count_open_starts(events: Events, code: Ints, widest: int) -> int:
             begun += code[code[events.klass[e]] + BEGINS]
             most = max(most, begun)
     return most
-
-
-def run_slots(
-    events: Events,
-    machine: Machine,
-    queries: Queries,
-    layout: Layout,
-    mode: int,
-    unit: int,
-    ranked: bool,
-    emit_from: int,
-    emit_to: int,
-) -> KernelResult:
-    """Return the results of all queries over all keys; see `collect_results`.
-
-    Each event costs O(transitions of its class * open slots * channels); each result O(accepting nodes * panes of a
-    window). See `Window` for the other arguments.
-    """
-    window = make_window(queries, mode, unit, ranked, int(MAX_TIME), emit_from, emit_to)
-    slots = slot_capacity(events, machine, window)
-    totals = create_totals(len(machine.fold), slots, layout)
-    state = create_slot_state(machine, queries, layout, window, slots)
-    output = create_output(1024 + len(queries.within), len(events.offsets) - 1, layout)
-    return collect_results(
-        lambda output: _run_keys(state, totals, output, events, machine, queries, window), state.words, output
-    )
-
-
-@kernel
-def _run_keys(
-    state: SlotState,
-    totals: Totals,
-    output: Output,
-    events: Events,
-    machine: Machine,
-    queries: Queries,
-    window: Window,
-) -> int:
-    """Run on through all keys, unless the room for results runs out (then call again)."""
-    for key in range(state.words[KEY], events.offsets.size - 1):
-        if begin_key(state.words, key, events.offsets[key]):
-            reset_key(state)
-        status = run_key(state, totals, output, events, machine, queries, window)
-        if status == NEEDS_ROOM:
-            return status
-        finish_key(state, totals, output, status)
-    return DONE
 
 
 @inner

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from motet.kernels.arrays import MIN_TIME, Flags, Ints, SmallInts
+from motet.kernels.arrays import MAX_TIME, MIN_TIME, Flags, Ints, SmallInts
 from motet.kernels.jit import inner, kernel
 from motet.kernels.resume import (
     FIRST_SLOT,
@@ -74,15 +74,13 @@ def merge_states(
 
     Nodes, `queries` queries and `negs` NEGs have the same numbers in both. `starts` are the start nodes.
     """
-    if mode == STARTS:
-        slots = max_slots(offsets, words) + max_slots(other_offsets, other_words) + 1
-    else:
-        slots = _max_span(offsets, words, other_offsets, other_words)
+    saved, other_saved = view_states(offsets, words), view_states(other_offsets, other_words)
+    slots = max_slots(saved) + max_slots(other_saved) + 1 if mode == STARTS else _max_span(saved, other_saved)
     is_start = membership_mask(starts, len(nodes.sources))
     written = view_states(np.zeros(len(offsets), np.int64), np.empty(1024, np.int64))
     one, other, merged = (
-        Side(saved, _create_state(is_start, layout, slots, queries, negs), create_totals(len(is_start), slots, layout))
-        for saved in (view_states(offsets, words), view_states(other_offsets, other_words), written)
+        Side(states, _create_state(is_start, layout, slots, queries, negs), create_totals(len(is_start), slots, layout))
+        for states in (saved, other_saved, written)
     )
     # A window of no width keeps every NEG that was ever violated.
     window = Window(mode, 1, 0, True, False, int(MIN_TIME), int(MIN_TIME), int(MIN_TIME))
@@ -104,15 +102,17 @@ def _create_state(is_start: Flags, layout: Layout, slots: int, queries: int, neg
     )
 
 
-def _max_span(offsets: Ints, words: Ints, other_offsets: Ints, other_words: Ints) -> int:
+def _max_span(*sides: States) -> int:
     """Return the most slots that the two states of a key take together, with what lies between them."""
-    first, last = np.full(len(offsets) - 1, 2**62), np.full(len(offsets) - 1, -(2**62))
-    for begin, found in ((offsets, words), (other_offsets, other_words)):
-        keys = np.flatnonzero(np.diff(begin))
-        heads = begin[keys]
-        first[keys] = np.minimum(first[keys], found[heads + FIRST_SLOT])
-        last[keys] = np.maximum(last[keys], found[heads + FIRST_SLOT] + found[heads + SLOTS])
-    return max(1, int((last - first).max(initial=1)))
+    keys = len(sides[0].offsets) - 1
+    first, last = np.full(keys, MAX_TIME), np.full(keys, MIN_TIME)
+    for states in sides:
+        own = np.flatnonzero(np.diff(states.offsets))
+        heads = states.offsets[own]
+        begin, size = states.words[heads + FIRST_SLOT], states.words[heads + SLOTS]
+        first[own] = np.minimum(first[own], begin)
+        last[own] = np.maximum(last[own], begin + size)
+    return int((last - first).max(initial=1))
 
 
 @kernel
