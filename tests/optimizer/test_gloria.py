@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from motet.language import parse
 from motet.optimizer.gloria.costs import COST_MODELS
 from motet.optimizer.gloria.gloria import GloriaOptions, optimize, reweigh
-from motet.optimizer.gloria.graph import grow_graph, path_weight, reuse_nodes
-from motet.optimizer.gloria.nodes import Weights, generate_greedy_node, generate_paper_nodes
+from motet.optimizer.gloria.graph import GloriaGraph, grow_graph, path_weight, reuse_nodes
+from motet.optimizer.gloria.nodes import SearchAborted, Weights, generate_greedy_node, generate_paper_nodes
 from motet.optimizer.gloria.template import Template, build_templates
 from motet.optimizer.rates import PositionRates, equal_rates
 from motet.plans.compiled import CompiledQuery, compile_query
@@ -63,6 +63,15 @@ def templates(queries: Sequence[CompiledQuery]) -> list[Template]:
     return build_templates(found)
 
 
+def grow_fully(template: Template, weights: Weights, prune: bool = True) -> GloriaGraph:
+    """The graph with all nodes that can matter, where these are not too many."""
+    try:
+        return grow_graph(template, weights, prune=prune)
+    except SearchAborted:
+        assume(False)
+        raise
+
+
 @pytest.mark.parametrize("model", ["printed", "calibrated"])
 @settings(max_examples=200)
 @given(queries=sequences(), data=st.data())
@@ -74,12 +83,12 @@ def test_the_path_weighs_what_the_best_of_all_plans_costs(
         assume(sum(pool.queries.bit_count() ** 2 - 1 for pool in template.pools) <= 3 * MOST_PLANS)
         costs = COST_MODELS[model](template, rates)
         weights = Weights(costs)
-        graph = grow_graph(template, weights)
+        graph = grow_fully(template, weights)
         least, _, plans = every_plan(template, costs)
         assert plans >= 1
         assert graph.complete
         assert graph.weight == pytest.approx(least)
-        assert grow_graph(template, weights, prune=False).weight == pytest.approx(least)
+        assert grow_fully(template, weights, prune=False).weight == pytest.approx(least)
         assert grow_graph(template, weights, reuse_nodes(graph)).weight == pytest.approx(least)
         assert grow_graph(template, weights, generate_paper_nodes).weight >= least - 1e-9
         assert grow_graph(template, weights, generate_greedy_node).weight >= least - 1e-9
@@ -91,8 +100,8 @@ def test_pruning_loses_nothing(model: str, queries: list[CompiledQuery], data: s
     rates = rates_for(data, queries)
     for template in templates(queries):
         weights = Weights(COST_MODELS[model](template, rates))
-        graph = grow_graph(template, weights, most=100_000)
-        whole = grow_graph(template, weights, prune=False, most=100_000)
+        graph = grow_fully(template, weights)
+        whole = grow_fully(template, weights, prune=False)
         assert graph.weight == pytest.approx(whole.weight)
         assert graph.nodes <= whole.nodes
         for found in (graph, whole):
@@ -108,7 +117,7 @@ def test_snapshots_of_a_plan_count_what_queries_alone_count(queries: list[Compil
     for template in templates(queries):
         weights = Weights(COST_MODELS["printed"](template, rates))
         alone = replay(template, {pool.number: () for pool in template.pools}, stream)
-        for graph in (grow_graph(template, weights), grow_graph(template, weights, generate_greedy_node)):
+        for graph in (grow_fully(template, weights), grow_graph(template, weights, generate_greedy_node)):
             assert replay(template, graph.path, stream).counts == alone.counts
 
 
@@ -117,7 +126,7 @@ def test_queries_of_a_q_set_that_go_different_ways_may_leave_it_one_by_one() -> 
     queries = compiled("SEQ(A, B, C, D)", "SEQ(A, B, C, E)", "SEQ(X, B, C, E)", "SEQ(A, B, C, D)")
     (template,) = templates(queries)
     weights = Weights(COST_MODELS["printed"](template, equal_rates(queries)))
-    assert grow_graph(template, weights).weight <= grow_graph(template, weights, generate_paper_nodes).weight
+    assert grow_fully(template, weights).weight <= grow_graph(template, weights, generate_paper_nodes).weight
 
 
 def test_transitions_in_a_circle_are_put_into_templates_of_their_own() -> None:

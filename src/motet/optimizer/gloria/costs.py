@@ -43,7 +43,7 @@ class PrintedCosts:
     """Equations 2 to 4.
 
     An expression has as many terms as there are snapshots; that of an event which is a snapshot itself has one. In a
-    repeated stretch, what leads to the snapshots is computed for each query by itself (table 4).
+    repeated part, what leads to the snapshots is computed for each query separately (table 4).
     """
 
     def __init__(self, template: Template, rates: PositionRates) -> None:

@@ -68,26 +68,21 @@ class PlanGraph:
     @property
     def network(self) -> Network:
         """The graph for the solver."""
-        arcs = tuple(Arc(source, target, way.cost) for (source, target), way in self.arcs.items())
+        arcs = tuple(Arc(source, target, arc.cost) for (source, target), arc in self.arcs.items())
         return Network(len(self.nodes), frozenset(self.terminals), arcs)
-
-    @property
-    def queries(self) -> list[JoinSpec]:
-        """The queries and sub-queries among the nodes."""
-        return [node for node in self.nodes if isinstance(node, JoinSpec)]
 
     def techniques(self, source: int, target: int) -> tuple[Technique, ...]:
         """Return the techniques that an arc uses."""
         one, other = self.nodes[source], self.nodes[target]
         if not isinstance(one, JoinSpec) or not isinstance(other, JoinSpec):
             return (Technique.SCRATCH if one is None else Technique.SCAN,)
-        way = self.arcs[source, target]
+        arc = self.arcs[source, target]
         found = []
         if drop_window(one) != drop_window(other):
             found.append(Technique.MERGE if source in self.terminals else Technique.DECOMPOSE)
-        if way.filtered:
-            ordered = {(way.places[a], way.places[b]) for a, b in one.order}
-            asked = {pair for pair in other.order if set(pair) <= set(way.places)}
+        if arc.filtered:
+            ordered = {(arc.places[a], arc.places[b]) for a, b in one.order}
+            asked = {pair for pair in other.order if set(pair) <= set(arc.places)}
             found.append(Technique.TRANSFORM if ordered != asked else Technique.LOOSEN)
         if window_of(one) != window_of(other):
             found.append(Technique.WINDOW)
@@ -166,13 +161,10 @@ def build_graph(
                 and allowed(other, query)
             ):
                 found = [costs.from_source(other, query, places) for places in find_embeddings(other, query)]
-                way = min(
-                    (way for way in found if allow_filters or not way.filtered),
-                    key=lambda each: each.cost,
-                    default=None,
-                )
-                if way is not None and (way.cost < scratch.cost or not only_cheaper):
-                    arcs[source, target] = way
+                usable = [arc for arc in found if allow_filters or not arc.filtered]
+                arc = min(usable, key=lambda arc: arc.cost, default=None)
+                if arc is not None and (arc.cost < scratch.cost or not only_cheaper):
+                    arcs[source, target] = arc
     graph = PlanGraph((None, *nodes), tuple(numbers[query] for query in terminals), arcs)
     return _prune_unused(graph) if only_cheaper else graph
 
@@ -223,10 +215,10 @@ def _prune_unused(graph: PlanGraph) -> PlanGraph:
         if not useless:
             break
         kept -= useless
-        arcs = {ends: way for ends, way in arcs.items() if useless.isdisjoint(ends)}
+        arcs = {ends: arc for ends, arc in arcs.items() if useless.isdisjoint(ends)}
     number = {node: at for at, node in enumerate(sorted(kept))}
     return PlanGraph(
         tuple(graph.nodes[node] for node in sorted(kept)),
         tuple(number[node] for node in graph.terminals),
-        {(number[source], number[target]): way for (source, target), way in arcs.items()},
+        {(number[source], number[target]): arc for (source, target), arc in arcs.items()},
     )

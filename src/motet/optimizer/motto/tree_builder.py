@@ -32,13 +32,13 @@ class TreeBuilder:
         """Return the tree of a node, over its own items."""
         if node not in self.trees:
             source = self.sources[node]
-            way = self.graph.arcs[source, node]
+            arc = self.graph.arcs[source, node]
             one, query = self.graph.nodes[source], self.graph.nodes[node]
-            tree = way.tree
+            tree = arc.tree
             if isinstance(one, JoinSpec) and isinstance(query, JoinSpec):
-                found = renumber_tree(self._build_node(source), way.places)
-                if way.filtered:
-                    asked = renumber(one, way.places)
+                found = renumber_tree(self._build_node(source), arc.places)
+                if arc.filtered:
+                    asked = renumber(one, arc.places)
                     found = FilterFrom(found, asked.order, asked.tests, asked.gaps)
                 tree = _insert_source(tree, found)
             self.trees[node] = Unshared(tree, self.group[node])

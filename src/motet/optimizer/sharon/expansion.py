@@ -22,11 +22,10 @@ MOST_OPTIONS = 2_000  # beyond that the plan finder would not come to an end eit
 def expand_candidates(
     candidates: Sequence[Candidate], benefit: BenefitModel, promising: Sequence[int], most: int = MOST_OPTIONS
 ) -> list[SharingOption] | None:
-    """Every beneficial option of the hopeful candidates that an optimal plan might need; None if there are more than
-    `most`.
+    """Return the beneficial options of candidates that an optimal plan might need; None if there are more than `most`.
 
-    A place that pays and is in nobody's way belongs to every option: adding it makes any plan better. All others are
-    taken or left in every combination.
+    A place that pays and conflicts with no other candidate belongs to every option: adding it makes any plan better.
+    All others are combined in every way.
     """
     covering = Counter(covered for number in promising for covered in _covered(candidates[number]))
     options: list[SharingOption] = []
