@@ -185,7 +185,7 @@ def write_as_found(job: Job, output: Output, progress: Callable[[int], None]) ->
     with output.stream() as stream:
         writer = ResultWriter(stream, local.program.result_schema, job.workload, output.format)
         for table in local.run(readable(job.source), progress):
-            writer.write(sort_results(local.program, table))
+            writer.write(sort_results(local.program, [table]))
             written += len(table)
         writer.close()
     return local.outcome([]), written
