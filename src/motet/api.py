@@ -428,7 +428,7 @@ def profile(
     Example:
         >>> import motet, pyarrow as pa
         >>> dict(motet.profile(pa.table({"time": [1, 2, 3], "type": ["A", "B", "B"]})).counts)
-        {'B': 2, 'A': 1}
+        {'A': 1, 'B': 2}
     """
     settled = resolve_options("profile", options, keywords)
     asked = None if workload is None else as_workload(workload)

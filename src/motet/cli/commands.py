@@ -13,7 +13,6 @@ import pyarrow as pa
 import typer
 from rich.console import Console
 
-from motet import api
 from motet.cli.engines import data_errors_as_run_errors, execute_on_spark, profile_source
 from motet.cli.options import PlanFormat, ReaderEngine, ReportFormat, ResultFormat
 from motet.cli.progress import Meter
@@ -21,13 +20,8 @@ from motet.cli.report import COMPILING, say, warn
 from motet.cli.text_commands import write_text
 from motet.compile import compile_workload
 from motet.engine.local import LocalRun, Outcome, sort_results
-from motet.engine.workload_profile import compile_online_queries
 from motet.errors import DataError, MotetError, require_columns
-from motet.explain.diagnosis.report import render_explanation_json, render_explanation_text
 from motet.explain.formatting import format_count
-from motet.explain.page.plan import render_plan_html
-from motet.explain.statistics import format_statistics, format_window_rates
-from motet.explain.text import render_plan_json, render_plan_mermaid, render_plan_text
 from motet.io.events import EventSource, count_event_types, empty_source, guess_types, list_columns, open_events
 from motet.io.formats import PARQUET
 from motet.io.text_tables import UNLIMITED, print_tables
@@ -116,6 +110,10 @@ def plan(
     analyze: bool,
 ) -> None:
     """Compile, run where asked to `analyze`, and show; with what is known of the data, also how many rows are read."""
+    from motet import api
+    from motet.explain.page.plan import render_plan_html
+    from motet.explain.text import render_plan_json, render_plan_mermaid, render_plan_text
+
     workload = read(file)
     source = open_for(workload, events, options)
     known = read_statistics(statistics)
@@ -225,6 +223,9 @@ class Question:
 
 def explain_match(file: Path, events: Path, asked: Question, options: Options, shown: ReportFormat) -> None:
     """Explain, and write that."""
+    from motet import api
+    from motet.explain.diagnosis.report import render_explanation_json, render_explanation_text
+
     keys = asked.keys()
     workload = read(file)
     source = open_for(workload, events, options)
@@ -252,6 +253,9 @@ def profile(
     shown: ReportFormat,
 ) -> None:
     """Take statistics and show them; of the symbols and windows of queries too, where some are given."""
+    from motet.engine.workload_profile import compile_online_queries
+    from motet.explain.statistics import format_statistics, format_window_rates
+
     if queries is None:
         workload = None
         source = open_events(events, time=options.time, type=options.type)

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from motet import api
 from motet.cli.options import ReaderEngine
 from motet.engine.local import Outcome, sort_results
 from motet.errors import DataError, RunError
@@ -63,6 +62,8 @@ def profile_source(
 ) -> Statistics:
     """Return statistics of event files, for a workload where there is one."""
     if engine == "local":
+        from motet import api
+
         return api.profile(source, workload, options.for_reading(), keys=keys)
     from motet.spark.dataframes import open_dataframe
     from motet.spark.profile import profile as profile_on_spark

@@ -43,7 +43,9 @@ def translate(
         MotetError: If the dialect is unknown, or needs a package that is not installed.
 
     Example:
-        >>> print(translate("PATTERN SEQ(A a, B b) WITHIN 1 hour", "sase"))
+        >>> import motet
+        >>> motet.translate("PATTERN SEQ(A a, B b) WITHIN 1 hour", "sase").workload.queries[0].name
+        'translated'
     """
     if source not in SOURCES:
         raise MotetError(f"texts of {source!r} cannot be translated: use one of {', '.join(SOURCES)}")

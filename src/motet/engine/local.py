@@ -8,20 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from motet.compile import Program
-from motet.engine.context import RunContext
-from motet.engine.detect.run import DetectRun, finish_results
 from motet.engine.encode import count_invalid_rows, group_rows
 from motet.engine.metrics import BranchMetrics
 from motet.engine.partials import count_overflows, finish, merge
 from motet.engine.run import run_branch
 from motet.errors import RunError
+
+if TYPE_CHECKING:
+    from motet.engine.detect.run import DetectRun
 
 CHUNK_ROWS = 2_000_000
 
@@ -123,6 +124,10 @@ class LocalRun:
 
     @cached_property
     def _detect_runs(self) -> list[DetectRun]:
+        # Detection has many kernels: they are loaded where a query needs them.
+        from motet.engine.context import RunContext
+        from motet.engine.detect.run import DetectRun
+
         context = RunContext(self.program)
         return [
             DetectRun(
@@ -133,6 +138,10 @@ class LocalRun:
 
     def _run_detection(self, table: pa.Table, emit_from: int | None, emit_to: int | None) -> Iterator[pa.Table]:
         """Yield the results of detection queries; with bounds, those due in [emit_from, emit_to)."""
+        if not self.program.detect:
+            return
+        from motet.engine.detect.run import finish_results
+
         for run in self._detect_runs:
             pieces = run.process(table.select(run.branch.columns), emit_from, emit_to)
             results = finish_results(pieces, self.program, emit_from, emit_to)

@@ -7,8 +7,6 @@ from graphlib import TopologicalSorter
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from motet.kernels.tables import Events
 from motet.kernels.ties import merge_tied_events
@@ -44,6 +42,9 @@ def order_classes(merged: MergedAutomaton, classes: Sequence[frozenset[Symbol]])
 
     Classes of one component read what others of it write, so they must be processed together.
     """
+    from scipy.sparse import coo_array  # loaded when it is needed: that takes as long as a small run
+    from scipy.sparse.csgraph import connected_components
+
     having: dict[Symbol, list[int]] = {}
     for at, symbols in enumerate(classes):
         for symbol in symbols:

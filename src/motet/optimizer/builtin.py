@@ -1,16 +1,16 @@
-"""The optimizers that come with motet, each behind the protocol of `motet.optimizer.registry`."""
+"""The optimizers that come with motet, each behind the protocol of `motet.optimizer.registry`.
+
+A search is imported when it is first asked for: most runs need none.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import ClassVar
 
-from motet.optimizer.gloria import gloria
 from motet.optimizer.joins import JoinPlan, as_join_tree, make_join_plan
-from motet.optimizer.motto import motto
-from motet.optimizer.multitree import multitree
-from motet.optimizer.multitree.neighbourhood import place_patterns
 from motet.optimizer.registry import (
     AUTO,
     JoinOptimizer,
@@ -20,10 +20,8 @@ from motet.optimizer.registry import (
     get_join_optimizer,
     register,
 )
-from motet.optimizer.sharon import sharon
-from motet.optimizer.tree_search import choose_cheapest
 from motet.plans.compiled import CompiledQuery
-from motet.plans.detect.build import JoinSpec, TreeChooser, Unshared, pattern_order
+from motet.plans.detect.build import JoinSpec, JoinTree, TreeChooser, Unshared, pattern_order
 from motet.plans.detect.cost import Rates
 from motet.statistics.model import Statistics
 
@@ -46,6 +44,8 @@ class Sharon(SharingOptimizer):
     def optimize(
         self, queries: Sequence[CompiledQuery], known: Statistics | None, options: SearchOptions
     ) -> SharingReport:
+        from motet.optimizer.sharon import sharon
+
         return sharon.optimize(queries, known, sharon.SharonOptions(self.variant, options.seconds))
 
 
@@ -58,6 +58,8 @@ class Gloria(SharingOptimizer):
     def optimize(
         self, queries: Sequence[CompiledQuery], known: Statistics | None, options: SearchOptions
     ) -> SharingReport:
+        from motet.optimizer.gloria import gloria
+
         return gloria.optimize(
             queries, known, gloria.GloriaOptions(self.variant, options.costs, seconds=options.seconds)
         )
@@ -69,6 +71,8 @@ class Gloria(SharingOptimizer):
         known: Statistics | None,
         options: SearchOptions,
     ) -> SharingReport:
+        from motet.optimizer.gloria import gloria
+
         if known is None or not isinstance(plan, gloria.GloriaReport):
             return self.optimize(queries, known, options)
         return gloria.reweigh(plan, queries, known)
@@ -99,6 +103,8 @@ class Motto(JoinOptimizer):
     variant: str
 
     def optimize(self, queries: Sequence[JoinSpec], known: Rates, options: SearchOptions) -> JoinPlan:
+        from motet.optimizer.motto import motto
+
         found = motto.optimize(queries, known, motto.MottoOptions(self.variant, options.seconds))
         return make_join_plan({spec: found(spec) for spec in queries}, self.variant, known, found)
 
@@ -111,24 +117,38 @@ class Multitree(JoinOptimizer):
     orders_only: bool = False
 
     def optimize(self, queries: Sequence[JoinSpec], known: Rates, options: SearchOptions) -> JoinPlan:
-        return self._search(queries, known, multitree.MultitreeOptions(self.orders_only, seconds=options.seconds))
+        return self._search(queries, known, options)
 
     def reweigh(self, plan: JoinPlan, queries: Sequence[JoinSpec], known: Rates, options: SearchOptions) -> JoinPlan:
         if plan.method != self.name:
             return self.optimize(queries, known, options)
-        start = {spec: as_join_tree(tree) for spec, tree in plan.trees.items()}
-        return self._search(
-            queries, known, multitree.MultitreeOptions(self.orders_only, seconds=options.seconds, start=start)
-        )
+        return self._search(queries, known, options, {spec: as_join_tree(tree) for spec, tree in plan.trees.items()})
 
     def extend(self, plan: JoinPlan, queries: Sequence[JoinSpec], known: Rates) -> JoinPlan | None:
+        from motet.optimizer.multitree.neighbourhood import place_patterns
+
         if self.orders_only:
             return None
         trees = {spec: as_join_tree(plan.trees[spec]) for spec in queries if spec in plan.trees}
         return make_join_plan(place_patterns(queries, trees, known), self.name, known)
 
-    def _search(self, specs: Sequence[JoinSpec], rates: Rates, options: multitree.MultitreeOptions) -> JoinPlan:
-        return make_join_plan(multitree.optimize(specs, rates, options).trees, self.name, rates)
+    def _search(
+        self,
+        specs: Sequence[JoinSpec],
+        rates: Rates,
+        options: SearchOptions,
+        start: Mapping[JoinSpec, JoinTree] = MappingProxyType({}),
+    ) -> JoinPlan:
+        from motet.optimizer.multitree import multitree
+
+        own = multitree.MultitreeOptions(self.orders_only, seconds=options.seconds, start=start)
+        return make_join_plan(multitree.optimize(specs, rates, own).trees, self.name, rates)
+
+
+def _choose_cheapest(rates: Rates) -> TreeChooser:
+    from motet.optimizer.tree_search import choose_cheapest
+
+    return choose_cheapest(rates)
 
 
 class Cheapest(JoinOptimizer):
@@ -168,7 +188,7 @@ register(
 register(
     "reorder",
     "each pattern joined as is cheapest for it alone, equal joins computed once",
-    joins=EachPattern("reorder", choose_cheapest),
+    joins=EachPattern("reorder", _choose_cheapest),
 )
 register(
     "motto",
