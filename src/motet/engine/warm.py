@@ -110,7 +110,8 @@ def _warm_detection_pairs_and_trends() -> None:
         Query("paths", _PATTERN, (AllVariables(), most), window=_CONTINUOUS),
         Query("joins", joined, (AllVariables(),), (apart, depends), window=_CONTINUOUS, policy=Policy.SKIP_TILL_NEXT),
     )
-    _run(detected, Options())
+    loop = Seq((Event("A", "a"), Repeat(Event("B"), 1, None), Event("B", "b")))
+    _run((*detected, Query("loop", loop, (AllVariables(),), (apart,), window=_CONTINUOUS)), Options())
     # A sequence is filtered out of a conjunction where they are planned together.
     related = tuple(
         Query(name, pattern, (AllVariables(),), window=_CONTINUOUS)
