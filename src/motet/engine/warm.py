@@ -42,6 +42,7 @@ _DETECTION = """
     QUERY paths RETURN *, (MAX(A.x)) AS most PATTERN SEQ(A+, B) WITHIN 4 s
     QUERY joins RETURN * PATTERN SEQ(A a, NOT B n, B b, NOT A last) WHERE a.x < b.x AND n.x = a.x WITHIN 4 s
         SKIP TILL NEXT
+    QUERY loop RETURN * PATTERN SEQ(A a, B+, B b) WHERE a.x < b.x WITHIN 4 s
 """
 # A sequence is filtered out of a conjunction where they are planned together.
 _RELATED = """

@@ -22,6 +22,7 @@ from motet.kernels.slots import (
     LO,
     STARTS,
     WINDOWS,
+    Inputs,
     SlotState,
     Window,
     create_slot_state,
@@ -138,11 +139,12 @@ def _run(
     keys = len(events.offsets) - 1
     written = view_states(np.zeros(keys + 1, np.int64), np.empty(1024, np.int64))
     wake = np.full(keys, MAX_TIME, np.int64)
+    inputs = Inputs(events, machine, queries, window)
 
     def run(output: Output) -> int:
         nonlocal written
         while True:
-            status = _run_keys(state, totals, output, events, machine, queries, window, saved, written, wake)
+            status = _run_keys(state, totals, output, inputs, saved, written, wake)
             if status != NEEDS_WORDS:
                 return status
             written = grow_states(written)
@@ -153,18 +155,10 @@ def _run(
 
 @kernel
 def _run_keys(
-    state: SlotState,
-    totals: Totals,
-    output: Output,
-    events: Events,
-    machine: Machine,
-    queries: Queries,
-    window: Window,
-    saved: States,
-    written: States,
-    wake: Ints,
+    state: SlotState, totals: Totals, output: Output, inputs: Inputs, saved: States, written: States, wake: Ints
 ) -> int:
     """Run on through all keys, unless some room runs out (then call again)."""
+    events, queries, window = inputs.events, inputs.queries, inputs.window
     saves = window.until < MAX_TIME
     most = max_state_size(state, totals) if saves else np.int64(0)
     for key in range(state.words[KEY], events.offsets.size - 1):
@@ -178,7 +172,7 @@ def _run_keys(
                 load_key(saved, saved.offsets[key], state, totals, window.mode)
         if written.words.size - written.offsets[key] < most:
             return NEEDS_WORDS
-        status = run_key(state, totals, output, events, machine, queries, window)
+        status = run_key(state, totals, output, inputs)
         if status == NEEDS_ROOM:
             return status
         if saves and status != OVERFLOWED:

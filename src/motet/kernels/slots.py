@@ -91,6 +91,15 @@ class Window(NamedTuple):
     emit_to: int  # and before this one
 
 
+class Inputs(NamedTuple):
+    """What a run reads."""
+
+    events: Events
+    machine: Machine
+    queries: Queries
+    window: Window
+
+
 class SlotState(NamedTuple):
     """The state of a run: where it stands, and what it knows of the key that is being processed."""
 
@@ -172,25 +181,18 @@ def finish_key(state: SlotState, totals: Totals, output: Output, status: int) ->
 
 
 @inner
-def run_key(
-    state: SlotState,
-    totals: Totals,
-    output: Output,
-    events: Events,
-    machine: Machine,
-    queries: Queries,
-    window: Window,
-) -> int:
+def run_key(state: SlotState, totals: Totals, output: Output, inputs: Inputs) -> int:
     """Run on through one key's events, and on to the end of the window's time, unless counts overflow or the room for
     results runs out (then call again).
     """
+    events, machine, queries, window = inputs.events, inputs.machine, inputs.queries, inputs.window
     words, nodes = state.words, state.nodes
     code = machine.code
     width = step_width(totals.layout)
     end = events.offsets[words[KEY] + 1]
     while True:
         moment = next_moment(events, words[AT], end, window.until)
-        status = open_slots(state, totals, output, events, machine, queries, window, moment)
+        status = open_slots(state, totals, output, inputs, moment)
         if status != DONE or moment.first >= end:
             return status
         slots = Slots(words[LO], words[HI], window.mode != WINDOWS)
@@ -222,20 +224,12 @@ def run_key(
 
 
 @inner
-def open_slots(
-    state: SlotState,
-    totals: Totals,
-    output: Output,
-    events: Events,
-    machine: Machine,
-    queries: Queries,
-    window: Window,
-    moment: Moment,
-) -> int:
+def open_slots(state: SlotState, totals: Totals, output: Output, inputs: Inputs, moment: Moment) -> int:
     """Report what has ended before a moment, and open the slots that begin with it."""
+    machine, queries, window = inputs.machine, inputs.queries, inputs.window
     words, unit, now = state.words, window.unit, moment.time
     if window.mode == STARTS:
-        return _open_start(state, totals, output, events, machine, queries, window, moment)
+        return _open_start(state, totals, output, inputs, moment)
     flush = moment.first == moment.after
     newest = words[BASE] + words[HI]
     slot = now // unit if unit > 0 else np.int64(0)
@@ -249,17 +243,9 @@ def open_slots(
 
 
 @inner
-def _open_start(
-    state: SlotState,
-    totals: Totals,
-    output: Output,
-    events: Events,
-    machine: Machine,
-    queries: Queries,
-    window: Window,
-    moment: Moment,
-) -> int:
+def _open_start(state: SlotState, totals: Totals, output: Output, inputs: Inputs, moment: Moment) -> int:
     """Let starts expire and, where a match may begin now, open a slot for it."""
+    events, machine, queries, window = inputs.events, inputs.machine, inputs.queries, inputs.window
     words, began = state.words, state.began
     flush = moment.first == moment.after
     leaving = moment.time if flush else events.leave[moment.first]

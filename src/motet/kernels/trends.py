@@ -21,8 +21,8 @@ from motet.kernels.slots import (
     SLOT_STATE,
     STARTS,
     WINDOWS,
+    Inputs,
     SlotState,
-    Window,
     close_start,
     create_slot_state,
     finish_key,
@@ -133,6 +133,15 @@ class TrendIndex(NamedTuple):
     first_entry: int
 
 
+class Trend(NamedTuple):
+    """What a run over trends works on: its state, totals by row, the conditions, and the index of entries."""
+
+    state: SlotState
+    totals: Totals
+    edges: Edges
+    index: TrendIndex
+
+
 @kernel
 def count_live_events(events: Events, widest: int) -> tuple[int, int]:
     """Return the most events of one key in a window (all of them where widest is 0), and the most at one time. O(n)."""
@@ -194,33 +203,22 @@ def run_trends(
     in_use = state.nodes._replace(in_use=np.zeros(rows, np.bool_))
     state = state._replace(words=np.zeros(TREND_STATE, np.int64), nodes=in_use)
     output = create_output(1024, len(events.offsets) - 1, layout)
-    return collect_results(
-        lambda output: _run_keys(state, totals, output, events, machine, queries, window, edges, index),
-        state.words,
-        output,
-    )
+    trend, inputs = Trend(state, totals, edges, index), Inputs(events, machine, queries, window)
+    return collect_results(lambda output: _run_keys(trend, output, inputs), state.words, output)
 
 
 @kernel
-def _run_keys(
-    state: SlotState,
-    totals: Totals,
-    output: Output,
-    events: Events,
-    machine: Machine,
-    queries: Queries,
-    window: Window,
-    edges: Edges,
-    index: TrendIndex,
-) -> int:
+def _run_keys(trend: Trend, output: Output, inputs: Inputs) -> int:
     """Run on through all keys, unless the room for results runs out (then call again)."""
+    state, totals, index = trend.state, trend.totals, trend.index
+    events = inputs.events
     for key in range(state.words[KEY], events.offsets.size - 1):
         if begin_key(state.words, key, events.offsets[key]):
             reset_key(state)
             state.words[HORIZON] = events.offsets[key]
             state.words[ENTRIES] = 0
             fill(index.size, 0)
-        status = _run_key(state, totals, output, events, machine, queries, window, edges, index)
+        status = _run_key(trend, output, inputs)
         if status == NEEDS_ROOM:
             return status
         finish_key(state, totals, output, status)
@@ -228,38 +226,30 @@ def _run_keys(
 
 
 @inner
-def _run_key(
-    state: SlotState,
-    totals: Totals,
-    output: Output,
-    events: Events,
-    machine: Machine,
-    queries: Queries,
-    window: Window,
-    edges: Edges,
-    index: TrendIndex,
-) -> int:
+def _run_key(trend: Trend, output: Output, inputs: Inputs) -> int:
     """Run on through one key's events until they end, counts overflow, or the room for results runs out (then call
     again).
     """
+    state, totals = trend.state, trend.totals
+    events, machine, queries, window = inputs.events, inputs.machine, inputs.queries, inputs.window
     words, nodes, zero = state.words, state.nodes, state.zero
     width = step_width(totals.layout)
     end = events.offsets[words[KEY] + 1]
     while True:
         moment = next_moment(events, words[AT], end, window.until)
-        status = open_slots(state, totals, output, events, machine, queries, window, moment)
+        status = open_slots(state, totals, output, inputs, moment)
         if status != DONE or moment.first >= end:
             return status
         slots = Slots(words[LO], words[HI], window.mode != WINDOWS)
         if slots.lo <= slots.hi:
-            bad = _make_room(state, totals, events, machine, edges, index, moment, slots, window.widest)
-            bad |= _join_events(state, totals, events, machine, edges, index, moment, slots)
+            bad = _make_room(trend, events, machine, moment, slots, window.widest)
+            bad |= _join_events(trend, events, machine, moment, slots)
             bad |= apply_negations(totals, nodes, machine, events, moment, slots, zero)
-            bad |= _move_entries(state, totals, events, machine, edges, index, moment, slots)
+            bad |= _move_entries(trend, events, machine, moment, slots)
             if window.mode == STARTS:
                 bad |= report_completed(state, totals, output, queries, window, moment.time)
             bad |= commit_fresh_nodes(totals, nodes, machine, slots, zero)
-            bad |= _store_entries(state, totals, machine, edges, index, slots)
+            bad |= _store_entries(trend, machine, slots)
             if bad < 0:
                 return OVERFLOWED
             if window.mode == STARTS:
@@ -271,43 +261,38 @@ def _run_key(
 
 
 @inner
-def _add_row(state: SlotState, totals: Totals, source: int, target: int, slots: Slots, weights: Weights) -> int:
+def _add_row(trend: Trend, source: int, target: int, slots: Slots, weights: Weights) -> int:
     """Propagate the totals of one row to another; negative where a 64-bit count overflowed."""
+    state, totals = trend.state, trend.totals
     state.nodes.in_use[target] = True
     a, b = source * totals.slots + slots.lo, target * totals.slots + slots.lo
     return propagate(totals, a, b, slots.hi - slots.lo + 1, 1, weights)
 
 
 @inner
-def _clear_row(state: SlotState, totals: Totals, row: int) -> None:
+def _clear_row(trend: Trend, row: int) -> None:
     """Empty a row that is in use."""
+    state, totals = trend.state, trend.totals
     if state.nodes.in_use[row]:
         clear_totals(totals, row * totals.slots, totals.slots)
         state.nodes.in_use[row] = False
 
 
 @inner
-def _copy_row(state: SlotState, totals: Totals, source: int, target: int) -> None:
+def _copy_row(trend: Trend, source: int, target: int) -> None:
     """Copy a row to another."""
+    state, totals = trend.state, trend.totals
     copy_totals(totals, source * totals.slots, totals, target * totals.slots, totals.slots)
     state.nodes.in_use[target] = True
 
 
 @inner
-def _join_events(
-    state: SlotState,
-    totals: Totals,
-    events: Events,
-    machine: Machine,
-    edges: Edges,
-    index: TrendIndex,
-    moment: Moment,
-    slots: Slots,
-) -> int:
+def _join_events(trend: Trend, events: Events, machine: Machine, moment: Moment, slots: Slots) -> int:
     """Join each event of one time to the matches before it: a pending row for each node it reaches.
 
     Returns a negative number where a 64-bit count overflowed.
     """
+    state, totals, edges, index = trend.state, trend.totals, trend.edges, trend.index
     bad = np.int64(0)
     code, count = machine.code, 0
     width = step_width(totals.layout)
@@ -331,36 +316,28 @@ def _join_events(
             row = index.first_pending + at
             if edge == edges.source.size:
                 first = slots.hi if slots.newest_only and state.nodes.is_start[source] else slots.lo
-                bad |= _add_row(state, totals, source, row, Slots(first, slots.hi, False), state.weights)
+                bad |= _add_row(trend, source, row, Slots(first, slots.hi, False), state.weights)
             else:
-                bad |= _join_edge(state, totals, edges, index, edge, e, row, slots)
+                bad |= _join_edge(trend, edge, e, row, slots)
             step += width
         for at in range(own, count):
             activate(state.nodes, machine, index.join_node[at])
             row = index.first_pending + at
-            bad |= _add_row(state, totals, row, index.join_node[at], slots, state.zero)
+            bad |= _add_row(trend, row, index.join_node[at], slots, state.zero)
     state.words[PENDING] = count
     return bad
 
 
 @inner
-def _join_edge(
-    state: SlotState,
-    totals: Totals,
-    edges: Edges,
-    index: TrendIndex,
-    edge: int,
-    e: int,
-    row: int,
-    slots: Slots,
-) -> int:
+def _join_edge(trend: Trend, edge: int, e: int, row: int, slots: Slots) -> int:
     """Add to a row the entries that an edge's conditions allow before event e; negative where a count overflowed."""
+    state, edges, index = trend.state, trend.edges, trend.index
     bad = np.int64(0)
     kind = edges.kind[edge]
     if kind == SCAN or kind == UNEQUAL:
         for x in range(state.words[ENTRIES]):
             if index.entry_node[x] == edges.source[edge] and _is_allowed(edges, edge, index.entry_event[x], e):
-                bad |= _add_row(state, totals, index.first_entry + x, row, slots, state.weights)
+                bad |= _add_row(trend, index.first_entry + x, row, slots, state.weights)
         return bad
     value = edges.after[edges.offsets[edge], e]
     if value < 0:
@@ -369,7 +346,7 @@ def _join_edge(
     if kind == EQUAL:
         at = _count_below(index, edge, value)
         if at < size and index.values[edge, at] == value:
-            bad |= _add_row(state, totals, first_row + 1 + at, row, slots, state.weights)
+            bad |= _add_row(trend, first_row + 1 + at, row, slots, state.weights)
         return bad
     if kind == LESS:
         prefix = _count_below(index, edge, value)
@@ -380,7 +357,7 @@ def _join_edge(
     else:
         prefix = size - _count_below(index, edge, value)
     while prefix > 0:
-        bad |= _add_row(state, totals, first_row + prefix, row, slots, state.weights)
+        bad |= _add_row(trend, first_row + prefix, row, slots, state.weights)
         prefix -= prefix & -prefix
     return bad
 
@@ -424,8 +401,9 @@ def _is_allowed(edges: Edges, edge: int, one: int, other: int) -> bool:
 
 
 @inner
-def _place_in_tree(edges: Edges, index: TrendIndex, edge: int, event: int) -> int:
+def _place_in_tree(trend: Trend, edge: int, event: int) -> int:
     """Return where an event stands in an edge's tree (from 1), 0 where it has no value."""
+    edges, index = trend.edges, trend.index
     value = edges.before[edges.offsets[edge], event]
     if value < 0:
         return 0
@@ -438,19 +416,18 @@ def _place_in_tree(edges: Edges, index: TrendIndex, edge: int, event: int) -> in
 
 
 @inner
-def _insert_entry(
-    state: SlotState, totals: Totals, edges: Edges, index: TrendIndex, node: int, entry: int, slots: Slots
-) -> int:
+def _insert_entry(trend: Trend, node: int, entry: int, slots: Slots) -> int:
     """Add an entry's totals to the trees of the edges that leave a node; negative where a count overflowed."""
+    state, edges, index = trend.state, trend.edges, trend.index
     bad = np.int64(0)
     row = index.first_entry + entry
     for edge in range(edges.source.size):
         kind = edges.kind[edge]
         if edges.source[edge] != node or kind == SCAN or kind == UNEQUAL:
             continue
-        at = _place_in_tree(edges, index, edge, index.entry_event[entry])
+        at = _place_in_tree(trend, edge, index.entry_event[entry])
         while at > 0 and at <= index.size[edge]:
-            bad |= _add_row(state, totals, row, index.first_tree[edge] + at, slots, state.zero)
+            bad |= _add_row(trend, row, index.first_tree[edge] + at, slots, state.zero)
             if kind == EQUAL:
                 break
             at += at & -at
@@ -458,10 +435,9 @@ def _insert_entry(
 
 
 @inner
-def _store_entries(
-    state: SlotState, totals: Totals, machine: Machine, edges: Edges, index: TrendIndex, slots: Slots
-) -> int:
+def _store_entries(trend: Trend, machine: Machine, slots: Slots) -> int:
     """Keep the joins of the current time as entries where successors need them; negative where a count overflowed."""
+    state, index = trend.state, trend.index
     bad = np.int64(0)
     for x in range(state.words[PENDING]):
         row = index.first_pending + x
@@ -471,36 +447,28 @@ def _store_entries(
             index.entry_event[entry] = index.join_event[x]
             index.entry_node[entry] = node
             state.words[ENTRIES] = entry + 1
-            _copy_row(state, totals, row, index.first_entry + entry)
-            bad |= _insert_entry(state, totals, edges, index, node, entry, slots)
-        _clear_row(state, totals, row)
+            _copy_row(trend, row, index.first_entry + entry)
+            bad |= _insert_entry(trend, node, entry, slots)
+        _clear_row(trend, row)
     return bad
 
 
 @inner
-def _clear_tree(state: SlotState, totals: Totals, index: TrendIndex, edge: int) -> None:
+def _clear_tree(trend: Trend, edge: int) -> None:
     """Empty the tree of an edge."""
+    index = trend.index
     for row in range(index.first_tree[edge] + 1, index.first_tree[edge] + index.size[edge] + 1):
-        _clear_row(state, totals, row)
+        _clear_row(trend, row)
 
 
 @inner
-def _make_room(
-    state: SlotState,
-    totals: Totals,
-    events: Events,
-    machine: Machine,
-    edges: Edges,
-    index: TrendIndex,
-    moment: Moment,
-    slots: Slots,
-    widest: int,
-) -> int:
+def _make_room(trend: Trend, events: Events, machine: Machine, moment: Moment, slots: Slots, widest: int) -> int:
     """Where entries may not suffice or values are not indexed, drop the entries that expired and index the rest.
 
     Values to come are indexed with them, as far as there may be entries for them. Negative where a count overflowed.
     O(n log n), once for as many events as there is room for entries.
     """
+    state, edges, index = trend.state, trend.edges, trend.index
     words, room = state.words, index.entry_event.size
     needed = words[ENTRIES] + (moment.after - moment.first) * machine.fold.size
     bad = np.int64(0)
@@ -515,30 +483,31 @@ def _make_room(
             if kept < x:
                 index.entry_event[kept] = index.entry_event[x]
                 index.entry_node[kept] = index.entry_node[x]
-                _copy_row(state, totals, index.first_entry + x, index.first_entry + kept)
+                _copy_row(trend, index.first_entry + x, index.first_entry + kept)
             kept += 1
     for x in range(kept, words[ENTRIES]):
-        _clear_row(state, totals, index.first_entry + x)
+        _clear_row(trend, index.first_entry + x)
     words[ENTRIES] = kept
     for edge in range(edges.source.size):
         if edges.kind[edge] != SCAN and edges.kind[edge] != UNEQUAL:
-            _clear_tree(state, totals, index, edge)
-            _index_values(words, edges, index, edge, moment.first)
+            _clear_tree(trend, edge)
+            _index_values(trend, edge, moment.first)
     for x in range(kept):
-        bad |= _insert_entry(state, totals, edges, index, index.entry_node[x], x, slots)
+        bad |= _insert_entry(trend, index.entry_node[x], x, slots)
     return bad
 
 
 @inner
-def _index_values(words: Ints, edges: Edges, index: TrendIndex, edge: int, e: int) -> None:
+def _index_values(trend: Trend, edge: int, e: int) -> None:
     """Sort the values of an edge's entries and of events from e up to the horizon."""
+    edges, index = trend.edges, trend.index
     condition = edges.offsets[edge]
     size = 0
-    for x in range(words[ENTRIES]):  # of any node: an absence may move an entry to this edge's
+    for x in range(trend.state.words[ENTRIES]):  # of any node: an absence may move an entry to this edge's
         if edges.before[condition, index.entry_event[x]] >= 0:
             index.values[edge, size] = edges.before[condition, index.entry_event[x]]
             size += 1
-    for a in range(e, words[HORIZON]):
+    for a in range(e, trend.state.words[HORIZON]):
         if edges.before[condition, a] >= 0:
             index.values[edge, size] = edges.before[condition, a]
             size += 1
@@ -572,17 +541,9 @@ def _sift_down(values: Ints, row: int, root: int, end: int) -> None:
 
 
 @inner
-def _move_entries(
-    state: SlotState,
-    totals: Totals,
-    events: Events,
-    machine: Machine,
-    edges: Edges,
-    index: TrendIndex,
-    moment: Moment,
-    slots: Slots,
-) -> int:
+def _move_entries(trend: Trend, events: Events, machine: Machine, moment: Moment, slots: Slots) -> int:
     """Move the entries behind the totals that negations moved away; negative where a 64-bit count overflowed."""
+    state, totals, edges, index = trend.state, trend.totals, trend.edges, trend.index
     bad = np.int64(0)
     code, entries = machine.code, state.words[ENTRIES]
     width = step_width(totals.layout)
@@ -594,12 +555,12 @@ def _move_entries(
             if target >= 0:
                 for x in range(entries):
                     if index.entry_node[x] == source:
-                        bad |= _insert_entry(state, totals, edges, index, target, x, slots)
+                        bad |= _insert_entry(trend, target, x, slots)
                         index.entry_node[x] = -2 - target  # until the source's own trees are cleared
                 continue
             for edge in range(edges.source.size):
                 if edges.source[edge] == source:
-                    _clear_tree(state, totals, index, edge)
+                    _clear_tree(trend, edge)
             for x in range(entries):
                 if index.entry_node[x] <= -2:
                     index.entry_node[x] = -2 - index.entry_node[x]

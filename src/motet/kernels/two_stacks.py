@@ -14,7 +14,7 @@ import numpy as np
 
 from motet.kernels.arrays import MAX_TIME, MIN_TIME, Flags, Ints, SmallInts
 from motet.kernels.jit import inner, kernel
-from motet.kernels.slots import Window, is_wanted, make_window
+from motet.kernels.slots import Inputs, Window, is_wanted, make_window
 from motet.kernels.steps import (
     DUE,
     FIRST_DUE,
@@ -167,10 +167,12 @@ def run_stacks(
         create_weights(layout),
     )
 
+    inputs = Inputs(events, machine, queries, window)
+
     def run(output: Output) -> int:
         nonlocal stacks, state
         while True:
-            status = _run_keys(state, stacks, output, events, machine, queries, window)
+            status = _run_keys(state, stacks, output, inputs)
             if status == NEEDS_FRONT:
                 size = 2 * int(state.words[HI] - state.words[LO])
                 stacks = stacks._replace(front=create_totals(size, rank, layout))
@@ -198,16 +200,9 @@ def _find_single_steps(
 
 
 @kernel
-def _run_keys(
-    state: StackState,
-    stacks: Stacks,
-    output: Output,
-    events: Events,
-    machine: Machine,
-    queries: Queries,
-    window: Window,
-) -> int:
+def _run_keys(state: StackState, stacks: Stacks, output: Output, inputs: Inputs) -> int:
     """Run on through all keys, unless some room runs out (then call again)."""
+    events, machine = inputs.events, inputs.machine
     for key in range(state.words[KEY], events.offsets.size - 1):
         if begin_key(state.words, key, events.offsets[key]):
             for at in range(FRAME, STACK_STATE):
@@ -218,7 +213,7 @@ def _run_keys(
                 state.nodes.in_use[node] = machine.fold[node] == node
             state.nodes.fresh[-1] = 0
             _reset_product(stacks.back, stacks.settled)
-        status = _run_key(state, stacks, output, events, machine, queries, window)
+        status = _run_key(state, stacks, output, inputs)
         if status != DONE and status != OVERFLOWED:
             return status
         end_key(state.words, output, status)
@@ -226,16 +221,9 @@ def _run_keys(
 
 
 @inner
-def _run_key(
-    state: StackState,
-    stacks: Stacks,
-    output: Output,
-    events: Events,
-    machine: Machine,
-    queries: Queries,
-    window: Window,
-) -> int:
+def _run_key(state: StackState, stacks: Stacks, output: Output, inputs: Inputs) -> int:
     """Run on through one key's events until they end, counts overflow, or some room runs out (then call again)."""
+    events, machine, queries, window = inputs.events, inputs.machine, inputs.queries, inputs.window
     words = state.words
     width = step_width(stacks.back.layout)
     is_continuous, expiries = queries.slide[0] == 0, queries.expiries[0]
@@ -251,14 +239,14 @@ def _run_key(
         if words[ROW] + 2 > output.labels.shape[0]:
             return NEEDS_ROOM
         if is_continuous:
-            status = _expire_groups(state, stacks, output, events, machine, queries, window, moment)
+            status = _expire_groups(state, stacks, output, inputs, moment)
         else:
-            status = _close_windows(state, stacks, output, events, machine, queries, window, moment)
+            status = _close_windows(state, stacks, output, inputs, moment)
         if status != DONE or flush:
             return status
         if not _push_group(state, moment.first):
             return NEEDS_GROUPS
-        if _apply_moment(state, stacks, output, events, machine, queries, window, moment) < 0:
+        if _apply_moment(state, stacks, output, inputs, moment) < 0:
             return OVERFLOWED
         if not is_continuous:
             pane = moment.time // queries.slide[0]
@@ -289,20 +277,12 @@ def _push_group(state: StackState, first: int) -> bool:
 
 
 @inner
-def _apply_moment(
-    state: StackState,
-    stacks: Stacks,
-    output: Output,
-    events: Events,
-    machine: Machine,
-    queries: Queries,
-    window: Window,
-    moment: Moment,
-) -> int:
+def _apply_moment(state: StackState, stacks: Stacks, output: Output, inputs: Inputs, moment: Moment) -> int:
     """Multiply the back by the events of one time, and report where this completes a match of a continuous window.
 
     Returns a negative number where a 64-bit count overflowed.
     """
+    events, machine, queries, window = inputs.events, inputs.machine, inputs.queries, inputs.window
     back, nodes, code = stacks.back, state.nodes, machine.code
     is_continuous = queries.slide[0] == 0
     slots = Slots(0, back.slots - 1, False)
@@ -423,17 +403,9 @@ def _count_plain_events(
 
 
 @inner
-def _expire_groups(
-    state: StackState,
-    stacks: Stacks,
-    output: Output,
-    events: Events,
-    machine: Machine,
-    queries: Queries,
-    window: Window,
-    moment: Moment,
-) -> int:
+def _expire_groups(state: StackState, stacks: Stacks, output: Output, inputs: Inputs, moment: Moment) -> int:
     """Let groups expire that a continuous window has passed, reporting what is left where asked."""
+    events, machine, queries, window = inputs.events, inputs.machine, inputs.queries, inputs.window
     words, groups, expiries = state.words, state.groups, queries.expiries[0]
     leaving = events.leave[moment.first] if moment.first < moment.after else window.until
     while words[LO] < words[HI] and leaving - events.enter[groups[words[LO]]] >= window.widest:
@@ -464,17 +436,9 @@ def _expire_groups(
 
 
 @inner
-def _close_windows(
-    state: StackState,
-    stacks: Stacks,
-    output: Output,
-    events: Events,
-    machine: Machine,
-    queries: Queries,
-    window: Window,
-    moment: Moment,
-) -> int:
+def _close_windows(state: StackState, stacks: Stacks, output: Output, inputs: Inputs, moment: Moment) -> int:
     """Report every sliding window that has ended by now and may hold a match, letting what lies before it expire."""
+    events, machine, queries, window = inputs.events, inputs.machine, inputs.queries, inputs.window
     words, due, groups = state.words, state.due, state.groups
     within, slide = queries.within[0], queries.slide[0]
     if due[FIRST_DUE, 0] > due[LAST_DUE, 0] or due[FIRST_DUE, 0] * slide + within > moment.time:
