@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from motet.kernels.ragged import concat_offsets, expand_ranges, offsets_from_counts
 from motet.kernels.tables import MAX_TIME
 
 Ints = NDArray[np.int64]
@@ -42,9 +43,7 @@ class KeyStates:
         has = places >= 0
         first = np.where(has, self.offsets[:-1][places] if len(self.ids) else 0, 0)
         sizes = np.where(has, np.diff(self.offsets)[places] if len(self.ids) else 0, 0)
-        offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
-        at = np.arange(offsets[-1]) + np.repeat(first - offsets[:-1], sizes)
-        return offsets, np.ascontiguousarray(self.words[at])
+        return offsets_from_counts(sizes), np.ascontiguousarray(self.words[expand_ranges(first, sizes)])
 
     def drop(self, places: Ints) -> KeyStates:
         """Return all states but those at these indices."""
@@ -58,8 +57,9 @@ class KeyStates:
     def filter(self, kept: NDArray[np.bool_]) -> KeyStates:
         """Return the states where the mask is true."""
         sizes = np.diff(self.offsets)
-        offsets = np.concatenate(([0], np.cumsum(sizes[kept]))).astype(np.int64)
-        return KeyStates(self.ids[kept], offsets, self.words[np.repeat(kept, sizes)], self.wake[kept])
+        return KeyStates(
+            self.ids[kept], offsets_from_counts(sizes[kept]), self.words[np.repeat(kept, sizes)], self.wake[kept]
+        )
 
     def concat(self, other: KeyStates) -> KeyStates:
         """Append the states of other keys."""
@@ -67,7 +67,7 @@ class KeyStates:
             return self
         return KeyStates(
             np.concatenate((self.ids, other.ids)),
-            np.concatenate((self.offsets, self.offsets[-1] + other.offsets[1:])),
+            concat_offsets((self.offsets, other.offsets)),
             np.concatenate((self.words, other.words)),
             np.concatenate((self.wake, other.wake)),
         )
