@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +22,7 @@ LISTS = st.lists(st.lists(st.integers(0, 9), max_size=4), max_size=6)
 
 
 def rows(offsets: np.ndarray, values: np.ndarray) -> list[list[int]]:
-    return [values[a:b].tolist() for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
+    return [values[a:b].tolist() for a, b in pairwise(offsets)]
 
 
 @given(LISTS)

@@ -9,10 +9,10 @@ from typing import Any
 
 from sqlglot import exp
 
-from motet.dialects.event_types import define_type, extract_type, split_conjunction
+from motet.dialects.event_types import define_type, extract_type
 from motet.dialects.sql import find_offsets, parse_sql, refuse_other_clauses, translate_expression
 from motet.dialects.translation import SourceText, Translation
-from motet.model.expression import Attribute, Expression, Logical
+from motet.model.expression import Attribute, Expression, Logical, conjuncts
 from motet.model.names import rewrite_leaves
 from motet.model.pattern import Event, Not, Pattern, Seq
 from motet.model.query import Aggregate, EventDefinition, Query, Workload
@@ -103,7 +103,7 @@ def _read_steps(source: SourceText, call: Any, type: str) -> tuple[list[FunnelSt
         def column(each: Any, variable: str = variable) -> Expression | None:
             return Attribute(variable, each.name) if isinstance(each, exp.Column) else None
 
-        conditions = split_conjunction(translate_expression(node, column, source))
+        conditions = list(conjuncts(translate_expression(node, column, source)))
         kind, others = extract_type(conditions, variable, type)
         if kind is None:
             definitions.append(define_type(f"step_{at}", conditions, type))

@@ -11,23 +11,10 @@ from motet.model.expression import (
     IsNull,
     KleeneAggregate,
     Literal,
-    Logical,
+    conjoin,
 )
 from motet.model.names import rewrite_leaves
 from motet.model.query import EventDefinition
-
-
-def join_conditions(conditions: Sequence[Expression]) -> Expression:
-    """Return one condition that holds where all do."""
-    return conditions[0] if len(conditions) == 1 else Logical("AND", tuple(conditions))
-
-
-def split_conjunction(condition: Expression) -> list[Expression]:
-    """Return the conditions that a conjunction joins."""
-    match condition:
-        case Logical("AND", operands):
-            return [part for operand in operands for part in split_conjunction(operand)]
-    return [condition]
 
 
 def extract_type(conditions: Sequence[Expression], variable: str, type: str) -> tuple[str | None, list[Expression]]:
@@ -48,4 +35,4 @@ def define_type(name: str, conditions: Sequence[Expression], type: str) -> Event
         return Attribute("", leaf.name or "")
 
     plain = [rewrite_leaves(condition, bare) for condition in conditions] or [IsNull(Attribute("", type), negated=True)]
-    return EventDefinition(name, join_conditions(plain))
+    return EventDefinition(name, conjoin(plain))

@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from motet.dialects.event_types import define_type, extract_type, join_conditions, split_conjunction
+from motet.dialects.event_types import define_type, extract_type
 from motet.dialects.flink_conditions import parse_condition
 from motet.dialects.translation import SourceText, Translation
-from motet.model.expression import Expression, Logical
+from motet.model.expression import Expression, Logical, conjoin, conjuncts
 from motet.model.pattern import Event, Not, Pattern, Repeat, Seq
 from motet.model.query import AllVariables, EventDefinition, Policy, Query, Workload
 from motet.model.validate import MATCH_COLUMNS, find_problems
@@ -176,12 +176,10 @@ def _apply_call(source: SourceText, stage: _Stage, call: _Call) -> None:
     arguments = source.text[call.open : call.close]
     match call.name:
         case "where":
-            stage.conditions += split_conjunction(parse_condition(source, call.open, call.close, stage.name))
+            stage.conditions += conjuncts(parse_condition(source, call.open, call.close, stage.name))
         case "or":
             other = parse_condition(source, call.open, call.close, stage.name)
-            stage.conditions = (
-                [Logical("OR", (join_conditions(stage.conditions), other))] if stage.conditions else [other]
-            )
+            stage.conditions = [Logical("OR", (conjoin(stage.conditions), other))] if stage.conditions else [other]
         case "oneormore":
             stage.low, stage.high = 1, None
         case "timesormore":

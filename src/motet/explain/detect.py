@@ -17,7 +17,7 @@ from motet.model.expression import Expression
 from motet.optimizer.joins import estimate_alternatives, plan_trees
 from motet.optimizer.joins.plan import JoinPlan
 from motet.optimizer.motto import motto
-from motet.plans.detect.build import PlannedQuery, plan_queries
+from motet.plans.detect.build import PlannedQuery, list_nodes, plan_queries
 from motet.plans.detect.estimates import NodeEstimate, estimate_nodes, list_roots, sum_costs
 from motet.plans.detect.nodes import (
     FilterNode,
@@ -30,7 +30,6 @@ from motet.plans.detect.nodes import (
     SubpatternNode,
     UnionNode,
     inputs,
-    topological_order,
 )
 from motet.statistics.model import Statistics
 from motet.statistics.symbols import format_symbol
@@ -46,7 +45,7 @@ def describe_detect(
         chosen, planned = ran.chosen, list(ran.planned)
     else:
         chosen, planned = plan_detect_branch(branch, program, counts)
-    nodes = topological_order(reading.root for each in planned for reading in each.readings)
+    nodes = list_nodes(planned)
     number = {node: at for at, node in enumerate(nodes, 1)}
     serves = _queries_by_node(planned)
     # Without rates all symbols would be as frequent: what that comes to is no estimate.
@@ -116,7 +115,7 @@ def _queries_by_node(planned: list[PlannedQuery]) -> dict[Node, list[str]]:
     """The queries that each node works for."""
     found: dict[Node, list[str]] = {}
     for each in planned:
-        for node in topological_order(reading.root for reading in each.readings):
+        for node in list_nodes([each]):
             found.setdefault(node, []).append(each.query.query.name)
     return found
 
@@ -124,7 +123,7 @@ def _queries_by_node(planned: list[PlannedQuery]) -> dict[Node, list[str]]:
 def describe_query(planned: PlannedQuery, number: Mapping[Node, int]) -> dict[str, Any]:
     """A query as the plan sees it: how its matches are found, and why they have to be."""
     compiled, query = planned.query, planned.query.query
-    residual = sorted({at for reading in planned.readings for at in reading.residual})
+    residual = sorted({at for alternative in planned.alternatives for at in alternative.residual})
     return {
         "name": query.name,
         "pattern": pattern_text(query.pattern),
@@ -134,7 +133,7 @@ def describe_query(planned: PlannedQuery, number: Mapping[Node, int]) -> dict[st
         "way": "compact graph" if compiled.is_compact else "joins",
         "aggregated": query.is_aggregate,
         "reason": compiled.reason or None,
-        "nodes": [number[reading.root] for reading in planned.readings],
+        "nodes": [number[root] for root in planned.roots],
         "on_matches": [expression_text(compiled.match_conditions[at]) for at in residual],
     }
 

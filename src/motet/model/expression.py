@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -180,6 +180,22 @@ def conjuncts(*conditions: Expression) -> Iterator[Expression]:
                 yield from conjuncts(*parts)
             case _:
                 yield condition
+
+
+def conjoin(conditions: Sequence[Expression]) -> Expression:
+    """Return one condition that holds where all of these do."""
+    return conditions[0] if len(conditions) == 1 else Logical("AND", tuple(conditions))
+
+
+def has_kleene_aggregate(expression: Expression) -> bool:
+    """Return whether an expression aggregates over the events of a variable."""
+    return any(isinstance(node, KleeneAggregate) for node in walk(expression))
+
+
+def is_local(condition: Expression) -> bool:
+    """Return whether a condition reads nothing but single events of one variable."""
+    single = all(attribute.at is At.EACH for attribute in attributes(condition))
+    return single and len(variables(condition)) <= 1 and not has_kleene_aggregate(condition)
 
 
 def attributes(expression: Expression) -> list[Attribute]:

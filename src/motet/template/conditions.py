@@ -12,10 +12,10 @@ from motet.model.expression import (
     Attribute,
     Comparison,
     Expression,
-    KleeneAggregate,
     attributes,
+    has_kleene_aggregate,
+    is_local,
     variables,
-    walk,
 )
 from motet.model.pattern import absences, events
 from motet.model.query import Query
@@ -51,11 +51,11 @@ def classify_conditions(query: Query, positions: Positions) -> ClassifiedConditi
     """Put each condition of a query where it can be tested earliest."""
     found = ClassifiedConditions({}, [], [], [])
     for condition in query.conditions:
-        if any(isinstance(node, KleeneAggregate) for node in walk(condition)):
+        if has_kleene_aggregate(condition):
             found.needs_match.append(condition)
         elif not variables(condition):
             found.everywhere.append(condition)
-        elif _is_local(condition):
+        elif is_local(condition):
             found.local.setdefault(next(iter(variables(condition))), []).append(condition)
         else:
             adjacent = _find_adjacent(condition, query, positions)
@@ -92,10 +92,6 @@ def _are_connected(links: list[Comparison], names: set[str]) -> bool:
         if not more:
             return reached == names
         reached |= more
-
-
-def _is_local(condition: Expression) -> bool:
-    return len(variables(condition)) == 1 and all(attribute.at is At.EACH for attribute in attributes(condition))
 
 
 def _find_adjacent(condition: Expression, query: Query, positions: Positions) -> list[AdjacentCondition] | None:

@@ -29,7 +29,7 @@ from motet.kernels.match_filter import (
 )
 from motet.model.expression import variables
 from motet.model.query import Computed, Policy
-from motet.plans.detect.build import PlannedReading
+from motet.plans.detect.build import PlannedAlternative
 from motet.plans.detect.query import DetectQuery
 from motet.template.alternatives import Leaf, Loop
 
@@ -67,7 +67,7 @@ class MatchFilter:
     """Filter for the matches of one alternative of a query."""
 
     query: DetectQuery
-    reading: PlannedReading
+    reading: PlannedAlternative
     numbers: QueryCode
     code: Bytecode
     runner: NodeRunner
@@ -110,7 +110,7 @@ class MatchFilter:
         self, found: Matches, which: Ints, closes: Ints, never_after: Ints, never_before: Ints
     ) -> tuple[NDArray[np.bool_], Ints]:
         """Check absences before and after each match in each window; see `check_outer_absences`."""
-        reading = self.reading.reading
+        reading = self.reading.alternative
         ends = OuterAbsences(
             np.array(sorted(reading.opening), np.int32),
             np.array(sorted(reading.closing), np.int32),
@@ -127,13 +127,13 @@ class MatchFilter:
 
     @property
     def has_open_ends(self) -> bool:
-        reading = self.reading.reading
+        reading = self.reading.alternative
         return bool(reading.opening or reading.closing or len(self.query.negs))
 
     @property
     def looks_back(self) -> bool:
         """Whether something must be absent before the match."""
-        return bool(self.reading.reading.opening)
+        return bool(self.reading.alternative.opening)
 
     def _rules(self) -> Rules:
         query, runner = self.query, self.runner
@@ -170,7 +170,7 @@ class MatchFilter:
         """Return the steps of loops whose absences depend on the match."""
         loop = np.full(size, -1, np.int32)
         steps: dict[tuple[int, int], list[list[int]]] = {}
-        for number, item in enumerate(self.reading.reading.items):
+        for number, item in enumerate(self.reading.alternative.items):
             if not isinstance(item, Loop):
                 continue
             for (p, q), ways in item.line.follow.items():

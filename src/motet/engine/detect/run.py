@@ -38,7 +38,7 @@ from motet.kernels.expressions import Bytecode
 from motet.kernels.instances import MIN_TIME
 from motet.kernels.match_filter import Matches
 from motet.plans.compiled import WindowSpan
-from motet.plans.detect.build import PlannedQuery
+from motet.plans.detect.build import PlannedQuery, list_nodes
 from motet.plans.detect.nodes import LeafNode, Node, inputs, topological_order
 from motet.plans.detect.query import DetectQuery
 
@@ -134,7 +134,7 @@ class _BatchRun:
         self.decode_columns = decode_columns(events)
         self.bounds = bounds
         spans = _node_spans(planned)
-        nodes = topological_order(reading.root for each in planned for reading in each.readings)
+        nodes = list_nodes(planned)
         compiler = ExpressionCompiler(EventColumns(encoded))
         tests = {node: compile_tests(node, compiler) for node in nodes}
         self.numbers = {each.query.number: compile_conditions(each.query, compiler) for each in planned}
@@ -187,7 +187,7 @@ class _BatchRun:
         seen: set[bytes] | None = set() if query.is_ambiguous else None
         waiting: list[tuple[MatchFilter, Matches]] = []
         added: list[pa.Table] = []
-        for reading in planned.readings:
+        for reading in planned.alternatives:
             allows_more = isinstance(reading.root, LeafNode) or self.spans[reading.root] != {query.span}
             judge = MatchFilter(
                 query, reading, numbers, self.code, self.runner,
@@ -357,7 +357,7 @@ def _certain_times(query: DetectQuery, first: Ints, last: Ints) -> Ints:
 
 def nodes_of(planned: PlannedQuery) -> list[Node]:
     """Return the nodes that a query reads, directly or not."""
-    return topological_order(reading.root for reading in planned.readings)
+    return list_nodes([planned])
 
 
 def _node_spans(planned: Sequence[PlannedQuery]) -> dict[Node, set[WindowSpan]]:
@@ -371,16 +371,16 @@ def _node_spans(planned: Sequence[PlannedQuery]) -> dict[Node, set[WindowSpan]]:
                 add(each, span)
 
     for each in planned:
-        for reading in each.readings:
-            add(reading.root, each.query.span)
+        for root in each.roots:
+            add(root, each.query.span)
     return found
 
 
 def _count_readers(planned: Sequence[PlannedQuery]) -> dict[Node, int]:
     """Count the readers of each node, queries included."""
     found: dict[Node, int] = {}
-    roots = [reading.root for each in planned for reading in each.readings]
-    for node in topological_order(iter(roots)):
+    roots = [root for each in planned for root in each.roots]
+    for node in topological_order(roots):
         for each in inputs(node):
             found[each] = found.get(each, 0) + 1
     for root in roots:

@@ -78,9 +78,9 @@ class ArcCosts:
         filtered = needs_filter(source, query, places)
         cost = 0.0
         if filtered or len(inside) == len(query.items):
-            cost += prices.node + prices.sifted * found
+            cost += prices.node + prices.filtered * found
         elif window_of(source) != window_of(query):
-            cost += prices.sifted * found
+            cost += prices.filtered * found
         rest = [item for item in range(len(query.items)) if item not in inside]
         atoms = [JoinInput(bits_of(inside), SOURCE), *(JoinInput(1 << item, item) for item in rest)]
         joined, tree = self._cheapest(sizes, atoms)
