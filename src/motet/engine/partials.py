@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from motet.engine.encode import EncodedEvents, decode_codes, decode_text_codes, order_preserving_codes, rank_texts
 from motet.engine.program import Program
-from motet.engine.schema import TICKS
+from motet.engine.schema import build_table
 from motet.kernels.combine import sum_groups, sweep_groups
 from motet.kernels.tables import END, START, decode_owners
 from motet.kernels.totals import COUNT_OVER, COUNT_SURE, NO_MINIMUM, Layout, make_layout
@@ -256,7 +256,6 @@ def finish(program: Program, partials: pa.Table) -> pa.Table:
 
 def _finish_group(program: Program, compiled: CompiledQuery, table: pa.Table) -> tuple[pa.Table, int]:
     """Compute the results of queries that are merged like this one."""
-    size = len(table)
     names = pa.array([query.name for query in program.workload.queries], pa.string())
     columns: dict[str, pa.Array | pa.ChunkedArray] = {"query": names.take(_array(table, "query"))}
     columns |= _time_columns(program, compiled, table)
@@ -267,20 +266,12 @@ def _finish_group(program: Program, compiled: CompiledQuery, table: pa.Table) ->
         values, over = _compute_output(program, output, table)
         columns[output.label] = values
         overflows += over
-    arrays = [
-        columns[field.name].cast(field.type) if field.name in columns else pa.nulls(size, field.type)
-        for field in program.result_schema
-    ]
-    return pa.Table.from_arrays(arrays, schema=program.result_schema), overflows
+    return build_table(columns, program.result_schema, len(table)), overflows
 
 
 def _time_columns(program: Program, compiled: CompiledQuery, table: pa.Table) -> dict[str, pa.Array]:
     def to_time_column(name: str) -> pa.Array:
-        us = _numpy(table, name).astype(np.int64)
-        if program.schema.has_integer_time:
-            unit = program.schema.time_unit
-            return pa.array(us * 1000 if unit == "ns" else us // TICKS[unit])
-        return pa.array(us).cast(program.schema.result_time_type)
+        return program.schema.restore_times(_numpy(table, name).astype(np.int64))
 
     if compiled.span.within == 0:
         return {}

@@ -12,8 +12,19 @@ from typing import Any
 
 import pyarrow as pa
 
-from motet.engine.detect.aggregate import DUE, END, FROM, NUMBER, QUERY, UNTIL, contribution_fields
-from motet.engine.detect.program import DetectBranch, add_column, make_detect_branch, match_types
+from motet.engine.detect.program import (
+    DUE,
+    END,
+    FROM,
+    NUMBER,
+    QUERY,
+    UNTIL,
+    DetectBranch,
+    add_column,
+    contribution_fields,
+    make_detect_branch,
+    match_types,
+)
 from motet.engine.detect.stated_rates import rates_from_statistics
 from motet.engine.fingerprint import fingerprint
 from motet.engine.plan_choice import ALL, SEARCH_OPTIMIZERS, PlanCandidates

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from motet.errors import DataError, did_you_mean
 
@@ -55,9 +59,24 @@ class EventSchema:
             return pa.int64()
         return pa.timestamp("us", tz=getattr(self.time_type, "tz", None))
 
+    def restore_times(self, times: NDArray[np.int64]) -> pa.Array:
+        """Return times in microseconds in the type and unit of the time column."""
+        if self.has_integer_time:
+            return pa.array(times * 1000 if self.time_unit == "ns" else times // TICKS[self.time_unit])
+        return pa.array(times).cast(self.result_time_type)
+
     def kinds(self) -> dict[str, str]:
         """Return the kind of each column, in the words of `motet.model.validate`."""
         return {field.name: column_kind(field.type) for field in self.columns}
+
+
+def build_table(columns: Mapping[str, Any], schema: pa.Schema, size: int) -> pa.Table:
+    """Build a table of columns cast to a schema; columns that are missing are null."""
+    arrays = [
+        columns[field.name].cast(field.type) if field.name in columns else pa.nulls(size, field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def is_text(data_type: pa.DataType) -> bool:

@@ -115,7 +115,7 @@ def _queries_by_node(planned: list[PlannedQuery]) -> dict[Node, list[str]]:
     """The queries that each node works for."""
     found: dict[Node, list[str]] = {}
     for each in planned:
-        for node in list_nodes([each]):
+        for node in each.nodes:
             found.setdefault(node, []).append(each.query.query.name)
     return found
 

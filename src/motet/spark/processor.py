@@ -16,7 +16,7 @@ from pyspark.sql.streaming.stateful_processor import (
 )
 
 from motet.engine import Program
-from motet.engine.detect.aggregate import END, QUERY
+from motet.engine.detect.program import END, QUERY
 from motet.engine.live import BranchOperator, MicroBatchResult, create_operator
 from motet.kernels.tables import MIN_TIME
 from motet.spark.buckets import hash_text

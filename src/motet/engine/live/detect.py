@@ -11,10 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from motet.engine.detect import aggregate
+from motet.engine.detect.aggregate import merge_contributions
 from motet.engine.detect.planner import BranchPlanner, DetectReplanPolicy
-from motet.engine.detect.program import DetectBranch
-from motet.engine.detect.run import DetectRun, due_range, finish_results
+from motet.engine.detect.program import END, QUERY, DetectBranch
+from motet.engine.detect.run import DetectRun, finish_results
+from motet.engine.detect.windows import due_range
 from motet.engine.encode import encode_keys
 from motet.engine.live.base import BranchOperator, MicroBatchResult
 from motet.engine.live.rows import Flags, Times
@@ -57,7 +58,7 @@ class DetectOperator(BranchOperator):
         results: list[pa.Table] = []
         added: list[pa.Table] = []
         for piece in run.process(rows.filter(pa.array(due)), self.watermark, watermark):
-            (added if aggregate.QUERY in piece.column_names else results).append(piece)
+            (added if QUERY in piece.column_names else results).append(piece)
         if not is_scattered:
             results += finish_results(added, program, self.watermark, watermark)
             if program.options.mode == "update":
@@ -85,18 +86,18 @@ class DetectOperator(BranchOperator):
     def _due_contributions(self, added: list[pa.Table], watermark: int) -> pa.Table:
         """Return what matches contribute to windows that end now, to be merged with other keys."""
         found = pa.concat_tables([self.program.contribution_schema.empty_table(), *added])
-        number, end = found[aggregate.QUERY].to_numpy(), found[aggregate.END].to_numpy()
+        number, end = found[QUERY].to_numpy(), found[END].to_numpy()
         tables = []
         for query in self.branch.queries:
             since, until = due_range(query, (self.watermark, watermark))
             due = (number == query.number) & (since <= end) & (end < until)
-            tables.append(aggregate.merge_contributions(query, found.filter(pa.array(due))))
+            tables.append(merge_contributions(query, found.filter(pa.array(due))))
         return pa.concat_tables(tables)
 
     def _early_results(self, added: list[pa.Table], watermark: int) -> list[pa.Table]:
         """Return values of windows that are still open, over the events that the watermark has passed."""
         shown = [q.number for q in self.branch.queries if not q.needs_window_close and not q.span.is_continuous]
-        known = [table.filter(pc.is_in(table[aggregate.QUERY], pa.array(shown, pa.int32()))) for table in added]
+        known = [table.filter(pc.is_in(table[QUERY], pa.array(shown, pa.int32()))) for table in added]
         return list(finish_results(known, self.program, watermark, int(MAX_TIME)))
 
     def _find_bad_rows(self, rows: pa.Table, times: Times, watermark: int) -> Flags:

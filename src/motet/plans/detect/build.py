@@ -110,6 +110,11 @@ class PlannedQuery:
         """The nodes that find its matches."""
         return [alternative.root for alternative in self.alternatives]
 
+    @cached_property
+    def nodes(self) -> list[Node]:
+        """All nodes it reads, inputs first."""
+        return topological_order(self.roots)
+
 
 def plan_queries(queries: Sequence[DetectQuery], choose: TreeChooser) -> list[PlannedQuery]:
     """Build the nodes of queries, equal ones once."""
