@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from motet.engine.detect.event_sample import EventSample
+from motet.engine.detect.measured_rates import EventSample
 from motet.engine.encode import encode
 from motet.engine.schema import EventSchema
 from motet.model.expression import variables

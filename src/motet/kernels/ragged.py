@@ -40,14 +40,18 @@ def row_numbers(offsets: Ints) -> Ints:
 
 def expand_ranges(starts: Ints, counts: Ints) -> Ints:
     """Return the numbers `start`, `start + 1`, ... of each range, as many as its count. O(numbers)."""
-    ends = np.cumsum(counts)
-    return np.repeat(starts - (ends - counts), counts) + np.arange(ends[-1] if len(ends) else 0)
+    return _expand(starts, counts, offsets_from_counts(counts))
+
+
+def _expand(starts: Ints, counts: Ints, offsets: Ints) -> Ints:
+    return np.repeat(starts - offsets[:-1], counts) + np.arange(offsets[-1])
 
 
 def take_rows(offsets: Ints, rows: Ints) -> tuple[Ints, Ints]:
     """Return the offsets of some rows, in their order, and the places of their values. O(values taken)."""
     counts = np.diff(offsets)[rows]
-    return offsets_from_counts(counts), expand_ranges(offsets[rows], counts)
+    taken = offsets_from_counts(counts)
+    return taken, _expand(offsets[rows], counts, taken)
 
 
 def merge_rows(one: Ints, other: Ints) -> tuple[Ints, Ints, Ints]:

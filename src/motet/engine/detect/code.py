@@ -9,12 +9,13 @@ from typing import Any, Protocol
 from typing import Literal as Choice
 
 import numpy as np
+from numpy.typing import NDArray
 
 from motet.kernels import expressions as op
 from motet.kernels.expressions import Bytecode
 from motet.kernels.instances import Tests
 from motet.kernels.match_filter import CompiledConditions
-from motet.kernels.ragged import flatten_lists
+from motet.kernels.ragged import Ints, offsets_from_counts
 from motet.model.expression import (
     Arithmetic,
     At,
@@ -124,16 +125,24 @@ def build_tests(rows: TestRows, code: Bytecode) -> Tests:
 
 def build_conditions(numbered: Mapping[int, Expression], slots: Slots, code: Bytecode) -> CompiledConditions:
     """Return compiled expressions, by number, as conditions: which events each must hold for."""
-    size = len(code.begin) - 1
-    singles: list[list[int]] = [[] for _ in range(size)]
-    pairs: list[list[int]] = [[] for _ in range(size)]
+    singles: dict[int, list[int]] = {}
+    pairs: dict[int, list[int]] = {}
     for number, expression in numbered.items():
         read = attributes(expression)
         paired = {a.variable for a in read if a.at is At.NEXT}
         single = {a.variable for a in read if a.at is At.EACH} - paired
         singles[number] = sorted({slots[name] for name in single})
         pairs[number] = sorted({slots[name] for name in paired})
-    return CompiledConditions(code, *flatten_lists(singles), *flatten_lists(pairs))
+    size = len(code.begin) - 1
+    return CompiledConditions(code, *_flatten_few(singles, size), *_flatten_few(pairs, size))
+
+
+def _flatten_few(lists: Mapping[int, Sequence[int]], size: int) -> tuple[Ints, NDArray[np.int32]]:
+    """Return `size` lists, of which all but a few are empty, as the offsets and values of a ragged array."""
+    counts = np.zeros(size, np.int64)
+    for number, each in lists.items():
+        counts[number] = len(each)
+    return offsets_from_counts(counts), np.array([v for number in sorted(lists) for v in lists[number]], np.int32)
 
 
 def _reads_one_event(expression: Expression) -> bool:

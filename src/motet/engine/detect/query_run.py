@@ -12,9 +12,8 @@ from motet.engine.detect.aggregate import build_contributions, merge_contributio
 from motet.engine.detect.batch import Batch
 from motet.engine.detect.bindings import concat_bindings, mask_bindings, match_identities, match_times, take_bindings
 from motet.engine.detect.instances import NO_BOUND, UNLIMITED, MemoryLimitReached
-from motet.engine.detect.match_filter import MatchFilter
 from motet.engine.detect.match_limit import MatchLimit
-from motet.engine.detect.matches import MatchLister
+from motet.engine.detect.matches import MatchFilter, MatchLister
 from motet.engine.detect.program import DUE, END, FROM, UNTIL
 from motet.engine.detect.results import MatchTableBuilder
 from motet.engine.detect.windows import (

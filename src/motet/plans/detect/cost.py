@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 
 from motet.model.expression import Expression, variables
 from motet.plans.detect.build import JoinSpec, is_left_inner
@@ -120,17 +119,20 @@ class Cardinalities:
         self._used = [bits_of(map(int, variables(test))) for test in self._tests]
         self._equal = [number for number, test in enumerate(self._tests) if is_equi_join(test)]
         self._counts = [self.item_instances(item) for item in spec.items]
-        self.instances = cache(self._instances)
-        self.selectivity = cache(self._selectivity)
-        self._share = cache(self._joint_selectivity)
+        # Caches by set of items or tests: one wrapper of functools.cache for each would cost more than they save.
+        self._instances: dict[Bits, float] = {}
+        self._selectivities: dict[Bits, float] = {}
+        self._joint: dict[tuple[int, ...], float] = {}
 
     def of(self, items: frozenset[int]) -> float:
         """Return the expected instances of a set of items."""
         return self.instances(bits_of(items))
 
-    def _instances(self, items: Bits) -> float:
+    def instances(self, items: Bits) -> float:
         """Return the expected instances of items given as bits."""
-        return self.combinations(items) * self.selectivity(items)
+        if items not in self._instances:
+            self._instances[items] = self.combinations(items) * self.selectivity(items)
+        return self._instances[items]
 
     def candidate_pairs(self, outer: Bits, inner: Bits) -> float:
         """Return the pairs a join looks at: those its search by time, and by an equal value, finds."""
@@ -139,18 +141,24 @@ class Cardinalities:
         for number in self._equal:
             used = self._used[number]
             if used & outer and used & inner and not used & ~(outer | inner):
-                found *= self._share((number,))
+                found *= self._joint_selectivity((number,))
                 break
         return self.instances(outer) * self.instances(inner) / self.rates.keys * found
 
-    def _selectivity(self, items: Bits) -> float:
+    def selectivity(self, items: Bits) -> float:
         """Return the share of combinations that pass the tests among some items."""
-        inside = [number for number, used in enumerate(self._used) if not used & ~items]
-        groups = group_overlapping([self._used[number] for number in inside])
-        return math.prod(self._share(tuple(inside[at] for at in group)) for group in groups)
+        if items not in self._selectivities:
+            inside = [number for number, used in enumerate(self._used) if not used & ~items]
+            groups = group_overlapping([self._used[number] for number in inside])
+            shares = [self._joint_selectivity(tuple(inside[at] for at in group)) for group in groups]
+            self._selectivities[items] = math.prod(shares)
+        return self._selectivities[items]
 
     def _joint_selectivity(self, tests: tuple[int, ...]) -> float:
-        return self.rates.joint_selectivity([self._tests[number] for number in tests], self._symbols)
+        if tests not in self._joint:
+            chosen = [self._tests[number] for number in tests]
+            self._joint[tests] = self.rates.joint_selectivity(chosen, self._symbols)
+        return self._joint[tests]
 
     def combinations(self, items: Bits) -> float:
         """Return the combinations of items that lie in one window and in order."""
