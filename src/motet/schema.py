@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,6 +73,15 @@ class EventSchema:
     def kinds(self) -> dict[str, str]:
         """Return the kind of each column, in the words of `motet.model.validate`."""
         return {field.name: column_kind(field.type) for field in self.columns}
+
+
+def build_table(columns: Mapping[str, Any], schema: pa.Schema, size: int) -> pa.Table:
+    """Build a table of columns cast to a schema; columns that are missing are null."""
+    arrays = [
+        columns[field.name].cast(field.type) if field.name in columns else pa.nulls(size, field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def to_microseconds(times: Any, time_unit: str, name: str) -> Any:

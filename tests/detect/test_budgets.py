@@ -115,7 +115,7 @@ def test_aggregates_after_detection_do_not_keep_every_match(monkeypatch: pytest.
     )
     table = letters("AB" * 40)
     expected = motet.run(table, query)
-    monkeypatch.setattr("motet.engine.detect.run.CONDENSE_ROWS", 16)
+    monkeypatch.setattr("motet.engine.detect.query_run.MERGE_ROWS", 16)
     monkeypatch.setattr("motet.engine.detect.instances.BLOCK_ROWS", 32)
     assert motet.run(table, query).equals(expected)
 

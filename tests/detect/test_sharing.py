@@ -8,8 +8,8 @@ import pytest
 from motet.compile import compile_workload
 from motet.engine.local import run_table
 from motet.language import parse
-from motet.plans.detect.build import PlanBuilder, pattern_order
-from motet.plans.detect.nodes import JoinNode, topological_order
+from motet.plans.detect.build import PlanBuilder, list_nodes, pattern_order
+from motet.plans.detect.nodes import JoinNode
 from motet.plans.detect.query import DetectQuery, compile_detect
 from motet.reference.tables import run_table as enumerate_table
 from motet.schema import EventSchema
@@ -27,7 +27,7 @@ def joins(*queries: str) -> int:
         compiled = compile_detect(number, workload, 1_000_000)
         assert isinstance(compiled, DetectQuery)
         planned.append(builder.plan(compiled))
-    nodes = topological_order(reading.root for each in planned for reading in each.readings)
+    nodes = list_nodes(planned)
     return sum(isinstance(node, JoinNode) for node in nodes)
 
 

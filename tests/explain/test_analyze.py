@@ -46,7 +46,7 @@ def test_what_was_found_is_what_is_there() -> None:
     for seen in plan.analysis.observed:
         assert {format_symbol(symbol): count for symbol, count in seen.events.items()}.items() <= true.items()
     detected = plan.analysis.observed[-1]
-    roots = {each.query.query.name: each.readings[0].root for each in detected.planned}
+    roots = {each.query.query.name: each.roots[0] for each in detected.planned}
     for name in ("pairs", "triples", "loops"):
         assert detected.instance_counts[roots[name]] >= len(answer[name]) > 0
     assert all(seconds >= 0 for seen in plan.analysis.observed for seconds in seen.seconds.values())

@@ -147,7 +147,7 @@ def test_example_5_a_sequence_is_filtered_out_of_a_conjunction() -> None:
     assert way.filtered
     # Cost(q2 | q5) is that of the filter alone.
     prices, conjunctions = costs.prices, costs.instances(canonicalize(Q5))
-    filtered = prices.node + prices.sifted * conjunctions
+    filtered = prices.node + prices.filtered * conjunctions
     assert way.cost == pytest.approx(filtered)
     plan = optimize([Q2, Q5], RATES)
     assert plan.sources[target] == source

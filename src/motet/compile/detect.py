@@ -221,3 +221,57 @@ def add_column(fields: dict[str, pa.DataType], label: str, found: pa.DataType) -
 
 def _is_number(data_type: pa.DataType) -> bool:
     return bool(pa.types.is_integer(data_type) or pa.types.is_floating(data_type))
+
+
+# The columns of contributions to aggregates
+
+SUMS = ("SUM", "AVG", "VAR", "STDDEV")
+
+# Columns of contributions beside the groups and values: of how many matches they are, the window's end, or the time
+# from which on a match counts, until it expires; and whether a result is due when it completes.
+NUMBER = "#n"
+END = "#end"
+FROM = "#from"
+UNTIL = "#until"
+DUE = "#due"
+QUERY = "#query"
+
+
+def partial_columns(query: DetectQuery) -> dict[str, Aggregate]:
+    """Map the value columns of a query's contributions to the aggregate each is for."""
+    found: dict[str, Aggregate] = {}
+    for at, item in enumerate(query.query.aggregates):
+        if item.variable is None:
+            continue
+        prefix = f"#{query.number}_{at}_"
+        found[prefix + "count"] = item
+        if item.function in SUMS:
+            found[prefix + "sum"] = item
+        if item.function in ("VAR", "STDDEV"):
+            found[prefix + "squares"] = item
+        if item.function in ("MIN", "MAX"):
+            found[prefix + "extreme"] = item
+    return found
+
+
+def contribution_fields(query: DetectQuery, schema: EventSchema) -> list[pa.Field]:
+    """Return the columns that only this query's contributions have."""
+    fields = []
+    for name, item in partial_columns(query).items():
+        kind = name.rpartition("_")[2]
+        if kind == "count":
+            fields.append(pa.field(name, pa.int64()))
+        elif kind == "extreme":
+            assert item.name is not None
+            fields.append(pa.field(name, _stored_type(schema.columns.field(item.name).type)))
+        else:
+            fields.append(pa.field(name, pa.float64()))
+    return fields
+
+
+def _stored_type(data_type: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(data_type):
+        return _stored_type(data_type.value_type)
+    if pa.types.is_decimal(data_type) or pa.types.is_floating(data_type):
+        return pa.float64()
+    return pa.string() if pa.types.is_large_string(data_type) or pa.types.is_string_view(data_type) else data_type

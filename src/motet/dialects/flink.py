@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from motet.dialects.flink_conditions import parse_condition
-from motet.dialects.translation import SourceText, Translation, assign_type, build_sequence, join_conditions
-from motet.model.expression import Expression, Logical, conjuncts
+from motet.dialects.translation import SourceText, Translation, assign_type, build_sequence
+from motet.model.expression import Expression, Logical, conjoin, conjuncts
 from motet.model.pattern import Event, Not, Pattern, Repeat
 from motet.model.query import AllVariables, EventDefinition, Policy, Query
 from motet.model.validate import MATCH_COLUMNS
@@ -152,7 +152,7 @@ def _apply_call(step: _Step, call: _Call) -> None:
             step.conditions += conjuncts(parse_condition(call.source, call.open, call.close, step.name))
         case "or":
             other = parse_condition(call.source, call.open, call.close, step.name)
-            step.conditions = [Logical("OR", (join_conditions(step.conditions), other))] if step.conditions else [other]
+            step.conditions = [Logical("OR", (conjoin(step.conditions), other))] if step.conditions else [other]
         case "oneormore":
             step.low, step.high = 1, None
         case "timesormore":

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from motet.errors import Diagnostic, QueryError
 from motet.language.printer import to_text
-from motet.model.expression import Attribute, Comparison, Expression, IsNull, Literal, Logical
+from motet.model.expression import Attribute, Comparison, Expression, IsNull, Literal, conjoin
 from motet.model.names import rewrite_leaves
 from motet.model.pattern import Pattern, Seq
 from motet.model.query import EventDefinition, Query, Workload
@@ -129,11 +129,6 @@ def build_sequence(parts: Sequence[Pattern]) -> Pattern:
     return parts[0] if len(parts) == 1 else Seq(tuple(parts))
 
 
-def join_conditions(conditions: Sequence[Expression]) -> Expression:
-    """Return one condition that holds where all do."""
-    return conditions[0] if len(conditions) == 1 else Logical("AND", tuple(conditions))
-
-
 def extract_type(conditions: Sequence[Expression], variable: str, type: str) -> tuple[str | None, list[Expression]]:
     """Return the type that one of the conditions asks for, `variable.type = 'x'`, and the other conditions."""
     for at, condition in enumerate(conditions):
@@ -148,7 +143,7 @@ def extract_type(conditions: Sequence[Expression], variable: str, type: str) -> 
 def define_type(name: str, conditions: Sequence[Expression], type: str) -> EventDefinition:
     """Define a type of the rows that satisfy conditions on one variable; of all rows where there are none."""
     bare = [rewrite_leaves(condition, lambda leaf: Attribute("", leaf.name or "")) for condition in conditions]
-    return EventDefinition(name, join_conditions(bare or [IsNull(Attribute("", type), negated=True)]))
+    return EventDefinition(name, conjoin(bare or [IsNull(Attribute("", type), negated=True)]))
 
 
 def assign_type(

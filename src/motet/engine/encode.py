@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from motet.compile import Branch, DetectBranch, Program
 from motet.engine.expressions import evaluate_condition
 from motet.kernels.order import order_by_key, rank_events, sort_disordered
+from motet.kernels.ragged import offsets_from_counts
 from motet.kernels.tables import Events
 from motet.kernels.totals import NO_MINIMUM
 from motet.model.expression import Expression
@@ -320,7 +321,7 @@ def select_unit_events(encoded: EncodedEvents, unit: Unit) -> tuple[Events, Ints
 
     offsets = encoded.offsets
     if at is not None:
-        offsets = np.concatenate(([0], np.cumsum(kept)))[encoded.offsets].astype(np.int64)
+        offsets = offsets_from_counts(kept)[encoded.offsets]
     time = pick(encoded.time)
     events = Events(
         offsets=offsets,
@@ -339,7 +340,7 @@ def select_keys(events: Events, keys: NDArray[np.bool_]) -> tuple[Events, NDArra
     """Keep the events of some keys; the other keys stay without events. Also return the mask of kept events."""
     counts = np.diff(events.offsets)
     kept = np.repeat(keys, counts)
-    offsets = np.concatenate(([0], np.cumsum(np.where(keys, counts, 0)))).astype(np.int64)
+    offsets = offsets_from_counts(np.where(keys, counts, 0))
     columns: list[Any] = [as_contiguous(c[..., kept] if c.shape[-1] else c, c.dtype) for c in events[1:]]
     return Events(offsets, *columns), kept
 

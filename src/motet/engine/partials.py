@@ -25,6 +25,7 @@ from motet.kernels.tables import END, START, decode_owners
 from motet.kernels.totals import COUNT_OVER, COUNT_SURE, NO_MINIMUM, Layout, make_layout
 from motet.plans.channels import ResultColumn
 from motet.plans.compiled import CompiledQuery
+from motet.schema import build_table
 
 Ints = NDArray[np.int64]
 Reals = NDArray[np.float64]
@@ -266,11 +267,7 @@ def _finish_group(program: Program, compiled: CompiledQuery, table: pa.Table) ->
         columns[name] = table.column(f"k{program.partition.index(name)}")
     for output in compiled.outputs:
         columns[output.label] = _compute_output(program, output, table)
-    arrays = [
-        columns[field.name].cast(field.type) if field.name in columns else pa.nulls(len(table), field.type)
-        for field in program.result_schema
-    ]
-    return pa.Table.from_arrays(arrays, schema=program.result_schema)
+    return build_table(columns, program.result_schema, len(table))
 
 
 def _compute_output(program: Program, output: ResultColumn, table: pa.Table) -> pa.Array | pa.ChunkedArray:

@@ -12,6 +12,7 @@ from motet.engine.encode import EncodedEvents, rank_values, select_keys, select_
 from motet.engine.expressions import evaluate
 from motet.engine.partials import build_partials
 from motet.errors import RunError
+from motet.kernels.ragged import offsets_of
 from motet.kernels.slots import PANES, STARTS, WINDOWS
 from motet.kernels.tables import Events
 from motet.kernels.totals import list_layouts
@@ -87,7 +88,7 @@ def _build_edges(compiled: CompiledQuery, encoded: EncodedEvents, rows: NDArray[
         kind=np.array(
             [OPERATORS[found[0].operator] if len(found) == 1 else SCAN for found in node_edges.values()], np.int32
         ),
-        offsets=np.concatenate(([0], np.cumsum([len(found) for found in node_edges.values()]))).astype(np.int64),
+        offsets=offsets_of(node_edges.values()),
         operator=np.array([OPERATORS[a.operator] for a in conditions], np.int32),
         before=np.array([before for before, _ in codes], np.int64).reshape(len(codes), size),
         after=np.array([after for _, after in codes], np.int64).reshape(len(codes), size),

@@ -18,7 +18,7 @@ from motet.model.expression import Expression
 from motet.optimizer.joins import JoinPlan
 from motet.optimizer.motto.motto import MottoPlan
 from motet.optimizer.registry import estimate_alternatives, plan_trees
-from motet.plans.detect.build import PlannedQuery, plan_queries
+from motet.plans.detect.build import PlannedQuery, list_nodes, plan_queries
 from motet.plans.detect.estimates import NodeEstimate, estimate_nodes, list_roots, sum_costs
 from motet.plans.detect.nodes import (
     FilterNode,
@@ -31,7 +31,6 @@ from motet.plans.detect.nodes import (
     SubpatternNode,
     UnionNode,
     inputs,
-    topological_order,
 )
 from motet.statistics.model import Statistics, format_symbol
 
@@ -45,7 +44,7 @@ def describe_detect(
     else:
         chosen = branch.trees or _plan_for_counts(branch, program, counts)
         planned = plan_queries(branch.queries, chosen)
-    nodes = topological_order(reading.root for each in planned for reading in each.readings)
+    nodes = list_nodes(planned)
     number = {node: at for at, node in enumerate(nodes, 1)}
     serves = _queries_by_node(planned)
     # Without rates all symbols would be as frequent: what that comes to is no estimate.
@@ -97,7 +96,7 @@ def _queries_by_node(planned: list[PlannedQuery]) -> dict[Node, list[str]]:
     """Return the queries that each node works for."""
     found: dict[Node, list[str]] = {}
     for each in planned:
-        for node in topological_order(reading.root for reading in each.readings):
+        for node in each.nodes:
             found.setdefault(node, []).append(each.query.query.name)
     return found
 
@@ -105,13 +104,13 @@ def _queries_by_node(planned: list[PlannedQuery]) -> dict[Node, list[str]]:
 def _describe_query(planned: PlannedQuery, number: Mapping[Node, int]) -> dict[str, Any]:
     """Describe how the matches of a query are found, and why they have to be."""
     compiled, query = planned.query, planned.query.query
-    residual = sorted({at for reading in planned.readings for at in reading.residual})
+    residual = sorted({at for alternative in planned.alternatives for at in alternative.residual})
     return describe_query(query) | {
         "policy": str(query.policy),
         "way": "compact graph" if compiled.is_compact else "joins",
         "aggregated": query.is_aggregate,
         "reason": compiled.reason or None,
-        "nodes": [number[reading.root] for reading in planned.readings],
+        "nodes": [number[root] for root in planned.roots],
         "on_matches": [expression_text(compiled.match_conditions[at]) for at in residual],
     }
 

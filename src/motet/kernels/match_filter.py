@@ -346,12 +346,17 @@ class OuterAbsences(NamedTuple):
 
 
 class MatchWindows(NamedTuple):
-    """Matches in windows: which match, when its window closes, and between which times nothing may show at all."""
+    """Each match in each window that holds it: its number, and the times of the window.
+
+    `opens` is just before the window. An absence anywhere in it may not occur after `never_after` and before `closes`.
+    `begins` is when a query must have started to have seen all that matters.
+    """
 
     match: Ints
+    opens: Ints
     closes: Ints
     never_after: Ints
-    never_before: Ints
+    begins: Ints
 
 
 def check_outer_absences(
@@ -379,12 +384,12 @@ def _check_outer_absences(
         key = matches.key[m]
         first = time[matches.event[matches.begin[m]]]
         last = time[matches.event[matches.begin[m + 1] - 1]]
-        closes, low, high = windows.closes[at], windows.never_after[at], windows.never_before[at]
+        closes, low = windows.closes[at], windows.never_after[at]
         for a in range(absences.closing.size):
             clear[at] &= latest_absent_event(context, absences.closing[a], key, last, closes) == MIN_TIME
         for a in range(absences.never.size):
             if clear[at]:
-                clear[at] = latest_absent_event(context, absences.never[a], key, low, high) == MIN_TIME
+                clear[at] = latest_absent_event(context, absences.never[a], key, low, closes) == MIN_TIME
         for a in range(absences.opening.size):
             if clear[at]:
                 since[at] = max(since[at], latest_absent_event(context, absences.opening[a], key, MIN_TIME, first))

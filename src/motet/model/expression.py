@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
@@ -183,6 +183,11 @@ def conjuncts(*conditions: Expression) -> Iterator[Expression]:
                 yield from conjuncts(*parts)
             case _:
                 yield condition
+
+
+def conjoin(conditions: Sequence[Expression]) -> Expression:
+    """Return one condition that holds where all of these do."""
+    return conditions[0] if len(conditions) == 1 else Logical("AND", tuple(conditions))
 
 
 def attributes(expression: Expression) -> list[Attribute]:

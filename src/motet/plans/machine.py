@@ -13,6 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
+from motet.kernels.ragged import offsets_of
 from motet.kernels.tables import WEIGHT_ONE, WEIGHT_ZERO, Machine, Queries
 from motet.plans.channels import Channel
 from motet.plans.compiled import CompiledQuery
@@ -316,19 +317,14 @@ def build_queries_table(merged: MergedAutomaton) -> Queries:
     return Queries(
         within=np.array([span.within for span in spans], np.int64),
         slide=np.array([span.slide for span in spans], np.int64),
-        accept_offsets=compute_offsets(merged.accepting),
+        accept_offsets=offsets_of(merged.accepting),
         accept=np.array([node for nodes in merged.accepting for node in nodes], np.int32),
-        fresh_offsets=compute_offsets(fresh),
+        fresh_offsets=offsets_of(fresh),
         fresh=np.array([node for nodes in fresh for node in nodes], np.int32),
-        neg_offsets=compute_offsets(negs),
+        neg_offsets=offsets_of(negs),
         neg=np.array([at for group in negs for at in group], np.int32),
         at_close=np.array(
             [c and q.needs_window_close for c, q in zip(continuous, merged.queries, strict=True)], np.bool_
         ),
         expiries=np.array([compiled.needs_sweep for compiled in merged.queries], np.bool_),
     )
-
-
-def compute_offsets(groups: Sequence[Sequence[object]]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Compute where each group begins in the list of all their members, and where the last ends."""
-    return np.concatenate(([0], np.cumsum([len(group) for group in groups]))).astype(np.int64)

@@ -20,6 +20,7 @@ from graphlib import CycleError, TopologicalSorter
 import numpy as np
 from numpy.typing import NDArray
 
+from motet.kernels.ragged import offsets_of
 from motet.plans.compiled import CompiledQuery
 from motet.plans.machine import AttributeRows, MergedAutomaton, Weights
 from motet.plans.sharing import ShareKey
@@ -252,7 +253,7 @@ def encode_pairs(pairs: Pairs, classes: Sequence[frozenset[Symbol]], negs: Seque
         negated = [at for at, neg in enumerate(negs) if neg in found]
         head = [int(not moves), len(runs), len(moves), len(negated)]
         code.append([*head, *(word for run in runs for word in run), *(w for m in moves for w in m), *negated])
-    addresses = len(classes) + np.cumsum([0, *map(len, code)])[:-1]
+    addresses = len(classes) + offsets_of(code)[:-1]
     return np.array([*addresses.tolist(), *(word for block in code for word in block)], np.int32)
 
 

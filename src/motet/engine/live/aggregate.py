@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from motet.compile import Branch
 from motet.engine.context import RunContext
-from motet.engine.detect.run import due_range
+from motet.engine.detect.windows import due_range
 from motet.engine.encode import EncodedEvents, count_by_symbol, encode_branch, read_column
 from motet.engine.expressions import evaluate
 from motet.engine.live.base import BranchOperator, MicroBatchResult

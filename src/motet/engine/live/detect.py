@@ -13,8 +13,9 @@ import pyarrow.compute as pc
 
 from motet.compile.contributions import END, QUERY
 from motet.compile.detect import DetectBranch
-from motet.engine.detect import aggregate
-from motet.engine.detect.run import DetectRun, due_range, finish_results
+from motet.engine.detect.aggregate import merge_contributions
+from motet.engine.detect.run import DetectRun, finish_results
+from motet.engine.detect.windows import due_range
 from motet.engine.live.base import BranchOperator, MicroBatchResult
 from motet.engine.live.rows import Flags, Times, select_same_keys
 from motet.errors import DataError
@@ -66,7 +67,7 @@ class DetectOperator(BranchOperator):
         for query in self.branch.queries:
             since, until = due_range(query, (self.watermark, watermark))
             due = (number == query.number) & (since <= end) & (end < until)
-            tables.append(aggregate.merge_contributions(query, found.filter(pa.array(due))))
+            tables.append(merge_contributions(query, found.filter(pa.array(due))))
         return pa.concat_tables(tables)
 
     def _early_results(self, added: list[pa.Table], watermark: int) -> list[pa.Table]:

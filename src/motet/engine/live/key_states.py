@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from motet.engine.encode import encode_keys
 from motet.engine.live.saved import SavedState
+from motet.kernels.ragged import concat_offsets, expand_ranges, offsets_from_counts
 from motet.kernels.tables import MAX_TIME
 
 Ints = NDArray[np.int64]
@@ -96,9 +97,7 @@ class KeyStates:
         has = places >= 0
         first = np.where(has, self.offsets[:-1][places] if len(self.ids) else 0, 0)
         sizes = np.where(has, np.diff(self.offsets)[places] if len(self.ids) else 0, 0)
-        offsets = _cumulate(sizes)
-        at = np.arange(offsets[-1]) + np.repeat(first - offsets[:-1], sizes)
-        return offsets, np.ascontiguousarray(self.words[at])
+        return offsets_from_counts(sizes), np.ascontiguousarray(self.words[expand_ranges(first, sizes)])
 
     def drop(self, places: Ints) -> KeyStates:
         """Return all states but those at these indices; -1 is none."""
@@ -110,7 +109,9 @@ class KeyStates:
     def filter(self, kept: Flags) -> KeyStates:
         """Return the states where the mask is true."""
         sizes = np.diff(self.offsets)
-        return KeyStates(self.ids[kept], _cumulate(sizes[kept]), self.words[np.repeat(kept, sizes)], self.wake[kept])
+        return KeyStates(
+            self.ids[kept], offsets_from_counts(sizes[kept]), self.words[np.repeat(kept, sizes)], self.wake[kept]
+        )
 
     def concat(self, other: KeyStates) -> KeyStates:
         """Append the states of other keys."""
@@ -118,7 +119,7 @@ class KeyStates:
             return self
         return KeyStates(
             np.concatenate((self.ids, other.ids)),
-            np.concatenate((self.offsets, self.offsets[-1] + other.offsets[1:])),
+            concat_offsets((self.offsets, other.offsets)),
             np.concatenate((self.words, other.words)),
             np.concatenate((self.wake, other.wake)),
         )
@@ -130,10 +131,6 @@ class KeyStates:
     @property
     def next_wake(self) -> int:
         return int(self.wake.min(initial=MAX_TIME))
-
-
-def _cumulate(sizes: Ints) -> Ints:
-    return np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
 
 
 def pack_states(ids: Ints, offsets: Ints, words: Ints, wake: Ints) -> KeyStates:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motet.language.printer import expression_text, pattern_text, window_text
-from motet.model.expression import At, Attribute, Expression, KleeneAggregate, conjuncts, variables, walk
+from motet.model.expression import Expression, conjuncts, is_local, variables
 from motet.model.names import list_events, rename_variables
 from motet.model.pattern import And, Event, Neg, Not, Or, Pattern, Repeat, Seq, absences, events, map_events
 from motet.model.query import AllVariables, Policy, Query
@@ -161,14 +161,6 @@ def has_events_for(pattern: Pattern, available: Mapping[str, Mask]) -> Mask:
 
     some: Mask = reduce(np.logical_or, (available[event.name] for event in events(pattern)))
     return met(pattern) & some
-
-
-def is_local(condition: Expression) -> bool:
-    """Return whether a condition reads single events of one variable."""
-    return len(variables(condition)) == 1 and not any(
-        isinstance(node, KleeneAggregate) or (isinstance(node, Attribute) and node.at is not At.EACH)
-        for node in walk(condition)
-    )
 
 
 def _number_events(query: Query) -> tuple[Query, dict[str, str]]:

@@ -72,9 +72,9 @@ class ArcCosts:
         filtered = needs_filter(source, query, places)
         cost = 0.0
         if filtered or len(places) == len(query.items):
-            cost += prices.node + prices.sifted * found
+            cost += prices.node + prices.filtered * found
         elif window_of(source) != window_of(query):
-            cost += prices.sifted * found
+            cost += prices.filtered * found
         rest = [item for item in range(len(query.items)) if item not in places]
         joined, tree = self._cheapest(query, [JoinInput(bits_of(places), SOURCE), *single_items(rest)])
         return PlanArc(cost + joined + self.scan(query, rest), tree, places, filtered)

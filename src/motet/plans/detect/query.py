@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from motet.errors import Diagnostic
-from motet.model.expression import At, Expression, attributes, conjuncts, has_aggregate, is_local, variables
+from motet.model.expression import Expression, variables
 from motet.model.names import resolve_variables
-from motet.model.pattern import Event, Or, Pattern, Repeat, children
+from motet.model.pattern import Or, Pattern, Repeat, children
 from motet.model.query import Computed, Policy, Query, Workload
 from motet.model.window import CountWindow
 from motet.plans.compiled import WindowSpan, build_window_span
+from motet.plans.detect.conditions import is_adjacent, place_conditions
 from motet.template.alternatives import (
     Alternative,
     Choice,
@@ -23,7 +24,7 @@ from motet.template.alternatives import (
 )
 from motet.template.automaton import Progress, TooManyNodes, build_progress
 from motet.template.conditions import extract_equivalence
-from motet.template.positions import PositionGraph, Positions, build_positions, max_bindings
+from motet.template.positions import PositionGraph, Positions, build_positions
 from motet.template.symbols import Symbol, make_symbol
 
 
@@ -40,7 +41,7 @@ class DetectQuery:
     query: Query
     partition: tuple[str, ...]
     positions: Positions
-    readings: tuple[Alternative, ...]
+    alternatives: tuple[Alternative, ...]
     is_compact: bool
     is_ambiguous: bool
     symbols: tuple[Symbol, ...]
@@ -80,6 +81,16 @@ class DetectQuery:
         """Whether combining its partitions needs all of them at every point in time."""
         return self.query.is_aggregate and self.is_combined and not self.reports_at_close
 
+    @property
+    def window(self) -> tuple[int, int]:
+        """The length of its window in microseconds, or else 0 and how many events it holds before the last."""
+        return (0, self.span.within - 1) if self.span.ranked else (self.span.within, 0)
+
+    @property
+    def name_positions(self) -> dict[str, frozenset[int]]:
+        """The positions that each name in a condition stands for."""
+        return {name: self.slots[slot] for name, slot in self.names.items()}
+
     def is_free(self, absence: int) -> bool:
         """Return whether an absence has no condition on bound events."""
         return not self.absence_conditions[absence]
@@ -100,12 +111,12 @@ def compile_detect(
         return Diagnostic(message, query.span, query.name, hint)
 
     absent_events = (*positions.absences, *positions.negated)
-    sorted_ = _place_conditions(query, positions, absent_events)
+    placed = place_conditions(query, positions, absent_events)
     try:
-        readings, compact = _derive_readings(positions.graph, sorted_.match_conditions, joins)
+        alternatives, compact = _derive_alternatives(positions.graph, placed.match, joins)
     except TooManyAlternatives:
         return refusal("an AND of this pattern has too many alternatives", "write some of them as queries of their own")
-    if _has_conditional_gap_in_block(readings, sorted_.absent):
+    if any(placed.absent[absence] for absence in _gaps_inside_blocks(alternatives)):
         message = "a NOT in a repeated AND cannot have conditions on other events"
         return refusal(message, "take the AND out of the repetition, or the condition off the NOT")
     progress = None
@@ -114,11 +125,9 @@ def compile_detect(
             progress = build_progress(positions.graph)
         except TooManyNodes:
             return refusal("this pattern has too many interleavings for SKIP TILL NEXT", "use fewer parts in an AND")
-    slots, names = _assign_slots(
-        positions, (*sorted_.match_conditions, *(c for group in sorted_.absent for c in group)), query
-    )
+    slots, names = _assign_slots(positions, (*placed.match, *(c for group in placed.absent for c in group)), query)
     symbols = [
-        make_symbol(event.type, _local_conditions(sorted_.local, positions, p))
+        make_symbol(event.type, _local_conditions(placed.local, positions, p))
         for p, event in enumerate(positions.events)
     ]
     return DetectQuery(
@@ -126,23 +135,21 @@ def compile_detect(
         query=query,
         partition=tuple(sorted(query.partition)),
         positions=positions,
-        readings=readings,
+        alternatives=alternatives,
         is_compact=compact,
-        is_ambiguous=is_ambiguous(readings),
+        is_ambiguous=is_ambiguous(alternatives),
         symbols=tuple(symbols),
         absent=tuple(
-            make_symbol(event.type, local) for event, local in zip(absent_events, sorted_.absent_local, strict=True)
+            make_symbol(event.type, local) for event, local in zip(absent_events, placed.absent_local, strict=True)
         ),
-        absence_conditions=tuple(map(tuple, sorted_.absent)),
-        match_conditions=tuple(sorted_.match_conditions),
+        absence_conditions=tuple(map(tuple, placed.absent)),
+        match_conditions=tuple(placed.match),
         names=names,
         slots=slots,
         span=build_window_span(query, tick),
         needs_window_close=positions.graph.ends_with_guard or bool(positions.negated),
         progress=progress,
-        adjacent=tuple(
-            c for c in sorted_.match_conditions if progress is not None and _is_adjacent(c, positions, progress)
-        ),
+        adjacent=tuple(c for c in placed.match if progress is not None and is_adjacent(c, positions, progress)),
         reason=reason,
     )
 
@@ -166,30 +173,6 @@ def _can_omit_events(pattern: Pattern) -> bool:
     if isinstance(pattern, Or) or (isinstance(pattern, Repeat) and pattern.low == 0):
         return True
     return any(map(_can_omit_events, children(pattern)))
-
-
-@dataclass
-class _PlacedConditions:
-    local: dict[str, list[Expression]]
-    match_conditions: list[Expression]
-    absent: list[list[Expression]]
-    absent_local: list[list[Expression]]
-
-
-def _place_conditions(query: Query, positions: Positions, absent_events: Sequence[Event]) -> _PlacedConditions:
-    """Put each conjunct where it belongs: with one position, with an absence, or with the match."""
-    found = _PlacedConditions({}, [], [[] for _ in absent_events], [[] for _ in absent_events])
-    for condition in conjuncts(*query.conditions):
-        names = variables(condition)
-        missing = [name for name in names if not positions.find(name)]
-        if missing:
-            at = next(n for n, event in enumerate(absent_events) if missing[0] in (event.variable, event.type))
-            (found.absent_local if is_local(condition) else found.absent)[at].append(condition)
-        elif is_local(condition) and names:
-            found.local.setdefault(next(iter(names)), []).append(condition)
-        else:
-            found.match_conditions.append(condition)
-    return found
 
 
 def _local_conditions(local: dict[str, list[Expression]], positions: Positions, position: int) -> list[Expression]:
@@ -219,7 +202,7 @@ def _assign_slots(
     return (*slots, frozenset()), names
 
 
-def _derive_readings(
+def _derive_alternatives(
     graph: PositionGraph, match_conditions: Sequence[Expression], joins: bool
 ) -> tuple[tuple[Alternative, ...], bool]:
     """Return the alternatives of a pattern, and whether they are paths of one compact graph.
@@ -236,76 +219,17 @@ def _derive_readings(
         return as_single_loop(graph), True
 
 
-def _has_conditional_gap_in_block(readings: Iterable[Alternative], conditions: Sequence[Sequence[Expression]]) -> bool:
-    """Return whether an absence with conditions guards a gap inside a repeated AND.
-
-    There only rounds are known, not their events, so the conditions cannot be tested.
-    """
-    for reading in readings:
-        for item in reading.items:
-            if isinstance(item, Loop) and any(isinstance(inner, Choice) for inner in item.items):
-                gaps = {a for ways in item.follow.values() for guards in ways for a in guards}
-                blocks = [inner for inner in item.items if isinstance(inner, Choice)]
-                inner_readings = [inside for block in blocks for inside in block.alternatives]
-                gaps |= {guard.absence for inside in inner_readings for guard in inside.guards}
-                if any(conditions[a] for a in gaps) or _has_conditional_gap_in_block(inner_readings, conditions):
-                    return True
-                if any(_has_conditional_loop_gap(inside, conditions) for inside in inner_readings):
-                    return True
-    return False
+def _gaps_inside_blocks(alternatives: Iterable[Alternative]) -> Iterator[int]:
+    """Yield the absences that guard gaps inside a repeated AND, where only rounds are known, not their events."""
+    for loop in _loops(alternatives):
+        blocks = [item for item in loop.items if isinstance(item, Choice)]
+        if blocks:
+            inside = [alternative for block in blocks for alternative in block.alternatives]
+            yield from (guard.absence for alternative in inside for guard in alternative.guards)
+            for each in (loop, *_loops(inside)):
+                yield from (absence for ways in each.follow.values() for guards in ways for absence in guards)
+            yield from _gaps_inside_blocks(inside)
 
 
-def _has_conditional_loop_gap(reading: Alternative, conditions: Sequence[Sequence[Expression]]) -> bool:
-    """Return whether a loop within a block has absences with conditions."""
-    return any(
-        conditions[absence]
-        for item in reading.items
-        if isinstance(item, Loop)
-        for ways in item.follow.values()
-        for guards in ways
-        for absence in guards
-    )
-
-
-def _is_adjacent(condition: Expression, positions: Positions, progress: Progress) -> bool:
-    """Return whether a condition only ever compares events that directly follow each other."""
-    if has_aggregate(condition) or any(attribute.at in (At.FIRST, At.LAST) for attribute in attributes(condition)):
-        return False
-    named = [positions.find(name) for name in sorted(variables(condition))]
-    uses_next = any(attribute.at is At.NEXT for attribute in attributes(condition))
-    later = _reachable_positions(progress)
-
-    def can_be_separated(starts: frozenset[int], ends: frozenset[int], own: frozenset[int]) -> bool:
-        return any(
-            middle in later[start] and end in later[middle]
-            for start in starts
-            for end in ends
-            for middle in later
-            if middle not in own
-        )
-
-    match named:
-        case [only] if uses_next:
-            return not can_be_separated(only, only, only)
-        case [left, right] if not uses_next:
-            if max_bindings(positions.graph, left) > 1 or max_bindings(positions.graph, right) > 1:
-                return False
-            nobody: frozenset[int] = frozenset()
-            return not (can_be_separated(left, right, nobody) or can_be_separated(right, left, nobody))
-    return False
-
-
-def _reachable_positions(progress: Progress) -> dict[int, set[int]]:
-    """Map each position to the positions that may be bound at any later step."""
-    later: dict[int, set[int]] = {}
-    for moves in progress.moves:
-        for position, state in moves.items():
-            later.setdefault(position, set()).update(progress.moves[state])
-    changed = True
-    while changed:
-        changed = False
-        for after in later.values():
-            more = set().union(*(later.get(position, set()) for position in after)) - after
-            changed = changed or bool(more)
-            after |= more
-    return later
+def _loops(alternatives: Iterable[Alternative]) -> list[Loop]:
+    return [item for alternative in alternatives for item in alternative.items if isinstance(item, Loop)]
