@@ -229,7 +229,16 @@ def _is_number(data_type: pa.DataType) -> bool:
 
 # The columns of contributions to aggregates
 
-SUMS = ("SUM", "AVG", "VAR", "STDDEV")
+# What contributions hold for an aggregate over the events of a variable.
+PARTS = {
+    "COUNT": ("count",),
+    "SUM": ("count", "sum"),
+    "AVG": ("count", "sum"),
+    "VAR": ("count", "sum", "squares"),
+    "STDDEV": ("count", "sum", "squares"),
+    "MIN": ("count", "extreme"),
+    "MAX": ("count", "extreme"),
+}
 
 # Columns of contributions beside the groups and values: of how many matches they are, the window's end, or the time
 # from which on a match counts, until it expires; and whether a result is due when it completes.
@@ -241,36 +250,23 @@ DUE = "#due"
 QUERY = "#query"
 
 
-def partial_columns(query: DetectQuery) -> dict[str, Aggregate]:
-    """Map the value columns of a query's contributions to the aggregate each is for."""
-    found: dict[str, Aggregate] = {}
-    for at, item in enumerate(query.query.aggregates):
-        if item.variable is None:
-            continue
-        prefix = f"#{query.number}_{at}_"
-        found[prefix + "count"] = item
-        if item.function in SUMS:
-            found[prefix + "sum"] = item
-        if item.function in ("VAR", "STDDEV"):
-            found[prefix + "squares"] = item
-        if item.function in ("MIN", "MAX"):
-            found[prefix + "extreme"] = item
-    return found
+def partial_columns(query: DetectQuery) -> dict[str, tuple[Aggregate, str]]:
+    """Map the value columns of a query's contributions to the aggregate and the part of it that each holds."""
+    return {
+        f"#{query.number}_{at}_{part}": (item, part)
+        for at, item in enumerate(query.query.aggregates)
+        if item.variable is not None
+        for part in PARTS[item.function]
+    }
 
 
 def contribution_fields(query: DetectQuery, schema: EventSchema) -> list[pa.Field]:
     """Return the columns that only this query's contributions have."""
-    fields = []
-    for name, item in partial_columns(query).items():
-        kind = name.rpartition("_")[2]
-        if kind == "count":
-            fields.append(pa.field(name, pa.int64()))
-        elif kind == "extreme":
-            assert item.name is not None
-            fields.append(pa.field(name, _stored_type(schema.columns.field(item.name).type)))
-        else:
-            fields.append(pa.field(name, pa.float64()))
-    return fields
+    types = {"count": pa.int64(), "sum": pa.float64(), "squares": pa.float64()}
+    return [
+        pa.field(name, types[part] if part in types else _stored_type(schema.columns.field(item.name).type))
+        for name, (item, part) in partial_columns(query).items()
+    ]
 
 
 def _stored_type(data_type: pa.DataType) -> pa.DataType:
