@@ -13,7 +13,16 @@ from motet.model.query import Aggregate
 from motet.plans.detect.query import DetectQuery
 from motet.schema import EventSchema
 
-SUMS = ("SUM", "AVG", "VAR", "STDDEV")
+# What contributions hold for an aggregate over the events of a variable.
+PARTS = {
+    "COUNT": ("count",),
+    "SUM": ("count", "sum"),
+    "AVG": ("count", "sum"),
+    "VAR": ("count", "sum", "squares"),
+    "STDDEV": ("count", "sum", "squares"),
+    "MIN": ("count", "extreme"),
+    "MAX": ("count", "extreme"),
+}
 
 # Columns of contributions beside the groups and values: of how many matches they are, the window's end, or the time
 # from which on a match counts, until it expires; and whether a result is due when it completes.
@@ -32,31 +41,23 @@ def contribution_schema(queries: Iterable[DetectQuery], groups: Sequence[str], s
     fields += [pa.field(name, schema.plain_type(name)) for name in groups]
     for query in queries:
         if query.query.is_aggregate:
-            fields += [pa.field(name, _value_type(name, item, schema)) for name, item in partial_columns(query).items()]
+            columns = partial_columns(query).items()
+            fields += [pa.field(name, _value_type(item, part, schema)) for name, (item, part) in columns]
     return pa.schema(fields)
 
 
-def partial_columns(query: DetectQuery) -> dict[str, Aggregate]:
-    """Map the value columns of a query's contributions to the aggregate each is for."""
-    found: dict[str, Aggregate] = {}
-    for at, item in enumerate(query.query.aggregates):
-        if item.variable is None:
-            continue
-        prefix = f"#{query.number}_{at}_"
-        found[prefix + "count"] = item
-        if item.function in SUMS:
-            found[prefix + "sum"] = item
-        if item.function in ("VAR", "STDDEV"):
-            found[prefix + "squares"] = item
-        if item.function in ("MIN", "MAX"):
-            found[prefix + "extreme"] = item
-    return found
+def partial_columns(query: DetectQuery) -> dict[str, tuple[Aggregate, str]]:
+    """Map the value columns of a query's contributions to the aggregate and the part of it that each holds."""
+    return {
+        f"#{query.number}_{at}_{part}": (item, part)
+        for at, item in enumerate(query.query.aggregates)
+        if item.variable is not None
+        for part in PARTS[item.function]
+    }
 
 
-def _value_type(column: str, item: Aggregate, schema: EventSchema) -> pa.DataType:
-    if column.endswith("_count"):
-        return pa.int64()
-    if column.endswith("_extreme"):
+def _value_type(item: Aggregate, part: str, schema: EventSchema) -> pa.DataType:
+    if part == "extreme":
         assert item.name is not None
         return schema.plain_type(item.name)
-    return pa.float64()
+    return pa.int64() if part == "count" else pa.float64()

@@ -125,7 +125,7 @@ def find_adjacency(pattern: Pattern) -> RowAdjacency:
     for before, after in found.graph.follow:
         follow[names[before]].add(names[after])
     first, last = ({names[at] for at in ends} for ends in (found.graph.first, found.graph.last))
-    return RowAdjacency(found.graph.empty is not None, first, last, follow)
+    return RowAdjacency(bool(found.graph.empty), first, last, follow)
 
 
 def is_fixed(pattern: Pattern) -> bool:

@@ -180,8 +180,9 @@ def run_table(program: Program, table: pa.Table) -> Outcome:
 
 
 def required_columns(program: Program) -> list[str]:
-    """Return every column that any branch reads."""
-    return list(dict.fromkeys(name for branch in program.all_branches for name in branch.columns))
+    """Return every column that any branch reads, and those that say which rows are valid."""
+    read = (name for branch in program.all_branches for name in branch.columns)
+    return list(dict.fromkeys((program.schema.time, program.schema.type, *read)))
 
 
 def _is_time_ordered(batches: Iterable[pa.RecordBatch], program: Program) -> bool:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from motet.compile import Program
-from motet.compile.contributions import DUE, END, FROM, NUMBER, QUERY, SUMS, UNTIL, partial_columns
+from motet.compile.contributions import DUE, END, FROM, NUMBER, PARTS, QUERY, UNTIL, partial_columns
 from motet.engine.detect.bindings import entries_at
 from motet.engine.detect.instances import NodeRunner
 from motet.engine.detect.windows import Bounds
@@ -37,35 +37,34 @@ def build_contributions(
         columns[name] = encoded.keys[name].take(pa.array(found.key[which]))
     for at, item in enumerate(query.query.aggregates):
         if item.variable is not None:
-            values = _values(query, item, found, encoded, f"#{query.number}_{at}_")
-            columns |= {name: value.take(pa.array(which)) for name, value in values.items()}
+            values = _values(query, item, found, encoded)
+            columns |= {f"#{query.number}_{at}_{part}": value.take(pa.array(which)) for part, value in values.items()}
     return build_table(columns, program.contribution_schema, len(which))
 
 
-def _values(
-    query: DetectQuery, item: Aggregate, found: Matches, encoded: EncodedEvents, prefix: str
-) -> dict[str, pa.Array]:
-    """Compute what each match adds to one aggregate, over the events it binds to its variable."""
+def _values(query: DetectQuery, item: Aggregate, found: Matches, encoded: EncodedEvents) -> dict[str, pa.Array]:
+    """Compute the parts of what each match adds to one aggregate, over the events it binds to its variable."""
     assert item.variable is not None
     size = len(found.key)
     entries, match_of = entries_at(found, query.positions.find(item.variable))
     if item.name is None:
-        return {prefix + "count": pa.array(np.bincount(match_of, minlength=size).astype(np.int64))}
+        return {"count": pa.array(np.bincount(match_of, minlength=size).astype(np.int64))}
     column = read_column(encoded.table, item.name).take(pa.array(encoded.rows[found.event[entries]]))
     valid = column.is_valid().to_numpy(zero_copy_only=False)
     match_of, column = match_of[valid], column.filter(pa.array(valid))
-    values = {prefix + "count": pa.array(np.bincount(match_of, minlength=size).astype(np.int64))}
-    if item.function in SUMS:
+    values = {"count": pa.array(np.bincount(match_of, minlength=size).astype(np.int64))}
+    parts = PARTS[item.function]
+    if "sum" in parts:
         numbers = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
-        values[prefix + "sum"] = pa.array(np.bincount(match_of, numbers, size))
-        if item.function in ("VAR", "STDDEV"):
-            values[prefix + "squares"] = pa.array(np.bincount(match_of, numbers * numbers, size))
-    elif item.function in ("MIN", "MAX"):
+        values["sum"] = pa.array(np.bincount(match_of, numbers, size))
+        if "squares" in parts:
+            values["squares"] = pa.array(np.bincount(match_of, numbers * numbers, size))
+    if "extreme" in parts:
         order = pc.sort_indices(column, sort_keys=[("", "descending" if item.function == "MIN" else "ascending")])
         places = order.to_numpy()
         best = np.full(size, -1, np.int64)
         best[match_of[places]] = places  # the last to be put is the extreme
-        values[prefix + "extreme"] = column.take(pa.array(best, mask=best < 0))
+        values["extreme"] = column.take(pa.array(best, mask=best < 0))
     return values
 
 
@@ -105,9 +104,9 @@ def _sum_by(query: DetectQuery, rows: pa.Table, keys: list[str]) -> pa.Table:
 
 def _sums(query: DetectQuery) -> dict[str, str]:
     """Map each value column to the function that merges it."""
-    names = partial_columns(query).items()
+    columns = partial_columns(query).items()
     return {NUMBER: "sum"} | {
-        name: item.function.lower() if name.endswith("extreme") else "sum" for name, item in names
+        name: item.function.lower() if part == "extreme" else "sum" for name, (item, part) in columns
     }
 
 

@@ -13,7 +13,13 @@ from numpy.typing import NDArray
 from motet.engine.detect.bindings import BundleStore, check_overflow, concat_bindings, mask_bindings
 from motet.engine.detect.code import TestRows, build_tests
 from motet.engine.detect.match_limit import MatchLimit
-from motet.engine.detect.tables import build_filter_table, build_join_table, build_line_table, sort_by_equal_values
+from motet.engine.detect.tables import (
+    build_filter_table,
+    build_join_table,
+    build_line_table,
+    position_starts,
+    sort_by_equal_values,
+)
 from motet.engine.detect.values import CompiledExpressions
 from motet.engine.encode import EncodedEvents, Ints
 from motet.kernels.expressions import EventScope, new_stack
@@ -40,7 +46,7 @@ from motet.kernels.paths import (
     list_paths,
     new_cursor,
 )
-from motet.kernels.ragged import offsets_from_counts, offsets_of, row_numbers
+from motet.kernels.ragged import offsets_of, row_numbers
 from motet.plans.detect.nodes import (
     FilterNode,
     JoinNode,
@@ -48,8 +54,8 @@ from motet.plans.detect.nodes import (
     LoopNode,
     Node,
     PathScanNode,
-    SubpatternNode,
     UnionNode,
+    column_items,
 )
 from motet.template.symbols import Symbol
 
@@ -348,7 +354,7 @@ class NodeRunner:
         blocks = []
         for part, places in node.parts:
             found = self.instances(part)
-            starts, positions = position_tables(part, places)
+            starts, positions = position_starts(column_items(part)), np.array(places, np.int32)
             begin, position, event = flatten_bindings(found.columns, starts, positions, self.bundles)
             key = row_numbers(found.offsets)
             blocks.append(PathList(begin, position, event, found.first, found.last, found.end, key, key))
@@ -370,19 +376,3 @@ def _scope(slots: int) -> EventScope:
 
 def _bytes(arrays: Iterable[NDArray[Any]]) -> int:
     return sum(array.nbytes for array in arrays)
-
-
-def position_tables(node: Node, positions: tuple[int, ...]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return where the positions of each column of a node begin, and the positions."""
-    items = node.items if isinstance(node, SubpatternNode) else (node,)
-    return offsets_from_counts([_width(item) for item in items])[:-1].astype(np.int32), np.array(positions, np.int32)
-
-
-def _width(item: Node) -> int:
-    """Return how many positions an item has."""
-    match item:
-        case LoopNode(items):
-            return sum(_width(each) for each in items)
-        case UnionNode(parts):
-            return 1 + max(place for _, places in parts for place in places)
-    return 1

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motet.engine.detect.bindings import check_overflow, longest_match, mask_bindings, match_times
-from motet.engine.detect.instances import BLOCK_ROWS, NodeRunner, position_tables
+from motet.engine.detect.instances import BLOCK_ROWS, NodeRunner
 from motet.engine.detect.match_limit import MatchLimit
 from motet.engine.detect.rules import QueryCode, build_query_conditions, build_rules
+from motet.engine.detect.tables import position_starts
 from motet.engine.encode import Ints
 from motet.kernels.expressions import Stack
 from motet.kernels.join import flatten_bindings
@@ -32,7 +33,7 @@ from motet.kernels.match_filter import (
 )
 from motet.kernels.ragged import merge_rows, row_numbers
 from motet.plans.detect.build import PlannedAlternative
-from motet.plans.detect.nodes import JoinNode, LoopNode, PathScanNode
+from motet.plans.detect.nodes import JoinNode, LoopNode, PathScanNode, column_items
 from motet.plans.detect.query import DetectQuery
 
 
@@ -52,7 +53,8 @@ class MatchLister:
     match_limit: MatchLimit
 
     def __post_init__(self) -> None:
-        self.starts, self.positions = position_tables(self.planned.root, self.planned.positions)
+        self.starts = position_starts(column_items(self.planned.root))
+        self.positions = np.array(self.planned.positions, np.int32)
 
     def list(self) -> Iterator[Matches]:
         """Yield matches in blocks."""

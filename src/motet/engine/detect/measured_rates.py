@@ -27,7 +27,7 @@ from motet.plans.detect.selectivity import TypedTest, make_typed_test
 from motet.template.symbols import Symbol
 
 INTERVALS = 16
-EVENTS = 32  # of a symbol in a stretch
+EVENTS = 32  # of a symbol in an interval
 Floats = NDArray[np.float64]
 
 

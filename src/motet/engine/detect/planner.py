@@ -53,11 +53,11 @@ class DetectReplanPolicy:
 
 @dataclass
 class BranchPlanner:
-    """Planner of a branch over its life. Without `drift` the first plan stays."""
+    """Planner of a branch over its life. Without `policy` the first plan stays."""
 
     branch: DetectBranch
     options: Options
-    drift: DetectReplanPolicy | None = None
+    policy: DetectReplanPolicy | None = None
     log: list[PlanChange] = field(default_factory=list)
     chosen: JoinPlan | None = None
     batches: int = 0
@@ -67,8 +67,8 @@ class BranchPlanner:
         self._rates: Rates | None = None
         self._changes = 0  # of rates, that were looked into
         self._began = time.perf_counter()  # when the first plan was there
-        self._spent = 0.0  # seconds of this thread that went into plans since
-        self._building = 0.0  # those that the nodes of a plan took last
+        self._planning_seconds = 0.0  # seconds of this thread that went into plans since
+        self._build_seconds = 0.0  # those that the nodes of a plan took last
 
     def plan_for(self, encoded: EncodedEvents) -> list[PlannedQuery]:
         """Return the plan for the next events."""
@@ -76,12 +76,8 @@ class BranchPlanner:
         if self._planned is None:
             self._make_first_plan(encoded)
             self._began = time.perf_counter()
-        elif (
-            self.drift is not None
-            and self.branch.join_specs
-            and get_join_optimizer(self.options.optimizer).uses_statistics
-        ):
-            self._replan_on_change(encoded, self.drift)
+        elif self.policy is not None and self._needs_rates():
+            self._replan_on_change(encoded, self.policy)
         assert self._planned is not None
         return self._planned
 
@@ -90,7 +86,7 @@ class BranchPlanner:
         began = time.thread_time()
         self.chosen, self._rates = chosen, rates
         self._planned = plan_queries(self.branch.queries, chosen)
-        self._building = time.thread_time() - began
+        self._build_seconds = time.thread_time() - began
 
     def with_queries(self, branch: DetectBranch, options: Options) -> BranchPlanner:
         """Return a planner for the branch with other queries.
@@ -98,7 +94,7 @@ class BranchPlanner:
         Where the optimizer can extend its plan, queries that stay keep their trees, and new ones read what these find
         where that is cheapest. Else, or where it was planned ahead, all is planned again.
         """
-        changed = BranchPlanner(branch, options, self.drift, self.log, batches=self.batches)
+        changed = BranchPlanner(branch, options, self.policy, self.log, batches=self.batches)
         chosen, rates = self.chosen, self._rates
         if chosen is None or rates is None or branch.trees is not None:
             return changed
@@ -115,55 +111,52 @@ class BranchPlanner:
 
     def _make_first_plan(self, encoded: EncodedEvents) -> None:
         branch, options = self.branch, self.options
-        given = branch.trees
-        if given is not None:
-            self.chosen, self._rates, self._planned = given, given.rates, branch.planned_queries
+        if branch.trees is not None:
+            self.chosen, self._rates, self._planned = branch.trees, branch.trees.rates, branch.planned_queries
         else:
-            rates = (
-                Rates()
-                if not get_join_optimizer(options.optimizer).uses_statistics or not branch.join_specs
-                else measure_rates(branch, encoded)
-            )
+            rates = measure_rates(branch, encoded) if self._needs_rates() else Rates()
             self.adopt(plan_trees(branch.join_specs, options.optimizer, rates, options.budget_seconds), rates)
 
-    def _replan_on_change(self, encoded: EncodedEvents, drift: DetectReplanPolicy) -> None:
-        if self._spent > drift.share * (time.perf_counter() - self._began):
+    def _needs_rates(self) -> bool:
+        """Return whether trees are chosen by rates."""
+        return bool(self.branch.join_specs) and get_join_optimizer(self.options.optimizer).uses_statistics
+
+    def _replan_on_change(self, encoded: EncodedEvents, policy: DetectReplanPolicy) -> None:
+        if self._planning_seconds > policy.share * (time.perf_counter() - self._began):
             return
         began = time.thread_time()
         known = self._rates or Rates()
         seen = count_symbols(encoded)
-        reason = next(find_changed_rates(known, seen, drift), None)
+        reason = next(find_changed_rates(known, seen, policy), None)
         if reason is not None:
-            self.replan(replace(seen, selectivity=known.selectivity), reason, drift)
-        elif not self.batches % drift.batches:
+            self.replan(replace(seen, selectivity=known.selectivity), reason, policy)
+        elif not self.batches % policy.batches:
             rates = measure_rates(self.branch, encoded)
-            reason = next(find_changed_selectivities(known, rates, drift), None)
+            reason = next(find_changed_selectivities(known, rates, policy), None)
             if reason is not None:
-                self.replan(rates, reason, drift)
-        self._spent += time.thread_time() - began
+                self.replan(rates, reason, policy)
+        self._planning_seconds += time.thread_time() - began
 
-    def replan(self, rates: Rates, reason: str, drift: DetectReplanPolicy) -> None:
+    def replan(self, rates: Rates, reason: str, policy: DetectReplanPolicy) -> None:
         """Look for a plan for other rates where that may pay, and adopt it where it does."""
         assert self.chosen is not None
         self._changes += 1
-        expected_batches = self.batches / self._changes if drift.expected_batches is None else drift.expected_batches
+        self._rates = rates
+        batches = self.batches / self._changes if policy.expected_batches is None else policy.expected_batches
         before = self._expected_cost(rates) * NANOSECOND
-        worth = drift.share * before * expected_batches
-        if worth <= self._building:
-            self.log.append(PlanChange(self.batches, reason, before, before, 0.0, self._building, adopted=False))
-            self._rates = rates
+        worth = policy.share * before * batches  # seconds that a search may take
+        if worth <= self._build_seconds:
+            self.log.append(PlanChange(self.batches, reason, before, before, 0.0, self._build_seconds, adopted=False))
             return
-        seconds = min(drift.seconds, self.options.budget_seconds, worth)
+        seconds = min(policy.seconds, self.options.budget_seconds, worth)
         found = replan_trees(self.chosen, self.branch.join_specs, self.options.optimizer, rates, seconds)
         before = estimate_tree_cost(self.chosen.trees, rates) * NANOSECOND
         after = found.considered[found.method] * NANOSECOND
-        saved = (before - after) * expected_batches
-        adopted = after < before * (1 - drift.gain) and saved > self._building
-        self.log.append(PlanChange(self.batches, reason, before, after, saved, self._building, adopted))
+        saved = (before - after) * batches
+        adopted = after < before * (1 - policy.gain) and saved > self._build_seconds
+        self.log.append(PlanChange(self.batches, reason, before, after, saved, self._build_seconds, adopted))
         if adopted:
             self.adopt(found, rates)
-        else:
-            self._rates = rates
 
     def _expected_cost(self, rates: Rates) -> float:
         """Return what the present plan costs for some rates, in nanoseconds a batch."""
@@ -173,14 +166,14 @@ class BranchPlanner:
 
 def plan_ahead(program: Program, branch: DetectBranch, sample: pa.Table, share: float) -> DetectBranch:
     """Return a branch with trees planned from a sample that is a `share` of its events, for runs in many tasks."""
-    options, wanted = program.options, branch.join_specs
+    options = program.options
     encoded = encode_branch(program, branch, sample)
     if not len(encoded.time):
         return branch
     found = measure_rates(branch, encoded)
     counts = {symbol: count / share for symbol, count in found.counts.items()}
     rates = replace(found, counts=counts, events=found.events / share)
-    return replace(branch, trees=plan_trees(wanted, options.optimizer, rates, options.budget_seconds))
+    return replace(branch, trees=plan_trees(branch.join_specs, options.optimizer, rates, options.budget_seconds))
 
 
 def needs_plan_search(branch: DetectBranch, options: Options) -> bool:
@@ -195,19 +188,22 @@ def needs_plan_search(branch: DetectBranch, options: Options) -> bool:
     return len(branch.join_specs) > (1 if is_own else FEW_PATTERNS)
 
 
-def find_changed_rates(known: Rates, now: Rates, drift: DetectReplanPolicy) -> Iterator[str]:
+def find_changed_rates(known: Rates, now: Rates, policy: DetectReplanPolicy) -> Iterator[str]:
     """Yield the symbols that come much more or less often than before."""
     for symbol in sorted({*known.counts, *now.counts}, key=repr):
         expected = known.counts.get(symbol, 0.0) * now.duration / known.duration
         seen = now.counts.get(symbol, 0.0)
-        if max(expected, seen) >= drift.events and not 1 / drift.factor <= seen / max(expected, 1e-9) <= drift.factor:
+        if (
+            max(expected, seen) >= policy.events
+            and not 1 / policy.factor <= seen / max(expected, 1e-9) <= policy.factor
+        ):
             yield f"{format_symbol(symbol)} comes {seen / max(expected, 1.0):.2g} times as often"
 
 
-def find_changed_selectivities(known: Rates, now: Rates, drift: DetectReplanPolicy) -> Iterator[str]:
+def find_changed_selectivities(known: Rates, now: Rates, policy: DetectReplanPolicy) -> Iterator[str]:
     """Yield the tests that hold much more or less often than before, beyond sampling error."""
     for measured in now.selectivity.keys() & known.selectivity.keys():
         one, other = known.selectivity[measured], now.selectivity[measured]
         high, low = max(one, other), min(one, other)
-        if high - low > SIGNIFICANT_DEVIATIONS * math.sqrt(high / SAMPLED_PAIRS) and high > drift.factor * low:
+        if high - low > SIGNIFICANT_DEVIATIONS * math.sqrt(high / SAMPLED_PAIRS) and high > policy.factor * low:
             yield f"a condition holds for {other:.2g} of pairs, and held for {one:.2g}"

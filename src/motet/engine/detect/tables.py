@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,8 @@ from motet.kernels.expressions import AT_LEAST, AT_MOST, DIFFERENT, EQUAL, LESS,
 from motet.kernels.instances import Instances
 from motet.kernels.join import AFTER, APART, BEFORE, FREE, JoinTable
 from motet.kernels.paths import PathGraph
-from motet.kernels.ragged import flatten_lists, offsets_of, row_numbers
-from motet.plans.detect.nodes import Edge, FilterNode, Gap, JoinNode, LeafNode, LoopNode, Node
+from motet.kernels.ragged import flatten_lists, offsets_from_counts, offsets_of, row_numbers
+from motet.plans.detect.nodes import Edge, FilterNode, Gap, JoinNode, LeafNode, LoopNode, Node, count_positions
 from motet.template.symbols import Symbol
 
 # What a comparison says when its sides change places.
@@ -149,6 +149,11 @@ def sort_by_equal_values(
     return sorted_, np.where(matched, bucket, -1)
 
 
+def position_starts(items: Iterable[Node]) -> NDArray[np.int32]:
+    """Return where the positions of each item begin among those of all."""
+    return offsets_from_counts([count_positions(item) for item in items])[:-1].astype(np.int32)
+
+
 def build_line_table(
     node: LoopNode, instances: Sequence[Instances], absent: Sequence[Symbol], oldest: Ints
 ) -> PathGraph:
@@ -167,7 +172,7 @@ def build_line_table(
         last=np.concatenate([each.last for each in instances]),
         end=np.concatenate([each.end for each in instances]),
         oldest=oldest,
-        position=np.array(node.places, np.int32),
+        position=position_starts(node.items),
         begins=np.array([item in node.firsts for item in numbers], np.bool_),
         ends=np.array([item in node.lasts for item in numbers], np.bool_),
         edges=np.searchsorted(targets, np.arange(len(node.items) + 1)).astype(np.int64),

@@ -87,14 +87,13 @@ TreePlanner = Callable[[Sequence[JoinSpec]], TreeChooser]
 class PlannedAlternative:
     """An alternative of a query and the node that finds it.
 
-    Column c of the node's instances has the positions from `positions[places[c]]` on; `residual` are the numbers of the
-    conditions left to test on whole matches.
+    `positions` are those of the node's columns, one after the other; `residual` are the numbers of the conditions left
+    to test on whole matches.
     """
 
     alternative: Alternative
     root: Node
     positions: tuple[int, ...]
-    places: tuple[int, ...]
     residual: tuple[int, ...]
     deferred: tuple[tuple[int, frozenset[int], frozenset[int]], ...]  # absence, positions before and after the gap
 
@@ -193,9 +192,8 @@ class PlanBuilder:
         )
         tests = _place_tests(alternative, query)
         root, columns = self._build_root(alternative, query, tests)
-        places = tuple(sum(map(len, columns[:at])) for at in range(len(columns)))
-        flat = tuple(position for column in columns for position in column)
-        return PlannedAlternative(alternative, root, flat, places, tests.residual, deferred)
+        positions = tuple(position for column in columns for position in column)
+        return PlannedAlternative(alternative, root, positions, tests.residual, deferred)
 
     def _build_root(
         self, alternative: Alternative, query: DetectQuery, tests: PlacedTests
@@ -248,8 +246,7 @@ class PlanBuilder:
         edges = tuple(
             Edge(p, q, _free_ways(loop, (p, q), query), tests.get((p, q), frozenset())) for p, q in sorted(loop.follow)
         )
-        places = tuple(sum(map(len, positions[:at])) for at in range(len(positions)))
-        node = self._intern(LoopNode(tuple(items), loop.firsts, loop.lasts, edges, places))
+        node = self._intern(LoopNode(tuple(items), loop.firsts, loop.lasts, edges))
         return node, tuple(position for own in positions for position in own)
 
     def _build_union(self, alternatives: Iterable[Alternative], own: tuple[int, ...], query: DetectQuery) -> UnionNode:
@@ -324,7 +321,7 @@ class PlanBuilder:
             renamed = frozenset(rename_variables(test, names) for test in tests)
             edges.append(Edge(at, at + 1, frozenset({absent}) if absent else frozenset(), renamed))
         last = len(leaves) - 1
-        loop = LoopNode(leaves, frozenset({0}), frozenset({last}), tuple(edges), tuple(range(len(leaves))))
+        loop = LoopNode(leaves, frozenset({0}), frozenset({last}), tuple(edges))
         return self._intern_subpattern(PathScanNode(*own.definition, group, self._intern(loop))), bound
 
 

@@ -64,7 +64,7 @@ class Rates:
     keys: int = 1
     selectivity: Mapping[TypedTest, float] = field(default_factory=dict)
     events: float = 0.0
-    _together: dict[tuple[object, ...], float] = field(default_factory=dict, init=False, compare=False, repr=False)
+    _joint: dict[tuple[object, ...], float] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def symbol_count(self, symbol: Symbol) -> float:
         """Return the expected number of events of a symbol."""
@@ -82,17 +82,13 @@ class Rates:
         """
         names = sorted(frozenset().union(*map(variables, tests)))
         key = (*tests, *((name, symbols.get(name)) for name in names))
-        known = self._together.get(key)
-        if known is None:
-            known = self._together[key] = self._of_tests(tests, symbols)
-        return known
-
-    def _of_tests(self, tests: Sequence[Expression], symbols: Mapping[str, Symbol]) -> float:
-        if len(tests) > 1 and self.selectivity and all(variables(test) <= symbols.keys() for test in tests):
-            measured = self.selectivity.get(make_joint_test(tests, symbols))
-            if measured is not None:
-                return max(measured, LEAST_SHARE ** len(tests))
-        return math.prod(self.test_selectivity(test, symbols) for test in tests)
+        if key not in self._joint:
+            measured = None
+            if len(tests) > 1 and self.selectivity and symbols.keys() >= set(names):
+                measured = self.selectivity.get(make_joint_test(tests, symbols))
+            single = (self.test_selectivity(test, symbols) for test in tests)
+            self._joint[key] = math.prod(single) if measured is None else max(measured, LEAST_SHARE ** len(tests))
+        return self._joint[key]
 
 
 def window_share(spec: JoinSpec, rates: Rates) -> float:

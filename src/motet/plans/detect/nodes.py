@@ -64,7 +64,6 @@ class LoopNode:
     firsts: frozenset[int]
     lasts: frozenset[int]
     edges: tuple[Edge, ...]
-    places: tuple[int, ...] = field(compare=False)  # where the positions of each item begin
 
 
 @cache_hash
@@ -170,6 +169,21 @@ def inputs(node: Node) -> tuple[Node, ...]:
             return (node.input,)
         case PathScanNode():
             return (node.loop,)
+
+
+def column_items(node: Node) -> tuple[Node, ...]:
+    """Return the items that the columns of a node's instances are bound to."""
+    return node.items if isinstance(node, SubpatternNode) else (node,)
+
+
+def count_positions(node: Node) -> int:
+    """Return how many positions of the pattern an item binds."""
+    match node:
+        case LoopNode(items):
+            return sum(map(count_positions, items))
+        case UnionNode(parts):
+            return 1 + max(place for _, places in parts for place in places)
+    return 1
 
 
 def topological_order(roots: Iterable[Node]) -> list[Node]:
