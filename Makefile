@@ -79,7 +79,6 @@ clean: ## remove the environment and every cache
 
 # Compiled kernels are kept beside their source: compile them once here rather than in every Spark worker at once.
 $(WARM): $(READY) $(wildcard src/motet/kernels/*.py)
-	@echo "compiling kernels (once)"
 	@find src/motet/kernels -name '*.nb[ic]' -delete
 	@$(BIN)/python -m motet.engine.warm
 	@touch $@

@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks.chart import check_chart, write_chart
 from benchmarks.measure import ChildError
 from benchmarks.registry import Experiment, Setting, load_experiments, select_experiments
-from benchmarks.run import run
+from benchmarks.run import run_experiment
 from benchmarks.show import format_duration, print_experiments, print_result
 from motet.cli.report import say
 from motet.errors import MotetError, RunError
@@ -38,7 +38,7 @@ def run_experiments(
     for place, experiment in enumerate(experiments):
         say(describe_progress(experiments, place, setting, time.monotonic() - began))
         try:
-            result = run(experiment, setting)
+            result = run_experiment(experiment, setting)
             print_result(result)
         except KeyboardInterrupt:
             if several:

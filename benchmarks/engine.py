@@ -10,11 +10,12 @@ import pyarrow as pa
 
 from benchmarks.measure import Measurement, Timings, compute_ratio, run_interleaved
 from benchmarks.registry import Row
-from motet.engine import EventSchema, Program, compile_workload
+from motet.compile import Program, compile_workload
 from motet.engine.local import LocalRun, run_table
 from motet.model.query import Workload
 from motet.options import Options
 from motet.plans.units import Unit
+from motet.schema import EventSchema
 
 
 def compile_plans(workload: Workload, events: pa.Table, plans: Mapping[str, Options]) -> dict[str, Program]:
@@ -38,7 +39,7 @@ def make_runner(program: Program, events: pa.Table) -> Callable[[], object]:
 
 def count_matches(program: Program, events: pa.Table) -> int:
     """Run a program and return how many results leave."""
-    return sum(len(table) for table in LocalRun(program).over_table(events))
+    return sum(len(table) for table in LocalRun(program).run(events))
 
 
 def compare_times(timings: Timings, *gaining: str, base: str = "none") -> Row:

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from scipy.optimize import nnls
 
-import motet.engine.detect.run
+import motet.engine.detect.batch
 from benchmarks.engine import compile_plans
 from benchmarks.experiments import motto, multitree
 from motet.engine.detect.instances import NodeRunner
@@ -25,7 +25,7 @@ from motet.kernels.instances import Instances
 from motet.kernels.join import BEFORE
 from motet.model.query import Workload
 from motet.options import Options
-from motet.plans.detect.nodes import FilterNode, JoinNode, LoopNode, PathScanNode
+from motet.plans.detect.nodes import FilterNode, JoinNode, LoopNode, Node, PathScanNode
 
 # A node that takes less than this is fitted as one that takes so long: what it takes is mostly noise.
 SHORT = 5e4
@@ -72,28 +72,29 @@ class TimedRunner(NodeRunner):
             yield block
         JOINS.append((nanoseconds, len(outer.first), pairs, made))
 
-    def _join(self, node: JoinNode) -> Instances:
-        blocks = list(self.join_blocks(node))
-        begun = time.perf_counter_ns()
-        found = self._sort_blocks(blocks)
-        if not isinstance(node.inner, LoopNode):
-            nanoseconds, *work = JOINS[-1]
-            JOINS[-1] = (nanoseconds + time.perf_counter_ns() - begun, *work)
-        return found
-
-    def _filter(self, node: FilterNode) -> Instances:
-        given = len(self.instances(node.input).first)
-        begun = time.perf_counter_ns()
-        found = super()._filter(node)
-        FILTERS.append((time.perf_counter_ns() - begun, given, len(found.first)))
-        return found
-
-    def _scan_paths(self, node: PathScanNode) -> Instances:
-        events = sum(len(self.instances(item).first) for item in node.items)
-        begun = time.perf_counter_ns()
-        found = super()._scan_paths(node)
-        WALKS.append((time.perf_counter_ns() - begun, events, len(found.first)))
-        return found
+    def _run(self, node: Node) -> Instances:
+        match node:
+            case JoinNode():
+                blocks = list(self.join_blocks(node))
+                begun = time.perf_counter_ns()
+                found = self._sort_blocks(blocks)
+                if not isinstance(node.inner, LoopNode):
+                    nanoseconds, *work = JOINS[-1]
+                    JOINS[-1] = (nanoseconds + time.perf_counter_ns() - begun, *work)
+                return found
+            case FilterNode():
+                given = len(self.instances(node.input).first)
+                begun = time.perf_counter_ns()
+                found = super()._run(node)
+                FILTERS.append((time.perf_counter_ns() - begun, given, len(found.first)))
+                return found
+            case PathScanNode():
+                events = sum(len(self.instances(item).first) for item in node.items)
+                begun = time.perf_counter_ns()
+                found = super()._run(node)
+                WALKS.append((time.perf_counter_ns() - begun, events, len(found.first)))
+                return found
+        return super()._run(node)
 
 
 def workloads() -> Iterator[tuple[Workload, pa.Table]]:
@@ -119,7 +120,7 @@ def fit_prices(rows: Rows, names: tuple[str, ...]) -> None:
 
 
 def main() -> None:
-    motet.engine.detect.run.__dict__["NodeRunner"] = TimedRunner
+    motet.engine.detect.batch.__dict__["NodeRunner"] = TimedRunner
     pa.set_cpu_count(1)
     for workload, events in workloads():
         options = {name: Options(optimizer=name, budget=1.0) for name in ("none", "reorder", "motto")}
@@ -127,7 +128,7 @@ def main() -> None:
             run = LocalRun(program)
             for warm in (True, False):
                 sizes = len(JOINS), len(FILTERS), len(WALKS)
-                list(run.over_table(events))
+                list(run.run(events))
                 if warm:
                     for rows, size in zip((JOINS, FILTERS, WALKS), sizes, strict=True):
                         del rows[size:]

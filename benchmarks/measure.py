@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-SECONDS_BETWEEN_LOOKS = 0.25
-SECONDS_TO_END = 10.0
+SAMPLE_SECONDS = 0.25
+GRACE_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +33,11 @@ class Measurement:
     def of(cls, values: Sequence[float]) -> Measurement:
         return cls(statistics.median(values), min(values), max(values))
 
-    def scaled(self, factor: float) -> Measurement:
+    def scale(self, factor: float) -> Measurement:
         return Measurement(self.median * factor, self.low * factor, self.high * factor)
 
     def rate(self, amount: float) -> Measurement:
-        """Return how much of an amount a unit of the measured time takes."""
+        """Return the rate at which an amount was processed in the measured time."""
         return Measurement(amount / self.median, amount / self.high, amount / self.low)
 
 
@@ -82,17 +82,17 @@ class MemoryMonitor:
     def __init__(self, process: int) -> None:
         self.process = process
         self.peak = 0
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._sample, daemon=True)
         self._thread.start()
 
-    def _look(self) -> None:
-        while not self._over.wait(SECONDS_BETWEEN_LOOKS):
+    def _sample(self) -> None:
+        while not self._stopped.wait(SAMPLE_SECONDS):
             self.peak = max(self.peak, read_tree_memory(self.process))
 
     def stop(self) -> int:
         """Stop, and return the peak."""
-        self._over.set()
+        self._stopped.set()
         self._thread.join()
         return self.peak
 
@@ -163,7 +163,7 @@ def _interrupt(process: subprocess.Popen[bytes]) -> None:
     """Interrupt a process so that it ends what it started, and kill it if it does not."""
     process.send_signal(signal.SIGINT)
     try:
-        process.wait(SECONDS_TO_END)
+        process.wait(GRACE_SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
 

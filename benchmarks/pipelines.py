@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues
 
-from motet.engine import Program, compile_workload
+from motet.compile import Program, compile_workload
 from motet.language import parse
 from motet.model.query import Workload
 from motet.options import Options

@@ -46,7 +46,7 @@ class Result:
         return cls(**found)
 
 
-def run(experiment: Experiment, setting: Setting) -> Result:
+def run_experiment(experiment: Experiment, setting: Setting) -> Result:
     """Run an experiment in a process of its own; the peak is that of the whole process tree."""
     missing = [module for module in experiment.needs if importlib.util.find_spec(module) is None]
     if missing:

@@ -9,8 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import motet
-from motet.engine import EventSchema, compile_workload
+from motet.compile import compile_workload
 from motet.engine.local import run_table
+from motet.schema import EventSchema
 from tests.comparison import assert_same_results
 
 TRAFFIC = Path(__file__).parents[2] / "shared" / "data" / "aarhus_traffic.parquet"

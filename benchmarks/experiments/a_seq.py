@@ -17,7 +17,7 @@ from benchmarks.engine import compare_times, compile_plans, time_programs
 from benchmarks.measure import Measurement, compute_ratio
 from benchmarks.registry import Axes, Claim, Experiment, Row, Seconds, Setting
 from benchmarks.run import get_median
-from motet.engine import Program
+from motet.compile import Program
 from motet.language import parse
 from motet.options import OptimizerName, Options
 
@@ -61,7 +61,7 @@ def compare_matches_with_counts(axis: str, value: int, pattern: str, window: int
     )
     return {
         axis: value,
-        **{name: Measurement.of(times).scaled(1e6 / len(table)) for name, times in timings.items()},
+        **{name: Measurement.of(times).scale(1e6 / len(table)) for name, times in timings.items()},
         "online gains": compute_ratio(timings["matches built"], timings["online"]),
     }
 
@@ -87,7 +87,7 @@ def measure_long_patterns(setting: Setting) -> list[Row]:
             program = compile_patterns([list_symbols(length)], window, table, "COUNT(*)", "auto")
             timings = time_programs({"": program}, table, setting.repeats)[""]
             rows.append(
-                {"length": length, "window ms": window, "us an event": Measurement.of(timings).scaled(1e6 / len(table))}
+                {"length": length, "window ms": window, "us an event": Measurement.of(timings).scale(1e6 / len(table))}
             )
     return rows
 
@@ -106,7 +106,7 @@ def measure_negation(setting: Setting) -> list[Row]:
         rows.append(
             {
                 "way": name,
-                **{text: Measurement.of(times).scaled(1e6 / len(table)) for text, times in timings.items()},
+                **{text: Measurement.of(times).scale(1e6 / len(table)) for text, times in timings.items()},
                 "cost of the negation": compute_ratio(timings[negated], timings[plain]),
             }
         )
@@ -131,7 +131,7 @@ def compare_sharing(setting: Setting) -> list[Row]:
     return [
         {
             "way": name,
-            "us an event": Measurement.of(times).scaled(1e6 / len(table)),
+            "us an event": Measurement.of(times).scale(1e6 / len(table)),
             "times as long as the last": compute_ratio(times, timings["online, shared"]),
         }
         for name, times in timings.items()

@@ -11,10 +11,11 @@ import pyarrow as pa
 from benchmarks.engine import count_matches
 from benchmarks.measure import Measurement, compute_ratio, run_interleaved
 from benchmarks.registry import OURS, Axes, Experiment, Row, Seconds, Setting
-from motet.engine import EventSchema, compile_workload
+from motet.compile import compile_workload
 from motet.language import parse
 from motet.model.query import Workload
 from motet.options import OptimizerName, Options
+from motet.schema import EventSchema
 
 SYMBOLS = ("AAPL", "AMZN", "GOOG", "MSFT")
 # OpenCEP on 1,652 events of 4 symbols, SEQ of 3 with two pairwise conditions in 5 minutes: events per CPU second with
@@ -76,7 +77,7 @@ def measure_many_patterns(setting: Setting) -> list[Row]:
                 "k events/s": timings.rate(len(table) / 1e3),
                 "matches": found,
                 "M matches/s": timings.rate(found / 1e6),
-                "times OpenCEP": timings.rate(len(table)).scaled(1 / OPENCEP[count]) if count in OPENCEP else None,
+                "times OpenCEP": timings.rate(len(table)).scale(1 / OPENCEP[count]) if count in OPENCEP else None,
             }
         )
     return rows
@@ -136,7 +137,7 @@ def measure_compact_matches(setting: Setting) -> list[Row]:
     return [
         {
             "events in the window": int(window),
-            "ns an event": Measurement.of(times).scaled(1e9 / events),
+            "ns an event": Measurement.of(times).scale(1e9 / events),
             "against the first": compute_ratio(times, timings[str(windows[0])]),
         }
         for window, times in timings.items()

@@ -14,10 +14,11 @@ from benchmarks.measure import Measurement, compute_ratio, fit_exponent, run_int
 from benchmarks.registry import OURS, Axes, Claim, Experiment, Row, Seconds, Setting
 from benchmarks.run import get_median
 from benchmarks.trends import MINUTE, Shape, list_companies, make_bursty_workload, make_stock_stream, make_workload
-from motet.engine import EventSchema, compile_workload
+from motet.compile import compile_workload
 from motet.engine.local import run_table
 from motet.language import parse
 from motet.options import Options
+from motet.schema import EventSchema
 
 PLANS = {
     "none": Options(optimizer="none"),
@@ -52,8 +53,8 @@ def vary_queries(setting: Setting, shape: Shape) -> list[Row]:
                 "queries": number,
                 **compare_times(timings, "gloria", "auto"),
                 "over greedy": compute_ratio(timings["greedy"], timings["gloria"]),
-                "M events/s": rate.scaled(1e-6),
-                "times theirs": rate.scaled(1 / theirs),
+                "M events/s": rate.scale(1e-6),
+                "times theirs": rate.scale(1 / theirs),
             }
         )
     return rows
@@ -107,7 +108,7 @@ def measure_long_stream(setting: Setting) -> list[Row]:
             {
                 "events": events,
                 "seconds": Measurement.of(timings),
-                "ns an event": Measurement.of(timings).scaled(1e9 / events),
+                "ns an event": Measurement.of(timings).scale(1e9 / events),
             }
         )
     power = fit_exponent(sizes, [to_median(row["seconds"]) for row in rows])

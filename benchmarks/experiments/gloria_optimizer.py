@@ -17,10 +17,11 @@ from benchmarks.registry import Axes, Claim, Experiment, Row, Seconds, Setting
 from benchmarks.run import get_median
 from benchmarks.trends import Shape, make_workload
 from motet.engine.workload_profile import compile_online_queries
-from motet.optimizer.gloria.gloria import GLORIA, GREEDY, UNPRUNED, VARIANTS, GloriaOptions, optimize
-from motet.optimizer.gloria.report import GloriaReport
+from motet.optimizer.gloria.gloria import GloriaOptions, GloriaReport, optimize
 from motet.plans.compiled import CompiledQuery
 from motet.statistics.model import Statistics
+
+GLORIA, GREEDY, UNPRUNED = VARIANTS = ("gloria", "gloria-greedy", "gloria-noprune")
 
 
 def vary_queries(setting: Setting, kleene: float, few: tuple[int, int]) -> list[Row]:

@@ -73,7 +73,7 @@ def measure_growth(setting: Setting, size: str, values: Sequence[int], held: Map
         plans = {"alone": Options(optimizer="none"), "online": Options()}
         timings = time_programs(compile_plans(shape.workload(), table, plans), table, setting.repeats)
         rows.append(
-            {size: value, **{name: Measurement.of(times).scaled(1e9 / len(table)) for name, times in timings.items()}}
+            {size: value, **{name: Measurement.of(times).scale(1e9 / len(table)) for name, times in timings.items()}}
         )
     return rows
 

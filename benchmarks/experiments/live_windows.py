@@ -12,10 +12,11 @@ import pyarrow as pa
 from benchmarks.measure import Measurement
 from benchmarks.registry import OURS, Experiment, Row, Seconds, Setting
 from benchmarks.streams import SECOND
-from motet.engine import EventSchema, compile_workload
+from motet.compile import compile_workload
 from motet.engine.live import Stream
 from motet.language import parse
 from motet.options import Options
+from motet.schema import EventSchema
 
 ROWS = KEYS = 10_000
 HELD = (2, 10, 20)  # micro-batches in a window

@@ -15,15 +15,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.baselines import motto_lcse
 from benchmarks.engine import compare_times, compile_plans
 from benchmarks.measure import Measurement, run_interleaved
 from benchmarks.registry import Axes, Experiment, Row, Seconds, Setting
 from motet.engine.detect.measured_rates import measure_rates
-from motet.engine.encode import encode
+from motet.engine.encode import encode_branch
 from motet.engine.local import LocalRun
 from motet.language import parse
 from motet.model.query import Workload
@@ -36,7 +38,7 @@ WINDOW = 10_000  # milliseconds
 COMPARED: tuple[OptimizerName, ...] = (
     "motto",
     "motto-merge",
-    "motto-lcse",
+    cast(OptimizerName, motto_lcse.NAME),
     "reorder",
 )  # what the engine does without sharing in view, but with the best order of joins
 
@@ -60,7 +62,7 @@ def make_trades(events: int, seed: int = 1, per_second: float = 100.0) -> pa.Tab
 
 
 @dataclass(frozen=True)
-class Written:
+class QueryText:
     """A query in text: its pattern over numbered operands, conditions between some of them, and its window."""
 
     pattern: str
@@ -86,12 +88,14 @@ def name_operands(operands: Sequence[str]) -> str:
     return ", ".join(f"{operand} {operand.lower()}" for operand in operands)
 
 
-def write_query(operator: str, operands: Sequence[str], core: Sequence[str], window: int = WINDOW) -> Written:
+def write_query(operator: str, operands: Sequence[str], core: Sequence[str], window: int = WINDOW) -> QueryText:
     """Write an operator over stocks."""
-    return Written(f"{operator}({name_operands(operands)})", write_conditions(operands, core), window, core[0].lower())
+    return QueryText(
+        f"{operator}({name_operands(operands)})", write_conditions(operands, core), window, core[0].lower()
+    )
 
 
-def write_pair(kind: int, core: Sequence[str], others: Sequence[str]) -> list[Written]:
+def write_pair(kind: int, core: Sequence[str], others: Sequence[str]) -> list[QueryText]:
     """Write two queries with an opportunity to share of one of the seven types of Table V."""
     x, y = others[0], others[1]
     match kind:
@@ -110,7 +114,7 @@ def write_pair(kind: int, core: Sequence[str], others: Sequence[str]) -> list[Wr
     return [write_nested(operator, core, others, 2) for operator in ("SEQ", "AND")]
 
 
-def write_nested(operator: str, core: Sequence[str], around: Sequence[str], levels: int) -> Written:
+def write_nested(operator: str, core: Sequence[str], around: Sequence[str], levels: int) -> QueryText:
     """Write the core as a sequence inside some levels, each with one more operand around it.
 
     The outermost level is of the given operator; those between are SEQ and AND in turn.
@@ -119,7 +123,7 @@ def write_nested(operator: str, core: Sequence[str], around: Sequence[str], leve
     for level in range(2, levels + 1):
         kind = operator if level == levels else "AND" if level % 2 else "SEQ"
         inner = f"{kind}({name_operands([around[level - 2]])}, {inner})"
-    return Written(inner, write_conditions([*core, *around[: levels - 1]], core, by=1), WINDOW, core[0].lower())
+    return QueryText(inner, write_conditions([*core, *around[: levels - 1]], core, by=1), WINDOW, core[0].lower())
 
 
 def choose_cores(count: int, dice: random.Random) -> list[list[str]]:
@@ -132,7 +136,7 @@ def list_other_symbols(core: Sequence[str], dice: random.Random) -> list[str]:
     return dice.sample([symbol for symbol in SYMBOLS if symbol not in core], len(SYMBOLS) - len(core))
 
 
-def parse_queries(queries: Sequence[Written]) -> Workload:
+def parse_queries(queries: Sequence[QueryText]) -> Workload:
     return parse("\n\n".join(query.text(f"q{at}") for at, query in enumerate(queries)))
 
 
@@ -140,7 +144,7 @@ def make_workload(count: int, basic: float, seed: int = 3, kinds: Sequence[int] 
     """Return different queries: a share with the opportunities of the basic group, or only those of some kinds."""
     dice = random.Random(seed)
     cores = choose_cores(count, dice)
-    found: dict[Written, None] = {}
+    found: dict[QueryText, None] = {}
     while len(found) < count:
         group = kinds or ((1, 2, 3, 4) if dice.random() < basic else (5, 6, 7))
         core, known = dice.choice(cores), len(found)
@@ -153,7 +157,7 @@ def make_workload(count: int, basic: float, seed: int = 3, kinds: Sequence[int] 
 def make_windowed_workload(count: int, source: int, beneficiary: int, seed: int = 5) -> Workload:
     """Return sources and their beneficiaries with windows of so many milliseconds."""
     dice = random.Random(seed)
-    found: dict[Written, None] = {}
+    found: dict[QueryText, None] = {}
     for core in choose_cores(count, dice):
         found[write_query("SEQ", core, core, source)] = None
         found |= dict.fromkeys(
@@ -166,7 +170,7 @@ def make_nested_workload(count: int, levels: int, seed: int = 6) -> Workload:
     """Return nested queries with a common sub-query in the most inner of so many levels."""
     dice = random.Random(seed)
     cores = choose_cores(count, dice)
-    found: dict[Written, None] = {}
+    found: dict[QueryText, None] = {}
     while len(found) < count:
         core = dice.choice(cores)
         found[write_nested(dice.choice(["SEQ", "AND"]), core, list_other_symbols(core, dice), levels)] = None
@@ -195,7 +199,7 @@ def measure_throughput(queries: Workload, events: pa.Table, setting: Setting) ->
 
 def _count_matches(run: LocalRun, events: pa.Table) -> int:
     """Run over events and return how many matches leave."""
-    return sum(len(table) for table in run.over_table(events))
+    return sum(len(table) for table in run.run(events))
 
 
 def measure_search(queries: Workload, events: pa.Table) -> Row:
@@ -203,11 +207,11 @@ def measure_search(queries: Workload, events: pa.Table) -> Row:
     (program,) = compile_plans(queries, events, {"motto": Options(optimizer="motto")}).values()
     (branch,) = program.detect
     read = events.select(branch.columns)
-    encoded = encode(read, program.schema, branch.partition, branch.symbols, program.definitions, branch.ranked)
+    encoded = encode_branch(program, branch, read)
     wanted, rates = branch.join_specs, measure_rates(branch, encoded)
     row: Row = {}
     for name, exact in (("exact", True), ("annealing", False)):
-        plan = optimize(wanted, rates, MottoOptions(budget=20.0, exact=exact))
+        plan = optimize(wanted, rates, MottoOptions(seconds=20.0, exact=exact))
         row |= {f"{name} % of cost alone": 100 * plan.cost / plan.unshared_cost, f"{name} search s": plan.seconds}
     return row
 

@@ -11,20 +11,23 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.baselines import tabu
 from benchmarks.engine import compare_times, compile_plans, count_matches, time_programs
 from benchmarks.measure import Measurement, run_interleaved
 from benchmarks.registry import Axes, Claim, Experiment, Row, Seconds, Setting
 from benchmarks.run import get_median
 from motet import api
-from motet.engine import Program
+from motet.compile import Program
 from motet.engine.detect.planner import BranchPlanner, DetectReplanPolicy
 from motet.engine.detect.run import DetectRun
 from motet.language import parse
 from motet.model.query import Workload
-from motet.optimizer.multitree.multitree import METHODS, MultitreeOptions, optimize
+from motet.optimizer.multitree.multitree import LocalSearch, MultitreeOptions, optimize
+from motet.optimizer.solvers.local_search import anneal
 from motet.options import OptimizerName, Options
 
 PAPER = "multi-pattern trees"
+SEARCHES: dict[str, LocalSearch] = {"annealing": anneal, "tabu": tabu.search_plans}
 BATCH = 10_000  # events of a stream that come together
 # All are measured against the first.
 PLANS: tuple[OptimizerName, ...] = ("none", "share", "reorder", "motto", "multitree-prefix", "multitree")
@@ -52,7 +55,7 @@ def make_stocks(events: int, types: int, seed: int = 7) -> pa.Table:
     return pa.table(
         {
             "time": pa.array(np.sort(rng.integers(0, events * 1_000_000, events)), pa.timestamp("us")),
-            "type": pa.array([f"S{at:02}" for at in range(types)]).adopt(pa.array(kind)),
+            "type": pa.array([f"S{at:02}" for at in range(types)]).take(pa.array(kind)),
             "diff": pa.array(rng.normal(0, 1, events)),
         }
     )
@@ -153,9 +156,13 @@ def measure_searches(setting: Setting) -> list[Row]:
         raise AssertionError("a plan of trees has none")
     wanted, rates = branch.join_specs, branch.trees.rates
     ways = {
-        **{f"{method}, edge": MultitreeOptions(method) for method in METHODS},
-        **{f"{method}, vertex-{most}": MultitreeOptions(method, most=most) for method in METHODS for most in (4, 8)},
-        "annealing, edge, prefix": MultitreeOptions(ordered=True),
+        **{f"{name}, edge": MultitreeOptions(search=search) for name, search in SEARCHES.items()},
+        **{
+            f"{name}, vertex-{most}": MultitreeOptions(max_patterns=most, search=search)
+            for name, search in SEARCHES.items()
+            for most in (4, 8)
+        },
+        "annealing, edge, prefix": MultitreeOptions(orders_only=True),
     }
     rows: list[Row] = []
     for name, how in ways.items():

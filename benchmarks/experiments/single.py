@@ -13,12 +13,13 @@ from benchmarks.engine import compile_plans, time_programs
 from benchmarks.measure import Measurement, compute_ratio, run_interleaved
 from benchmarks.registry import OURS, Experiment, Row, Seconds, Setting
 from benchmarks.streams import ecommerce, make_data_centre_log, make_item_queries
-from motet.engine import EventSchema, compile_workload
-from motet.engine.encode import encode, select_unit_events
+from motet.compile import compile_workload
+from motet.engine.encode import encode_branch, select_unit_events
 from motet.engine.local import run_table
 from motet.engine.run import run_unit
 from motet.language import parse
 from motet.options import Options
+from motet.schema import EventSchema
 
 WINDOWS = (1_000, 1_000_000)  # events
 
@@ -55,7 +56,7 @@ def prepare_arrays_run(table: pa.Table, window: int) -> Callable[[], object]:
     """Return a run of the engine proper: events as arrays in order, results as arrays."""
     program = compile_workload(parse(f"RETURN COUNT(*) PATTERN A, B, C WITHIN {window} us"), EventSchema(table.schema))
     branch = program.branches[0]
-    encoded = encode(table, program.schema, branch.partition, branch.symbols, program.definitions, branch.ranked)
+    encoded = encode_branch(program, branch, table)
     unit = branch.units[0]
     events, _ = select_unit_events(encoded, unit)
     return partial(run_unit, unit, encoded, events)

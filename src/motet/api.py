@@ -2,39 +2,42 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from motet.engine import EventSchema, Program, compile_workload
+from motet.compile import Program, compile_workload
+from motet.compile.stated_rates import typed_test_text
 from motet.engine.detect.measured_rates import measure_selectivities
-from motet.engine.detect.stated_rates import typed_test_text
-from motet.engine.encode import count_invalid_rows
-from motet.engine.live import LiveWorkload, ReplanPolicy
-from motet.engine.local import LocalRun, Outcome, can_run_in_chunks, is_time_ordered, required_columns
-from motet.engine.metrics import BranchMetrics
+from motet.engine.live import LiveWorkload
+from motet.engine.local import LocalRun, required_columns
 from motet.engine.workload_profile import columns_to_profile, profile_workload
-from motet.errors import DataError, Diagnostic, MotetError, OptionError, QueryError, require_columns
+from motet.errors import OptionError, require_columns
 from motet.explain.analysis import Analysis
 from motet.explain.diagnosis.report import Explanation
 from motet.explain.diagnosis.select import explain_query
 from motet.explain.page.document import embed_in_iframe
 from motet.explain.page.plan import render_plan_html
 from motet.explain.text import render_plan_text
-from motet.io.events import EventSource, open_events
 from motet.io.result import Result
-from motet.language import read
-from motet.language.builder import QueryBuilder
-from motet.language.builder import workload as build_workload
-from motet.model.query import Query, Workload
-from motet.model.validate import find_problems
+from motet.model.query import Workload
 from motet.options import Engine, OptionKeywords, Options, resolve_options
+from motet.pipeline import (
+    Progress,
+    WorkloadLike,
+    analyze_run,
+    as_workload,
+    execute,
+    is_pandas,
+    is_spark,
+    make_schema,
+    open_source,
+    prepare,
+    readable,
+)
 from motet.statistics.model import Statistics
 from motet.statistics.profile import profile as profile_table
 
@@ -44,31 +47,11 @@ if TYPE_CHECKING:
 
     from motet.spark.stream import StreamRun
 
-Progress = Callable[[int], None]
-
-Content = Workload | Query | QueryBuilder | str | Path | Sequence[Query | QueryBuilder]
-
-
-def as_workload(workload: Content) -> Workload:
-    """Return the workload that text, a path, queries or builders describe."""
-    match workload:
-        case Workload():
-            return workload
-        case Query():
-            return Workload((workload,))
-        case QueryBuilder():
-            return Workload((workload.build(),))
-        case str() | Path():
-            return read(workload)
-    if not isinstance(workload, Sequence):  # someone gave the events here
-        raise MotetError(f"a workload cannot be read from a {type(workload).__name__}: events come first, then queries")
-    return build_workload(*workload)
-
 
 @overload
 def run(
     events: DataFrame,
-    workload: Content,
+    workload: WorkloadLike,
     options: Options | None = None,
     *,
     engine: Literal["spark"] | None = None,
@@ -79,7 +62,7 @@ def run(
 @overload
 def run(
     events: pa.Table | pa.RecordBatch | pa.RecordBatchReader | str | Path,
-    workload: Content,
+    workload: WorkloadLike,
     options: Options | None = None,
     *,
     engine: Literal["local", "oracle"] | None = None,
@@ -91,7 +74,7 @@ def run(
 @overload
 def run(
     events: pd.DataFrame,
-    workload: Content,
+    workload: WorkloadLike,
     options: Options | None = None,
     *,
     engine: Literal["local", "oracle"] | None = None,
@@ -103,7 +86,7 @@ def run(
 @overload
 def run(
     events: Any,
-    workload: Content,
+    workload: WorkloadLike,
     options: Options | None = None,
     *,
     engine: Literal["spark"],
@@ -113,7 +96,7 @@ def run(
 
 def run(
     events: Any,
-    workload: Content,
+    workload: WorkloadLike,
     options: Options | None = None,
     *,
     engine: Engine | None = None,
@@ -156,19 +139,20 @@ def run(
     settled = resolve_options(chosen, options, keywords)
     if progress is not None and chosen != "local":
         raise OptionError("progress applies to runs in process only: Spark shows its own, the oracle is for small data")
+    loaded = as_workload(workload)
     if chosen == "spark":
-        return _run_on_spark(events, as_workload(workload), settled)
+        return _run_on_spark(events, loaded, settled)
     if is_spark(events):
         raise OptionError(
             f"a Spark DataFrame runs on Spark: leave out engine={chosen!r}, or give an Arrow or pandas table"
         )
-    outcome = execute(events, workload, settled, engine=chosen, progress=progress)
+    outcome = execute(prepare(open_source(events, settled, loaded), loaded, settled, chosen), progress)
     return outcome.table.to_pandas() if is_pandas(events) else outcome.table
 
 
 def ask(
     events: Any,
-    workload: Content,
+    workload: WorkloadLike,
     options: Options | None = None,
     *,
     engine: Engine | None = None,
@@ -204,7 +188,7 @@ def ask(
 
 
 def batches(
-    events: Any, workload: Content, options: Options | None = None, **keywords: Unpack[OptionKeywords]
+    events: Any, workload: WorkloadLike, options: Options | None = None, **keywords: Unpack[OptionKeywords]
 ) -> pa.RecordBatchReader:
     """Run a workload in process and return a reader of its results, batch by batch as they are found.
 
@@ -229,14 +213,15 @@ def batches(
         1
     """
     settled = resolve_options("batches", options, keywords)
-    source = open_source(events, settled)
-    local = LocalRun(program_for(source, as_workload(workload), settled))
-    found = (batch for table in run_source(local, source) for batch in table.to_batches())
+    loaded = as_workload(workload)
+    source = open_source(events, settled, loaded)
+    local = LocalRun(compile_workload(loaded, make_schema(source.schema, settled), settled))
+    found = (batch for table in local.run(readable(source)) for batch in table.to_batches())
     return pa.RecordBatchReader.from_batches(local.program.result_schema, found)
 
 
 def stream(
-    events: DataFrame, workload: Content, options: Options | None = None, **keywords: Unpack[OptionKeywords]
+    events: DataFrame, workload: WorkloadLike, options: Options | None = None, **keywords: Unpack[OptionKeywords]
 ) -> StreamRun:
     """Run a workload over a streaming DataFrame on Structured Streaming, exactly once.
 
@@ -266,7 +251,7 @@ def stream(
 
 
 def live(
-    events: Any, workload: Content, options: Options | None = None, **keywords: Unpack[OptionKeywords]
+    events: Any, workload: WorkloadLike, options: Options | None = None, **keywords: Unpack[OptionKeywords]
 ) -> LiveWorkload:
     """Start a workload that runs on in this process: `feed` it events as they come, `add` and `remove` queries.
 
@@ -296,134 +281,8 @@ def live(
     """
     settled = resolve_options("live", options, keywords)
     settled = replace(settled, mode=settled.mode or "append")
-    schema = EventSchema(_schema_of(events, settled), settled.time, settled.type, settled.time_unit)
-    policy = ReplanPolicy(settled.replan or None, settled.horizon_seconds)
-    return LiveWorkload(as_workload(workload), schema, settled, policy, settled.watermark_micros)
-
-
-def execute(
-    events: Any,
-    workload: Content,
-    options: Options = Options(),  # noqa: B008
-    engine: str = "local",
-    progress: Progress | None = None,
-    warn: Callable[[Diagnostic], None] | None = None,
-) -> Outcome:
-    """Run in process, and return the results with what was noticed on the way."""
-    source = open_source(events, options)
-    loaded = as_workload(workload)
-    if engine == "oracle":
-        from motet.reference.tables import run_table as enumerate_table
-
-        table = source.table()
-        schema = EventSchema(table.schema, options.time, options.type, options.time_unit)
-        _check(loaded, schema, warn)
-        result = enumerate_table(
-            loaded, table, time=options.time, type=options.type, time_unit=options.time_unit, counts=options.counts
-        )
-        return Outcome(
-            result, len(table), count_invalid_rows(table, schema), 0
-        )  # enumeration ends long before 2**63 matches
-    program = program_for(source, loaded, options)
-    for warning in program.warnings:
-        if warn is not None:
-            warn(warning)
-    local = LocalRun(program)
-    return local.outcome(run_source(local, source, progress))
-
-
-def run_source(
-    local: LocalRun, source: TableSource | EventSource, progress: Progress | None = None
-) -> Iterator[pa.Table]:
-    """Yield the results of a run in process over a source of events, table by table."""
-    program = local.program
-    if isinstance(source, TableSource):
-        yield from local.over_table(source.content)
-        if progress is not None:
-            progress(local.rows)
-        return
-    ordered = can_run_in_chunks(program) and is_time_ordered(source.batches([program.schema.time]), program)
-    yield from local.over_batches(source.batches(required_columns(program)), ordered, progress)
-
-
-def _check(workload: Workload, schema: EventSchema, warn: Callable[[Diagnostic], None] | None) -> None:
-    """Raise what is wrong with a workload over these columns; pass on what is only odd."""
-    found = find_problems(workload, schema.kinds(), time=schema.time, type=schema.type)
-    errors = [problem for problem in found if not problem.warning]
-    if errors:
-        raise QueryError(errors, workload.text, workload.origin)
-    for problem in found:
-        if warn is not None:
-            warn(problem)
-
-
-def program_for(source: Any, workload: Workload, options: Options) -> Program:
-    """Compile a workload for a source of events."""
-    schema = EventSchema(source.schema, options.time, options.type, options.time_unit)
-    return compile_workload(workload, schema, options)
-
-
-@dataclass(frozen=True)
-class TableSource:
-    """A table in memory, in the shape of an `EventSource`."""
-
-    content: pa.Table
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns."""
-        return self.content.schema
-
-    @property
-    def num_rows(self) -> int:
-        """How many rows there are."""
-        return len(self.content)
-
-    def table(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """Return all rows, with the named columns only."""
-        return self.content if columns is None else self.content.select(list(columns))
-
-    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """Yield the rows in batches."""
-        yield from self.table(columns).to_batches()
-
-
-def open_source(events: Any, options: Options) -> TableSource | EventSource:
-    """Return a source of events that are in memory or in files."""
-    match events:
-        case EventSource() | TableSource():
-            return events
-        case pa.Table():
-            return TableSource(events)
-        case pa.RecordBatch():
-            return TableSource(pa.Table.from_batches([events]))
-        case pa.RecordBatchReader():
-            return TableSource(events.read_all())
-        case str() | Path():
-            return open_events(events, time=options.time, type=options.type)
-    if is_pandas(events):
-        return TableSource(pa.Table.from_pandas(events, preserve_index=False))
-    raise DataError(f"events cannot be read from a {type(events).__name__}: give an Arrow table, a DataFrame or a path")
-
-
-def is_pandas(events: Any) -> bool:
-    """Whether events are a pandas DataFrame; pandas need not be installed."""
-    return type(events).__module__.partition(".")[0] == "pandas"
-
-
-def is_spark(events: Any) -> bool:
-    """Whether events are a Spark DataFrame; pyspark need not be installed."""
-    return type(events).__module__.partition(".")[0] == "pyspark"
-
-
-def _run_on_spark(events: Any, workload: Workload, options: Options) -> Any:
-    from motet.spark.batch import run as run_batch
-
-    if not is_spark(events):
-        source = open_source(events, options)
-        events = source if isinstance(source, EventSource) else source.table()
-    schema = EventSchema(_schema_of(events, options), options.time, options.type, options.time_unit)
-    return run_batch(events, compile_workload(workload, schema, options)).results
+    schema = make_schema(_columns_of(events, settled), settled)
+    return LiveWorkload(as_workload(workload), schema, settled)
 
 
 @dataclass(frozen=True)
@@ -450,21 +309,9 @@ class Plan:
         return embed_in_iframe(self.to_html(), "A plan")
 
 
-def run_analyzed(program: Program, source: TableSource | EventSource, progress: Progress | None = None) -> Analysis:
-    """Run a program in process for what it finds on its way."""
-    observed = tuple(BranchMetrics() for _ in program.all_branches)
-    local = LocalRun(program, observed=observed)
-    results: Counter[str] = Counter()
-    begun = perf_counter()
-    for table in run_source(local, source, progress):
-        found = pc.value_counts(table.column("query"))
-        results.update({each["values"]: each["counts"] for each in found.to_pylist()})
-    return Analysis(local.rows, local.invalid_rows, perf_counter() - begun, results, observed)
-
-
 def plan(
     events: Any,
-    workload: Content,
+    workload: WorkloadLike,
     options: Options | None = None,
     *,
     analyze: bool = False,
@@ -495,21 +342,21 @@ def plan(
     """
     settled = resolve_options("plan", options, keywords)
     loaded = as_workload(workload)
-    source = None if isinstance(events, pa.Schema) or is_spark(events) else open_source(events, settled)
+    in_process = not isinstance(events, pa.Schema) and not is_spark(events)
+    source = open_source(events, settled, loaded) if in_process else None
     if analyze and source is None:
         raise OptionError("analyze runs the queries in process: give an Arrow table, a pandas DataFrame or a path")
     if analyze and settled.statistics is None:
         settled = replace(settled, statistics=profile(source, loaded, settled.for_reading()))
-    columns_of_events = _schema_of(events, settled) if source is None else source.schema
-    schema = EventSchema(columns_of_events, settled.time, settled.type, settled.time_unit)
-    program = compile_workload(loaded, schema, settled)
+    columns = _columns_of(events, settled) if source is None else source.schema
+    program = compile_workload(loaded, make_schema(columns, settled), settled)
     counts = None if settled.statistics is None else settled.statistics.counts or None
-    return Plan(program, counts, run_analyzed(program, source) if analyze and source is not None else None)
+    return Plan(program, counts, analyze_run(program, source) if analyze and source is not None else None)
 
 
 def explain_match(
     events: Any,
-    workload: Content,
+    workload: WorkloadLike,
     options: Options | None = None,
     *,
     query: str | None = None,
@@ -546,29 +393,16 @@ def explain_match(
         False
     """
     settled = resolve_options("explain", options, keywords)
-    source = open_source(events, settled)
     loaded = as_workload(workload)
-    schema = EventSchema(source.schema, settled.time, settled.type, settled.time_unit)
-    _check(loaded, schema, None)
-    return explain_query(
-        loaded, schema, source.batches(), query=query, key=key or {}, start=start, end=end, limit=limit
-    )
-
-
-def _schema_of(events: Any, options: Options) -> pa.Schema:
-    """Return the columns of events of any kind, or given as such."""
-    if isinstance(events, pa.Schema):
-        return events
-    if is_spark(events):
-        from motet.spark.dataframes import get_arrow_schema, prepare_events
-
-        return get_arrow_schema(prepare_events(events, options.time, options.type))
-    return open_source(events, options).schema
+    source = open_source(events, settled, loaded)
+    schema = prepare(source, loaded, settled, "oracle").schema
+    rows = source.batches()
+    return explain_query(loaded, schema, rows, query=query, key=key or {}, start=start, end=end, limit=limit)
 
 
 def profile(
     events: Any,
-    workload: Content | None = None,
+    workload: WorkloadLike | None = None,
     options: Options | None = None,
     *,
     keys: Sequence[str] = (),
@@ -594,7 +428,7 @@ def profile(
     Example:
         >>> import motet, pyarrow as pa
         >>> dict(motet.profile(pa.table({"time": [1, 2, 3], "type": ["A", "B", "B"]})).counts)
-        {'B': 2, 'A': 1}
+        {'A': 1, 'B': 2}
     """
     settled = resolve_options("profile", options, keywords)
     asked = None if workload is None else as_workload(workload)
@@ -603,15 +437,34 @@ def profile(
         from motet.spark.profile import profile as profile_on_spark
 
         return profile_on_spark(events, keys, asked, settled)
-    source = open_source(events, settled)
+    source = open_source(events, settled, asked)
     if asked is None:
         needed = list(dict.fromkeys((time, type, *keys)))
         require_columns(source.schema.names, needed, "the table of events")
         return profile_table(source.table(needed), time, type, keys, time_unit)
-    schema = EventSchema(source.schema, time, type, time_unit)
+    schema = make_schema(source.schema, settled)
     found = profile_workload(source.table(columns_to_profile(asked, schema, keys)), asked, schema, keys)
-    program = program_for(source, asked, settled)
+    program = compile_workload(asked, schema, settled)
     if not program.detect:
         return found
     shares = measure_selectivities(program, source.table(required_columns(program)))
     return replace(found, selectivities={typed_test_text(test): share for test, share in shares.items()})
+
+
+def _columns_of(events: Any, options: Options) -> pa.Schema:
+    """Return the columns of events of any kind, or given as such."""
+    if isinstance(events, pa.Schema):
+        return events
+    if is_spark(events):
+        from motet.spark.dataframes import get_arrow_schema, prepare_events
+
+        return get_arrow_schema(prepare_events(events, options.time, options.type))
+    return open_source(events, options).schema
+
+
+def _run_on_spark(events: Any, workload: Workload, options: Options) -> Any:
+    from motet.spark.batch import run as run_batch
+
+    given = events if is_spark(events) else readable(open_source(events, options, workload))
+    program = compile_workload(workload, make_schema(_columns_of(given, options), options), options)
+    return run_batch(given, program).results

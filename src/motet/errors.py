@@ -79,18 +79,21 @@ def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     return None
 
 
-def require_columns(known: Sequence[str], names: Iterable[str], origin: str | None = None) -> None:
+def require_columns(
+    known: Sequence[str], names: Iterable[str], origin: str | None = None, what: str = "column"
+) -> None:
     """Raise a `DataError` for the first of these columns that the events lack.
 
     Args:
         known: The columns that there are.
         names: The columns that are needed.
         origin: Where the events come from, to be named in the message.
+        what: What such a column is called in the message.
     """
     for name in names:
         if name not in known:
             hint = did_you_mean(name, known)
             if origin is None:
-                raise DataError(f"the events have no column {name!r}" + (f"; {hint}" if hint else ""))
+                raise DataError(f"the events have no {what} {name!r}" + (f"; {hint}" if hint else ""))
             near = f"; {hint}" if hint and hint.startswith("did you mean") else ""
             raise DataError(f"{origin} has no column {name!r}{near}\n  its columns: {', '.join(known)}")

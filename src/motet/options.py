@@ -22,7 +22,6 @@ OptimizerName = Literal[
     "none",
     "sharon",
     "sharon-greedy",
-    "sharon-exhaustive",
     "gloria",
     "gloria-greedy",
     "gloria-noprune",
@@ -30,7 +29,6 @@ OptimizerName = Literal[
     "reorder",
     "motto",
     "motto-merge",
-    "motto-lcse",
     "multitree",
     "multitree-prefix",
 ]

@@ -42,7 +42,7 @@ def outcomes(monkeypatch: pytest.MonkeyPatch) -> dict[str, BaseException]:
             raise raised[one.name]
         return measured(one.name)
 
-    monkeypatch.setattr(command, "run", run)
+    monkeypatch.setattr(command, "run_experiment", run)
     monkeypatch.setattr(command, "select_experiments", lambda names: SOME)
     return raised
 

@@ -11,10 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from motet.engine import EventSchema, Program, compile_workload
+from motet.compile import Program, compile_workload
 from motet.errors import DataError
 from motet.language import parse
 from motet.options import Options
+from motet.schema import EventSchema
 
 pytest.importorskip("pyspark")
 By = pytest.importorskip("selenium.webdriver.common.by").By

@@ -151,7 +151,7 @@ QUERY three RETURN COUNT(*) PATTERN SEQ(A, B, C, D) WHERE [key] WITHIN 10 s SLID
 """
 
 
-@pytest.mark.parametrize("optimizer", ["sharon", "sharon-greedy", "sharon-exhaustive"])
+@pytest.mark.parametrize("optimizer", ["sharon", "sharon-greedy"])
 def test_plan_shows_what_an_optimizer_shares(motet: Motet, tmp_path: Path, optimizer: str) -> None:
     file = tmp_path / "shared.motet"
     file.write_text(SHARED)
@@ -211,7 +211,7 @@ def test_only_the_graph_of_an_optimizer_can_be_drawn(motet: Motet, queries: Path
 def test_run_takes_every_optimizer(motet: Motet, queries: Path, events: Path, engine: str) -> None:
     plain = motet("run", queries, "--events", events, "--engine", engine, "--format", "csv")
     assert plain.status == 0
-    for optimizer in ("none", "prefix", "sharon", "sharon-greedy", "sharon-exhaustive"):
+    for optimizer in ("none", "prefix", "sharon", "sharon-greedy"):
         outcome = motet(
             "run", queries, "--events", events, "--engine", engine, "--optimizer", optimizer, "--format", "csv"
         )

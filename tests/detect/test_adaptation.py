@@ -11,18 +11,18 @@ import pyarrow.compute as pc
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from motet.engine import EventSchema, Program, compile_workload
+from motet.compile import Program, compile_workload
 from motet.engine.detect.planner import BranchPlanner, DetectReplanPolicy, needs_plan_search
 from motet.engine.detect.run import DetectRun
 from motet.language import parse
 from motet.language.printer import to_text
 from motet.model.query import Query, Workload
-from motet.optimizer.joins import plan_trees, replan_trees
-from motet.optimizer.joins.plan import JoinPlan
+from motet.optimizer.registry import SearchOptions, plan_trees, replan_trees
 from motet.options import Options
 from motet.plans.detect.build import join_specs
 from motet.plans.detect.cost import Rates
 from motet.reference.tables import run_table as enumerate_table
+from motet.schema import EventSchema
 from tests.comparison import assert_same_results
 from tests.detect.test_optimizers import TYPES, named
 from tests.detect.test_plan_shapes import joined_queries, random_tree
@@ -79,8 +79,7 @@ def test_any_plan_may_take_over_at_any_time(
     for cut in [*sorted(set(cuts)), None]:
         found += stream.until(cut)
         wanted = join_specs(stream.planning.branch.queries)
-        choose = random_tree(dice.randrange(1000))(Rates())(wanted)
-        stream.planning.adopt(JoinPlan({parts: choose(parts) for parts in wanted}, "any"), None)
+        stream.planning.adopt(random_tree(dice.randrange(1000)).optimize(wanted, Rates(), SearchOptions()), None)
     result = pa.concat_tables(found) if found else stream.program.result_schema.empty_table()
     assert_same_results(result, enumerate_table(workload, build_stream_table(rows)))
 

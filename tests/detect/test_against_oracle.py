@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from motet.engine import EventSchema, compile_workload
+from motet.compile import compile_workload
 from motet.engine.local import run_table
 from motet.errors import Diagnostic
 from motet.language.printer import to_text
@@ -19,6 +19,7 @@ from motet.model.validate import find_problems
 from motet.options import Options
 from motet.plans.detect.query import compile_detect
 from motet.reference.tables import run_table as enumerate_table
+from motet.schema import EventSchema
 from tests.chunks import run_in_chunks
 from tests.comparison import assert_same_results
 from tests.strategies import STREAM_SCHEMA, build_stream_table, detection_queries, streams, workloads

@@ -8,9 +8,10 @@ import pyarrow as pa
 import pytest
 
 import motet
-from motet.engine import EventSchema, compile_workload
+from motet.compile import compile_workload
 from motet.explain.text import render_plan_json, render_plan_text
 from motet.reference.tables import run_table as enumerate_table
+from motet.schema import EventSchema
 from tests.comparison import assert_same_results
 from tests.detect.cases import stream
 

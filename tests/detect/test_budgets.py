@@ -6,14 +6,15 @@ import pyarrow as pa
 import pytest
 
 import motet
-from motet.api import execute
-from motet.engine import EventSchema, Program, compile_workload
+from motet.compile import Program, compile_workload
 from motet.engine.detect.run import DetectRun
 from motet.engine.local import run_table
 from motet.errors import MotetError, RunError
-from motet.optimizer.joins.plan import JoinPlan
+from motet.optimizer.joins import JoinPlan
 from motet.options import Options
 from motet.plans.detect.build import FilterFrom, join_specs
+from motet.schema import EventSchema
+from tests.outcomes import run_for_outcome
 
 PAIRS = "QUERY pairs RETURN * PATTERN SEQ(A a, B b) WHERE a.x <= b.x WITHIN 1000 s"
 TRIPLES = "QUERY triples RETURN * PATTERN SEQ(A a, B b, C c) WHERE a.x <= b.x AND a.x <= c.x WITHIN 10000 s"
@@ -30,12 +31,12 @@ def test_too_many_matches_are_an_error_that_names_the_query() -> None:
 
 
 def test_or_as_many_as_may_be_are_returned_and_the_query_is_marked() -> None:
-    outcome = execute(letters("AAAABBBB"), PAIRS, Options(match_limit=10, on_limit="truncate"))
+    outcome = run_for_outcome(letters("AAAABBBB"), PAIRS, Options(match_limit=10, on_limit="truncate"))
     assert (len(outcome.table), outcome.truncated) == (10, ("pairs",))
 
 
 def test_as_many_as_the_limit_are_fine() -> None:
-    outcome = execute(letters("AAAABBBB"), PAIRS, Options(match_limit=16))
+    outcome = run_for_outcome(letters("AAAABBBB"), PAIRS, Options(match_limit=16))
     assert (len(outcome.table), outcome.truncated) == (16, ())
 
 
@@ -47,7 +48,7 @@ def test_the_limit_is_for_each_key() -> None:
 
 def test_a_loop_without_end_stops_at_the_limit() -> None:
     # 2^60 matches: listing them all would never end.
-    outcome = execute(letters("A" * 60), SUBSETS, Options(match_limit=1000, on_limit="truncate"))
+    outcome = run_for_outcome(letters("A" * 60), SUBSETS, Options(match_limit=1000, on_limit="truncate"))
     assert (len(outcome.table), outcome.truncated) == (1000, ("subsets",))
     with pytest.raises(MotetError, match="query subsets"):
         motet.run(letters("A" * 60), SUBSETS, match_limit=1000)
@@ -88,7 +89,7 @@ def compiled(text: str, table: pa.Table, options: Options = Options()) -> Progra
 def test_results_that_do_not_fit_together_are_an_error_that_tells_the_way_out() -> None:
     with pytest.raises(RunError, match=r"query subsets: all results together need more than 1 MiB .*batch by batch"):
         motet.run(letters("A" * 60), SUBSETS, memory_limit=1 << 20)
-    outcome = execute(letters("A" * 60), SUBSETS, Options(memory_limit=1 << 20, on_limit="truncate"))
+    outcome = run_for_outcome(letters("A" * 60), SUBSETS, Options(memory_limit=1 << 20, on_limit="truncate"))
     assert outcome.truncated == ("subsets",)
 
 
@@ -96,7 +97,7 @@ def test_a_full_window_does_not_cost_those_after_it_their_matches() -> None:
     table = pa.table({"time": [*range(30), *range(100_000, 100_003)], "type": ["A"] * 33, "x": [1] * 33})
     for condition in ("", "WHERE SUM(a.x) > 0 "):
         query = SUBSETS.replace("WITHIN 1000 s", f"{condition}WITHIN 1000 s")
-        outcome = execute(table, query, Options(match_limit=50, on_limit="truncate"))
+        outcome = run_for_outcome(table, query, Options(match_limit=50, on_limit="truncate"))
         late = [start for start in outcome.table.column("start").to_pylist() if start >= 100_000]
         assert (len(outcome.table), len(late), outcome.truncated) == (57, 7, ("subsets",))
 
@@ -104,7 +105,7 @@ def test_a_full_window_does_not_cost_those_after_it_their_matches() -> None:
 def test_a_full_window_is_not_searched_further() -> None:
     # Of 2^60 paths to each of the last events none is judged once enough are found.
     query = "QUERY sums RETURN * PATTERN SEQ(A+ a, B b) WHERE SUM(a.x) >= b.x WITHIN 1000 s"
-    outcome = execute(letters("A" * 60 + "BBB"), query, Options(match_limit=100, on_limit="truncate"))
+    outcome = run_for_outcome(letters("A" * 60 + "BBB"), query, Options(match_limit=100, on_limit="truncate"))
     assert (len(outcome.table), outcome.truncated) == (100, ("sums",))
 
 
@@ -114,7 +115,7 @@ def test_aggregates_after_detection_do_not_keep_every_match(monkeypatch: pytest.
     )
     table = letters("AB" * 40)
     expected = motet.run(table, query)
-    monkeypatch.setattr("motet.engine.detect.run.CONDENSE_ROWS", 16)
+    monkeypatch.setattr("motet.engine.detect.query_run.MERGE_ROWS", 16)
     monkeypatch.setattr("motet.engine.detect.instances.BLOCK_ROWS", 32)
     assert motet.run(table, query).equals(expected)
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from motet.engine import EventSchema, compile_workload
+from motet.compile import compile_workload
 from motet.engine.local import run_table
 from motet.errors import MotetError
 from motet.language.printer import expression_text
@@ -18,6 +18,7 @@ from motet.model.names import rewrite_leaves
 from motet.model.pattern import Event, Repeat, Seq
 from motet.model.query import AllVariables, Computed, Query, ReturnItem, Workload
 from motet.reference.tables import run_table as enumerate_table
+from motet.schema import EventSchema
 from tests.comparison import assert_same_results
 from tests.engine.test_expressions import ROWS, TYPES, conditions, lengths, numbers, texts
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from motet.engine import EventSchema, compile_workload
+from motet.compile import compile_workload
 from motet.engine.local import run_table
 from motet.language.printer import to_text
 from motet.model.expression import Attribute, Comparison, Expression
@@ -19,6 +19,7 @@ from motet.model.window import TimeWindow
 from motet.optimizer.motto.motto import VARIANTS
 from motet.options import Options
 from motet.reference.tables import run_table as enumerate_table
+from motet.schema import EventSchema
 from tests.comparison import assert_same_results
 from tests.detect.test_against_oracle import taken
 from tests.strategies import build_stream_table, streams, workloads

@@ -13,15 +13,16 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 import motet
-from motet.engine import EventSchema, compile_workload
+from motet.compile import compile_workload
 from motet.engine.detect import planner
 from motet.engine.local import run_table
 from motet.language import parse
 from motet.language.printer import to_text
 from motet.model.query import Query, Workload
-from motet.optimizer.joins import PLANNERS
+from motet.optimizer.registry import get_optimizer, optimizer_names
 from motet.options import Options
 from motet.reference.tables import run_table as enumerate_table
+from motet.schema import EventSchema
 from tests.chunks import run_in_chunks
 from tests.comparison import assert_same_results
 from tests.detect.test_against_oracle import engine_results, taken
@@ -35,7 +36,7 @@ def named(queries: list[Query]) -> Workload:
     return Workload(tuple(replace(query, name=f"q{at}") for at, query in enumerate(queries)))
 
 
-@pytest.mark.parametrize("optimizer", sorted(PLANNERS))
+@pytest.mark.parametrize("optimizer", [name for name in optimizer_names() if get_optimizer(name).joins is not None])
 @given(queries=st.lists(joined_queries(), min_size=2, max_size=5), rows=streams(types=TYPES))
 @settings(max_examples=8)
 def test_patterns_with_much_in_common(optimizer: str, queries: list[Query], rows: list[Any]) -> None:

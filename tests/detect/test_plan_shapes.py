@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from typing import Any, cast
 from unittest.mock import patch
 
 import pyarrow as pa
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from motet.engine import EventSchema, compile_workload
+from motet.compile import compile_workload
 from motet.engine.local import run_table
 from motet.language import parse
 from motet.language.printer import to_text
@@ -19,19 +19,21 @@ from motet.model.names import rename_variables
 from motet.model.pattern import And, Event, Not, Pattern, Seq
 from motet.model.query import AllVariables, Query, Workload
 from motet.model.window import TimeWindow
-from motet.optimizer.joins import PLANNERS, plan_individually
-from motet.optimizer.tree_search import cheapest_tree
+from motet.optimizer.builtin import EachPattern
+from motet.optimizer.registry import register
+from motet.optimizer.tree_search import choose_cheapest
 from motet.options import Options
 from motet.plans.detect.build import JoinSpec, JoinTree
 from motet.plans.detect.cost import Rates
 from motet.plans.detect.nodes import LeafNode
 from motet.reference.tables import run_table as enumerate_table
+from motet.schema import EventSchema
 from motet.template.symbols import Symbol
 from tests.comparison import assert_same_results
 from tests.strategies import build_stream_table, streams
 
 
-def random_tree(seed: int) -> Any:
+def random_tree(seed: int) -> EachPattern:
     """A planner that joins in any shape."""
 
     def choose(parts: JoinSpec) -> JoinTree:
@@ -42,7 +44,7 @@ def random_tree(seed: int) -> Any:
             trees = [(trees[0], trees[1]), *trees[2:]]
         return trees[0]
 
-    return lambda rates: plan_individually(choose)
+    return EachPattern("any", lambda rates: choose)
 
 
 @st.composite
@@ -73,11 +75,9 @@ def test_every_tree_gives_the_results_of_plain_enumeration(query: Query, rows: l
     workload = Workload((query,))
     note(to_text(workload))
     table = build_stream_table(rows)
-    with (
-        patch.dict(PLANNERS, {"auto": random_tree(seed)}),
-        patch("motet.engine.detect.tables.MIN_ROWS_TO_SORT", seed % 2),
-    ):
-        program = compile_workload(workload, EventSchema(table.schema), Options())
+    register("any", "trees of any shape", joins=random_tree(seed))
+    with patch("motet.engine.detect.tables.MIN_ROWS_TO_SORT", seed % 2):
+        program = compile_workload(workload, EventSchema(table.schema), Options(optimizer=cast(Any, "any")))
         result = run_table(program, table).table
     assert_same_results(result, enumerate_table(workload, table))
 
@@ -90,7 +90,7 @@ def parts_of(order: set[tuple[int, int]], tests: list[Expression], count: int = 
 def test_the_rarest_is_joined_first() -> None:
     rates = Rates({Symbol("A"): 1000.0, Symbol("B"): 1000.0, Symbol("C"): 10.0}, duration=100.0)
     in_sequence = parts_of({(0, 1), (1, 2), (0, 2)}, [])
-    tree = cheapest_tree(rates)(in_sequence)
+    tree = choose_cheapest(rates)(in_sequence)
     assert isinstance(tree, tuple)
     assert any(isinstance(side, tuple) and 2 in side for side in tree)
 
@@ -102,7 +102,7 @@ def test_a_selective_condition_is_tested_first() -> None:
         duration=100.0,
         selectivity={(rename_variables(test, {"2": "1"}), (Symbol("A"), Symbol("C"))): 0.001},
     )
-    tree = cheapest_tree(rates)(parts_of({(0, 1), (1, 2), (0, 2)}, [test]))
+    tree = choose_cheapest(rates)(parts_of({(0, 1), (1, 2), (0, 2)}, [test]))
     assert isinstance(tree, tuple)
     assert any(isinstance(side, tuple) and set(side) == {0, 2} for side in tree)
 
@@ -110,7 +110,7 @@ def test_a_selective_condition_is_tested_first() -> None:
 def test_many_items_are_planned_without_trying_everything() -> None:
     count = 15
     order = {(a, b) for a in range(count) for b in range(a + 1, count)}
-    tree = cheapest_tree(Rates())(parts_of(order, [], count))
+    tree = choose_cheapest(Rates())(parts_of(order, [], count))
     assert _leaves(tree) == set(range(count))
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from motet.engine import EventSchema, compile_workload
+from motet.compile import compile_workload
 from motet.engine.local import run_table
 from motet.language import parse
-from motet.plans.detect.build import PlanBuilder, pattern_order
-from motet.plans.detect.nodes import JoinNode, topological_order
+from motet.plans.detect.build import PlanBuilder, list_nodes, pattern_order
+from motet.plans.detect.nodes import JoinNode
 from motet.plans.detect.query import DetectQuery, compile_detect
 from motet.reference.tables import run_table as enumerate_table
+from motet.schema import EventSchema
 from tests.comparison import assert_same_results
 
 COLUMNS = pa.schema([("time", pa.int64()), ("type", pa.string()), ("x", pa.int64()), ("y", pa.int64())])
@@ -26,7 +27,7 @@ def joins(*queries: str) -> int:
         compiled = compile_detect(number, workload, 1_000_000)
         assert isinstance(compiled, DetectQuery)
         planned.append(builder.plan(compiled))
-    nodes = topological_order(reading.root for each in planned for reading in each.readings)
+    nodes = list_nodes(planned)
     return sum(isinstance(node, JoinNode) for node in nodes)
 
 

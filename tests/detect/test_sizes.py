@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from motet.engine.detect.event_sample import EventSample
+from motet.engine.detect.measured_rates import EventSample
 from motet.engine.encode import encode
-from motet.engine.schema import EventSchema
 from motet.model.expression import variables
 from motet.plans.detect.build import JoinSpec, is_left_inner
 from motet.plans.detect.cost import Cardinalities, Rates
@@ -26,6 +25,7 @@ from motet.plans.detect.selectivity import (
     make_joint_test,
     symbols_of,
 )
+from motet.schema import EventSchema
 from motet.template.symbols import Symbol
 from tests.optimizer.patterns import parts_of
 
@@ -45,12 +45,12 @@ def test_orders_are_those_that_can_be_listed(pairs: set[tuple[int, int]]) -> Non
     order = {(a, b) for a, b in product(range(4), repeat=2) if _reaches(a, b, pairs)}
     orders = PartialOrder(order)
     allowed = [each for each in permutations(range(4)) if all(each.index(a) < each.index(b) for a, b in order)]
-    assert orders.ways(0b1111) == len(allowed)
+    assert orders.count_orders(0b1111) == len(allowed)
     for chosen in (0b0011, 0b1010, 0b1000):
         items = items_of(chosen)
         places = [[each.index(item) + 1 for item in items] for each in allowed]
-        assert orders.latest(0b1111, chosen) == pytest.approx(np.mean([max(each) for each in places]))
-        assert orders.earliest(0b1111, chosen) == pytest.approx(np.mean([min(each) for each in places]))
+        assert orders.mean_last_place(0b1111, chosen) == pytest.approx(np.mean([max(each) for each in places]))
+        assert orders.mean_first_place(0b1111, chosen) == pytest.approx(np.mean([min(each) for each in places]))
 
 
 def _reaches(a: int, b: int, pairs: set[tuple[int, int]]) -> bool:

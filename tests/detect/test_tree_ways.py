@@ -5,20 +5,21 @@ from what others find.
 from __future__ import annotations
 
 import random
-from typing import Any
-from unittest.mock import patch
+from typing import Any, cast
 
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from motet.engine import EventSchema, compile_workload
+from motet.compile import compile_workload
 from motet.engine.local import run_table
 from motet.language.printer import to_text
 from motet.model.query import Query, Workload
-from motet.optimizer.joins import PLANNERS, plan_individually
+from motet.optimizer.builtin import EachPattern
+from motet.optimizer.registry import register
 from motet.options import Options
 from motet.plans.detect.build import FilterFrom, JoinSpec, PathScan, PlanTree, Unshared, items_of_test, restrict_spec
 from motet.reference.tables import run_table as enumerate_table
+from motet.schema import EventSchema
 from tests.comparison import assert_same_results
 from tests.detect.test_plan_shapes import joined_queries
 from tests.strategies import build_stream_table, streams
@@ -33,7 +34,7 @@ def can_scan_paths(parts: JoinSpec, items: list[int]) -> bool:
     return in_sequence and all(max(used) - min(used) == 1 for used in tested)
 
 
-def any_way(seed: int) -> Any:
+def any_way(seed: int) -> EachPattern:
     """A planner that joins in any shape, and finds parts in any of the ways there are."""
 
     def choose(parts: JoinSpec) -> PlanTree:
@@ -63,7 +64,7 @@ def any_way(seed: int) -> Any:
         at = dice.randint(1, len(items) - 1)
         return grown(parts, items[:at], dice), grown(parts, items[at:], dice)
 
-    return lambda rates: plan_individually(choose)
+    return EachPattern("any", lambda rates: choose)
 
 
 @given(
@@ -76,6 +77,7 @@ def test_every_way_gives_the_results_of_plain_enumeration(queries: list[Query], 
     workload = Workload(tuple(named))
     note(to_text(workload))
     table = build_stream_table(rows)
-    with patch.dict(PLANNERS, {"auto": any_way(seed)}):
-        result = run_table(compile_workload(workload, EventSchema(table.schema), Options()), table).table
+    register("any", "any way to find patterns", joins=any_way(seed))
+    program = compile_workload(workload, EventSchema(table.schema), Options(optimizer=cast(Any, "any")))
+    result = run_table(program, table).table
     assert_same_results(result, enumerate_table(workload, table))

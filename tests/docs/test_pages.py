@@ -12,7 +12,7 @@ import pytest
 from nbclient import NotebookClient
 
 from motet.cli.app import app
-from tests.docs.walkthrough import FENCE, ROOT, Shown, beside_the_sources, walk
+from tests.docs.walkthrough import FENCE, ROOT, OutputBlock, enter_scratch_folder, run_page
 
 PAGES = [
     ROOT / "docs" / "tutorial.md",
@@ -29,8 +29,8 @@ def lines(text: str) -> list[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_page_shows_what_comes_out(page: Path) -> None:
-    with beside_the_sources():
-        found: list[Shown] = list(walk(page.read_text()))
+    with enter_scratch_folder():
+        found: list[OutputBlock] = list(run_page(page.read_text()))
     assert found, "a page without a result"
     for shown in found:
         assert lines(shown.actual) == lines(shown.expected)

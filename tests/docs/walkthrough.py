@@ -27,7 +27,7 @@ FENCE = re.compile(r"^```(?P<kind>\w*)(?: title=\"(?P<title>[^\"]+)\")?\n(?P<bod
 
 
 @dataclass(frozen=True)
-class Shown:
+class OutputBlock:
     """A block of output: where its text stands in the page, what the page says and what came out."""
 
     start: int
@@ -36,7 +36,7 @@ class Shown:
     actual: str
 
 
-def walk(page: str) -> Iterator[Shown]:
+def run_page(page: str) -> Iterator[OutputBlock]:
     """Go through a page in the working directory."""
     names: dict[str, object] = {}
     printed: str | None = None
@@ -45,22 +45,22 @@ def walk(page: str) -> Iterator[Shown]:
         if title is not None:
             Path(title).write_text(body)
         elif kind == "console":
-            yield Shown(block.start("body"), block.end("body"), body, "".join(_commands(body)))
+            yield OutputBlock(block.start("body"), block.end("body"), body, "".join(_run_commands(body)))
         elif kind == "python":
-            printed = _printed(body, names)
+            printed = _run_code(body, names)
             continue
         elif kind == "text" and printed is not None:
-            yield Shown(block.start("body"), block.end("body"), body, printed)
+            yield OutputBlock(block.start("body"), block.end("body"), body, printed)
         printed = None
 
 
-def _commands(body: str) -> Iterator[str]:
+def _run_commands(body: str) -> Iterator[str]:
     """Each command of a block, with what it prints now."""
     for command in re.findall(r"^\$ (.*)$", body, re.MULTILINE):
-        yield f"$ {command}\n{_trimmed(_output(shlex.split(command)))}"
+        yield f"$ {command}\n{_trim(_run_command(shlex.split(command)))}"
 
 
-def _output(arguments: list[str]) -> str:
+def _run_command(arguments: list[str]) -> str:
     """What a command says: its results or, where it fails, its complaint."""
     out, complaints = io.StringIO(), io.StringIO()
     out.buffer = _Bytes(out)  # type: ignore[misc]
@@ -91,14 +91,14 @@ class _Bytes:
         pass
 
 
-def _printed(code: str, names: dict[str, object]) -> str:
+def _run_code(code: str, names: dict[str, object]) -> str:
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         exec(code, names)
     return out.getvalue()
 
 
-def _trimmed(text: str) -> str:
+def _trim(text: str) -> str:
     lines = [line.rstrip() for line in text.splitlines()]
     while lines and not lines[-1]:
         lines.pop()
@@ -106,7 +106,7 @@ def _trimmed(text: str) -> str:
 
 
 @contextlib.contextmanager
-def beside_the_sources() -> Iterator[Path]:
+def enter_scratch_folder() -> Iterator[Path]:
     """A fresh folder to work in, from which a page finds the examples and the bundled data."""
     before = Path.cwd()
     with tempfile.TemporaryDirectory() as folder:
@@ -121,10 +121,10 @@ def beside_the_sources() -> Iterator[Path]:
 
 def rewritten(page: str) -> str:
     """The page with what comes out now."""
-    with beside_the_sources():
-        found = list(walk(page))
+    with enter_scratch_folder():
+        found = list(run_page(page))
     for shown in reversed(found):
-        page = page[: shown.start] + _trimmed(shown.actual) + page[shown.end :]
+        page = page[: shown.start] + _trim(shown.actual) + page[shown.end :]
     return page
 
 

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 import motet
-from motet.api import execute
 from motet.engine.local import Outcome
 from motet.options import Options
+from tests.outcomes import run_for_outcome
 
 WINDOWS = {"whole": "", "sliding": "WITHIN 100000 s SLIDE 100000 s", "continuous": "WITHIN 100000 s"}
 
@@ -29,10 +29,10 @@ def test_the_largest_count_fits_and_the_next_does_not(window: str, windows: str)
     # A+ over n events has 2**n - 1 matches.
     query = f"RETURN COUNT(*) PATTERN A+ {WINDOWS[window]}"
     settings = Options(windows=windows)
-    fits = execute(rising(63), query, settings)
+    fits = run_for_outcome(rising(63), query, settings)
     assert last_row(fits)["COUNT(*)"] == 2**63 - 1
     assert fits.overflows == 0
-    over = execute(rising(64), query, settings)
+    over = run_for_outcome(rising(64), query, settings)
     assert last_row(over)["COUNT(*)"] is None
     assert over.overflows == 1
 
@@ -41,7 +41,7 @@ def test_the_largest_count_fits_and_the_next_does_not(window: str, windows: str)
 @pytest.mark.parametrize("window", WINDOWS)
 def test_other_aggregates_stay_right_whatever_the_count(window: str, events: int) -> None:
     query = f"RETURN COUNT(*), AVG(A.x), MIN(A.x), MAX(A.x), STDDEV(A.x), COUNT(A) PATTERN A+ {WINDOWS[window]}"
-    row = last_row(execute(rising(events), query))
+    row = last_row(run_for_outcome(rising(events), query))
     assert row["COUNT(*)"] is None
     assert row["COUNT(A)"] is None
     # Every event is in half of the matches, so the values are those of the events themselves.
@@ -51,12 +51,12 @@ def test_other_aggregates_stay_right_whatever_the_count(window: str, events: int
 
 
 def test_a_sum_within_doubles_is_right_though_its_count_is_not_a_bigint() -> None:
-    row = last_row(execute(rising(100), "RETURN SUM(A.x) PATTERN A+"))
+    row = last_row(run_for_outcome(rising(100), "RETURN SUM(A.x) PATTERN A+"))
     assert row["SUM(A.x)"] == pytest.approx(sum(range(100)) * 2**99, rel=1e-12)
 
 
 def test_counts_may_be_doubles() -> None:
-    outcome = execute(rising(100), "RETURN COUNT(*), COUNT(A) PATTERN A+", Options(counts="double"))
+    outcome = run_for_outcome(rising(100), "RETURN COUNT(*), COUNT(A) PATTERN A+", Options(counts="double"))
     row = last_row(outcome)
     assert row["COUNT(*)"] == pytest.approx(2.0**100, rel=1e-12)
     assert row["COUNT(A)"] == pytest.approx(100 * 2.0**99, rel=1e-12)
@@ -73,7 +73,7 @@ def test_one_overflowing_key_leaves_the_others_exact() -> None:
 
 def test_partitions_that_fit_may_overflow_together() -> None:
     table = pa.concat_tables([rising(63).append_column("k", pa.array([key] * 63)) for key in (1, 2)])
-    outcome = execute(table, "RETURN COUNT(*) PATTERN A+ WHERE [k]")
+    outcome = run_for_outcome(table, "RETURN COUNT(*) PATTERN A+ WHERE [k]")
     assert last_row(outcome)["COUNT(*)"] is None
     assert outcome.overflows == 1
 
@@ -81,7 +81,7 @@ def test_partitions_that_fit_may_overflow_together() -> None:
 def test_a_pattern_beside_an_overflowing_one_keeps_its_own_size() -> None:
     # The Bs are few whatever the As come to.
     table = pa.table({"time": list(range(2100)), "type": ["A"] * 2098 + ["B", "C"], "x": [1.0] * 2098 + [5.0, 7.0]})
-    row = last_row(execute(table, "RETURN COUNT(b), SUM(b.x), COUNT(*) PATTERN OR(A+, SEQ(B b, C))"))
+    row = last_row(run_for_outcome(table, "RETURN COUNT(b), SUM(b.x), COUNT(*) PATTERN OR(A+, SEQ(B b, C))"))
     assert (row["COUNT(b)"], row["SUM(b.x)"], row["COUNT(*)"]) == (1, 5.0, None)
 
 
@@ -90,7 +90,7 @@ def test_a_hundred_thousand_events_in_one_repetition(optimizer: str) -> None:
     # Every event is in half of all matches, so their mean is that of the events.
     events = 100_000
     query = "RETURN COUNT(*), AVG(a.x), MIN(a.x) PATTERN A a+ WITHIN 100000 s SLIDE 100000 s"
-    row = last_row(execute(rising(events), query, Options(optimizer=optimizer)))
+    row = last_row(run_for_outcome(rising(events), query, Options(optimizer=optimizer)))
     assert row["COUNT(*)"] is None
     assert row["AVG(a.x)"] == pytest.approx((events - 1) / 2)
     assert row["MIN(a.x)"] == 0.0

@@ -10,20 +10,22 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from motet.engine import EventSchema, Program, compile_workload
+from benchmarks.baselines import sharon_exhaustive
+from motet.compile import Program, compile_workload
 from motet.engine.local import run_table
 from motet.language import parse
 from motet.model.query import Workload
 from motet.optimizer.gloria.gloria import build_plan
+from motet.optimizer.gloria.graph import GloriaGraph
 from motet.optimizer.gloria.template import build_templates
 from motet.optimizer.sharon.candidates import find_candidates
 from motet.options import Options
 from motet.plans.compiled import CompiledQuery
-from motet.plans.repeats import find_repeated_sequences
-from motet.plans.sequences import find_plain_sequences
+from motet.plans.sequences import find_plain_sequences, find_repeated_sequences
 from motet.plans.sharing import Segment, Sharing, SharingPlan, TransitionPlan
 from motet.plans.units import Strategy, estimate_cost
 from motet.reference.tables import run_table as enumerate_table
+from motet.schema import EventSchema
 from tests.comparison import assert_same_results
 
 SCHEMA = pa.schema({"time": pa.int64(), "type": pa.string(), "k": pa.string(), "x": pa.float64()})
@@ -103,7 +105,7 @@ def test_any_plan_gives_the_results_of_plain_enumeration(
 
 
 OPTIMIZERS = (
-    *("auto", "prefix", "sharon", "sharon-greedy", "sharon-exhaustive"),
+    *("auto", "prefix", "sharon", "sharon-greedy", sharon_exhaustive.NAME),
     *("gloria", "gloria-greedy", "gloria-noprune"),
 )
 
@@ -139,15 +141,15 @@ def transition_plans(draw: st.DrawFn, workload: Workload) -> TransitionPlan:
     """A plan that parts the queries of every transition as it comes."""
     found, _ = find_repeated_sequences(queries_of(workload))
     templates = build_templates(sequence for sequence in found if len(sequence) > 1)
-    paths = []
+    graphs = []
     for template in templates:
         path = {}
         for pool in template.pools:
             part = {at: draw(st.integers(0, 2)) for at in range(len(template.queries)) if pool.queries >> at & 1}
             sets = (sum(1 << at for at, own in part.items() if own == number) for number in (1, 2))
             path[pool.number] = tuple((queries, pool.entry) for queries in sets if queries.bit_count() > 1)
-        paths.append(path)
-    return build_plan(templates, paths)
+        graphs.append(GloriaGraph(template, [], path, 0.0, True))
+    return build_plan(graphs)
 
 
 @pytest.mark.parametrize("windows", ["auto", "pairs"])

@@ -11,12 +11,14 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 import motet
-from motet.engine import EventSchema, compile_workload, run
+from motet.compile import compile_workload
+from motet.engine import run
 from motet.engine.local import run_table
 from motet.language.printer import to_text
 from motet.model.query import Workload
 from motet.options import Options
 from motet.reference.tables import run_table as enumerate_table
+from motet.schema import EventSchema
 from tests.comparison import assert_same_results
 from tests.engine.live.micro_batches import Rows
 from tests.strategies import build_stream_table, streams, workloads

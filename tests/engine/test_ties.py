@@ -11,7 +11,7 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 import motet
-from motet.engine import EventSchema, compile_workload
+from motet.compile import compile_workload
 from motet.engine.live import Stream
 from motet.engine.local import run_table
 from motet.engine.ties import order_classes
@@ -19,6 +19,7 @@ from motet.language.printer import to_text
 from motet.model.query import Workload
 from motet.options import Options
 from motet.reference.tables import run_table as enumerate_table
+from motet.schema import EventSchema
 from motet.template.symbols import Symbol
 from tests.comparison import assert_same_results
 from tests.engine.live.micro_batches import Rows, endless

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from motet.api import execute
 from motet.options import Options
+from tests.outcomes import run_for_outcome
 
 pytestmark = pytest.mark.parametrize("windows", ["auto", "panes", "pairs", "stacks"])
 
@@ -18,7 +18,7 @@ def events(text: str) -> pa.Table:
 
 
 def counts(query: str, stream: str, windows: str, when: str = "time") -> dict[int | None, int]:
-    outcome = execute(events(stream), query, Options(windows=windows))
+    outcome = run_for_outcome(events(stream), query, Options(windows=windows))
     return {row[when]: row["COUNT(*)"] for row in outcome.table.to_pylist()}
 
 
@@ -96,7 +96,7 @@ def test_ties_that_exceed_a_count_window_are_in_no_match_and_let_others_expire(w
     table = pa.table({"time": [1, 2, 2, 3], "type": ["A"] * 4, "k": [1, 1, 1, 2], "x": [1, 2, 3, 4]})
     for condition in ("[k]", "[k] AND NEXT(a).x > a.x"):
         query = f"RETURN COUNT(*) PATTERN A+ a WHERE {condition} WITHIN 1 EVENTS"
-        rows = execute(table, query, Options(windows=windows)).table.to_pylist()
+        rows = run_for_outcome(table, query, Options(windows=windows)).table.to_pylist()
         assert [(row["time"], row["COUNT(*)"]) for row in rows] == [(1, 1), (3, 1)]
 
 
@@ -109,5 +109,5 @@ def test_zero_has_no_sign(windows: str) -> None:
     table = pa.table({"time": [1, 2], "type": ["A", "A"], "x": [0.0, -0.0]})
     query = "RETURN COUNT(*) PATTERN A+ a WHERE NEXT(a).x * 1 {} a.x"
     for operator, matches in (("=", 3), (">", 2), (">=", 3), ("!=", 2)):
-        rows = execute(table, query.format(operator), Options(windows=windows)).table.to_pylist()
+        rows = run_for_outcome(table, query.format(operator), Options(windows=windows)).table.to_pylist()
         assert [row["COUNT(*)"] for row in rows] == [matches]

@@ -11,11 +11,11 @@ import pyarrow as pa
 
 import motet
 from motet import datasets
-from motet.engine import EventSchema
 from motet.language.builder import event, next_, query, seq
 from motet.model.pattern import And, Event, Or, Pattern, Repeat, Seq
 from motet.model.query import Aggregate, Query, Workload
 from motet.model.validate import find_problems
+from motet.schema import EventSchema
 
 EVENTS = pa.table({"time": [1, 2], "type": ["A", "B"], "x": [1, 2], "k": ["u", "u"], "s": ["p", "q"]})
 

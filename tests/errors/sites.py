@@ -16,16 +16,19 @@ SPEAKERS = {
     "OptionError",
     "UnreadableError",
     "BadParameter",
-    "Wrong",
+    "ClauseError",
     "Diagnostic",
     "_report",
-    "refusal",
-    "refusal_at",
+    "error_at",
+    "error_at_arguments",
+    "error_at_call",
+    "error_at_token",
+    "error_at_word",
     "_overflow",
     "Misfit",
 }
 # What fills the second place of a call where it names a place rather than a message.
-SECOND = {"refusal_at", "Misfit"}
+SECOND = {"error_at_word", "Misfit"}
 LEFT_OUT = {"errors.py"}
 
 

@@ -8,11 +8,13 @@ import pyarrow as pa
 import pytest
 
 import motet
-from motet.engine import EventSchema, compile_workload
+from motet.compile import compile_workload
 from motet.engine.local import LocalRun
 from motet.engine.metrics import BranchMetrics
 from motet.language import parse
-from motet.statistics.symbols import format_symbol
+from motet.schema import EventSchema
+from motet.statistics.model import format_symbol
+from tests.chunks import Batches
 
 ROWS = 600
 EVENTS = pa.table(
@@ -44,7 +46,7 @@ def test_what_was_found_is_what_is_there() -> None:
     for seen in plan.analysis.observed:
         assert {format_symbol(symbol): count for symbol, count in seen.events.items()}.items() <= true.items()
     detected = plan.analysis.observed[-1]
-    roots = {each.query.query.name: each.readings[0].root for each in detected.planned}
+    roots = {each.query.query.name: each.roots[0] for each in detected.planned}
     for name in ("pairs", "triples", "loops"):
         assert detected.instance_counts[roots[name]] >= len(answer[name]) > 0
     assert all(seconds >= 0 for seen in plan.analysis.observed for seconds in seen.seconds.values())
@@ -55,10 +57,10 @@ def test_chunks_are_counted_once(chunk: int) -> None:
     program = compile_workload(parse(WORKLOAD), EventSchema(EVENTS.schema))
     observed = tuple(BranchMetrics() for _ in program.all_branches)
     run = LocalRun(program, observed=observed)
-    for _ in run.over_batches(EVENTS.to_batches(max_chunksize=25), ordered=True, chunk_rows=chunk):
+    for _ in run.run(Batches(EVENTS.to_batches(max_chunksize=25)), chunk_rows=chunk):
         pass
     whole = tuple(BranchMetrics() for _ in program.all_branches)
-    for _ in LocalRun(program, observed=whole).over_table(EVENTS):
+    for _ in LocalRun(program, observed=whole).run(EVENTS):
         pass
     assert [seen.events for seen in observed] == [seen.events for seen in whole]
     assert [seen.rows for seen in observed] == [seen.rows for seen in whole]

@@ -106,7 +106,7 @@ STREAM = table("a1 b2 c3 a4 c9", x=[1, 2, 3, 4, 5], k=["u", "u", "v", "u", "u"])
         ("PATTERN SEQ(B, C c, NEG(A)) WHERE c.x = 3 WITHIN 9", "neg", "NEG(A)"),
     ],
 )
-def test_the_first_demand_that_leaves_nothing_is_named(text: str, kind: str, words: str) -> None:
+def test_the_first_requirement_that_leaves_nothing_is_named(text: str, kind: str, words: str) -> None:
     failing = why(text, STREAM).first_failing_step
     assert failing is not None
     assert (failing.kind, words in failing.words) == (kind, True)

@@ -7,10 +7,11 @@ import re
 
 import pyarrow as pa
 
-from motet.engine import EventSchema, Program, compile_workload
+from motet.compile import Program, compile_workload
 from motet.explain.text import render_plan_json, render_plan_mermaid, render_plan_text
 from motet.language import parse
 from motet.options import Options
+from motet.schema import EventSchema
 from motet.statistics.model import Statistics
 
 PATTERNS = ("SEQ(F, A, B, C, D)", "SEQ(A, B, C, D)", "SEQ(E, C, D)", "SEQ(E, SEQ(G, H)+)", "SEQ(A, OR(B, C))")

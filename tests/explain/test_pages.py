@@ -55,22 +55,22 @@ def test_no_two_nodes_lie_on_each_other(graph: tuple[list[tuple[int, int]], list
 
 @given(st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=5), min_size=1, max_size=30), st.integers(3, 20))
 @settings(max_examples=60)
-def test_a_summary_has_every_query(roads: list[list[int]], most: int) -> None:
-    """Roads as a tree of prefixes: however it is summed up, each query still has a node."""
+def test_a_summary_has_every_query(paths: list[list[int]], most: int) -> None:
+    """Paths as a tree of prefixes: however it is summed up, each query still has a node."""
     members: dict[tuple[int, ...], set[int]] = {}
-    for query, road in enumerate(roads):
-        for length in range(len(road) + 1):
-            members.setdefault(tuple(road[:length]), set()).add(query)
+    for query, path in enumerate(paths):
+        for length in range(len(path) + 1):
+            members.setdefault(tuple(path[:length]), set()).add(query)
     vertices = tuple(
         GraphNode(str(key), str(key[-1:]), "start" if not key else "state", tuple(sorted(queries)))
         for key, queries in members.items()
     )
     arcs = tuple(GraphEdge(str(key[:-1]), str(key), queries=tuple(sorted(members[key]))) for key in members if key)
     graph = summarize(Graph(vertices, arcs), most)
-    assert len(graph.vertices) <= len(vertices)
-    keys = {vertex.key for vertex in graph.vertices}
-    assert {query for v in graph.vertices if v.kind != "start" for query in v.queries} == set(range(len(roads)))
-    assert all(arc.source in keys and arc.target in keys for arc in thin_edges(graph).arcs)
+    assert len(graph.nodes) <= len(vertices)
+    keys = {vertex.key for vertex in graph.nodes}
+    assert {query for v in graph.nodes if v.kind != "start" for query in v.queries} == set(range(len(paths)))
+    assert all(arc.source in keys and arc.target in keys for arc in thin_edges(graph).edges)
 
 
 def test_too_many_arrows_are_thinned_without_a_circle() -> None:
@@ -81,7 +81,7 @@ def test_too_many_arrows_are_thinned_without_a_circle() -> None:
         for b in range(30)
         if (a + b) % 3
     )
-    strong = [arc for arc in thin_edges(Graph(vertices, arcs)).arcs if not arc.weak]
+    strong = [arc for arc in thin_edges(Graph(vertices, arcs)).edges if not arc.weak]
     assert 20 <= len(strong) <= 80
     placed = place_in_layers([(10.0, 10.0)] * 30, [(int(arc.source), int(arc.target)) for arc in strong])
     assert all(placed.routes)

@@ -9,12 +9,13 @@ import pyarrow as pa
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from motet.engine import EventSchema, Program, compile_workload
+from motet.compile import Program, compile_workload
 from motet.explain.formatting import find_leading_comment
 from motet.explain.statistics import format_statistics
 from motet.explain.text import render_plan_json, render_plan_mermaid, render_plan_text
 from motet.language import parse
 from motet.options import Options
+from motet.schema import EventSchema
 from motet.statistics.model import Statistics
 
 WORKLOAD = """\

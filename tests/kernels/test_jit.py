@@ -1,18 +1,21 @@
-"""Whoever waits for the compiler is told so, once."""
+"""How kernels are compiled."""
 
 from __future__ import annotations
 
 import importlib
+import inspect
 import pkgutil
 
 import numba
 import pytest
 
 from motet import kernels
-from motet.kernels.jit import on_first_compilation
+from motet.kernels.jit import KERNELS, on_each_compilation, on_first_compilation
+
+with_compiler = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="the compiler is off")
 
 
-@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="the compiler is off")
+@with_compiler
 def test_compilation_is_told_once() -> None:
     told: list[str] = []
     on_first_compilation(lambda: told.append("now"))
@@ -29,14 +32,39 @@ def test_compilation_is_told_once() -> None:
     assert told == ["now"]
 
 
-@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="the compiler is off")
-def test_what_does_not_count_references_gives_no_array_back() -> None:
+@with_compiler
+def test_compilation_is_told_of_kernels_alone() -> None:
+    told: list[str] = []
+    on_each_compilation(lambda: told.append("now"))
+
+    @numba.njit
+    def function(x: int) -> int:
+        return x + 1
+
+    KERNELS.append(kernel := numba.njit(lambda x: function(x) + 1))
+    assert kernel(1) == 3
+    assert told == ["now"]
+    KERNELS.remove(kernel)
+
+
+def compiled_functions() -> dict[str, object]:
     modules = [
         importlib.import_module(f"motet.kernels.{found.name}") for found in pkgutil.iter_modules(kernels.__path__)
     ]
-    compiled = {one for module in modules for one in vars(module).values() if hasattr(one, "targetoptions")}
-    inner = [one.py_func for one in compiled if not one.targetoptions["_nrt"]]
-    assert len(inner) > 50
-    of_arrays = ("NDArray", "Words", "Floats", "Labels", "Ints", "Times", "Nodes", "Flags", "Events")
-    returned = {one.__name__: one.__annotations__["return"] for one in inner}
+    return {one.__name__: one for module in modules for one in vars(module).values() if hasattr(one, "targetoptions")}
+
+
+@with_compiler
+def test_kernels_return_no_arrays() -> None:
+    functions = compiled_functions()
+    assert len(functions) > 100
+    returned = {name: one.py_func.__annotations__["return"] for name, one in functions.items()}
+    of_arrays = ("Ints", "Floats", "Flags", "Totals", "Events")
     assert [name for name, given in returned.items() if any(word in given for word in of_arrays)] == []
+
+
+@with_compiler
+def test_kernels_have_few_arguments_and_say_what_they_do() -> None:
+    for name, function in compiled_functions().items():
+        assert len(inspect.signature(function.py_func).parameters) <= 10, name
+        assert name.startswith("_") or function.py_func.__doc__, name

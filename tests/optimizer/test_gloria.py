@@ -11,13 +11,12 @@ from hypothesis import strategies as st
 from motet.language import parse
 from motet.optimizer.gloria.costs import COST_MODELS
 from motet.optimizer.gloria.gloria import GloriaOptions, optimize, reweigh
-from motet.optimizer.gloria.graph import GloriaGraph, grow_graph, path_weight
-from motet.optimizer.gloria.nodes import Weights
-from motet.optimizer.gloria.paths import find_best_path
+from motet.optimizer.gloria.graph import GloriaGraph, grow_graph, path_weight, reuse_nodes
+from motet.optimizer.gloria.nodes import SearchAborted, Weights, generate_greedy_node, generate_paper_nodes
 from motet.optimizer.gloria.template import Template, build_templates
 from motet.optimizer.rates import PositionRates, equal_rates
 from motet.plans.compiled import CompiledQuery, compile_query
-from motet.plans.repeats import find_repeated_sequences
+from motet.plans.sequences import find_repeated_sequences
 from motet.statistics.model import Statistics
 from tests.optimizer.every_gloria_plan import cost_of, every_plan
 from tests.optimizer.snapshots import replay
@@ -64,8 +63,13 @@ def templates(queries: Sequence[CompiledQuery]) -> list[Template]:
     return build_templates(found)
 
 
-def surviving_nodes(graph: GloriaGraph) -> list[list[tuple[tuple[int, int], ...]]]:
-    return [graph.surviving_nodes(number) for number in range(len(graph.pools))]
+def grow_fully(template: Template, weights: Weights, prune: bool = True) -> GloriaGraph:
+    """The graph with all nodes that can matter, where these are not too many."""
+    try:
+        return grow_graph(template, weights, prune=prune)
+    except SearchAborted:
+        assume(False)
+        raise
 
 
 @pytest.mark.parametrize("model", ["printed", "calibrated"])
@@ -79,15 +83,15 @@ def test_the_path_weighs_what_the_best_of_all_plans_costs(
         assume(sum(pool.queries.bit_count() ** 2 - 1 for pool in template.pools) <= 3 * MOST_PLANS)
         costs = COST_MODELS[model](template, rates)
         weights = Weights(costs)
-        graph = grow_graph(template, weights)
+        graph = grow_fully(template, weights)
         least, _, plans = every_plan(template, costs)
         assert plans >= 1
         assert graph.complete
         assert graph.weight == pytest.approx(least)
-        assert grow_graph(template, weights, prune=False).weight == pytest.approx(least)
-        assert find_best_path(template, surviving_nodes(graph), weights)[0] == pytest.approx(least)
-        assert grow_graph(template, weights, by_principles=True).weight >= least - 1e-9
-        assert grow_graph(template, weights, greedy=True).weight >= least - 1e-9
+        assert grow_fully(template, weights, prune=False).weight == pytest.approx(least)
+        assert grow_graph(template, weights, reuse_nodes(graph)).weight == pytest.approx(least)
+        assert grow_graph(template, weights, generate_paper_nodes).weight >= least - 1e-9
+        assert grow_graph(template, weights, generate_greedy_node).weight >= least - 1e-9
 
 
 @pytest.mark.parametrize("model", ["printed", "calibrated"])
@@ -96,14 +100,14 @@ def test_pruning_loses_nothing(model: str, queries: list[CompiledQuery], data: s
     rates = rates_for(data, queries)
     for template in templates(queries):
         weights = Weights(COST_MODELS[model](template, rates))
-        graph = grow_graph(template, weights, most=100_000)
-        whole = grow_graph(template, weights, prune=False, most=100_000)
+        graph = grow_fully(template, weights)
+        whole = grow_fully(template, weights, prune=False)
         assert graph.weight == pytest.approx(whole.weight)
         assert graph.nodes <= whole.nodes
         for found in (graph, whole):
             assert path_weight(template, weights, found.path) == pytest.approx(found.weight)
             assert cost_of(template, weights.costs, found.path) == pytest.approx(found.weight)
-            assert find_best_path(template, surviving_nodes(found), weights)[0] == pytest.approx(found.weight)
+            assert grow_graph(template, weights, reuse_nodes(found)).weight == pytest.approx(found.weight)
 
 
 @given(queries=repetitions() | sequences(), data=st.data())
@@ -113,7 +117,7 @@ def test_snapshots_of_a_plan_count_what_queries_alone_count(queries: list[Compil
     for template in templates(queries):
         weights = Weights(COST_MODELS["printed"](template, rates))
         alone = replay(template, {pool.number: () for pool in template.pools}, stream)
-        for graph in (grow_graph(template, weights), grow_graph(template, weights, greedy=True)):
+        for graph in (grow_fully(template, weights), grow_graph(template, weights, generate_greedy_node)):
             assert replay(template, graph.path, stream).counts == alone.counts
 
 
@@ -122,7 +126,7 @@ def test_queries_of_a_q_set_that_go_different_ways_may_leave_it_one_by_one() -> 
     queries = compiled("SEQ(A, B, C, D)", "SEQ(A, B, C, E)", "SEQ(X, B, C, E)", "SEQ(A, B, C, D)")
     (template,) = templates(queries)
     weights = Weights(COST_MODELS["printed"](template, equal_rates(queries)))
-    assert grow_graph(template, weights).weight <= grow_graph(template, weights, by_principles=True).weight
+    assert grow_fully(template, weights).weight <= grow_graph(template, weights, generate_paper_nodes).weight
 
 
 def test_transitions_in_a_circle_are_put_into_templates_of_their_own() -> None:
@@ -178,8 +182,8 @@ def weights_by(queries: list[CompiledQuery], statistics: Statistics, template: T
 def test_out_of_time_the_plan_is_the_best_that_was_sure_to_be_there() -> None:
     runs = [", ".join("ABCDEF"[begin:end]) for begin in range(3) for end in range(begin + 3, 7)]
     queries = compiled(*(f"SEQ({run})" for run in runs))
-    at_once = optimize(queries, options=GloriaOptions(costs="printed", budget=0.0))
-    in_time = optimize(queries, options=GloriaOptions(costs="printed", budget=60.0))
+    at_once = optimize(queries, options=GloriaOptions(costs="printed", seconds=0.0))
+    in_time = optimize(queries, options=GloriaOptions(costs="printed", seconds=60.0))
     assert not at_once.complete
     assert at_once.weight <= min(at_once.alternatives.values())
     assert in_time.weight <= at_once.weight

@@ -5,18 +5,19 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from motet.engine import EventSchema, compile_workload
+from motet.compile import compile_workload
 from motet.engine.local import run_table
 from motet.language import parse
 from motet.model.query import Workload
 from motet.optimizer.gloria.costs import PrintedCosts
 from motet.optimizer.gloria.gloria import build_plan, unshared_path
 from motet.optimizer.gloria.graph import GloriaGraph, Path, grow_graph
-from motet.optimizer.gloria.nodes import Weights
+from motet.optimizer.gloria.nodes import Weights, generate_paper_nodes
 from motet.optimizer.gloria.template import Template, build_templates
 from motet.options import Options
 from motet.plans.compiled import CompiledQuery, compile_query
-from motet.plans.repeats import find_repeated_sequences
+from motet.plans.sequences import find_repeated_sequences
+from motet.schema import EventSchema
 from tests.optimizer.snapshots import replay
 
 
@@ -66,7 +67,7 @@ RATES_7 = {"F": 10, "A": 5, "B": 10, "C": 12, "D": 4, "E": 3}
 
 def test_table_3_distances_and_pruning_marks() -> None:
     template = template_of(*FIGURE_7)
-    graph = grow_graph(template, weights_of(template, **RATES_7), by_principles=True)
+    graph = grow_graph(template, weights_of(template, **RATES_7), generate_paper_nodes)
     assert table_of(graph, "FA") == {"(1)": (10, True)}
     assert table_of(graph, "AB") == {"(1,2)^A": (65, True), "(1) (2)": (65, True)}
     assert table_of(graph, "BC") == {"(1,2)^A": (70, True), "(1,2)^B": (165, False), "(1) (2)": (165, True)}
@@ -82,7 +83,7 @@ def test_table_3_distances_and_pruning_marks() -> None:
 
 def test_table_3_without_pruning_has_the_node_that_follows_from_a_pruned_one() -> None:
     template = template_of(*FIGURE_7)
-    graph = grow_graph(template, weights_of(template, **RATES_7), prune=False, by_principles=True)
+    graph = grow_graph(template, weights_of(template, **RATES_7), generate_paper_nodes, prune=False)
     assert "(1,2)^B (3)" in table_of(graph, "CD")
     assert not any(each.pruned for nodes in graph.pools for each in nodes)
     assert table_of(graph, "BC")["(1,2)^B"] == (165, True)
@@ -106,13 +107,13 @@ def test_example_5_7_the_heavier_of_two_edges_is_dropped() -> None:
 
 def test_table_4_a_flat_repetition_is_shared_by_its_rarer_type() -> None:
     template = template_of("SEQ(SEQ(A, B)+, C)", "SEQ(SEQ(A, B)+, C)")
-    graph = grow_graph(template, weights_of(template, A=5, B=10, C=1), by_principles=True)
+    graph = grow_graph(template, weights_of(template, A=5, B=10, C=1), generate_paper_nodes)
     assert table_of(graph, "BA") == {"(1,2)^A": (115, True), "(1,2)^B": (120, False), "(1) (2)": (210, True)}
 
 
 def test_table_5_a_nested_repetition_is_shared_by_its_rarest_type() -> None:
     template = template_of(*["SEQ(SEQ(C, SEQ(A, B)+, D)+, E)"] * 4)
-    graph = grow_graph(template, weights_of(template, A=5, B=10, C=12, D=4, E=1), by_principles=True)
+    graph = grow_graph(template, weights_of(template, A=5, B=10, C=12, D=4, E=1), generate_paper_nodes)
     kept = {name: keep for name, (_, keep) in table_of(graph, "BA").items()}
     assert kept == {
         "(1,2,3,4)^C": False,
@@ -151,7 +152,8 @@ def test_figure_4_three_propagations_in_place_of_six() -> None:
 @pytest.mark.parametrize("shared", [True, False])
 def test_figure_4_counts_in_our_engine(shared: bool) -> None:
     template = template_of(*FIGURE_4)
-    plan = build_plan([template], [shared_by_c(template) if shared else unshared_path(template)])
+    path = shared_by_c(template) if shared else unshared_path(template)
+    plan = build_plan([GloriaGraph(template, [], path, 0.0, True)])
     table = pa.table({"time": list(range(len(STREAM_4))), "type": list(STREAM_4)})
     workload = parse(
         "\n\n".join(

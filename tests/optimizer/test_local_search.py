@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from functools import partial
 from random import Random
 from typing import Any
 
 import pytest
 
-from motet.optimizer.solvers.annealing import anneal
-from motet.optimizer.solvers.graph import Deadline
-from motet.optimizer.solvers.local_search import Limits, SearchResult
-from motet.optimizer.solvers.tabu import tabu_search
+from benchmarks.baselines.tabu import tabu_search
+from motet.optimizer.solvers.common import Deadline
+from motet.optimizer.solvers.local_search import Limits, SearchResult, anneal
 
-SOLVERS = [anneal, tabu_search]
+# A state of the space below is the number that a move leads to.
+tabu = partial(tabu_search, state_after=lambda move: move)
+SOLVERS = [anneal, tabu]
 Solver = Callable[..., SearchResult[int]]
 
 
@@ -39,9 +40,6 @@ class Hills:
     def cost_after(self, move: int) -> float:
         return self.costs[move]
 
-    def state_after(self, move: int) -> Hashable:
-        return move
-
     def apply(self, move: int) -> None:
         self.at = move
 
@@ -61,7 +59,7 @@ def test_the_same_seed_finds_the_same(solver: Solver) -> None:
     assert [(step, cost) for step, _, cost in runs[0].trace] == [(step, cost) for step, _, cost in runs[1].trace]
 
 
-@pytest.mark.parametrize("solver", [anneal, partial(tabu_search, neighbours=3, capacity=10)])
+@pytest.mark.parametrize("solver", [anneal, partial(tabu, neighbours=3, capacity=10)])
 def test_the_best_is_found_among_dips(solver: Solver) -> None:
     hills = Hills(4)
     assert solver(hills, Random(2), Limits(steps=3000)).cost == min(hills.costs)

@@ -7,8 +7,9 @@ from itertools import pairwise
 
 import pytest
 
-from motet.optimizer.joins import plan_trees
+from benchmarks.baselines import motto_lcse
 from motet.optimizer.motto.motto import MottoOptions, optimize
+from motet.optimizer.registry import plan_trees
 from motet.plans.detect.build import JoinSpec
 from motet.plans.detect.cost import Rates
 from motet.plans.detect.estimates import estimate_tree_cost
@@ -37,16 +38,17 @@ def workload(seed: int, count: int = 12) -> tuple[list[JoinSpec], Rates]:
 @pytest.mark.parametrize("seed", range(6))
 def test_no_baseline_is_ahead(seed: int) -> None:
     wanted, rates = workload(seed)
-    plan = optimize(wanted, rates, MottoOptions(budget=4.0))
-    for variant in ("motto-merge", "motto-lcse"):
-        assert plan.cost <= optimize(wanted, rates, MottoOptions(variant, budget=4.0)).cost * (1 + 1e-9)
+    plan = optimize(wanted, rates, MottoOptions(seconds=4.0))
+    merged = optimize(wanted, rates, MottoOptions("motto-merge", seconds=4.0))
+    for baseline in (merged, motto_lcse.optimize(wanted, rates, 4.0)):
+        assert plan.cost <= baseline.cost * (1 + 1e-9)
     assert plan.bound <= plan.cost <= plan.unshared_cost * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("budget", [0.0, 0.01, 0.05])
 def test_with_little_time_there_is_a_plan_for_every_query(budget: float) -> None:
     wanted, rates = workload(7, count=30)
-    plan = optimize(wanted, rates, MottoOptions(budget=budget))
+    plan = optimize(wanted, rates, MottoOptions(seconds=budget))
     trees = {parts: plan(parts) for parts in wanted}
     assert estimate_tree_cost(trees, rates) <= plan.cost * (1 + 1e-9)
     assert plan.cost <= plan.unshared_cost * (1 + 1e-9)
@@ -67,6 +69,6 @@ def test_patterns_that_repeat_a_type_may_ask_the_same_in_other_numbers() -> None
         "SEQ(AND(SEQ(A a, A b), A c), A d) WITHIN 5 s",
         "SEQ(A a, A b, A c) WHERE b.x < c.x WITHIN 5 s",
     )
-    for variant in ("motto", "motto-lcse", "motto-merge"):
-        plan = optimize(wanted, Rates(), MottoOptions(variant, budget=1.0))
+    plans = [optimize(wanted, Rates(), MottoOptions(variant, seconds=1.0)) for variant in ("motto", "motto-merge")]
+    for plan in [*plans, motto_lcse.optimize(wanted, Rates(), 1.0)]:
         assert all(plan(parts) is not None for parts in wanted)

@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from motet.optimizer.multitree.graph import MultiPatternGraph
-from motet.optimizer.multitree.local_plans import tree_bits
+from motet.optimizer.multitree.local_plans import subtrees, tree_bits
 from motet.optimizer.multitree.patterns import KeyedPattern, Numbering, find_maximal_common
-from motet.optimizer.multitree.plans import subtrees
 from motet.plans.detect.build import JoinSpec, JoinTree, PlanBuilder
 from motet.plans.detect.partial_orders import items_of
 from tests.optimizer.patterns import all_trees, parts_of, patterns_of, types

@@ -10,12 +10,14 @@ from math import isclose
 
 import pytest
 
-from motet.optimizer.joins import PLANNERS, plan_trees
-from motet.optimizer.multitree.local_plans import LocalPlans, tree_bits, within
-from motet.optimizer.multitree.multitree import METHODS, MultitreeOptions, optimize
-from motet.optimizer.multitree.node_costs import NodeCosts
+from benchmarks.baselines.tabu import search_plans
+from motet.optimizer.multitree.costs import NodeCosts
+from motet.optimizer.multitree.local_plans import LocalPlans, subtrees, tree_bits
+from motet.optimizer.multitree.multitree import LocalSearch, MultitreeOptions, optimize
 from motet.optimizer.multitree.patterns import KeyedPattern, Numbering
-from motet.optimizer.multitree.plans import MultiPlan, PlanCosts, subtrees, unify_subtrees
+from motet.optimizer.multitree.plans import MultiPlan, PlanCosts
+from motet.optimizer.registry import estimate_alternatives, plan_trees
+from motet.optimizer.solvers.local_search import anneal
 from motet.plans.detect.build import JoinSpec, JoinTree
 from motet.plans.detect.cost import Cardinalities, Rates, join_cost
 from motet.plans.detect.estimates import estimate_tree_cost
@@ -23,6 +25,7 @@ from motet.plans.detect.nodes import LeafNode
 from tests.optimizer.patterns import all_trees, parts_of, patterns_of, types
 
 SECOND = 1_000_000.0
+METHODS: tuple[LocalSearch, ...] = (anneal, search_plans)
 P1, P2 = "SEQ(A a, B b, C c) WHERE a.x < c.x WITHIN 10 s", "SEQ(A a, B b, D d) WHERE a.x < d.x WITHIN 20 s"
 
 
@@ -74,9 +77,9 @@ def test_a_shared_state_has_the_larger_window() -> None:
     plan.set_tree(0, order(patterns[0], "ABC"))
     small = plan.cost
     plan.set_tree(1, order(patterns[1], "ABD"))
-    shared = plan.priced.shape(patterns[0], (0, 1))
+    shared = plan.costs.shape(patterns[0], (0, 1))
     assert max(plan.nodes[shared]) == 0.2
-    large, little = (plan.priced.cost(shared, share) for share in (0.2, 0.1))
+    large, little = (plan.costs.cost(shared, share) for share in (0.2, 0.1))
     assert large > little
     plan.set_tree(1, None)
     assert plan.cost == pytest.approx(small)
@@ -89,8 +92,8 @@ def test_printed_costs_are_those_of_the_paper() -> None:
     seconds, w = 100, 10
     ra, rb, rc, sel = 50 / seconds, 200 / seconds, 10 / seconds, 0.4
     # Instances in a window, for all windows that fit in the stream.
-    assert prices.node(0b001, 0b010) / (seconds / w) == pytest.approx(w**2 * ra * rb * sel)
-    assert prices.node(0b011, 0b100) / (seconds / w) == pytest.approx(w**3 * ra * rb * rc * sel * sel)
+    assert prices.join(0b001, 0b010) / (seconds / w) == pytest.approx(w**2 * ra * rb * sel)
+    assert prices.join(0b011, 0b100) / (seconds / w) == pytest.approx(w**3 * ra * rb * rc * sel * sel)
     assert prices.instances(0b001) / (seconds / w) == pytest.approx(w * ra)
 
 
@@ -101,7 +104,7 @@ def test_calibrated_costs_are_those_of_pairs_and_instances() -> None:
     for left, right in [(0b0001, 0b0010), (0b0101, 0b1010), (0b0001, 0b0110)]:
         # The side that comes first is searched, else the one that has the first item; whichever is called left.
         expected = join_cost(sizes, right, left)
-        assert prices.node(left, right) == prices.node(right, left) == pytest.approx(expected)
+        assert prices.join(left, right) == prices.join(right, left) == pytest.approx(expected)
 
 
 def test_windows_that_count_events_hold_a_share_of_the_stream() -> None:
@@ -116,16 +119,16 @@ FIGURE_9 = (
 )
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_figure_9(method: str) -> None:
+@pytest.mark.parametrize("method", METHODS, ids=["annealing", "tabu"])
+def test_figure_9(method: LocalSearch) -> None:
     # All as frequent: without sharing other joins are as good.
     specs = parts_of(*FIGURE_9)
-    found = optimize(specs, rates_for(specs, {}), MultitreeOptions(method, steps=1500, seconds=None))
+    found = optimize(specs, rates_for(specs, {}), MultitreeOptions(search=method, steps=1500, seconds=None))
     for parts, shared in zip(specs, [{0b0101, 0b1010}, {0b0101}, {0b1010}], strict=True):
         assert shared <= {tree_bits(tree) for tree in subtrees(found.trees[parts])}
     assert (
         found.cost
-        < optimize(specs, rates_for(specs, {}), MultitreeOptions(ordered=True, steps=1500, seconds=None)).cost
+        < optimize(specs, rates_for(specs, {}), MultitreeOptions(orders_only=True, steps=1500, seconds=None)).cost
     )
 
 
@@ -157,7 +160,7 @@ def test_the_cheapest_tree_around_forced_ones_is_that_among_all(seed: int) -> No
     local = LocalPlans(pattern, prices)
 
     def cost(tree: JoinTree) -> float:
-        return sum(prices.node(*map(tree_bits, each)) for each in subtrees(tree) if not isinstance(each, int))
+        return sum(prices.join(*map(tree_bits, each)) for each in subtrees(tree) if not isinstance(each, int))
 
     trees = list(all_trees((0, 1, 2, 3, 4)))
     assert cost(local.best()) == pytest.approx(min(map(cost, trees)))
@@ -175,10 +178,15 @@ def _same(one: JoinTree | None, other: JoinTree) -> bool:
     return any(_same(a, other[0]) and _same(b, other[1]) for a, b in (one, one[::-1]))
 
 
+def within(tree: JoinTree, bits: int) -> JoinTree | None:
+    """The subtree over just some items, where there is one."""
+    return next((each for each in subtrees(tree) if tree_bits(each) == bits), None)
+
+
 def test_an_order_goes_on_from_the_forced_beginning() -> None:
     (pattern,) = patterns_of("SEQ(A a, B b, C c, D d) WHERE a.x < d.x WITHIN 10 s")
     rates = rates_for([pattern.spec], {"A": 1.0, "B": 500.0, "C": 20.0, "D": 300.0})
-    local = LocalPlans(pattern, NodeCosts(pattern, rates), ordered=True)
+    local = LocalPlans(pattern, NodeCosts(pattern, rates), orders_only=True)
     assert local.best(None, [(1, 3)]) == (((1, 3), 0), 2)
     assert tree_bits(local.best()) == 0b1111
 
@@ -227,7 +235,7 @@ def test_searches_come_within_a_twentieth_of_the_best(seed: int) -> None:
     specs, rates = small_workload(seed)
     best = cheapest_of_all(specs, rates)
     for method, most in product(METHODS, (2, 4)):
-        found = optimize(specs, rates, MultitreeOptions(method, most=most, steps=800, seconds=None))
+        found = optimize(specs, rates, MultitreeOptions(search=method, max_patterns=most, steps=800, seconds=None))
         assert best * (1 - 1e-9) <= found.cost <= 1.05 * best
 
 
@@ -244,11 +252,11 @@ def medium_workload() -> tuple[list[JoinSpec], Rates]:
     return specs, rates_for(specs, {letter: rng.uniform(5, 40) for letter in "ABCDEFGH"})
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_more_time_never_costs_more(method: str) -> None:
+@pytest.mark.parametrize("method", METHODS, ids=["annealing", "tabu"])
+def test_more_time_never_costs_more(method: LocalSearch) -> None:
     specs, rates = medium_workload()
     costs = [
-        optimize(specs, rates, MultitreeOptions(method, steps=steps, seconds=None)).cost
+        optimize(specs, rates, MultitreeOptions(search=method, steps=steps, seconds=None)).cost
         for steps in (1, 200, 800, 2000)
     ]
     assert costs == sorted(costs, reverse=True)
@@ -259,15 +267,6 @@ def test_the_same_seed_gives_the_same_plan() -> None:
     specs, rates = medium_workload()
     how = MultitreeOptions(steps=400, seconds=None, seed=3)
     assert optimize(specs, rates, how).trees == optimize(specs, rates, how).trees
-
-
-def test_one_node_is_left_for_what_is_found_in_two_ways() -> None:
-    patterns = dict(enumerate(patterns_of(P1, P1.replace("C c", "C c, E e"))))
-    plan = MultiPlan(PlanCosts(rates_for([p.spec for p in patterns.values()], {"A": 5.0})), patterns)
-    plan.set_tree(0, ((0, 1), 2))
-    plan.set_tree(1, ((0, (1, 2)), 3))
-    trees = unify_subtrees(plan)
-    assert trees == {0: ((0, 1), 2), 1: (((0, 1), 2), 3)}
 
 
 def test_auto_takes_the_cheapest_it_compared() -> None:
@@ -283,6 +282,6 @@ def test_auto_takes_the_cheapest_it_compared() -> None:
 
 def test_every_planner_costs_what_it_says() -> None:
     specs, rates = medium_workload()
-    costs = {name: plan_trees(specs, name, rates, 0.3).considered[name] for name in PLANNERS if name != "auto"}
+    costs = estimate_alternatives(specs, rates) | {"multitree": plan_trees(specs, "multitree", rates, 0.3).cost}
     assert costs["multitree"] < min(costs["reorder"], costs["share"])
     assert max(costs["reorder"], costs["share"]) < costs["none"]

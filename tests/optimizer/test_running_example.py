@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.baselines.sharon_exhaustive import search_exhaustively
 from motet.language import parse
 from motet.optimizer.sharon.candidates import Candidate, find_candidates
-from motet.optimizer.sharon.graph import SharingOption, SharonGraph, build_sharon_graph
-from motet.optimizer.sharon.plan_finder import find_plan
-from motet.optimizer.sharon.reduction import reduce_graph
-from motet.optimizer.solvers.independent_sets import guaranteed_weight, gwmin, search_exhaustively
+from motet.optimizer.sharon.graph import SharingOption, SharonGraph, build_sharon_graph, reduce_graph
+from motet.optimizer.solvers.independent_sets import find_heaviest_set, guaranteed_weight, gwmin
 from motet.plans.compiled import CompiledQuery, compile_query
 from motet.plans.sequences import find_plain_sequences
 from motet.plans.sharing import Segment
+from tests.optimizer.graphs import edges_of, is_independent
 
 FIGURE_1 = """
 q1: RETURN COUNT(*)
@@ -78,7 +78,7 @@ def test_example_4_the_first_two_candidates_are_in_conflict(graph: SharonGraph) 
 
 
 def test_example_5_a_valid_plan_need_not_be_the_best(graph: SharonGraph) -> None:
-    assert graph.graph.is_independent({P2, P4})
+    assert is_independent(graph.graph, {P2, P4})
     assert graph.graph.weight({P2, P4}) == 24 < graph.graph.weight({P1}) == 25
 
 
@@ -96,20 +96,20 @@ def test_example_8_p7_is_free(graph: SharonGraph) -> None:
 def test_examples_9_and_10_ten_valid_plans_are_searched_for_the_best(graph: SharonGraph) -> None:
     reduced = reduce_graph(graph.graph)
     assert reduced.kept == {P1, P2, P4, P5, P6}
-    found = find_plan(graph.subgraph(reduced.kept).graph)
+    found = find_heaviest_set(graph.subgraph(reduced.kept).graph)
     assert found.visited == 10
     order = sorted(reduced.kept)
-    best = {order[v] for v in found.chosen} | reduced.conflict_free
+    best = {order[v] for v in found.vertices} | reduced.conflict_free
     assert best == {P2, P4, P6, P7}
     assert graph.graph.weight(best) == 50
 
 
 def test_every_exact_search_finds_the_same_plan_and_the_greedy_one_does_not(graph: SharonGraph) -> None:
-    for search in (search_exhaustively, find_plan):
+    for search in (search_exhaustively, find_heaviest_set):
         found = search(graph.graph)
-        assert (found.chosen, found.weight, found.complete) == ({P2, P4, P6, P7}, 50, True)
+        assert (found.vertices, found.weight, found.complete) == ({P2, P4, P6, P7}, 50, True)
     assert search_exhaustively(graph.graph).visited == 2**7
-    assert gwmin(graph.graph).chosen == {P1, P7}
+    assert gwmin(graph.graph).vertices == {P1, P7}
     assert gwmin(graph.graph).weight == 43
 
 
@@ -125,4 +125,4 @@ def test_example_12_an_option_resolves_conflicts() -> None:
             SharingOption(4, p5.full_segment, 1.0),
         ]
     )
-    assert graph.graph.edges == [(1, 2)]
+    assert edges_of(graph.graph) == [(1, 2)]

@@ -13,11 +13,11 @@ from motet.optimizer.solvers.steiner import (
     ROOT,
     Arc,
     Network,
+    NodeSet,
     anneal,
     branch_and_bound,
     dual_ascent,
     solve_steiner,
-    tree_cost,
 )
 
 
@@ -36,7 +36,9 @@ def random_network(seed: int, size: int, terminals: int) -> Network:
 def search_exhaustively(network: Network) -> float:
     """The least cost over all sets of nodes."""
     optional = [node for node in range(1, network.size) if node not in network.terminals]
-    return min(tree_cost(network, nodes) for size in range(len(optional) + 1) for nodes in combinations(optional, size))
+    return min(
+        NodeSet(network, nodes).cost for size in range(len(optional) + 1) for nodes in combinations(optional, size)
+    )
 
 
 @given(seed=st.integers(0, 10**6), size=st.integers(3, 13), share=st.floats(0.2, 0.8))
@@ -45,7 +47,7 @@ def test_branch_and_bound_finds_what_trying_everything_finds(seed: int, size: in
     nodes, bound, done = branch_and_bound(network)
     least = search_exhaustively(network)
     assert done
-    assert tree_cost(network, nodes) == pytest.approx(least)
+    assert NodeSet(network, nodes).cost == pytest.approx(least)
     assert bound == pytest.approx(least)
     tree = solve_steiner(network)
     assert tree.is_optimal
@@ -68,8 +70,8 @@ def test_annealing_is_within_five_percent_and_gets_better_with_time() -> None:
         nodes, _, done = branch_and_bound(network)
         assert done
         found = anneal(network, seed)
-        assert found.cost == pytest.approx(tree_cost(network, found.solution))
-        assert found.cost <= 1.05 * tree_cost(network, nodes)
+        assert found.cost == pytest.approx(NodeSet(network, found.solution).cost)
+        assert found.cost <= 1.05 * NodeSet(network, nodes).cost
         costs = [cost for _, _, cost in found.trace]
         assert costs == sorted(costs, reverse=True)
         begun, ended = begun + costs[0], ended + costs[-1]

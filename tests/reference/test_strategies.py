@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from motet.model.expression import At, attributes, variables
+from motet.model.expression import At, attributes, is_local, variables
 from motet.model.pattern import Not, Pattern, Seq
 from motet.model.query import Policy, Query, Workload
 from motet.model.window import CountWindow, TimeWindow
 from motet.reference import evaluate
-from motet.reference.conditions import is_adjacent, is_local, sort_conditions
+from motet.reference.conditions import is_adjacent, sort_conditions
 from motet.reference.positions import expand_pattern
 from motet.reference.tables import run_table
 from tests.comparison import assert_same_results

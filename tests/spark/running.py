@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pyspark.sql import DataFrame
 
-from motet.engine import compile_workload
+from motet.compile import compile_workload
 from motet.model.query import Workload
 from motet.options import Options
 from motet.spark import batch

@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given, note, settings
 from pyspark.sql import SparkSession
 
-from motet.engine import EventSchema, compile_workload
+from motet.compile import compile_workload
 from motet.engine.local import run_table
 from motet.errors import Diagnostic
 from motet.language.printer import to_text
 from motet.model.query import Workload
 from motet.plans.compiled import compile_query
 from motet.reference.tables import run_table as enumerate_table
+from motet.schema import EventSchema
 from tests.comparison import assert_same_results
 from tests.spark.running import run
 from tests.strategies import STREAM_SCHEMA, build_stream_table, streams, workloads

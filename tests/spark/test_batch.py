@@ -15,9 +15,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 import motet
-from motet.engine import EventSchema, compile_workload, finish, merge, run_branch
+from motet.compile import compile_workload
+from motet.engine.partials import finish, merge
+from motet.engine.run import run_branch
 from motet.errors import DataError, QueryError, RunError
 from motet.language import parse
+from motet.schema import EventSchema
 from motet.spark.shuffle import hash_type
 from tests.comparison import assert_same_results
 from tests.spark.running import run

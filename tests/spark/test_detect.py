@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given, note, settings
 from pyspark.sql import SparkSession
 
-from motet.engine import EventSchema, compile_workload
+from motet.compile import compile_workload
 from motet.engine.local import run_table
 from motet.language import parse
 from motet.language.printer import to_text
 from motet.model.query import Workload
 from motet.reference.tables import run_table as enumerate_table
+from motet.schema import EventSchema
 from tests.comparison import assert_same_results
 from tests.detect.test_against_oracle import taken
 from tests.spark.running import run

@@ -12,10 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from motet.engine import EventSchema, compile_workload
+from motet.compile import compile_workload
 from motet.engine.local import run_table
 from motet.errors import DataError
 from motet.language import parse
+from motet.schema import EventSchema
 from motet.spark.dataframes import get_arrow_schema
 from motet.spark.parquet import FileRange, find_plain_files, read_range, split_files
 from tests.comparison import assert_same_results

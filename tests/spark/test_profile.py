@@ -7,10 +7,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from motet import api
-from motet.engine import EventSchema
 from motet.engine.workload_profile import profile_workload
 from motet.errors import DataError
 from motet.language import parse
+from motet.schema import EventSchema
 from motet.spark.profile import profile as spark_profile
 from motet.statistics.model import Statistics
 from motet.statistics.profile import profile

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from motet.engine.live.replan import query_groups
+from motet.engine.replan import query_groups
 from motet.options import Options
 from motet.spark.service import StreamJob, StreamService, StreamSink, StreamSource
 from tests.spark.test_stream import Folder, last_event

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motet.engine import EventSchema, Program, compile_workload
+from motet.compile import Program, compile_workload
 from motet.language import parse
+from motet.schema import EventSchema
 from motet.spark.serialization import CachedPickle, table_to_ipc
 from motet.spark.shuffle import ShufflePlan
 from motet.spark.skew import Bounds, KeySlice, TaskLayout

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import builtins
+import sys
 from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
@@ -289,14 +289,9 @@ def test_clickhouse_without_an_equal_is_refused(text: str, message: str) -> None
 
 
 def test_without_sqlglot_the_way_to_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builtins.__import__
-
-    def without(name: str, *rest: Any, **more: Any) -> Any:
-        if name.startswith("motet.dialects.match_recognize"):
-            raise ModuleNotFoundError("No module named 'sqlglot'", name="sqlglot")
-        return real(name, *rest, **more)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, "sqlglot", None)
+    for name in ("match_recognize", "sql"):
+        monkeypatch.delitem(sys.modules, f"motet.dialects.{name}", raising=False)
     with pytest.raises(MotetError, match=r"pip install 'motet\[translate\]'"):
         translate("SELECT 1", "match-recognize")
 

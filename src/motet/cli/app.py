@@ -107,9 +107,9 @@ def check(
         motet check queries.motet
         motet check queries.motet --events trades.parquet --time at --type kind
     """
-    from motet.cli import commands
+    from motet.cli import text_commands
 
-    commands.check(file, events, Options(time=time, type=type, time_unit=time_unit))
+    text_commands.check(file, events, Options(time=time, type=type, time_unit=time_unit))
 
 
 @app.command()
@@ -409,9 +409,9 @@ def translate(
         motet translate --from sase query.txt
         motet translate --from clickhouse funnel.sql --time ts --type event
     """
-    from motet.cli import commands
+    from motet.cli import text_commands
 
-    commands.translate(file, source, name, time, type)
+    text_commands.translate(file, source, name, time, type)
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""What each command does, once its arguments are read."""
+"""The commands that read events: plan, run, explain-match, profile."""
 
 from __future__ import annotations
 
@@ -13,21 +13,15 @@ import pyarrow as pa
 import typer
 from rich.console import Console
 
-from motet import api
-from motet.cli.engines import data_errors_as_run_errors, execute, profile_source
-from motet.cli.options import PlanFormat, ReaderEngine, ReportFormat, ResultFormat, SourceDialect
+from motet.cli.engines import data_errors_as_run_errors, execute_on_spark, profile_source
+from motet.cli.options import PlanFormat, ReaderEngine, ReportFormat, ResultFormat
 from motet.cli.progress import Meter
-from motet.cli.report import say, warn
-from motet.dialects import translate as translation
-from motet.engine import JOIN_OPTIMIZERS, SEARCH_OPTIMIZERS, EventSchema, compile_workload
+from motet.cli.report import COMPILING, say, warn
+from motet.cli.text_commands import write_text
+from motet.compile import compile_workload
 from motet.engine.local import LocalRun, Outcome, sort_results
-from motet.engine.workload_profile import compile_online_queries
-from motet.errors import DataError, Diagnostic, MotetError, QueryError, require_columns
-from motet.explain.diagnosis.report import render_explanation_json, render_explanation_text
+from motet.errors import DataError, MotetError, require_columns
 from motet.explain.formatting import format_count
-from motet.explain.page.plan import render_plan_html
-from motet.explain.statistics import format_statistics, format_window_rates
-from motet.explain.text import render_plan_json, render_plan_mermaid, render_plan_text
 from motet.io.events import EventSource, count_event_types, empty_source, guess_types, list_columns, open_events
 from motet.io.formats import PARQUET
 from motet.io.text_tables import UNLIMITED, print_tables
@@ -40,11 +34,16 @@ from motet.io.writers import (
     write_file,
     write_stream,
 )
+from motet.kernels.jit import on_first_compilation
 from motet.language import read
 from motet.model.query import Workload
 from motet.model.validate import find_problems
+from motet.optimizer.registry import get_optimizer
 from motet.options import Engine, Options
+from motet.pipeline import Job, analyze_run, execute, make_schema, open_source, prepare, readable
 from motet.statistics.model import Statistics
+
+on_first_compilation(lambda: say(COMPILING))
 
 
 @dataclass(frozen=True)
@@ -82,52 +81,23 @@ class Output:
             sys.stdout.buffer.flush()
 
 
-def check(file: Path, events: Path | None, options: Options) -> None:
-    """Parse and validate; against data where there is some."""
-    workload = read(file)
-    if events is None:
-        found = find_problems(workload)
-    else:
-        found = problems_with(workload, open_for(workload, events, options), options)
-    warn_or_raise(found, workload)
-    defined = f" and {format_count(len(workload.definitions), 'event definition')}" if workload.definitions else ""
-    write_text(f"{file}: {format_count(len(workload.queries), 'query')}{defined}, no errors")
-
-
 def open_for(workload: Workload, events: Path | None, options: Options) -> EventSource:
-    """The events for a workload; where there are none, every column that it names is there."""
-    columns = list_columns(workload)
-    if events is None:
-        source = empty_source("no events", PARQUET, options.time, options.type, columns)
+    """Return the events for a workload; where there are none, every column that it names is there."""
+    if events is not None:
+        source = open_source(events, options, workload)
     else:
-        source = open_events(events, time=options.time, type=options.type, columns=columns)
-    return replace(source, schema=guess_types(source.schema, workload))
+        blank = empty_source("no events", PARQUET, options.time, options.type, list_columns(workload))
+        source = replace(blank, schema=guess_types(blank.schema, workload))
+    assert isinstance(source, EventSource)
+    return source
 
 
-def problems_with(workload: Workload, source: EventSource, options: Options) -> list[Diagnostic]:
-    """What is wrong with a workload on these events: columns, their kinds, and types that do not occur."""
-    kinds = schema_of(source, options).kinds()
-    # Where there are no events, that no event has a type says nothing.
-    types = count_event_types(source) or None
-    return find_problems(workload, kinds, types, time=options.time, type=options.type)
-
-
-def only_with_data(workload: Workload, source: EventSource, options: Options) -> list[Diagnostic]:
-    """What is wrong with a workload on these events, but not odd about it on its own: that is for `check` to say."""
+def prepare_and_warn(source: EventSource, workload: Workload, options: Options, engine: Engine = "local") -> Job:
+    """Validate and compile; show what is odd only on these events: what is odd about queries alone, `check` says."""
+    job = prepare(source, workload, options, engine, check_types=True)
     alone = set(find_problems(workload))
-    return [problem for problem in problems_with(workload, source, options) if problem not in alone]
-
-
-def schema_of(source: EventSource, options: Options) -> EventSchema:
-    return EventSchema(source.schema, options.time, options.type, options.time_unit)
-
-
-def warn_or_raise(found: list[Diagnostic], workload: Workload) -> None:
-    """Show warnings; raise where there is an error."""
-    errors = [problem for problem in found if not problem.warning]
-    if errors:
-        raise QueryError(errors, workload.text, workload.origin)
-    warn(found, workload)
+    warn([problem for problem in job.warnings if problem not in alone], workload)
+    return job
 
 
 def plan(
@@ -140,23 +110,27 @@ def plan(
     analyze: bool,
 ) -> None:
     """Compile, run where asked to `analyze`, and show; with what is known of the data, also how many rows are read."""
+    from motet import api
+    from motet.explain.page.plan import render_plan_html
+    from motet.explain.text import render_plan_json, render_plan_mermaid, render_plan_text
+
     workload = read(file)
     source = open_for(workload, events, options)
     known = read_statistics(statistics)
     counts: Mapping[str, int] | None = None if known is None else known.counts
     if events is not None:
         counts = count_event_types(source)
-        searches = options.optimizer in (*SEARCH_OPTIMIZERS, *JOIN_OPTIMIZERS) or shown == "html" or analyze
+        searches = get_optimizer(options.optimizer).by_statistics or shown == "html" or analyze
         # How joins are planned depends on rates and conditions, whatever the optimizer.
-        detects = compile_workload(workload, schema_of(source, options), options).detect
+        detects = compile_workload(workload, make_schema(source.schema, options), options).detect
         known = api.profile(source, workload, options.for_reading()) if searches or detects else None
     options = replace(options, statistics=known)
-    program = compile_workload(workload, schema_of(source, options), options)
-    warn_or_raise(find_problems(workload, types=counts or None), workload)
+    program = compile_workload(workload, make_schema(source.schema, options), options, types=list(counts or ()) or None)
+    warn(program.warnings, workload)
     analysis = None
     if analyze:
         with Meter(source.num_rows) as meter, data_errors_as_run_errors():
-            analysis = api.run_analyzed(program, source, meter.reached)
+            analysis = analyze_run(program, source, meter.reached)
     match shown:
         case "text":
             write_text(render_plan_text(program, counts or None, analysis), output)
@@ -181,50 +155,36 @@ def read_statistics(statistics: Path | None) -> Statistics | None:
     return Statistics.from_json(statistics.read_text())
 
 
-def write_text(text: str, output: Path | None = None) -> None:
-    """A text on stdout, or as a file."""
-    if output is None:
-        sys.stdout.write(text + "\n")
-        return
-    if not output.parent.is_dir() or output.is_dir():
-        raise DataError(f"{output} is a folder: name a file" if output.is_dir() else f"no folder {output.parent}")
-    with open_atomically(output) as stream:
-        stream.write((text + "\n").encode())
-
-
 def run(file: Path, events: Path, options: Options, engine: Engine, master: str, output: Output) -> None:
     """Run, write the results, and say how it went."""
     workload = read(file)
     source = open_for(workload, events, options)
-    warn_or_raise(only_with_data(workload, source, options), workload)
+    job = prepare_and_warn(source, workload, options, engine)
     returns_matches = not all(query.is_aggregate for query in workload.queries)
-    if engine == "local" and returns_matches and output.format is not OutputFormat.TABLE:
-        with Meter(source.num_rows) as meter:
-            outcome, results = write_as_found(source, workload, options, output, meter.reached)
-    else:
-        with Meter(source.num_rows) as meter:
-            outcome = execute(source, workload, options, engine, master, meter.reached)
+    with Meter(source.num_rows) as meter, data_errors_as_run_errors():
+        if engine == "local" and returns_matches and output.format is not OutputFormat.TABLE:
+            outcome, results = write_as_found(job, output, meter.reached)
+        else:
+            outcome = execute_on_spark(job, master) if engine == "spark" else execute(job, meter.reached)
+            results = len(outcome.table)
+    if results == len(outcome.table):
         output.write(outcome.table, workload)
-        results = len(outcome.table)
     for note in notes(outcome, results, meter.seconds):
         say(note)
     if not results and outcome.rows:
         say(f"no query matched: motet explain-match {file} --events {events} says why")
 
 
-def write_as_found(
-    source: EventSource, workload: Workload, options: Options, output: Output, progress: Callable[[int], None]
-) -> tuple[Outcome, int]:
-    """Run in process and write matches as they are found: they need not fit in memory. Also how many there are."""
-    local = LocalRun(api.program_for(source, workload, options))
-    schema = local.program.result_schema
+def write_as_found(job: Job, output: Output, progress: Callable[[int], None]) -> tuple[Outcome, int]:
+    """Run in process and write matches as they are found, so that they need not fit in memory; also count them."""
+    assert job.program is not None
+    local = LocalRun(job.program)
     written = 0
     with output.stream() as stream:
-        writer = ResultWriter(stream, schema, workload, output.format)
-        with data_errors_as_run_errors():
-            for table in api.run_source(local, source, progress):
-                writer.write(sort_results(local.program, table))
-                written += len(table)
+        writer = ResultWriter(stream, local.program.result_schema, job.workload, output.format)
+        for table in local.run(readable(job.source), progress):
+            writer.write(sort_results(local.program, [table]))
+            written += len(table)
         writer.close()
     return local.outcome([]), written
 
@@ -263,10 +223,13 @@ class Question:
 
 def explain_match(file: Path, events: Path, asked: Question, options: Options, shown: ReportFormat) -> None:
     """Explain, and write that."""
+    from motet import api
+    from motet.explain.diagnosis.report import render_explanation_json, render_explanation_text
+
     keys = asked.keys()
     workload = read(file)
     source = open_for(workload, events, options)
-    warn_or_raise(only_with_data(workload, source, options), workload)
+    prepare_and_warn(source, workload, options, "oracle")
     found = api.explain_match(
         source,
         workload,
@@ -280,18 +243,6 @@ def explain_match(file: Path, events: Path, asked: Question, options: Options, s
     write_text(render_explanation_json(found) if shown == "json" else render_explanation_text(found))
 
 
-def translate(file: Path, source: SourceDialect, name: str, time: str, type: str) -> None:
-    """Translate, and write the queries with what to mind about them."""
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise DataError(f"there is no file {str(file)!r}") from None
-    except UnicodeDecodeError:
-        raise DataError(f"the file {str(file)!r} is not UTF-8 text") from None
-    found = translation(text, source, time=time, type=type, name=name, origin=str(file))
-    write_text(found.text.rstrip())
-
-
 def profile(
     events: Path,
     keys: tuple[str, ...],
@@ -302,13 +253,16 @@ def profile(
     shown: ReportFormat,
 ) -> None:
     """Take statistics and show them; of the symbols and windows of queries too, where some are given."""
+    from motet.engine.workload_profile import compile_online_queries
+    from motet.explain.statistics import format_statistics, format_window_rates
+
     if queries is None:
         workload = None
         source = open_events(events, time=options.time, type=options.type)
     else:
         workload = read(queries)
         source = open_for(workload, events, options)
-        warn_or_raise(only_with_data(workload, source, options), workload)
+        prepare_and_warn(source, workload, options, "oracle")
     require_columns(source.schema.names, keys, source.origin)
     found = profile_source(source, keys, workload, options, engine, master)
     if shown == "json":
@@ -316,4 +270,6 @@ def profile(
         return
     write_text(format_statistics(found))
     if workload is not None:
-        write_text(format_window_rates(found, compile_online_queries(workload, schema_of(source, options).tick)))
+        write_text(
+            format_window_rates(found, compile_online_queries(workload, make_schema(source.schema, options).tick))
+        )

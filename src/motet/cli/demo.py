@@ -12,22 +12,23 @@ import pyarrow.compute as pc
 from rich.console import Console
 from rich.markup import escape
 
-from motet import api, datasets
+from motet import datasets
 from motet.cli.commands import notes
-from motet.cli.engines import execute
+from motet.cli.engines import execute_on_spark
+from motet.compile import Program
 from motet.errors import MotetError
 from motet.explain.formatting import find_leading_comment
 from motet.explain.text import render_plan_text
-from motet.io.events import EventSource, open_events
+from motet.io.events import open_events
 from motet.io.query_columns import QueryColumns, list_query_columns
 from motet.io.text_tables import build_query_table
 from motet.language import read
 from motet.language.printer import pattern_text
 from motet.model.query import Workload
 from motet.options import Engine, Options
+from motet.pipeline import execute, prepare
 
 DATASET = "nyc_flights"
-OPTIONS = Options()
 # Of output that no terminal wraps.
 WIDTH = 120
 
@@ -42,11 +43,13 @@ def run_demo(engine: Engine, rows: int, master: str) -> None:
     require_java(engine)
     started = time.monotonic()
     with console.status(f"running on {'a local Spark' if engine == 'spark' else 'this process'} ..."):
-        outcome = execute(source, workload, OPTIONS, engine, master)
+        job = prepare(source, workload, Options(), engine)
+        outcome = execute_on_spark(job, master) if engine == "spark" else execute(job)
     seconds = time.monotonic() - started
     for of_query in list_query_columns(workload):
         show_answer(console, of_query, workload, outcome.table, rows)
-    show_plan(console, source, workload)
+    assert job.program is not None
+    show_plan(console, job.program)
     console.print("\n[bold]The run[/]")
     for note in notes(outcome, len(outcome.table), seconds):
         console.print(f"  {note}")
@@ -84,7 +87,7 @@ def highest_first(found: pa.Table, label: str) -> pa.Table:
     return found.take(pc.sort_indices(pc.negate(values)))
 
 
-def show_plan(console: Console, source: EventSource, workload: Workload) -> None:
+def show_plan(console: Console, program: Program) -> None:
+    """Show how the queries were run."""
     console.print("\n[bold]The plan[/]")
-    text = render_plan_text(api.program_for(source, workload, OPTIONS))
-    console.print(escape(textwrap.indent(text, "  ")), soft_wrap=True)
+    console.print(escape(textwrap.indent(render_plan_text(program), "  ")), soft_wrap=True)

@@ -3,32 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
-from motet import api
 from motet.cli.options import ReaderEngine
 from motet.engine.local import Outcome, sort_results
 from motet.errors import DataError, RunError
 from motet.io.events import EventSource
 from motet.model.query import Workload
-from motet.options import Engine, Options
+from motet.options import Options
+from motet.pipeline import Job, readable
 from motet.statistics.model import Statistics
-
-
-def execute(
-    source: EventSource,
-    workload: Workload,
-    options: Options,
-    engine: Engine,
-    master: str,
-    progress: Callable[[int], None] | None = None,
-) -> Outcome:
-    """Run a workload over event files that were checked before; Spark shows no progress of its own."""
-    with data_errors_as_run_errors():
-        if engine == "spark":
-            return execute_on_spark(source, workload, options, master)
-        return api.execute(source, workload, options, engine=engine, progress=progress)
 
 
 @contextmanager
@@ -40,17 +25,18 @@ def data_errors_as_run_errors() -> Iterator[None]:
         raise RunError(str(error)) from error
 
 
-def execute_on_spark(source: EventSource, workload: Workload, options: Options, master: str) -> Outcome:
+def execute_on_spark(job: Job, master: str) -> Outcome:
     """Run on a session of this machine, and bring the results here."""
     from motet.spark.batch import run
     from motet.spark.session import local_session
 
-    program = api.program_for(source, workload, options)
-    started = run(source, program, local_session(master))
+    program = job.program
+    assert program is not None
+    started = run(readable(job.source), program, local_session(master))
     with unwrap_worker_errors():
         table = started.results.toArrow().cast(program.result_schema)
     metrics = started.metrics()
-    table = sort_results(program, table)
+    table = sort_results(program, [table])
     return Outcome(table, metrics["rows"], metrics["set_aside"], metrics["overflows"], started.truncated())
 
 
@@ -76,6 +62,8 @@ def profile_source(
 ) -> Statistics:
     """Return statistics of event files, for a workload where there is one."""
     if engine == "local":
+        from motet import api
+
         return api.profile(source, workload, options.for_reading(), keys=keys)
     from motet.spark.dataframes import open_dataframe
     from motet.spark.profile import profile as profile_on_spark

@@ -6,12 +6,15 @@ import os
 import sys
 import traceback
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from motet.errors import DataError, Diagnostic, MotetError, QueryError, UnreadableError
-from motet.explain.formatting import format_count
-from motet.model.query import Workload
+
+if TYPE_CHECKING:
+    from motet.model.query import Workload
 
 FINE, FAILED, WRONG = 0, 1, 2
+COMPILING = "compiling kernels, once on this machine: this may take a minute or two"
 
 
 def say(message: str) -> None:
@@ -23,6 +26,15 @@ def warn(diagnostics: Iterable[Diagnostic], workload: Workload) -> None:
     """Show warnings with their place in the queries."""
     for diagnostic in diagnostics:
         say(diagnostic.render(workload.text, workload.origin))
+
+
+def say_warnings_or_raise(found: Iterable[Diagnostic], workload: Workload) -> None:
+    """Show warnings; raise where there is an error."""
+    problems = list(found)
+    errors = [problem for problem in problems if not problem.warning]
+    if errors:
+        raise QueryError(errors, workload.text, workload.origin)
+    warn(problems, workload)
 
 
 def status_of(error: BaseException) -> int:
@@ -43,7 +55,8 @@ def report(error: Exception) -> int:
     match error:
         case QueryError():
             say(str(error))
-            say(f"{format_count(len(error.diagnostics), 'problem')} found")
+            count = len(error.diagnostics)
+            say(f"{count} problem{'' if count == 1 else 's'} found")
         case MotetError():
             say(f"error: {error}")
         case OSError():

@@ -1,4 +1,4 @@
-"""ClickHouse's windowFunnel and sequenceMatch: a funnel is one query for each of its steps."""
+"""Translates ClickHouse's windowFunnel and sequenceMatch: a funnel is one query for each of its steps."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ from typing import Any
 
 from sqlglot import exp
 
-from motet.dialects.event_types import define_type, extract_type, split_conjunction
-from motet.dialects.sql import find_offsets, parse_sql, refuse_other_clauses, translate_expression
-from motet.dialects.translation import SourceText, Translation
-from motet.model.expression import Attribute, Expression, Logical
+from motet.dialects.sql import find_offsets, parse_sql, refuse_other_clauses, resolve_column, translate_expression
+from motet.dialects.translation import SourceText, Translation, assign_type, build_sequence
+from motet.model.expression import Attribute, Expression, Logical, conjuncts
 from motet.model.names import rewrite_leaves
-from motet.model.pattern import Event, Not, Pattern, Seq
+from motet.model.pattern import Event, Not, Pattern, children
 from motet.model.query import Aggregate, EventDefinition, Query, Workload
 from motet.model.window import UNITS, TimeWindow
 
+_FUNCTIONS = ("windowfunnel", "sequencematch", "sequencecount")
 _KNOWN_CLAUSES = frozenset({"expressions", "from_", "group", "order"})
 _STEP = re.compile(r"\s*(?:\(\?(?P<number>\d+)\)|(?P<any>\.\*)|\(\?t(?P<operator><=|<|>=|>|==)(?P<seconds>\d+)\))")
+
+ANY_STEP = "any_step"  # the type of rows that some condition describes
 
 FUNNEL = (
     "the level of a key is the number of the last of these queries with a row for it",
@@ -39,94 +41,66 @@ class FunnelStep:
     conditions: tuple[Expression, ...] = ()
 
 
-def build_funnel(name: str, steps: Sequence[FunnelStep], key: Sequence[str], window: TimeWindow) -> tuple[Query, ...]:
-    """Build for each step a query that has a row for each key that came so far within the window."""
-    return tuple(
-        Query(
-            f"{name}_{length}",
-            _build_sequence([Event(step.type, f"s{at}") for at, step in enumerate(steps[:length], 1)]),
-            (Aggregate("COUNT"),),
-            tuple(condition for step in steps[:length] for condition in step.conditions),
-            (),
-            tuple(key),
-            window,
-        )
-        for length in range(1, len(steps) + 1)
-    )
-
-
-def _build_sequence(parts: Sequence[Pattern]) -> Pattern:
-    return parts[0] if len(parts) == 1 else Seq(tuple(parts))
-
-
-def translate_clickhouse(source: SourceText, time: str, type: str, name: str) -> Translation:
+def translate_source(source: SourceText) -> Translation:
     """Translate a SELECT with one windowFunnel or sequenceMatch."""
     tree = parse_sql(source, source.text, "clickhouse")
-    calls = list(tree.find_all(exp.ParameterizedAgg))
-    known = [call for call in calls if _function_name(call) in ("windowfunnel", "sequencematch", "sequencecount")]
-    if len(known) != 1:
+    calls = [call for call in tree.find_all(exp.ParameterizedAgg) if _function_name(call) in _FUNCTIONS]
+    if len(calls) != 1:
         hint = "as in SELECT user, windowFunnel(3600)(time, type = 'view', type = 'buy') FROM t GROUP BY user"
         raise source.error_at("there must be one windowFunnel or sequenceMatch here", 0, hint=hint)
-    call = known[0]
+    call = calls[0]
     refuse_other_clauses(tree, source, _KNOWN_CLAUSES)
     first, *conditions = call.args["params"]
     if not isinstance(first, exp.Column) or not conditions:
         message = f"{call.this} takes the column of the time, then conditions"
-        raise source.error_at(
-            message, *find_offsets(call), "as in windowFunnel(3600)(time, type = 'view', type = 'buy')"
-        )
+        hint = "as in windowFunnel(3600)(time, type = 'view', type = 'buy')"
+        raise source.error_at(message, *find_offsets(call), hint)
     clock = first.name
-    steps, definitions = _read_steps(source, call, type)
+    steps, definitions = _read_steps(source, conditions)
     key = _read_key(source, tree)
-    shared = () if clock == time else (f"the time of events is {clock}: run with --time {clock}",)
+    shared = () if clock == source.time else (f"the time of events is {clock}: run with --time {clock}",)
     match _function_name(call):
         case "windowfunnel":
-            queries = build_funnel(name, steps, key, _read_funnel_window(source, call))
+            queries = _build_funnel(source.name, steps, key, _read_funnel_window(source, call))
             return Translation(Workload(queries, tuple(definitions)), (*FUNNEL, *shared))
         case "sequencecount":
             message = "sequenceCount counts chains that do not overlap; motet's COUNT(*) counts every one"
             raise source.error_at(message, *find_offsets(call), "sequenceMatch has an equal")
-    query, more = _translate_sequence(source, call, steps, key, name, type)
-    return Translation(Workload((query,), (*definitions, *more)), (*MATCH, *shared))
+    query = _translate_sequence(source, str(call.expressions[0].this), steps, key)
+    if any(isinstance(part, Not) for part in children(query.pattern)):
+        definitions.append(_define_any_step(source, conditions))
+    return Translation(Workload((query,), tuple(definitions)), (*MATCH, *shared))
 
 
 def _function_name(call: Any) -> str:
     return str(call.this).lower()
 
 
-def _read_steps(source: SourceText, call: Any, type: str) -> tuple[list[FunnelStep], list[EventDefinition]]:
+def _read_steps(source: SourceText, conditions: Sequence[Any]) -> tuple[list[FunnelStep], list[EventDefinition]]:
     steps: list[FunnelStep] = []
     definitions: list[EventDefinition] = []
-    for at, node in enumerate(call.args["params"][1:], 1):
-        variable = f"s{at}"
-
-        def column(each: Any, variable: str = variable) -> Expression | None:
-            return Attribute(variable, each.name) if isinstance(each, exp.Column) else None
-
-        conditions = split_conjunction(translate_expression(node, column, source))
-        kind, others = extract_type(conditions, variable, type)
-        if kind is None:
-            definitions.append(define_type(f"step_{at}", conditions, type))
-            steps.append(FunnelStep(f"step_{at}"))
-        else:
-            steps.append(FunnelStep(kind, tuple(others)))
+    for at, node in enumerate(conditions, 1):
+        found = conjuncts(translate_expression(node, resolve_column(f"s{at}"), source))
+        type, others, defined = assign_type(f"s{at}", list(found), source, f"step_{at}")
+        steps.append(FunnelStep(type, tuple(others)))
+        definitions += defined
     return steps, definitions
 
 
-def _read_key(source: SourceText, tree: Any) -> list[str]:
+def _read_key(source: SourceText, tree: Any) -> tuple[str, ...]:
     group = tree.args.get("group")
     columns = group.expressions if group is not None else []
     for column in columns:
         if not isinstance(column, exp.Column):
             raise source.error_at("GROUP BY must name columns", *find_offsets(column))
-    return [column.name for column in columns]
+    return tuple(column.name for column in columns)
 
 
 def _read_funnel_window(source: SourceText, call: Any) -> TimeWindow:
     """Return the window of a funnel: a microsecond longer, as ClickHouse includes its end and motet does not."""
     modes = [str(mode.this).lower() for mode in call.expressions[1:]]
     for mode in modes:
-        if mode not in ("strict_increase",):
+        if mode != "strict_increase":
             message = f"the mode '{mode}' has no equal"
             raise source.error_at(message, *find_offsets(call), "the default and 'strict_increase' have")
     if not isinstance(call.expressions[0], exp.Literal) or not str(call.expressions[0].this).isdigit():
@@ -134,17 +108,31 @@ def _read_funnel_window(source: SourceText, call: Any) -> TimeWindow:
     return TimeWindow(int(call.expressions[0].this) * UNITS["s"] + 1)
 
 
-def _translate_sequence(
-    source: SourceText, call: Any, steps: Sequence[FunnelStep], key: Sequence[str], name: str, type: str
-) -> tuple[Query, list[EventDefinition]]:
+def _build_funnel(
+    name: str, steps: Sequence[FunnelStep], key: tuple[str, ...], window: TimeWindow
+) -> tuple[Query, ...]:
+    """Build for each step a query that has a row for each key that came so far within the window."""
+    return tuple(
+        Query(
+            f"{name}_{length}",
+            build_sequence([Event(step.type, f"s{at}") for at, step in enumerate(steps[:length], 1)]),
+            (Aggregate("COUNT"),),
+            tuple(condition for step in steps[:length] for condition in step.conditions),
+            (),
+            key,
+            window,
+        )
+        for length in range(1, len(steps) + 1)
+    )
+
+
+def _translate_sequence(source: SourceText, text: str, steps: Sequence[FunnelStep], key: tuple[str, ...]) -> Query:
     """Translate `(?1).*(?2)` to a SEQ; without `.*` nothing that a condition describes may lie between."""
-    text = str(call.expressions[0].this)
     offset = source.text.find(text)
     parts: list[Pattern] = []
     conditions: list[Expression] = []
     window: TimeWindow | None = None
     loose, at = True, 0
-    uses_gap = False
     while (found := _STEP.match(text, at)) is not None:
         at = found.end()
         if found["any"]:
@@ -152,33 +140,30 @@ def _translate_sequence(
         elif found["number"]:
             number = int(found["number"])
             if not 1 <= number <= len(steps):
-                hint = f"there are {len(steps)}"
-                raise source.error_at(
-                    f"there is no condition {number}", offset + found.start(), offset + found.end(), hint
-                )
+                place = offset + found.start(), offset + found.end()
+                raise source.error_at(f"there is no condition {number}", *place, f"there are {len(steps)}")
             if parts and not loose:
-                parts.append(Not(Event("any_step", f"gap{len(parts)}")))
-                uses_gap = True
+                parts.append(Not(Event(ANY_STEP, f"gap{len(parts)}")))
             variable = f"e{len(parts) + 1}"
             parts.append(Event(steps[number - 1].type, variable))
             conditions += (_rename(each, variable) for each in steps[number - 1].conditions)
             loose = False
         else:
-            window = _read_gap_window(source, found, text, offset, len(parts))
+            window = _read_gap_window(source, found, offset, len(parts))
     if at != len(text.rstrip()) or not parts:
         hint = "(?1), .* and one (?t<=seconds) between two events are"
         raise source.error_at("this pattern is not understood", offset + at, offset + len(text), hint)
-    if window is not None and len([part for part in parts if isinstance(part, Event)]) != 2:
+    if window is not None and sum(isinstance(part, Event) for part in parts) != 2:
         message = "a time between two of several events has no equal: WITHIN spans all of a match"
         raise source.error_at(message, offset, offset + len(text), "bound the whole chain by WITHIN instead")
-    query = Query(name, _build_sequence(parts), (Aggregate("COUNT"),), tuple(conditions), (), tuple(key), window)
-    return query, [_define_any_step(steps, call, source, type)] if uses_gap else []
+    return Query(source.name, build_sequence(parts), (Aggregate("COUNT"),), tuple(conditions), (), key, window)
 
 
-def _read_gap_window(source: SourceText, found: re.Match[str], text: str, offset: int, before: int) -> TimeWindow:
+def _read_gap_window(source: SourceText, found: re.Match[str], offset: int, before: int) -> TimeWindow:
     if found["operator"] not in ("<", "<=") or before != 1:
         message = f"'{found[0].strip()}' has no equal here"
-        raise source.error_at(message, offset + found.start(), offset + found.end(), "(?t<=seconds) of two events has")
+        place = offset + found.start(), offset + found.end()
+        raise source.error_at(message, *place, "(?t<=seconds) of two events has")
     return TimeWindow(int(found["seconds"]) * UNITS["s"] + (found["operator"] == "<="))
 
 
@@ -186,11 +171,7 @@ def _rename(condition: Expression, variable: str) -> Expression:
     return rewrite_leaves(condition, lambda leaf: Attribute(variable, leaf.name or ""))
 
 
-def _define_any_step(steps: Sequence[FunnelStep], call: Any, source: SourceText, type: str) -> EventDefinition:
+def _define_any_step(source: SourceText, conditions: Sequence[Any]) -> EventDefinition:
     """Define the type of all rows that some condition describes: others are passed over."""
-
-    def column(node: Any) -> Expression | None:
-        return Attribute("", node.name) if isinstance(node, exp.Column) else None
-
-    described = tuple(translate_expression(node, column, source) for node in call.args["params"][1:])
-    return EventDefinition("any_step", described[0] if len(described) == 1 else Logical("OR", described))
+    described = tuple(translate_expression(node, resolve_column(""), source) for node in conditions)
+    return EventDefinition(ANY_STEP, described[0] if len(described) == 1 else Logical("OR", described))

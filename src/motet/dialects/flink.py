@@ -10,13 +10,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from motet.dialects.event_types import define_type, extract_type, join_conditions, split_conjunction
 from motet.dialects.flink_conditions import parse_condition
-from motet.dialects.translation import SourceText, Translation
-from motet.model.expression import Expression, Logical
-from motet.model.pattern import Event, Not, Pattern, Repeat, Seq
-from motet.model.query import AllVariables, EventDefinition, Policy, Query, Workload
-from motet.model.validate import MATCH_COLUMNS, find_problems
+from motet.dialects.translation import SourceText, Translation, assign_type, build_sequence
+from motet.model.expression import Expression, Logical, conjoin, conjuncts
+from motet.model.pattern import Event, Not, Pattern, Repeat
+from motet.model.query import AllVariables, EventDefinition, Policy, Query
+from motet.model.validate import MATCH_COLUMNS
 from motet.model.window import UNITS, TimeWindow
 
 _BEGIN = re.compile(r"\bPattern\s*\.\s*(?:<[^>]*>\s*)?begin\s*\(")
@@ -45,86 +44,77 @@ NOTES = (
 class _Call:
     """One call of the chain: its name in lower case without underscores, and where its arguments are."""
 
+    source: SourceText
     name: str
     start: int
     open: int
     close: int
 
+    @property
+    def arguments(self) -> str:
+        return self.source.text[self.open : self.close]
+
+    def error_at_call(self, message: str, hint: str) -> Exception:
+        return self.source.error_at(message, self.start, self.close + 1, hint)
+
+    def error_at_arguments(self, message: str, hint: str, start: int | None = None) -> Exception:
+        return self.source.error_at(message, self.open if start is None else start, self.close, hint)
+
 
 @dataclass
-class _Stage:
-    """One named step of a pattern."""
+class _Step:
+    """One named step of a pattern; `quantifiers` are the calls that say how often it comes."""
 
     name: str
-    kind: str
     call: _Call
     conditions: list[Expression] = field(default_factory=list)
     low: int = 1
     high: int | None = 1
-    words: dict[str, _Call] = field(default_factory=dict)  # quantifiers and what is said of them
-
-    @property
-    def is_absent(self) -> bool:
-        return self.kind.startswith("not")
+    quantifiers: dict[str, _Call] = field(default_factory=dict)
 
 
-def translate_flink(source: SourceText, type: str, name: str) -> Translation:
+def translate_source(source: SourceText) -> Translation:
     """Translate the one pattern in a text."""
     source = replace(source, text=_PASSED.sub(lambda found: found[1] or re.sub(r"[^\n]", " ", found[0]), source.text))
     calls = list(_parse_chain(source))
     _refuse_other_patterns(source, calls[-1].close + 1)
-    stages: list[_Stage] = []
+    steps: list[_Step] = []
     window: TimeWindow | None = None
     for call in calls:
         if call.name in STEPS:
-            stages.append(_parse_stage(source, call))
+            steps.append(_parse_step(call))
         elif call.name == "within":
-            window = _parse_window(source, call)
+            window = _parse_window(call)
         else:
-            _apply_call(source, stages[-1], call)
-    policy = _find_policy(source, stages)
-    for stage in stages:
-        _check_quantifier(source, stage, policy)
+            _apply_call(steps[-1], call)
+    policy = _find_policy(steps)
     definitions: list[EventDefinition] = []
     conditions: list[Expression] = []
     parts: list[Pattern] = []
-    for stage in stages:
-        kind, others = extract_type(stage.conditions, stage.name, type)
-        if kind is None:
-            kind = f"{stage.name}_type"
-            definitions.append(define_type(kind, stage.conditions, type))
-        else:
-            conditions += others
-        parts.append(_build_part(stage, kind))
+    for step in steps:
+        _check_quantifier(step, policy)
+    for step in steps:
+        type, others, defined = assign_type(step.name, step.conditions, source, f"{step.name}_type")
+        conditions += others
+        definitions += defined
+        parts.append(_build_part(step, type))
     key = _KEY.search(source.text)
-    query = Query(
-        name,
-        parts[0] if len(parts) == 1 else Seq(tuple(parts)),
-        (AllVariables(),),
-        tuple(conditions),
-        () if key is None else (_column_of_getter(key["name"]),),
-        (),
-        window,
-        policy,
-    )
-    workload = Workload((query,), tuple(definitions))
-    found = [problem for problem in find_problems(workload) if not problem.warning]
-    if found:
-        raise source.errors_at(found, calls[0].start, calls[-1].close + 1)
-    return Translation(workload, NOTES)
+    partition = () if key is None else (_column_of_getter(key["name"]),)
+    returns = (AllVariables(),)
+    query = Query(source.name, build_sequence(parts), returns, tuple(conditions), partition, (), window, policy)
+    return source.finish(query, definitions, NOTES, calls[0].start, calls[-1].close + 1)
 
 
 def _parse_chain(source: SourceText) -> Iterator[_Call]:
     """Yield the calls of the chain, from begin on."""
-    text = source.text
-    begin = _BEGIN.search(text)
+    begin = _BEGIN.search(source.text)
     if begin is None:
         raise source.error_at("there is no Pattern.begin(...) here", 0, hint='as in Pattern.begin("a").next("b")')
     start, opened, name = begin.start(), begin.end(), "begin"
     while True:
-        close = _find_closing(source, opened)
-        yield _Call(name.replace("_", "").lower(), start, opened, close)
-        following = _METHOD.match(text, close + 1)
+        close = source.find_closing(opened)
+        yield _Call(source, name.replace("_", "").lower(), start, opened, close)
+        following = _METHOD.match(source.text, close + 1)
         if following is None:
             return
         start, opened, name = following.start("name"), following.end(), following["name"]
@@ -141,135 +131,102 @@ def _refuse_other_patterns(source: SourceText, end: int) -> None:
         raise source.error_at(message, more.start(), more.end(), "write it as one chain of calls")
 
 
-def _find_closing(source: SourceText, start: int) -> int:
-    """Return where the bracket before `start` is closed; texts in quotes are passed over."""
-    depth, quote = 1, ""
-    for at in range(start, len(source.text)):
-        mark = source.text[at]
-        if quote:
-            quote = "" if mark == quote and source.text[at - 1] != "\\" else quote
-        elif mark in "\"'":
-            quote = mark
-        else:
-            depth += {"(": 1, ")": -1}.get(mark, 0)
-        if depth == 0:
-            return at
-    raise source.error_at("this bracket is never closed", start - 1, hint="add a )")
-
-
-def _parse_stage(source: SourceText, call: _Call) -> _Stage:
-    found = _TEXT.match(source.text, call.open, call.close)
+def _parse_step(call: _Call) -> _Step:
+    found = _TEXT.match(call.source.text, call.open, call.close)
     if found is None:
         message = f"{call.name} of a group of patterns is not translated: each step is named by a text"
-        raise source.error_at(message, call.open, call.close, "write its steps one after another")
-    rest = source.text[found.end() : call.close]
+        raise call.error_at_arguments(message, "write its steps one after another")
+    rest = call.source.text[found.end() : call.close]
     if "AfterMatchSkipStrategy" in rest and not re.search(r"no_?[sS]kip\s*\(", rest):
         message = "an AfterMatchSkipStrategy drops matches that motet gives"
-        raise source.error_at(message, found.end(), call.close, "only noSkip(), the default, means the same")
+        raise call.error_at_arguments(message, "only noSkip(), the default, means the same", found.end())
     # Results have columns of these names already, and Flink's own examples use them.
     name = f"{found['name']}_event" if found["name"] in MATCH_COLUMNS else found["name"]
-    return _Stage(name, call.name, call)
+    return _Step(name, call)
 
 
-def _apply_call(source: SourceText, stage: _Stage, call: _Call) -> None:
+def _apply_call(step: _Step, call: _Call) -> None:
     """Apply a call to the step before it."""
-    arguments = source.text[call.open : call.close]
     match call.name:
         case "where":
-            stage.conditions += split_conjunction(parse_condition(source, call.open, call.close, stage.name))
+            step.conditions += conjuncts(parse_condition(call.source, call.open, call.close, step.name))
         case "or":
-            other = parse_condition(source, call.open, call.close, stage.name)
-            stage.conditions = (
-                [Logical("OR", (join_conditions(stage.conditions), other))] if stage.conditions else [other]
-            )
+            other = parse_condition(call.source, call.open, call.close, step.name)
+            step.conditions = [Logical("OR", (conjoin(step.conditions), other))] if step.conditions else [other]
         case "oneormore":
-            stage.low, stage.high = 1, None
+            step.low, step.high = 1, None
         case "timesormore":
-            stage.low, stage.high = _parse_numbers(source, call, 1)[0], None
+            step.low, step.high = _parse_numbers(call, 1)[0], None
         case "times":
-            numbers = _parse_numbers(source, call, 2)
-            stage.low, stage.high = numbers[0], numbers[-1]
-        case "optional":
-            stage.words[call.name] = call
-        case "consecutive" | "allowcombinations":
+            numbers = _parse_numbers(call, 2)
+            step.low, step.high = numbers[0], numbers[-1]
+        case "optional" | "consecutive" | "allowcombinations":
             pass
         case "greedy":
-            message = "greedy() keeps the longest match only; motet gives every one"
-            raise source.error_at(message, call.start, call.close + 1, "leave it out")
+            raise call.error_at_call("greedy() keeps the longest match only; motet gives every one", "leave it out")
         case "until":
-            message = "until(...) has no equal"
-            raise source.error_at(message, call.start, call.close + 1, "a NOT between two parts of a SEQ may do")
+            raise call.error_at_call("until(...) has no equal", "a NOT between two parts of a SEQ may do")
         case _:
-            shown = source.text[call.start : call.open - 1]
-            raise source.error_at(
-                f"{shown}({arguments.strip()}) is not translated",
-                call.start,
-                call.close + 1,
-                "leave it out, and write what it asks in WHERE",
-            )
-    stage.words[call.name] = call
+            shown = f"{call.source.text[call.start : call.open - 1]}({call.arguments.strip()})"
+            raise call.error_at_call(f"{shown} is not translated", "leave it out, and write what it asks in WHERE")
+    step.quantifiers[call.name] = call
 
 
-def _parse_numbers(source: SourceText, call: _Call, most: int) -> list[int]:
-    numbers = [int(text) for text in re.findall(r"\d+", source.text[call.open : call.close])]
+def _parse_numbers(call: _Call, most: int) -> list[int]:
+    numbers = [int(text) for text in re.findall(r"\d+", call.arguments)]
     if not 1 <= len(numbers) <= most:
-        raise source.error_at(f"{call.name} takes whole numbers", call.open, call.close, "as in times(2, 4)")
+        raise call.error_at_arguments(f"{call.name} takes whole numbers", "as in times(2, 4)")
     return numbers
 
 
-def _find_policy(source: SourceText, stages: list[_Stage]) -> Policy:
+def _find_policy(steps: list[_Step]) -> Policy:
     """Return the one policy that all steps ask for."""
-    for stage in stages:
-        if stage.kind == "notnext":
+    for step in steps:
+        if step.call.name == "notnext":
             message = "notNext(...) has no equal: a NOT holds for all of a gap"
-            raise source.error_at(message, stage.call.start, stage.call.close + 1, "notFollowedBy(...) has one")
-    asked = {POLICIES[stage.kind]: stage for stage in stages if stage.kind in POLICIES}
+            raise step.call.error_at_call(message, "notFollowedBy(...) has one")
+    asked = {POLICIES[step.call.name]: step for step in steps if step.call.name in POLICIES}
     if len(asked) > 1:
-        stage = list(asked.values())[-1]
         message = "the steps of this pattern differ in what may lie between events; motet says it once for a query"
-        raise source.error_at(
-            message, stage.call.start, stage.call.close + 1, "use one of next, followedBy, followedByAny"
-        )
+        last = list(asked.values())[-1]
+        raise last.call.error_at_call(message, "use one of next, followedBy, followedByAny")
     if asked:
         return next(iter(asked))
-    repeated = {word for stage in stages for word in stage.words}
-    return Policy.CONTIGUOUS if "consecutive" in repeated else Policy.SKIP_TILL_ANY
+    return Policy.CONTIGUOUS if any("consecutive" in step.quantifiers for step in steps) else Policy.SKIP_TILL_ANY
 
 
-def _check_quantifier(source: SourceText, stage: _Stage, policy: Policy) -> None:
+def _check_quantifier(step: _Step, policy: Policy) -> None:
     """Check that a repeated step takes its own events by the policy of the steps."""
-    looping = next((stage.words[word] for word in ("oneormore", "timesormore", "times") if word in stage.words), None)
-    variable = stage.low != stage.high or "optional" in stage.words
-    if policy is Policy.SKIP_TILL_NEXT and variable:
-        call = looping or stage.words["optional"]
+    said = step.quantifiers
+    looping = next((said[word] for word in ("oneormore", "timesormore", "times") if word in said), None)
+    if policy is Policy.SKIP_TILL_NEXT and (step.low != step.high or "optional" in said):
+        call = looping or said["optional"]
         message = "after followedBy, a step that may stop early gives matches that SKIP TILL NEXT does not"
-        raise source.error_at(message, call.start, call.close + 1, "followedByAny with allowCombinations() is the same")
-    if looping is None or (stage.low == stage.high == 1):
+        raise call.error_at_call(message, "followedByAny with allowCombinations() is the same")
+    if looping is None or (step.low == step.high == 1):
         return
-    said = {word for word in ("consecutive", "allowcombinations") if word in stage.words}
-    wanted = {INSIDE[policy]} - {""}
-    if said != wanted:
+    if {word for word in ("consecutive", "allowcombinations") if word in said} != {INSIDE[policy]} - {""}:
         advice = {"allowcombinations": "add .allowCombinations()", "consecutive": "add .consecutive()"}
         hint = advice.get(INSIDE[policy], "leave out consecutive() and allowCombinations()")
         message = "inside this repetition other events may lie between than between the steps; motet has one rule"
-        raise source.error_at(message, looping.start, looping.close + 1, hint)
+        raise looping.error_at_call(message, hint)
 
 
-def _build_part(stage: _Stage, kind: str) -> Pattern:
-    event = Event(kind, stage.name)
-    if stage.is_absent:
+def _build_part(step: _Step, type: str) -> Pattern:
+    event = Event(type, step.name)
+    if step.call.name.startswith("not"):
         return Not(event)
-    part: Pattern = event if stage.low == stage.high == 1 else Repeat(event, stage.low, stage.high)
-    return Repeat(part, 0, 1) if "optional" in stage.words else part
+    part: Pattern = event if step.low == step.high == 1 else Repeat(event, step.low, step.high)
+    return Repeat(part, 0, 1) if "optional" in step.quantifiers else part
 
 
-def _parse_window(source: SourceText, call: _Call) -> TimeWindow:
-    found = _LENGTH.search(source.text, call.open, call.close)
+def _parse_window(call: _Call) -> TimeWindow:
+    found = _LENGTH.search(call.source.text, call.open, call.close)
     unit = "" if found is None else found["unit"].lower()
     unit = {"millis": "ms", "milli": "ms"}.get(unit, unit)
     if found is None or unit not in UNITS:
         hint = "as in within(Duration.ofMinutes(10)) or within(Time.minutes(10))"
-        raise source.error_at("this length of time is not understood", call.open, call.close, hint)
+        raise call.error_at_arguments("this length of time is not understood", hint)
     return TimeWindow(int(found["amount"]) * UNITS[unit])
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
-from motet.dialects.translation import SourceText
+from motet.dialects.translation import SourceText, TokenParser
 from motet.model.expression import (
     Arithmetic,
     Attribute,
@@ -32,6 +31,11 @@ _FILTER = re.compile(
 )
 
 _COMPARED = {"==": "=", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+# Operators that join several operands, those that bind weakest first.
+_LOGICAL = (("OR", ("||", "or")), ("AND", ("&&", "and")))
+_ARITHMETIC = (("+", "-"), ("*", "/", "%"))
+_TEXT_METHODS = {"startsWith": "{}%", "endsWith": "%{}", "contains": "%{}%"}
+_BETWEEN = "write the pattern without it, and add the condition to WHERE, as in b.price > a.price"
 
 
 def parse_condition(source: SourceText, start: int, end: int, variable: str) -> Expression:
@@ -51,167 +55,123 @@ def parse_condition(source: SourceText, start: int, end: int, variable: str) -> 
     raise source.error_at("a condition is written as a lambda over one event", start, end, "as in e -> e.price > 10")
 
 
-_BETWEEN = "write the pattern without it, and add the condition to WHERE, as in b.price > a.price"
-
-
-@dataclass(frozen=True, slots=True)
-class _Token:
-    text: str
-    kind: str
-    start: int
-    end: int
-
-
-class _ConditionParser:
-    """Reads a boolean expression by precedence."""
+class _ConditionParser(TokenParser):
+    """Parses a boolean expression over one event by precedence."""
 
     def __init__(self, source: SourceText, start: int, end: int, event: str, variable: str) -> None:
-        self.source = source
+        super().__init__(source, _TOKEN, start, end)
         self.event = event
         self.variable = variable
-        self.end = end
-        self.at = 0
-        self.tokens = [
-            _Token(found.group(found.lastgroup), found.lastgroup, found.start(found.lastgroup), found.end())
-            for found in _TOKEN.finditer(source.text, start, end)
-            if found.lastgroup is not None
-        ]
-        while self.tokens and self._has_surplus_bracket():
-            self.tokens.pop()
-
-    def _has_surplus_bracket(self) -> bool:
-        """Return whether the last token closes a bracket that the call around the lambda opened."""
         marks = [token.text for token in self.tokens]
-        return marks[-1] == ")" and marks.count("(") < marks.count(")")
+        while marks and marks[-1] == ")" and marks.count("(") < marks.count(")"):  # closes the call around the lambda
+            marks.pop()
+        del self.tokens[len(marks) :]
 
     def parse(self) -> Expression:
-        found = self.parse_or()
+        found = self.parse_logical()
         if self.at < len(self.tokens):
-            raise self.error_at()
+            raise self.error()
         return found
 
-    def peek(self) -> str:
-        return self.tokens[self.at].text if self.at < len(self.tokens) else ""
+    def expect(self, *texts: str) -> str:
+        found = self.accept(*texts)
+        if found is None:
+            raise self.error()
+        return found
 
-    def accept(self, *marks: str) -> str | None:
-        if self.peek() in marks:
-            self.at += 1
-            return self.tokens[self.at - 1].text
-        return None
-
-    def error_at(self) -> Exception:
-        if self.at >= len(self.tokens):
+    def error(self) -> Exception:
+        """Return the error that the current token is not understood."""
+        token = self.token
+        if not token.text:
             return self.source.error_at("this condition ends too early", self.end - 1, hint="as in e -> e.price > 10")
-        token = self.tokens[self.at]
         hint = f"columns of the event ({self.event}.price, {self.event}.getPrice()), constants and comparisons are"
         return self.source.error_at(f"'{token.text}' in a condition is not understood", token.start, token.end, hint)
 
-    def parse_or(self) -> Expression:
-        parts = [self.parse_and()]
-        while self.accept("||", "or"):
-            parts.append(self.parse_and())
-        return parts[0] if len(parts) == 1 else Logical("OR", tuple(parts))
-
-    def parse_and(self) -> Expression:
-        parts = [self.parse_not()]
-        while self.accept("&&", "and"):
-            parts.append(self.parse_not())
-        return parts[0] if len(parts) == 1 else Logical("AND", tuple(parts))
+    def parse_logical(self, level: int = 0) -> Expression:
+        if level == len(_LOGICAL):
+            return self.parse_not()
+        operator, marks = _LOGICAL[level]
+        parts = [self.parse_logical(level + 1)]
+        while self.accept(*marks):
+            parts.append(self.parse_logical(level + 1))
+        return parts[0] if len(parts) == 1 else Logical(operator, tuple(parts))
 
     def parse_not(self) -> Expression:
-        if self.accept("!", "not"):
-            return Inverse(self.parse_not())
-        return self.parse_comparison()
+        return Inverse(self.parse_not()) if self.accept("!", "not") else self.parse_comparison()
 
     def parse_comparison(self) -> Expression:
-        left = self.parse_sum()
+        left = self.parse_arithmetic()
         operator = self.accept(*_COMPARED)
         if operator is None:
             return left
-        right = self.parse_sum()
+        right = self.parse_arithmetic()
         if isinstance(right, Literal) and right.value is None and operator in ("==", "!="):
             return IsNull(left, negated=operator == "!=")
         return Comparison(_COMPARED[operator], left, right)
 
-    def parse_sum(self) -> Expression:
-        left = self.parse_product()
-        while operator := self.accept("+", "-"):
-            left = Arithmetic(operator, left, self.parse_product())
-        return left
-
-    def parse_product(self) -> Expression:
-        left = self.parse_operand()
-        while operator := self.accept("*", "/", "%"):
+    def parse_arithmetic(self, level: int = 0) -> Expression:
+        if level == len(_ARITHMETIC):
+            return self.parse_operand()
+        left = self.parse_arithmetic(level + 1)
+        while operator := self.accept(*_ARITHMETIC[level]):
             if operator == "/":
                 self.at -= 1
-                raise self.error_at()  # whole numbers divide to whole numbers in Java, not here
-            left = Arithmetic(operator, left, self.parse_operand())
+                raise self.error()  # whole numbers divide to whole numbers in Java, not here
+            left = Arithmetic(operator, left, self.parse_arithmetic(level + 1))
         return left
 
     def parse_operand(self) -> Expression:
         if self.accept("-"):
             return Negative(self.parse_operand())
         if self.accept("("):
-            inner = self.parse_or()
-            if not self.accept(")"):
-                raise self.error_at()
+            inner = self.parse_logical()
+            self.expect(")")
             return self.parse_methods(inner)
-        if self.at >= len(self.tokens):
-            raise self.error_at()
-        token = self.tokens[self.at]
+        token = self.token
+        self.at += 1
         match token.kind:
             case "text":
-                self.at += 1
                 return self.parse_methods(Literal(token.text[1:-1].replace('\\"', '"').replace("\\'", "'")))
             case "number":
-                self.at += 1
                 return Literal(float(token.text) if "." in token.text else int(token.text))
             case "name" if token.text.lower() in ("true", "false"):
-                self.at += 1
                 return Literal(token.text.lower() == "true")
             case "name" if token.text in ("null", "None"):
-                self.at += 1
                 return Literal(None)
             case "name" if token.text == self.event:
-                self.at += 1
                 return self.parse_methods(self.parse_column())
-        raise self.error_at()
+        self.at -= 1
+        raise self.error()
 
     def parse_column(self) -> Expression:
         """Parse `e.price`, `e.price()`, `e.getPrice()` or `e['price']`."""
         if self.accept("["):
-            quoted = self.tokens[self.at] if self.at < len(self.tokens) else None
-            if quoted is None or quoted.kind != "text":
-                raise self.error_at()
-            self.at += 1
-            if not self.accept("]"):
-                raise self.error_at()
-            return Attribute(self.variable, quoted.text[1:-1])
-        if not self.accept(".") or self.at >= len(self.tokens) or self.tokens[self.at].kind != "name":
-            raise self.error_at()
-        name = self.peek()
-        self.at += 1
+            quoted = self.parse_kind("text")
+            self.expect("]")
+            return Attribute(self.variable, quoted[1:-1])
+        self.expect(".")
+        name = self.parse_kind("name")
         if self.accept("("):
-            if not self.accept(")"):
-                raise self.error_at()
+            self.expect(")")
             getter = re.fullmatch(r"(?:get|is)_?([A-Za-z]\w*)", name)
             if getter is not None and (getter[1][0].isupper() or "_" in name):
                 name = getter[1][0].lower() + getter[1][1:]
         return Attribute(self.variable, name)
 
+    def parse_kind(self, kind: str) -> str:
+        token = self.token
+        if token.kind != kind:
+            raise self.error()
+        self.at += 1
+        return token.text
+
     def parse_methods(self, value: Expression) -> Expression:
         """Parse `.equals(x)` and `.startsWith("x")` of a value."""
-        while self.peek() == "." and self.at + 1 < len(self.tokens):
-            method = self.tokens[self.at + 1].text
-            if method not in ("equals", "startsWith", "endsWith", "contains"):
-                self.at += 1
-                raise self.error_at()
-            self.at += 2
-            if not self.accept("("):
-                raise self.error_at()
-            argument = self.parse_sum()
-            if not self.accept(")"):
-                raise self.error_at()
+        while self.at + 1 < len(self.tokens) and self.accept("."):
+            method = self.expect("equals", *_TEXT_METHODS)
+            self.expect("(")
+            argument = self.parse_arithmetic()
+            self.expect(")")
             value = self.compare_text(value, method, argument)
         return value
 
@@ -220,6 +180,5 @@ class _ConditionParser:
             return Comparison("=", value, argument)
         if not isinstance(argument, Literal) or not isinstance(argument.value, str) or set(argument.value) & set("%_"):
             self.at -= 1
-            raise self.error_at()
-        before = "" if method == "startsWith" else "%"
-        return Like(value, f"{before}{argument.value}{'' if method == 'endsWith' else '%'}")
+            raise self.error()
+        return Like(value, _TEXT_METHODS[method].format(argument.value))

@@ -8,30 +8,28 @@ where a row can begin only one match and the rows that are skipped could not hav
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlglot import exp
 
-from motet.dialects.event_types import define_type, extract_type
 from motet.dialects.row_pattern import (
     RowAdjacency,
     find_adjacency,
     find_group_loops,
-    find_loops,
     is_always_before,
     is_fixed,
     parse_row_pattern,
 )
 from motet.dialects.sql import find_offsets, iterate_conjuncts, parse_sql, refuse_other_clauses, translate_expression
-from motet.dialects.translation import SourceText, Translation
+from motet.dialects.translation import SourceText, Translation, define_type, extract_type
 from motet.language.parser import parse
 from motet.model.expression import Arithmetic, At, Attribute, Expression, KleeneAggregate
 from motet.model.names import rename_variables
-from motet.model.pattern import Event, Or, Pattern, Repeat, Seq, events
-from motet.model.query import AllVariables, Computed, Policy, Query, Workload
-from motet.model.validate import find_problems
+from motet.model.pattern import Event, Pattern, events, map_events
+from motet.model.query import AllVariables, Computed, Policy, Query
+from motet.model.shape import repeated_names
 from motet.model.window import Window
 
 _PATTERN = re.compile(r"\bPATTERN\s*\(", re.IGNORECASE)
@@ -47,7 +45,7 @@ NOTES = (
 )
 
 
-def translate_match_recognize(source: SourceText, time: str, type: str, name: str) -> Translation:
+def translate_source(source: SourceText) -> Translation:
     """Translate a SELECT * FROM t MATCH_RECOGNIZE (...)."""
     opening = _PATTERN.search(source.text)
     window, text = _extract_window(source)
@@ -61,8 +59,8 @@ def translate_match_recognize(source: SourceText, time: str, type: str, name: st
     for division in clause.find_all(exp.Div):
         message = "a division gives whole numbers in some systems and fractions in others; in motet it gives fractions"
         raise source.error_at(message, *find_offsets(division), "multiply instead: a > b / 2 is 2 * a > b")
-    rows = parse_row_pattern(source, opening.end(), _find_closing(source, opening.end()))
-    return _ClauseTranslator(source, clause, rows, type).translate(time, name, window)
+    rows = parse_row_pattern(source, opening.end(), source.find_closing(opening.end(), "the bracket of PATTERN"))
+    return _ClauseTranslator(source, clause, rows).translate(window)
 
 
 def _extract_window(source: SourceText) -> tuple[Window | None, str]:
@@ -72,15 +70,6 @@ def _extract_window(source: SourceText) -> tuple[Window | None, str]:
         return None, source.text
     window = parse(f"QUERY q PATTERN A WITHIN {found[1]}").queries[0].window
     return window, source.text[: found.start()] + " " * len(found[0]) + source.text[found.end() :]
-
-
-def _find_closing(source: SourceText, start: int) -> int:
-    depth = 1
-    for at in range(start, len(source.text)):
-        depth += {"(": 1, ")": -1}.get(source.text[at], 0)
-        if depth == 0:
-            return at
-    raise source.error_at("the bracket of PATTERN is never closed", start - 1, hint="add a )")
 
 
 def _refuse_selection(tree: Any, source: SourceText) -> None:
@@ -102,19 +91,18 @@ class _Define:
 class _ClauseTranslator:
     """One MATCH_RECOGNIZE clause."""
 
-    def __init__(self, source: SourceText, clause: Any, rows: Pattern, type: str) -> None:
+    def __init__(self, source: SourceText, clause: Any, rows: Pattern) -> None:
         self.source = source
         self.clause = clause
-        self.type = type
         names = [event.type for event in events(rows)]
         self.names = {name.lower(): name.lower() for name in names}
         for name in names:
             if [each.lower() for each in names].count(name.lower()) > 1:
                 hint = "give each of its places a variable of its own, defined alike"
                 raise self.error_at_word(name, f"the variable {name} stands in PATTERN more than once", hint)
-        self.rows = _lower_names(rows)
+        self.rows = map_events(rows, lambda event: Event(event.type.lower()))  # SQL's names are the same in any case
         self.adjacency: RowAdjacency = find_adjacency(self.rows)
-        self.loops = find_loops(self.rows)
+        self.loops = repeated_names(self.rows)
         self.notes = list(NOTES)
 
     def error_at_word(self, word: str, message: str, hint: str | None = None) -> Exception:
@@ -123,8 +111,8 @@ class _ClauseTranslator:
         start, end = found.span() if found else (0, 1)
         return self.source.error_at(message, start, end, hint)
 
-    def translate(self, time: str, name: str, window: Window | None) -> Translation:
-        self.check_order(time)
+    def translate(self, window: Window | None) -> Translation:
+        self.check_order()
         defines = {alias: self.parse_define(alias) for alias in self.names}
         self.check_ambiguity(defines)
         definitions = []
@@ -136,7 +124,7 @@ class _ClauseTranslator:
                 conditions += define.local
             else:
                 types[alias] = f"{alias}_row"
-                definitions.append(define_type(types[alias], define.local, self.type))
+                definitions.append(define_type(types[alias], define.local, self.source.type))
             conditions += define.between
         # A variable of ours must not be the type of another event.
         called = {
@@ -144,8 +132,8 @@ class _ClauseTranslator:
             for alias in types
         }
         query = Query(
-            name,
-            _set_types(self.rows, types, called),
+            self.source.name,
+            map_events(self.rows, lambda event: Event(types[event.type], called[event.type])),
             tuple(
                 replace(each, expression=rename_variables(each.expression, called))
                 for each in self.translate_measures()
@@ -157,21 +145,17 @@ class _ClauseTranslator:
             window,
             Policy.CONTIGUOUS,
         )
-        workload = Workload((query,), tuple(definitions))
-        found = [problem for problem in find_problems(workload) if not problem.warning]
-        if found:
-            raise self.source.errors_at(found, *find_offsets(self.clause))
-        return Translation(workload, tuple(self.notes))
+        return self.source.finish(query, definitions, self.notes, *find_offsets(self.clause))
 
     # Order, rows and skipping
 
-    def check_order(self, time: str) -> None:
+    def check_order(self) -> None:
         order = self.clause.args.get("order")
         columns = order.expressions if order is not None else []
         if len(columns) != 1 or columns[0].args.get("desc") or not isinstance(columns[0].this, exp.Column):
             at = find_offsets(order) if order is not None else find_offsets(self.clause)
             raise self.source.error_at("ORDER BY must name one column, ascending: the time of events", *at)
-        if columns[0].this.name.lower() != time.lower():
+        if columns[0].this.name.lower() != self.source.time.lower():
             self.notes.append(f"the time of events is {columns[0].this.name}: run with --time {columns[0].this.name}")
         rows = self.clause.args.get("rows")
         if rows is not None and rows.name.upper() != "ONE ROW PER MATCH":
@@ -186,7 +170,7 @@ class _ClauseTranslator:
         constants = [define.type for define in defines.values()]
         are_distinct = None not in constants and len(set(constants)) == len(constants)
         if not is_fixed(self.rows):
-            hint = f"say in DEFINE which {self.type} each variable has, as in A AS {self.type} = 'a'"
+            hint = f"say in DEFINE which {self.source.type} each variable has, as in A AS {self.source.type} = 'a'"
             if not are_distinct:
                 message = "a row may take different variables here, and MATCH_RECOGNIZE keeps one way; motet keeps all"
                 raise self.error_at_word("PATTERN", message, hint)
@@ -225,7 +209,7 @@ class _ClauseTranslator:
                 spoken = self.find_variables(part, alias)
                 condition = translate_expression(part, lambda node: self.resolve_in_define(node, alias), self.source)
                 (between if spoken - {alias} else local).append(condition)
-        type, others = extract_type(local, alias, self.type)
+        type, others = extract_type(local, alias, self.source.type)
         return _Define(type, tuple(others), tuple(between))
 
     def find_neighbour_calls(self, part: Any) -> list[Any]:
@@ -351,24 +335,3 @@ class _ClauseTranslator:
         for each in counts[1:]:
             total = Arithmetic("+", total, each)
         return total
-
-
-def _lower_names(pattern: Pattern) -> Pattern:
-    """Return the pattern in lower case, as SQL's names are the same in any case."""
-    return _map_events(pattern, lambda name: Event(name.lower()))
-
-
-def _set_types(pattern: Pattern, types: dict[str, str], called: dict[str, str]) -> Pattern:
-    """Return the pattern with a type for each variable."""
-    return _map_events(pattern, lambda name: Event(types[name], called[name]))
-
-
-def _map_events(pattern: Pattern, event: Callable[[str], Event]) -> Pattern:
-    match pattern:
-        case Event(name):
-            return event(name)
-        case Seq(parts) | Or(parts):
-            return replace(pattern, parts=tuple(_map_events(part, event) for part in parts))
-        case Repeat(part):
-            return replace(pattern, part=_map_events(part, event))
-    return pattern

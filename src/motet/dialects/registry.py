@@ -1,52 +1,18 @@
-"""Maps each source dialect to its translator."""
+"""Maps each source dialect to the module that translates it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from importlib import import_module
 
-from motet.dialects.flink import translate_flink
-from motet.dialects.sase import translate_sase
 from motet.dialects.translation import SourceText, Translation
 from motet.errors import MotetError
 
-
-@dataclass(frozen=True, slots=True)
-class ColumnNames:
-    """The columns that hold the time and the type of an event."""
-
-    time: str
-    type: str
-
-
-# SQL is read by sqlglot, which is not always installed: what needs it is imported when it is asked for.
-
-
-def _match_recognize(source: SourceText, columns: ColumnNames, name: str) -> Translation:
-    from motet.dialects.match_recognize import translate_match_recognize
-
-    return translate_match_recognize(source, columns.time, columns.type, name)
-
-
-def _clickhouse(source: SourceText, columns: ColumnNames, name: str) -> Translation:
-    from motet.dialects.clickhouse import translate_clickhouse
-
-    return translate_clickhouse(source, columns.time, columns.type, name)
-
-
-def _flink(source: SourceText, columns: ColumnNames, name: str) -> Translation:
-    return translate_flink(source, columns.type, name)
-
-
-def _sase(source: SourceText, columns: ColumnNames, name: str) -> Translation:
-    return translate_sase(source, name)
-
-
-SOURCES: dict[str, Callable[[SourceText, ColumnNames, str], Translation]] = {
-    "match-recognize": _match_recognize,
-    "flink-cep": _flink,
-    "sase": _sase,
-    "clickhouse": _clickhouse,
+# Each module has a function `translate_source`, and loads on first use: those of SQL need sqlglot, which is optional.
+SOURCES = {
+    "match-recognize": "motet.dialects.match_recognize",
+    "flink-cep": "motet.dialects.flink",
+    "sase": "motet.dialects.sase",
+    "clickhouse": "motet.dialects.clickhouse",
 }
 
 
@@ -59,16 +25,35 @@ def translate(
     name: str = "translated",
     origin: str = "<text>",
 ) -> Translation:
-    """Translate a text for another system into queries that mean the same: `source` is one of `SOURCES`.
+    """Translate a text for another system into queries that mean the same.
 
-    Raises QueryError at the place whose meaning our model does not have. `time` and `type` are the columns that hold
-    those of the data, and `name` is what the query is to be called.
+    Args:
+        text: What was written for the other system.
+        source: The dialect of the text, one of `SOURCES`.
+        time: The column of the data that holds the time of events.
+        type: The column of the data that holds the type of events.
+        name: What the query is to be called.
+        origin: Where the text comes from, for error messages.
+
+    Returns:
+        The queries, with notes on where they mean the same.
+
+    Raises:
+        QueryError: At the place whose meaning our model does not have.
+        MotetError: If the dialect is unknown, or needs a package that is not installed.
+
+    Example:
+        >>> import motet
+        >>> motet.translate("PATTERN SEQ(A a, B b) WITHIN 1 hour", "sase").workload.queries[0].name
+        'translated'
     """
     if source not in SOURCES:
         raise MotetError(f"texts of {source!r} cannot be translated: use one of {', '.join(SOURCES)}")
     try:
-        return SOURCES[source](SourceText(text, origin), ColumnNames(time, type), name)
+        module = import_module(SOURCES[source])
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != "sqlglot":
             raise
         raise MotetError("SQL is read by sqlglot, which is not installed: pip install 'motet[translate]'") from None
+    translation: Translation = module.translate_source(SourceText(text, origin, time, type, name))
+    return translation

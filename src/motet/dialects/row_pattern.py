@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from motet.dialects.translation import SourceText
+from motet.dialects.translation import SourceText, TokenParser, build_sequence
 from motet.model.pattern import Event, Or, Pattern, Repeat, Seq, children, events
+from motet.template.positions import build_positions
 
 _TOKEN = re.compile(r"\s*(?:(?P<name>[A-Za-z_]\w*)|(?P<mark>\{-|-\}|[{}()|*+?,^$&])|(?P<number>\d+)|(?P<other>\S))")
-
-
-@dataclass(frozen=True, slots=True)
-class _Token:
-    text: str
-    kind: str
-    start: int
-    end: int
 
 
 def parse_row_pattern(source: SourceText, start: int, end: int) -> Pattern:
@@ -24,111 +17,100 @@ def parse_row_pattern(source: SourceText, start: int, end: int) -> Pattern:
     return _RowPatternParser(source, start, end).parse()
 
 
-class _RowPatternParser:
-    """Alternatives of sequences of repeated variables and groups."""
+class _RowPatternParser(TokenParser):
+    """Parses alternatives of sequences of repeated variables and groups."""
 
     def __init__(self, source: SourceText, start: int, end: int) -> None:
-        self.source = source
-        self.tokens = [
-            _Token(found.group(found.lastgroup), found.lastgroup, found.start(found.lastgroup), found.end())
-            for found in _TOKEN.finditer(source.text, start, end)
-            if found.lastgroup is not None
-        ]
-        self.end = end
-        self.at = 0
+        super().__init__(source, _TOKEN, start, end)
 
     def parse(self) -> Pattern:
         pattern = self.parse_alternatives()
         if self.at < len(self.tokens):
-            raise self.error_at(f"unexpected '{self.tokens[self.at].text}' in PATTERN", "as in PATTERN (A B+ C)")
+            raise self.error_at_token(f"unexpected '{self.token.text}' in PATTERN", "as in PATTERN (A B+ C)")
         return pattern
 
-    def peek(self) -> str:
-        return self.tokens[self.at].text if self.at < len(self.tokens) else ""
-
-    def error_at(self, message: str, hint: str | None = None) -> Exception:
-        token = self.tokens[min(self.at, len(self.tokens) - 1)] if self.tokens else _Token("", "", self.end - 1, 0)
+    def error_at_token(self, message: str, hint: str | None = None) -> Exception:
+        token = self.tokens[min(self.at, len(self.tokens) - 1)] if self.tokens else self.token
         return self.source.error_at(message, token.start, token.end, hint)
 
     def parse_alternatives(self) -> Pattern:
         parts = [self.parse_sequence()]
-        while self.peek() == "|":
-            self.at += 1
+        while self.accept("|"):
             parts.append(self.parse_sequence())
         return parts[0] if len(parts) == 1 else Or(tuple(parts))
 
     def parse_sequence(self) -> Pattern:
         parts = []
-        while self.at < len(self.tokens) and self.peek() not in ("|", ")"):
+        while self.at < len(self.tokens) and self.token.text not in ("|", ")"):
             parts.append(self.parse_repetition())
         if not parts:
-            raise self.error_at("PATTERN needs a variable here", "as in PATTERN (A B+ C)")
-        return parts[0] if len(parts) == 1 else Seq(tuple(parts))
+            raise self.error_at_token("PATTERN needs a variable here", "as in PATTERN (A B+ C)")
+        return build_sequence(parts)
 
     def parse_repetition(self) -> Pattern:
         part = self.parse_primary()
         bounds = self.parse_quantifier()
         if bounds is None:
             return part
-        if self.peek() == "?":
-            raise self.error_at(
+        if self.token.text == "?":
+            raise self.error_at_token(
                 "a reluctant quantifier picks the shortest match; motet gives every match", "leave out this '?'"
             )
         return Repeat(part, *bounds)
 
     def parse_quantifier(self) -> tuple[int, int | None] | None:
-        simple = {"*": (0, None), "+": (1, None), "?": (0, 1)}.get(self.peek())
+        simple = {"*": (0, None), "+": (1, None), "?": (0, 1)}.get(self.token.text)
         if simple is not None:
             self.at += 1
             return simple
-        if self.peek() != "{":
+        if self.token.text != "{":
             return None
         inside = []
         self.at += 1
-        while self.peek() not in ("}", ""):
-            inside.append(self.peek())
+        while self.token.text not in ("}", ""):
+            inside.append(self.token.text)
             self.at += 1
         self.at += 1
         found = re.fullmatch(r"(\d*)(,?)(\d*)", "".join(inside))
         if found is None or not (found[1] or found[3]):
             self.at -= 1
-            raise self.error_at("this quantifier is not understood", "write {n}, {n,}, {,m} or {n,m}")
+            raise self.error_at_token("this quantifier is not understood", "write {n}, {n,}, {,m} or {n,m}")
         low = int(found[1] or 0)
         return low, int(found[3]) if found[3] else None if found[2] else low
 
     def parse_primary(self) -> Pattern:
         token = self.tokens[self.at]
         if token.text.upper() == "PERMUTE":
-            raise self.error_at("PERMUTE has no equal under CONTIGUOUS", "write the orders out with |")
+            raise self.error_at_token("PERMUTE has no equal under CONTIGUOUS", "write the orders out with |")
         if token.kind == "name":
             self.at += 1
             return Event(token.text)
         if token.text == "(":
             self.at += 1
             inner = self.parse_alternatives()
-            if self.peek() != ")":
-                raise self.error_at("this bracket is never closed", "add a )")
+            if self.token.text != ")":
+                raise self.error_at_token("this bracket is never closed", "add a )")
             self.at += 1
             return inner
         if token.text == "{-":
-            raise self.error_at(
+            raise self.error_at_token(
                 "{- ... -} leaves rows out of ALL ROWS PER MATCH, which motet does not give", "take it off"
             )
         if token.text in ("^", "$"):
-            raise self.error_at(
+            raise self.error_at_token(
                 f"the anchor {token.text} has no equal: a match may lie anywhere in its partition", "take it off"
             )
-        raise self.error_at(f"unexpected '{token.text}' in PATTERN", "as in PATTERN (A B+ C)")
+        raise self.error_at_token(f"unexpected '{token.text}' in PATTERN", "as in PATTERN (A B+ C)")
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class RowAdjacency:
     """Which variables may come first and last, and which may directly follow which."""
 
     nullable: bool
     first: set[str]
     last: set[str]
-    follow: dict[str, set[str]] = field(default_factory=dict)
+    follow: dict[str, set[str]]
 
     def before(self, name: str) -> set[str]:
         """Return the variables that may stand directly before one."""
@@ -137,42 +119,13 @@ class RowAdjacency:
 
 def find_adjacency(pattern: Pattern) -> RowAdjacency:
     """Return which variables may follow which, in a pattern in which each is written once."""
+    found = build_positions(pattern)
+    names = [event.type for event in found.events]
     follow: dict[str, set[str]] = {event.type: set() for event in events(pattern)}
-
-    def add_follows(last: set[str], first: set[str]) -> None:
-        for name in last:
-            follow[name] |= first
-
-    def walk(part: Pattern) -> RowAdjacency:
-        match part:
-            case Event(name):
-                return RowAdjacency(False, {name}, {name})
-            case Or(parts):
-                shapes = [walk(each) for each in parts]
-                return RowAdjacency(
-                    any(shape.nullable for shape in shapes),
-                    set().union(*(shape.first for shape in shapes)),
-                    set().union(*(shape.last for shape in shapes)),
-                )
-            case Repeat(inner, low, high):
-                once = walk(inner)
-                if high is None or high > 1:
-                    add_follows(once.last, once.first)
-                return RowAdjacency(once.nullable or low == 0, once.first, once.last)
-        found = RowAdjacency(True, set(), set())
-        for each in children(part):
-            after = walk(each)
-            add_follows(found.last, after.first)
-            found = RowAdjacency(
-                found.nullable and after.nullable,
-                found.first | after.first if found.nullable else found.first,
-                found.last | after.last if after.nullable else after.last,
-            )
-        return found
-
-    whole = walk(pattern)
-    whole.follow = follow
-    return whole
+    for before, after in found.graph.follow:
+        follow[names[before]].add(names[after])
+    first, last = ({names[at] for at in ends} for ends in (found.graph.first, found.graph.last))
+    return RowAdjacency(found.graph.empty is not None, first, last, follow)
 
 
 def is_fixed(pattern: Pattern) -> bool:
@@ -183,14 +136,6 @@ def is_fixed(pattern: Pattern) -> bool:
         case Repeat(_, low, high) if low != high:
             return False
     return all(map(is_fixed, children(pattern)))
-
-
-def find_loops(pattern: Pattern) -> frozenset[str]:
-    """Return the variables that are repeated, alone or in a group."""
-    match pattern:
-        case Repeat(part, _, high) if high is None or high > 1:
-            return frozenset(event.type for event in events(part))
-    return frozenset().union(*map(find_loops, children(pattern)))
 
 
 def find_group_loops(pattern: Pattern) -> frozenset[str]:

@@ -24,13 +24,13 @@ STRATEGIES = {
 NOTES = ("the same as SASE's query where no two events of a partition share a time",)
 
 
-def translate_sase(source: SourceText, name: str) -> Translation:
+def translate_source(source: SourceText) -> Translation:
     """Translate a text such as PATTERN SEQ(A a, B+ b[]) WHERE skip_till_next_match(a, b[]) { [id] } WITHIN 1 h."""
     clauses = _find_clauses(source)
     if "PATTERN" not in clauses:
         raise source.error_at("there is no PATTERN (or EVENT) clause here", 0, hint="as in PATTERN SEQ(A a, B b)")
     policy = ""
-    text = f"QUERY {name}\n"
+    text = f"QUERY {source.name}\n"
     if "RETURN" in clauses:
         text += f"RETURN {_rewrite_return(source, *clauses['RETURN'])}\n"
     text += f"PATTERN {_rewrite_pattern(source, *clauses['PATTERN'])}\n"

@@ -13,6 +13,7 @@ from sqlglot.errors import ParseError, TokenError
 from motet.dialects.translation import SourceText
 from motet.model.expression import (
     Arithmetic,
+    Attribute,
     Call,
     Comparison,
     Expression,
@@ -85,27 +86,47 @@ def iterate_conjuncts(node: Any) -> Iterator[Any]:
         yield node
 
 
+def resolve_column(variable: str) -> NameResolver:
+    """Return a resolver that takes every column as one of a variable."""
+    return lambda node: Attribute(variable, node.name) if isinstance(node, exp.Column) else None
+
+
+_ARITHMETIC = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
+_COMPARISONS = {exp.EQ: "=", exp.NEQ: "!=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
+_LOGICAL = {exp.And: "AND", exp.Or: "OR"}
+_FUNCTIONS = {
+    exp.Abs: "ABS",
+    exp.Floor: "FLOOR",
+    exp.Ceil: "CEIL",
+    exp.Sqrt: "SQRT",
+    exp.Lower: "LOWER",
+    exp.Upper: "UPPER",
+    exp.Length: "LENGTH",
+    exp.Coalesce: "COALESCE",
+}
+
+
 def translate_expression(node: Any, resolve: NameResolver, source: SourceText) -> Expression:
     """Translate an SQL expression; `resolve` says what names stand for."""
 
-    def below(part: Any) -> Expression:
+    def translate(part: Any) -> Expression:
         return translate_expression(part, resolve, source)
 
     special = resolve(node)
     if special is not None:
         return special
-    for kind, operator in _ARITHMETIC.items():
-        if isinstance(node, getattr(exp, kind)):
-            return Arithmetic(operator, below(node.this), below(node.expression))
-    for kind, operator in _COMPARISONS.items():
-        if isinstance(node, getattr(exp, kind)):
-            return Comparison(operator, below(node.this), below(node.expression))
-    for kind, function in _FUNCTIONS.items():
-        if isinstance(node, getattr(exp, kind)):
-            return Call(function, tuple(below(part) for part in (node.this, *node.expressions)))
+    kind = type(node)
+    if kind in _ARITHMETIC:
+        return Arithmetic(_ARITHMETIC[kind], translate(node.this), translate(node.expression))
+    if kind in _COMPARISONS:
+        return Comparison(_COMPARISONS[kind], translate(node.this), translate(node.expression))
+    if kind in _LOGICAL:
+        return Logical(_LOGICAL[kind], (translate(node.this), translate(node.expression)))
+    if kind in _FUNCTIONS:
+        return Call(_FUNCTIONS[kind], tuple(translate(part) for part in (node.this, *node.expressions)))
     match node:
         case exp.Paren():
-            return below(node.this)
+            return translate(node.this)
         case exp.Literal():
             return Literal(node.this if node.is_string else _parse_number(node.this))
         case exp.Boolean():
@@ -115,48 +136,32 @@ def translate_expression(node: Any, resolve: NameResolver, source: SourceText) -
         case exp.Neg(this=exp.Literal(this=digits)) if not node.this.is_string:
             return Literal(-_parse_number(digits))
         case exp.Neg():
-            return Negative(below(node.this))
-        case exp.And() | exp.Or():
-            operator = "AND" if isinstance(node, exp.And) else "OR"
-            return Logical(operator, (below(node.this), below(node.expression)))
+            return Negative(translate(node.this))
         case exp.Not(this=exp.Is(this=operand, expression=exp.Null())):
-            return IsNull(below(operand), negated=True)
+            return IsNull(translate(operand), negated=True)
         case exp.Not():
-            return Inverse(below(node.this))
+            return Inverse(translate(node.this))
         case exp.Is(expression=exp.Null()):
-            return IsNull(below(node.this))
+            return IsNull(translate(node.this))
         case exp.In(expressions=options) if options:
-            values = [below(option) for option in options]
-            if all(isinstance(value, Literal) for value in values):
-                return Membership(below(node.this), tuple(value for value in values if isinstance(value, Literal)))
+            values = [translate(option) for option in options]
+            literals = tuple(value for value in values if isinstance(value, Literal))
+            if len(literals) == len(values):
+                return Membership(translate(node.this), literals)
         case exp.Like(expression=exp.Literal(this=pattern)):
-            return Like(below(node.this), pattern)
+            return Like(translate(node.this), pattern)
         case exp.Between(args={"low": low, "high": high}):
-            operand = below(node.this)
-            return Logical("AND", (Comparison(">=", operand, below(low)), Comparison("<=", operand, below(high))))
+            operand = translate(node.this)
+            bounds = (Comparison(">=", operand, translate(low)), Comparison("<=", operand, translate(high)))
+            return Logical("AND", bounds)
         case exp.Cast(this=exp.Literal(this=text)) if node.to.is_type("timestamp", "timestamptz", "datetime"):
             try:
                 return Literal(dt.datetime.fromisoformat(text))
             except ValueError:
-                raise source.error_at(
-                    f"'{text}' is no timestamp", *find_offsets(node), "as in TIMESTAMP '2024-01-31'"
-                ) from None
+                hint = "as in TIMESTAMP '2024-01-31'"
+                raise source.error_at(f"'{text}' is no timestamp", *find_offsets(node), hint) from None
     raise source.error_at(f"'{node.sql()}' has no equal in motet's conditions", *find_offsets(node))
 
 
 def _parse_number(digits: str) -> int | float:
     return int(digits) if digits.isdigit() else float(digits)
-
-
-_ARITHMETIC = {"Add": "+", "Sub": "-", "Mul": "*", "Div": "/", "Mod": "%"}
-_COMPARISONS = {"EQ": "=", "NEQ": "!=", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">="}
-_FUNCTIONS = {
-    "Abs": "ABS",
-    "Floor": "FLOOR",
-    "Ceil": "CEIL",
-    "Sqrt": "SQRT",
-    "Lower": "LOWER",
-    "Upper": "UPPER",
-    "Length": "LENGTH",
-    "Coalesce": "COALESCE",
-}

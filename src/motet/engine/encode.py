@@ -4,8 +4,10 @@ classes.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,14 +15,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from motet.compile import Branch, DetectBranch, Program
 from motet.engine.expressions import evaluate_condition
-from motet.engine.schema import TICKS, EventSchema, is_text
-from motet.errors import DataError
 from motet.kernels.order import order_by_key, rank_events, sort_disordered
+from motet.kernels.ragged import offsets_from_counts
 from motet.kernels.tables import Events
 from motet.kernels.totals import NO_MINIMUM
-from motet.model.expression import Attribute, Expression
+from motet.model.expression import Expression
 from motet.plans.units import Unit
+from motet.schema import EventSchema, is_text, is_time, to_microseconds
 from motet.template.symbols import Symbol
 
 Ints = NDArray[np.int64]
@@ -61,7 +64,7 @@ class EncodedEvents:
         if kind == "count":
             return column.is_valid().to_numpy(zero_copy_only=False)
         if is_text(column.type):
-            column, self.texts[name] = rank_texts(column)
+            column, self.texts[name] = rank_values(column)
         return order_preserving_codes(column, kind)
 
 
@@ -82,25 +85,9 @@ def read_column(table: pa.Table, name: str) -> pa.Array:
     return column
 
 
-def to_microseconds(column: pa.Array, schema: EventSchema) -> pa.Array:
-    """Convert a time column to integer microseconds; nulls stay null."""
-    try:
-        if schema.has_integer_time:
-            whole = column.cast(pa.int64())
-            if schema.time_unit == "ns":
-                return pa.array(_to_numpy(whole) // 1000, mask=pc.is_null(whole).to_numpy(zero_copy_only=False))
-            return pc.multiply_checked(whole, TICKS[schema.time_unit])
-        return column.cast(pa.timestamp("us", tz=getattr(column.type, "tz", None)), safe=False).cast(pa.int64())
-    except pa.ArrowInvalid as problem:
-        raise DataError(
-            f"the time column {schema.time!r} holds a value out of range: {problem}; "
-            "is the unit of its whole numbers right (time_unit)?"
-        ) from None
-
-
 def read_times(table: pa.Table, schema: EventSchema) -> Ints:
     """Return the times of rows that all have one, in microseconds."""
-    found: Ints = to_microseconds(read_column(table, schema.time), schema).to_numpy(zero_copy_only=False)
+    found: Ints = schema.to_microseconds(read_column(table, schema.time)).to_numpy(zero_copy_only=False)
     return found.astype(np.int64, copy=False)
 
 
@@ -108,6 +95,11 @@ def count_invalid_rows(table: pa.Table, schema: EventSchema) -> int:
     """Count the rows without a time or a type."""
     missing = pc.or_(pc.is_null(table.column(schema.time)), pc.is_null(table.column(schema.type)))
     return int(pc.sum(missing).as_py() or 0)
+
+
+def encode_branch(program: Program, branch: Branch | DetectBranch, events: pa.Table) -> EncodedEvents:
+    """Encode the events of a branch: see `encode`."""
+    return encode(events, program.schema, branch.partition, branch.symbols, program.definitions, branch.ranked)
 
 
 def encode(
@@ -123,7 +115,7 @@ def encode(
     Rows without time, type or a partition value are left out. So are rows without any symbol, unless windows count
     events.
     """
-    time = to_microseconds(read_column(table, schema.time), schema)
+    time = schema.to_microseconds(read_column(table, schema.time))
     types = encode_dictionary(table.column(schema.type))
     usable = pc.and_(pc.is_valid(time), pc.is_valid(types))
     klass, classes = classify_events(table, types, symbols, definitions)
@@ -184,7 +176,7 @@ def encode_dictionary(column: pa.ChunkedArray) -> pa.DictionaryArray:
 
 
 def _to_numpy(array: pa.Array) -> Any:
-    """Convert integers to numpy, with 0 for null."""
+    """Convert numbers to numpy, with 0 for null."""
     filled = pc.fill_null(array, 0) if array.null_count else array
     return filled.to_numpy(zero_copy_only=False)
 
@@ -221,62 +213,51 @@ def _densify(values: Ints) -> tuple[Ints, Ints]:
 def classify_events(
     table: pa.Table, types: pa.DictionaryArray, symbols: Sequence[Symbol], definitions: Mapping[str, Expression]
 ) -> tuple[NDArray[np.int32], list[frozenset[Symbol]]]:
-    """Return the class of each row and the symbols of each class.
+    """Return the class of each row and the symbols of each class. Every distinct condition is evaluated once."""
+    demands = {symbol: symbol.all_conditions(definitions) for symbol in symbols}
+    distinct = dict.fromkeys(condition for conditions in demands.values() for condition in conditions)
+    index = {condition: number for number, condition in enumerate(distinct)}
 
-    Every distinct condition is evaluated once.
-    """
-    conditions = list(
-        dict.fromkeys(
-            [definitions[symbol.type] for symbol in symbols if symbol.type in definitions]
-            + [condition for symbol in symbols for condition in symbol.conditions]
-        )
-    )
-    columns: dict[str, pa.Array] = {}
-
-    def column(attribute: Attribute) -> pa.Array:
-        if attribute.name not in columns:
-            columns[attribute.name] = read_column(table, attribute.name)
-        return columns[attribute.name]
+    @cache
+    def read(name: str) -> pa.Array:
+        return read_column(table, name)
 
     names = types.dictionary.to_pylist()
     code = _to_numpy(types.indices).astype(np.int64)
     # Meaning of each code so far: the type's number and the conditions that hold.
     meanings: list[tuple[int, frozenset[int]]] = [(number, frozenset()) for number in range(max(len(names), 1))]
-    for number, condition in enumerate(conditions):
-        code = code * 2 + evaluate_condition(condition, column, len(table))
+    for condition, number in index.items():
+        code = code * 2 + evaluate_condition(condition, lambda attribute: read(attribute.name), len(table))
         meanings = [meaning for at, held in meanings for meaning in ((at, held), (at, held | {number}))]
-        seen = np.bincount(code, minlength=len(meanings)) > 0 if len(code) else np.zeros(len(meanings), np.bool_)
-        renumbered = np.cumsum(seen) - 1
-        code = renumbered[code] if len(code) else code
+        seen = np.bincount(code, minlength=len(meanings)) > 0
+        code = (np.cumsum(seen) - 1)[code]
         meanings = [meaning for meaning, occurs in zip(meanings, seen, strict=True) if occurs]
-    index = {condition: number for number, condition in enumerate(conditions)}
-    classes = []
-    for at, held in meanings:
-        name = names[at] if at < len(names) else None
-        classes.append(
-            frozenset(
-                symbol
-                for symbol in symbols
-                if (index[definitions[symbol.type]] in held if symbol.type in definitions else symbol.type == name)
-                and all(index[condition] in held for condition in symbol.conditions)
-            )
+    classes = [
+        frozenset(
+            symbol
+            for symbol in symbols
+            if (symbol.type in definitions or symbol.type in names[at : at + 1])
+            and all(index[condition] in held for condition in demands[symbol])
         )
+        for at, held in meanings
+    ]
     return code.astype(np.int32), classes
 
 
 def numeric_values(column: pa.Array, kind: str) -> Any:
     """Return the values to sum, or their squares; 0 for null."""
-    numbers = pc.fill_null(column.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)
+    numbers = _to_numpy(column.cast(pa.float64()))
     return numbers * numbers if kind == "square" else numbers
 
 
 def order_preserving_codes(column: pa.Array, kind: str) -> Any:
     """Map values to integers of the same order (reversed for a maximum), null to `NO_MINIMUM`."""
     if pa.types.is_floating(column.type):
-        bits = (pc.fill_null(column, 0.0).to_numpy(zero_copy_only=False).astype(np.float64) + 0.0).view(np.int64)
+        bits = (_to_numpy(column).astype(np.float64) + 0.0).view(np.int64)
         places = bits ^ ((bits >> 63) & np.int64(2**63 - 1))
     else:
-        places = pc.fill_null(_to_int64(column), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+        whole = to_microseconds(column, "us", "") if is_time(column.type) else column.cast(pa.int64())
+        places = _to_numpy(whole)
     if kind == "max":
         places = ~places
     if column.null_count:
@@ -284,8 +265,8 @@ def order_preserving_codes(column: pa.Array, kind: str) -> Any:
     return places
 
 
-def rank_texts(column: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Return the rank of each text among the distinct texts, and these in order."""
+def rank_values(column: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Return the rank of each value among the distinct values, null for null, and the distinct values in order."""
     encoded = column.dictionary_encode()
     ascending = pc.sort_indices(encoded.dictionary)
     rank = np.empty(len(ascending), np.int64)
@@ -294,7 +275,7 @@ def rank_texts(column: pa.Array) -> tuple[pa.Array, pa.Array]:
 
 
 def decode_text_codes(places: Ints, kind: str, words: pa.Array) -> pa.Array:
-    """Return the texts that `rank_texts` and `order_preserving_codes` mapped to integers."""
+    """Return the texts that `rank_values` and `order_preserving_codes` mapped to integers."""
     missing = places == NO_MINIMUM
     return words.take(pa.array(np.where(missing, 0, ~places if kind == "max" else places), mask=missing))
 
@@ -306,19 +287,11 @@ def decode_codes(places: Ints, kind: str, data_type: pa.DataType) -> pa.Array:
         places = ~places
     if pa.types.is_floating(data_type) or pa.types.is_decimal(data_type):
         bits = places ^ ((places >> 63) & np.int64(2**63 - 1))
-        return pa.array(bits.view(np.float64), mask=missing).cast(pa.float64())
+        return pa.array(bits.view(np.float64), mask=missing)
     whole = pa.array(places, mask=missing)
-    if pa.types.is_timestamp(data_type):
-        return whole.cast(pa.timestamp("us", tz=data_type.tz)).cast(data_type, safe=False)
-    if pa.types.is_date(data_type):
-        return whole.cast(pa.timestamp("us")).cast(data_type, safe=False)
-    return whole.cast(data_type)
-
-
-def _to_int64(column: pa.Array) -> pa.Array:
-    if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
-        return column.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
-    return column.cast(pa.int64())
+    if is_time(data_type):
+        whole = whole.cast(pa.timestamp("us", tz=getattr(data_type, "tz", None)))
+    return whole.cast(data_type, safe=False)
 
 
 def select_unit_events(encoded: EncodedEvents, unit: Unit) -> tuple[Events, Ints | None]:
@@ -334,12 +307,10 @@ def select_unit_events(encoded: EncodedEvents, unit: Unit) -> tuple[Events, Ints
     if ranked:
         # An event whose own time holds more events than the window can be in no match: it gets the last class, which
         # has no symbols.
-        klass = np.where(encoded.leave - encoded.enter < first.span.within, klass, len(encoded.classes) - 1).astype(
-            np.int32
-        )
+        fits = encoded.leave - encoded.enter < first.span.within
+        klass = np.where(fits, klass, len(encoded.classes) - 1).astype(np.int32)
     kept = relevant[klass]
-    everything = bool(kept.all())
-    at = None if everything else np.flatnonzero(kept)
+    at = None if kept.all() else np.flatnonzero(kept)
 
     def pick(values: Any) -> Any:
         return values if at is None else values[at]
@@ -350,7 +321,7 @@ def select_unit_events(encoded: EncodedEvents, unit: Unit) -> tuple[Events, Ints
 
     offsets = encoded.offsets
     if at is not None:
-        offsets = np.concatenate(([0], np.cumsum(kept)))[encoded.offsets].astype(np.int64)
+        offsets = offsets_from_counts(kept)[encoded.offsets]
     time = pick(encoded.time)
     events = Events(
         offsets=offsets,
@@ -369,7 +340,7 @@ def select_keys(events: Events, keys: NDArray[np.bool_]) -> tuple[Events, NDArra
     """Keep the events of some keys; the other keys stay without events. Also return the mask of kept events."""
     counts = np.diff(events.offsets)
     kept = np.repeat(keys, counts)
-    offsets = np.concatenate(([0], np.cumsum(np.where(keys, counts, 0)))).astype(np.int64)
+    offsets = offsets_from_counts(np.where(keys, counts, 0))
     columns: list[Any] = [as_contiguous(c[..., kept] if c.shape[-1] else c, c.dtype) for c in events[1:]]
     return Events(offsets, *columns), kept
 
@@ -377,3 +348,25 @@ def select_keys(events: Events, keys: NDArray[np.bool_]) -> tuple[Events, NDArra
 def as_contiguous(array: Any, dtype: Any) -> Any:
     """Return a contiguous, writable array: the only kind that kernels are compiled for."""
     return np.require(array, dtype, ["C", "W"])
+
+
+def group_rows(numbers: NDArray[Any]) -> tuple[NDArray[np.int64], list[tuple[int, int, int]]]:
+    """Return an order that groups rows of equal numbers, and (number, first row, row count) for each number that
+    occurs.
+
+    The order is stable. Numbers count from 0. O(rows + numbers).
+    """
+    counts = np.bincount(numbers)
+    # Numpy sorts numbers of two bytes by counting them.
+    order = np.argsort(numbers.astype(np.uint16) if len(counts) <= 1 << 16 else numbers, kind="stable")
+    found = np.flatnonzero(counts)
+    starts = np.cumsum(counts) - counts
+    return order, list(zip(found.tolist(), starts[found].tolist(), counts[found].tolist(), strict=True))
+
+
+def count_by_symbol(klass: NDArray[np.int32], classes: Sequence[frozenset[Symbol]]) -> Counter[Symbol]:
+    """Count the events of each symbol, given the class of each event."""
+    counts: Counter[Symbol] = Counter()
+    for symbols, number in zip(classes, np.bincount(klass, minlength=len(classes)).tolist(), strict=True):
+        counts.update(dict.fromkeys(symbols, number))
+    return counts

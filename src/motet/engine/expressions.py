@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
 
@@ -29,6 +29,7 @@ from motet.model.expression import (
     Negative,
     attributes,
 )
+from motet.schema import is_time, plain_type
 
 Columns = Callable[[Attribute], "pa.Array | pa.ChunkedArray"]
 # A value is a column, or a scalar that stands for a column of equal values until one is needed.
@@ -57,10 +58,7 @@ _KINDS = {
 
 
 def evaluate(expression: Expression, columns: Columns, length: int | None = None) -> pa.Array:
-    """Return the value of an expression for each row.
-
-    `length` is needed only where the expression reads no column.
-    """
+    """Return the value of an expression for each row. `length` is needed only where the expression reads no column."""
     value = _evaluate(expression, columns)
     if isinstance(value, pa.Scalar):
         if length is None:
@@ -87,11 +85,10 @@ def _evaluate(expression: Expression, columns: Columns) -> Value:
         case Attribute():
             return _normalize(columns(expression), expression)
         case Negative(operand):
-            return _negate(_as_number(recurse(operand), expression), expression)
+            return _apply_checked(pc.negate_checked, [_as_number(recurse(operand), expression)], "`-` of ", expression)
         case Arithmetic(operator, left, right):
-            return _apply_arithmetic(
-                operator, _as_number(recurse(left), expression), _as_number(recurse(right), expression), expression
-            )
+            numbers = _as_number(recurse(left), expression), _as_number(recurse(right), expression)
+            return _apply_arithmetic(operator, *numbers, expression)
         case Comparison(operator, left, right):
             return _COMPARISONS[operator](*_unify_types([recurse(left), recurse(right)], expression))
         case Logical(operator, parts):
@@ -127,21 +124,17 @@ def _make_scalar(value: float | str | bool | dt.datetime | None) -> pa.Scalar:
 
 def _normalize(column: Value, attribute: Attribute) -> Value:
     """Convert a column to one of the few types that expressions compute with."""
-    kind = column.type
-    if kind in _KINDS or pa.types.is_null(kind):
-        return column
-    if pa.types.is_dictionary(kind):
-        return _normalize(column.cast(kind.value_type), attribute)
-    if pa.types.is_integer(kind):
-        return _as_int64(column, attribute)
-    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        return column.cast(pa.float64())
-    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return column.cast(pa.string())
-    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    plain = plain_type(column.type)
+    if pa.types.is_integer(plain):
+        return _apply_checked(column.cast, [pa.int64()], "", attribute)
+    if is_time(plain):
         return column.cast(_TIME, safe=False)
+    if plain in _KINDS or pa.types.is_null(plain):
+        return column if column.type == plain else column.cast(plain)
     raise DataError(
-        f"{_format_attribute(attribute)} is of type {kind}, which conditions cannot compute with{_location(attribute)}"
+        f"{_format_attribute(attribute)} is of type {plain}, which conditions cannot compute with{_location(attribute)}"
     )
 
 
@@ -186,23 +179,22 @@ def _apply_arithmetic(operator: str, left: Value, right: Value, within: Expressi
     if operator == "/":
         return _replace_nan(pc.divide(left.cast(pa.float64(), safe=False), right.cast(pa.float64(), safe=False)))
     if pa.types.is_integer(left.type) and pa.types.is_integer(right.type):
-        return _whole_remainder(left, right) if operator == "%" else _apply_checked(operator, left, right, within)
+        if operator == "%":
+            return _whole_remainder(left, right)
+        return _apply_checked(_CHECKED[operator], [left, right], f"`{operator}` of ", within)
     left, right = _unify_types([left, right], within)
     return _replace_nan(_floating_remainder(left, right) if operator == "%" else _FLOATING[operator](left, right))
 
 
-def _apply_checked(operator: str, left: Value, right: Value, within: Expression) -> Value:
+def _apply_checked(compute: Callable[..., Value], operands: Sequence[Value], what: str, within: Expression) -> Value:
+    """Compute with whole numbers, and say which attributes do not fit in 64 bits."""
     try:
-        return _CHECKED[operator](left, right)
+        return compute(*operands)
     except pa.ArrowInvalid as error:
-        raise _overflow_error(f"`{operator}` of {_format_attributes(within)}", within) from error
-
-
-def _negate(value: Value, within: Expression) -> Value:
-    try:
-        return pc.negate_checked(value)
-    except pa.ArrowInvalid as error:
-        raise _overflow_error(f"`-` of {_format_attributes(within)}", within) from error
+        raise DataError(
+            f"{what}{_format_attributes(within)} does not fit in a whole number of 64 bits{_location(within)}: "
+            "multiplied by 1.0 it is computed as a floating number"
+        ) from error
 
 
 def _whole_remainder(left: Value, right: Value) -> Value:
@@ -249,15 +241,13 @@ def _call_function(function: str, arguments: list[Value], within: Expression) ->
     first = arguments[0]
     match function:
         case "ABS":
-            try:
-                return pc.abs_checked(_as_number(first, within))
-            except pa.ArrowInvalid as error:
-                raise _overflow_error(f"ABS of {_format_attributes(within)}", within) from error
+            return _apply_checked(pc.abs_checked, [_as_number(first, within)], "ABS of ", within)
         case "FLOOR" | "CEIL":
             number = _as_number(first, within)
             if pa.types.is_integer(number.type):
                 return number
-            return _as_int64(pc.floor(number) if function == "FLOOR" else pc.ceil(number), within)
+            rounded = pc.floor(number) if function == "FLOOR" else pc.ceil(number)
+            return _apply_checked(rounded.cast, [pa.int64()], "", within)
         case "SQRT":
             return _replace_nan(pc.sqrt(_as_number(first, within).cast(pa.float64(), safe=False)))
         case "LOWER":
@@ -269,20 +259,6 @@ def _call_function(function: str, arguments: list[Value], within: Expression) ->
         case "COALESCE":
             return pc.coalesce(*_unify_types(arguments, within, untyped=pa.null()))
     raise TypeError(f"no function {function}")
-
-
-def _as_int64(value: Value, within: Expression) -> Value:
-    try:
-        return value.cast(pa.int64())
-    except pa.ArrowInvalid as error:
-        raise _overflow_error(_format_attributes(within), within) from error
-
-
-def _overflow_error(what: str, within: Expression) -> DataError:
-    return DataError(
-        f"{what} does not fit in a whole number of 64 bits{_location(within)}: "
-        "multiplied by 1.0 it is computed as a floating number"
-    )
 
 
 def _format_attributes(expression: Expression) -> str:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from motet.engine.encode import EncodedEvents
-from motet.optimizer.joins.plan import JoinPlan
+from motet.engine.encode import EncodedEvents, count_by_symbol
+from motet.optimizer.joins import JoinPlan
 from motet.plans.detect.build import PlannedQuery
 from motet.plans.detect.nodes import Node
 from motet.template.symbols import Symbol
@@ -42,8 +42,7 @@ class BranchMetrics:
             counted &= encoded.time < until
         klass = encoded.klass[counted]
         self.rows += len(klass)
-        for symbols, number in zip(encoded.classes, np.bincount(klass, minlength=len(encoded.classes)), strict=True):
-            self.events.update(dict.fromkeys(symbols, int(number)))
+        self.events.update(count_by_symbol(klass, encoded.classes))
 
     def time_tables(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
         """Pass on the tables of a run, timing each."""

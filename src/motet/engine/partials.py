@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -10,19 +11,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from motet.engine.encode import EncodedEvents, decode_codes, decode_text_codes, order_preserving_codes, rank_texts
-from motet.engine.program import Program
-from motet.engine.schema import TICKS
+from motet.compile import Program
+from motet.engine.encode import (
+    EncodedEvents,
+    decode_codes,
+    decode_text_codes,
+    order_preserving_codes,
+    rank_values,
+    read_column,
+)
 from motet.kernels.combine import sum_groups, sweep_groups
 from motet.kernels.tables import END, START, decode_owners
 from motet.kernels.totals import COUNT_OVER, COUNT_SURE, NO_MINIMUM, Layout, make_layout
 from motet.plans.channels import ResultColumn
 from motet.plans.compiled import CompiledQuery
+from motet.schema import build_table
 
 Ints = NDArray[np.int64]
 Reals = NDArray[np.float64]
 Texts = dict[int, pa.Array]  # by extreme channel of text: the words its places refer to
-OVERFLOWS = b"motet.overflows"  # metadata of a finished table: how many counts exceeded 64 bits
 
 
 def build_partials(
@@ -83,33 +90,35 @@ def _text_columns(
     return found
 
 
+@cache
+def _word_places(layout: Layout) -> dict[str, tuple[int, bool]]:
+    """Return which word of a layout holds each column of totals, and whether as a float."""
+    ni, nf, nm, x = layout.ni, layout.nf, layout.nm, layout.x
+    places = {"n": (0, False), **{f"i{c}": (1 + c, False) for c in range(ni)}}
+    places |= {f"m{c}": (1 + ni + c, False) for c in range(nm)}
+    places |= {f"f{c}": (1 + ni + nm + c, True) for c in range(nf)}
+    if layout.extended:
+        for c, name in enumerate(["", *map(str, range(ni))]):
+            letter = "i" if name else "n"
+            places |= {f"{letter}m{name}": (x + 2 * c, True), f"{letter}e{name}": (x + 2 * c + 1, False)}
+        places |= {f"fe{c}": (x + 2 + 2 * ni + c, False) for c in range(nf)}
+    return places | ({"nm": (0, True)} if layout.has_shadows else {})
+
+
 def _totals_columns(program: Program, whole: Ints, real: Reals, layout: Layout, size: int) -> dict[str, pa.Array]:
     """Return totals as columns; those of channels that this layout lacks are empty."""
-    words = whole.reshape(size, layout.words)
-    reals = real.reshape(size, layout.words)
-    ni, nf, nm = program.shape
-    none = np.zeros(size, np.int64)
-    columns = {}
-    for c in range(1 + ni):
-        has = c <= layout.ni
-        at = layout.x + 2 * c
-        name = "n" if c == 0 else f"i{c - 1}"
-        shadow, exponent = ("nm", "ne") if c == 0 else (f"im{c - 1}", f"ie{c - 1}")
-        count = words[:, c] if has else none
-        columns[name] = pa.array(count)
-        extended = has and layout.extended
-        if layout.has_shadows and c == 0:
-            columns[shadow] = pa.array(reals[:, 0])
+    words, reals = whole.reshape(size, layout.words), real.reshape(size, layout.words)
+    places = _word_places(layout)
+    columns: dict[str, pa.Array] = {}
+    for name in _word_places(make_layout(*program.shape, True)):
+        if name in places:
+            at, is_float = places[name]
+            values = (reals if is_float else words)[:, at]
+        elif name.startswith(("nm", "im")):  # a count that is not extended is its own mantissa
+            values = columns[name.replace("m", "", 1)].to_numpy()
         else:
-            columns[shadow] = pa.array(reals[:, at] if extended else count.astype(np.float64))
-        columns[exponent] = pa.array((words[:, at + 1] if extended else none).astype(np.int32))
-    for c in range(nf):
-        has = c < layout.nf
-        exponent_at = layout.x + 2 + 2 * layout.ni + c
-        columns[f"f{c}"] = pa.array(reals[:, 1 + layout.ni + layout.nm + c] if has else none.astype(np.float64))
-        columns[f"fe{c}"] = pa.array((words[:, exponent_at] if has and layout.extended else none).astype(np.int32))
-    for c in range(nm):
-        columns[f"m{c}"] = pa.array(words[:, 1 + layout.ni + c] if c < layout.nm else np.full(size, NO_MINIMUM))
+            values = np.full(size, NO_MINIMUM if name.startswith("m") else 0)
+        columns[name] = pa.array(values).cast(program.partial_schema.field(name).type, safe=False)
     return columns
 
 
@@ -118,28 +127,15 @@ def _read_totals(program: Program, compiled: CompiledQuery, table: pa.Table) -> 
     words: Texts = {}
     for c, channel in enumerate(compiled.channels.extremes):
         if channel.column in program.text_extremes:
-            column, words[c] = rank_texts(_array(table, f"s{c}"))
+            column, words[c] = rank_values(read_column(table, f"s{c}"))
             places = pa.array(order_preserving_codes(column, channel.kind))
             table = table.set_column(table.column_names.index(f"m{c}"), f"m{c}", places)
-    ni, nf, nm = program.shape
-    layout = make_layout(ni, nf, nm, True)
+    layout = make_layout(*program.shape, True)
     totals = np.empty((len(table), layout.words), np.int64)
     reals = totals.view(np.float64)
-    whole = ["n", *(f"i{c}" for c in range(ni)), *(f"m{c}" for c in range(nm))]
-    for at, name in enumerate(whole):
-        totals[:, at] = _numpy(table, name)
-    for c in range(nf):
-        reals[:, len(whole) + c] = _numpy(table, f"f{c}")
-        totals[:, layout.x + 2 + 2 * ni + c] = _numpy(table, f"fe{c}")
-    for c, (shadow, exponent) in enumerate([("nm", "ne"), *((f"im{c}", f"ie{c}") for c in range(ni))]):
-        reals[:, layout.x + 2 * c] = _numpy(table, shadow)
-        totals[:, layout.x + 2 * c + 1] = _numpy(table, exponent)
+    for name, (at, is_float) in _word_places(layout).items():
+        (reals if is_float else totals)[:, at] = _numpy(table, name)
     return totals.ravel(), layout, words
-
-
-def _array(table: pa.Table, name: str) -> pa.Array:
-    column = table.column(name)
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
 def _numpy(table: pa.Table, name: str) -> Any:
@@ -242,98 +238,74 @@ def _replace_totals(
 
 
 def finish(program: Program, partials: pa.Table) -> pa.Table:
-    """Compute results from totals, all queries in one table. Its metadata tells how many counts overflowed."""
-    tables = []
+    """Compute results from totals, all queries in one table."""
+    done = _split_by_merge_group(program, partials.filter(partials.column("done")))
+    tables = [_finish_group(program, group[0], rows) for group, rows in done]
+    return pa.concat_tables([program.result_schema.empty_table(), *tables])
+
+
+def count_overflows(program: Program, result: pa.Table) -> int:
+    """Return how many counts exceeded 64 bits: exact counts are null there, and only there."""
     overflows = 0
-    done = partials.filter(partials.column("done"))
-    for group, rows in _split_by_merge_group(program, done):
-        table, over = _finish_group(program, group[0], rows)
-        tables.append(table)
-        overflows += over
-    result = pa.concat_tables(tables) if tables else program.result_schema.empty_table()
-    return result.replace_schema_metadata({OVERFLOWS: str(overflows).encode()})
+    for label, names in program.count_columns.items():
+        if result.column(label).null_count:
+            queries = result.column("query").filter(pc.is_null(result.column(label)))
+            overflows += pc.sum(pc.is_in(queries, pa.array(names))).as_py() or 0
+    return overflows
 
 
-def _finish_group(program: Program, compiled: CompiledQuery, table: pa.Table) -> tuple[pa.Table, int]:
+def _finish_group(program: Program, compiled: CompiledQuery, table: pa.Table) -> pa.Table:
     """Compute the results of queries that are merged like this one."""
-    size = len(table)
     names = pa.array([query.name for query in program.workload.queries], pa.string())
-    columns: dict[str, pa.Array | pa.ChunkedArray] = {"query": names.take(_array(table, "query"))}
-    columns |= _time_columns(program, compiled, table)
+    columns: dict[str, pa.Array | pa.ChunkedArray] = {"query": names.take(read_column(table, "query"))}
+    start, end = (program.schema.from_microseconds(_numpy(table, name)) for name in ("start", "end"))
+    if compiled.span.is_continuous:
+        columns["time"] = end
+    elif compiled.span.within:
+        columns |= {"window_start": start, "window_end": end}
     for name in compiled.query.group_by:
         columns[name] = table.column(f"k{program.partition.index(name)}")
-    overflows = 0
     for output in compiled.outputs:
-        values, over = _compute_output(program, output, table)
-        columns[output.label] = values
-        overflows += over
-    arrays = [
-        columns[field.name].cast(field.type) if field.name in columns else pa.nulls(size, field.type)
-        for field in program.result_schema
-    ]
-    return pa.Table.from_arrays(arrays, schema=program.result_schema), overflows
+        columns[output.label] = _compute_output(program, output, table)
+    return build_table(columns, program.result_schema, len(table))
 
 
-def _time_columns(program: Program, compiled: CompiledQuery, table: pa.Table) -> dict[str, pa.Array]:
-    def to_time_column(name: str) -> pa.Array:
-        us = _numpy(table, name).astype(np.int64)
-        if program.schema.has_integer_time:
-            unit = program.schema.time_unit
-            return pa.array(us * 1000 if unit == "ns" else us // TICKS[unit])
-        return pa.array(us).cast(program.schema.result_time_type)
-
-    if compiled.span.within == 0:
-        return {}
-    if compiled.span.is_continuous:
-        return {"time": to_time_column("end")}
-    return {"window_start": to_time_column("start"), "window_end": to_time_column("end")}
-
-
-def _compute_output(program: Program, output: ResultColumn, table: pa.Table) -> tuple[pa.Array | pa.ChunkedArray, int]:
-    """Return the values of one result column, and how many counts overflowed."""
+def _compute_output(program: Program, output: ResultColumn, table: pa.Table) -> pa.Array | pa.ChunkedArray:
+    """Return the values of one result column."""
     if output.extreme >= 0:
         assert output.column is not None
         if output.column in program.text_extremes:
-            return table.column(f"s{output.extreme}"), 0
+            return table.column(f"s{output.extreme}")
         data_type = program.schema.columns.field(output.column).type
-        return decode_codes(_numpy(table, f"m{output.extreme}"), output.function.lower(), data_type), 0
+        return decode_codes(_numpy(table, f"m{output.extreme}"), output.function.lower(), data_type)
     if output.count < 0:
         return _compute_count(program, _numpy(table, "n"), _numpy(table, "nm"), _numpy(table, "ne"))
     count, exponent = _numpy(table, f"im{output.count}"), _numpy(table, f"ie{output.count}")
     if output.function == "COUNT":
         return _compute_count(program, _numpy(table, f"i{output.count}"), count, exponent)
     total, shift = _numpy(table, f"f{output.total}"), _numpy(table, f"fe{output.total}")
-    none = count == 0
     with np.errstate(all="ignore"):
         if output.function == "SUM":
-            return pa.array(_ldexp(total, shift), mask=none), 0
+            return pa.array(_ldexp(total, shift), mask=count == 0)
         mean = _ldexp(total / count, shift - exponent)
         if output.function == "AVG":
-            return pa.array(mean, mask=none), 0
+            return pa.array(mean, mask=count == 0)
         squares, square_shift = _numpy(table, f"f{output.square}"), _numpy(table, f"fe{output.square}")
         square = _ldexp(squares / count, square_shift - exponent)
-        several = (exponent > 0) | (count >= 2)
         correction = np.where(exponent > 0, 1.0, count / np.where(count > 1, count - 1, 1))
         variance = np.maximum(square - mean * mean, 0.0) * correction
         value = np.sqrt(variance) if output.function == "STDDEV" else variance
-    return pa.array(value, mask=~several), 0
+    return pa.array(value, mask=(exponent <= 0) & (count < 2))
 
 
-def _ldexp(mantissa: NDArray[np.float64], exponent: NDArray[np.int32]) -> NDArray[np.float64]:
-    return np.ldexp(mantissa, np.clip(exponent, -8, 8) * 480)
-
-
-def _compute_count(
-    program: Program, whole: NDArray[np.int64], mantissa: NDArray[np.float64], exponent: NDArray[np.int32]
-) -> tuple[pa.Array, int]:
+def _compute_count(program: Program, whole: Ints, mantissa: Reals, exponent: NDArray[np.int32]) -> pa.Array:
+    """Return counts as doubles, or as integers that are null where they exceed 64 bits."""
     if program.options.counts == "double":
         exact = (exponent == 0) & (mantissa < COUNT_SURE)
         with np.errstate(all="ignore"):
-            return pa.array(np.where(exact, whole.astype(np.float64), _ldexp(mantissa, exponent))), 0
-    over = (exponent > 0) | (mantissa >= COUNT_OVER) | ((mantissa >= COUNT_SURE) & (whole < 0))
-    return pa.array(whole, mask=over), int(over.sum())
+            return pa.array(np.where(exact, whole.astype(np.float64), _ldexp(mantissa, exponent)))
+    return pa.array(whole, mask=(exponent > 0) | (mantissa >= COUNT_OVER) | ((mantissa >= COUNT_SURE) & (whole < 0)))
 
 
-def count_overflows(result: pa.Table) -> int:
-    """Return how many counts of a finished table exceeded 64 bits."""
-    return int((result.schema.metadata or {}).get(OVERFLOWS, b"0"))
+def _ldexp(mantissa: Reals, exponent: NDArray[np.int32]) -> Reals:
+    return np.ldexp(mantissa, np.clip(exponent, -8, 8) * 480)

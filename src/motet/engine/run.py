@@ -13,18 +13,20 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from motet.engine.encode import EncodedEvents, encode, select_keys, select_unit_events
+from motet.compile import Program
+from motet.engine.encode import EncodedEvents, encode_branch, select_keys, select_unit_events
 from motet.engine.metrics import BranchMetrics
 from motet.engine.partials import build_partials, merge_within_task
-from motet.engine.program import Branch, Program
 from motet.engine.ties import merge_ties
 from motet.engine.trends import run_trend_query
-from motet.kernels.pairs import WindowRows, run_pairs
-from motet.kernels.slots import PANES, STARTS, WINDOWS, run_slots
+from motet.kernels.pairs import PairMachine, WindowRows, run_pairs
+from motet.kernels.ragged import offsets_of, row_numbers
+from motet.kernels.resume import run_slots
+from motet.kernels.slots import PANES, STARTS, WINDOWS
 from motet.kernels.tables import MAX_TIME, MIN_TIME, Events, renumber_keys
 from motet.kernels.totals import Layout, list_layouts, list_pair_layouts
 from motet.kernels.two_stacks import run_stacks
-from motet.plans.machine import build_machine, build_queries_table, compute_offsets
+from motet.plans.machine import build_machine, build_queries_table
 from motet.plans.pairs import Pairs, encode_pairs
 from motet.plans.units import Strategy, Unit, estimate_pairs_cost, estimate_slots_cost
 
@@ -64,11 +66,6 @@ def run_branch(
             tables += run_unit_partials(program, unit, encoded, bounds, threads)
     partials = pa.concat_tables(tables) if tables else program.partial_schema.empty_table()
     return merge_within_task(program, partials) if branch.needs_combine else partials
-
-
-def encode_branch(program: Program, branch: Branch, events: pa.Table) -> EncodedEvents:
-    """Encode the events of a branch."""
-    return encode(events, program.schema, branch.partition, branch.symbols, program.definitions, branch.ranked)
 
 
 def run_unit_partials(
@@ -156,7 +153,7 @@ def _pairs_pay_off(unit: Unit, pairs: Pairs, events: Events) -> bool:
         return True
     first = unit.queries[0]
     pane = events.time // pairs.pane
-    key = np.repeat(np.arange(len(events.offsets) - 1), np.diff(events.offsets))
+    key = row_numbers(events.offsets)
     used = 1 + np.count_nonzero((np.diff(pane) != 0) | (np.diff(key) != 0))
     per_pane = EMPTY_COST * pairs.size + JOIN_COST * sum(map(len, pairs.joins)) * unit.slots
     # Costs of all transitions, each symbol being as frequent as another.
@@ -171,13 +168,13 @@ def _run_pairs(
     pairs, queries = unit.pairs, build_queries_table(unit.merged)
     assert pairs is not None
     rows = WindowRows(
-        join_offsets=compute_offsets(pairs.joins),
+        join_offsets=offsets_of(pairs.joins),
         joins=np.array([word for row in pairs.joins for join in row for word in join], np.int32),
         begin=np.array(sorted(set(pairs.begin)), np.int32),
-        accept_offsets=compute_offsets(pairs.accept),
+        accept_offsets=offsets_of(pairs.accept),
         accept=np.array([row for rows in pairs.accept for row in rows], np.int32),
     )
     code = encode_pairs(pairs, encoded.classes, unit.merged.negs)
-    starts = pairs.starts.astype(np.int32)
+    machine = PairMachine(code, pairs.starts.astype(np.int32), pairs.size)
     step = math.gcd(*queries.slide.tolist())
-    return run_pairs(events, code, starts, pairs.size, rows, queries, inner, layout, pairs.pane, step, *bounds)
+    return run_pairs(events, machine, rows, queries, inner, layout, pairs.pane, step, bounds)

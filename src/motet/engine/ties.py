@@ -7,8 +7,6 @@ from graphlib import TopologicalSorter
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from motet.kernels.tables import Events
 from motet.kernels.ties import merge_tied_events
@@ -24,13 +22,10 @@ MIN_TIE_SHARE = 0.25
 
 def merge_ties(events: Events, unit: Unit, classes: Sequence[frozenset[Symbol]]) -> Events:
     """Merge events of one key, time and class, if the unit allows it and there are many simultaneous events."""
-    spans = {(compiled.span.ranked, compiled.span.is_continuous) for compiled in unit.queries}
+    windows = [(compiled.span.ranked, compiled.span.is_continuous) for compiled in unit.queries]
     one_step = all(max(compiled.automaton.freshness) <= 1 for compiled in unit.queries)
-    if spans != {(False, False)} or not one_step or unit.strategy is Strategy.TRENDS:
-        return events
-    if unit.strategy is Strategy.STACKS or np.count_nonzero(np.diff(events.time) == 0) < MIN_TIE_SHARE * len(
-        events.time
-    ):
+    allowed = unit.strategy not in (Strategy.TRENDS, Strategy.STACKS) and set(windows) == {(False, False)}
+    if not (allowed and one_step) or np.count_nonzero(np.diff(events.time) == 0) < MIN_TIE_SHARE * len(events.time):
         return events
     # Classes that have the same symbols of this unit are one to it.
     unit_class: dict[frozenset[Symbol], int] = {}
@@ -47,6 +42,9 @@ def order_classes(merged: MergedAutomaton, classes: Sequence[frozenset[Symbol]])
 
     Classes of one component read what others of it write, so they must be processed together.
     """
+    from scipy.sparse import coo_array  # loaded when it is needed: that takes as long as a small run
+    from scipy.sparse.csgraph import connected_components
+
     having: dict[Symbol, list[int]] = {}
     for at, symbols in enumerate(classes):
         for symbol in symbols:

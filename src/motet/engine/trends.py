@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from motet.engine.encode import EncodedEvents, select_keys, select_unit_events
+from motet.compile import Program
+from motet.engine.encode import EncodedEvents, rank_values, select_keys, select_unit_events
 from motet.engine.expressions import evaluate
 from motet.engine.partials import build_partials
 from motet.errors import RunError
+from motet.kernels.ragged import offsets_of
 from motet.kernels.slots import PANES, STARTS, WINDOWS
 from motet.kernels.tables import Events
 from motet.kernels.totals import list_layouts
@@ -24,6 +24,7 @@ from motet.kernels.trends import (
     LESS_EQUAL,
     SCAN,
     UNEQUAL,
+    Capacity,
     Edges,
     count_live_events,
     run_trends,
@@ -31,11 +32,8 @@ from motet.kernels.trends import (
 from motet.model.expression import Expression
 from motet.plans.compiled import CompiledQuery
 from motet.plans.machine import build_machine, build_queries_table
+from motet.plans.units import Unit
 from motet.template.conditions import AdjacentCondition
-
-if TYPE_CHECKING:
-    from motet.engine.program import Program
-    from motet.plans.units import Unit
 
 OPERATORS = {"<": LESS, "<=": LESS_EQUAL, ">": GREATER, ">=": GREATER_EQUAL, "=": EQUAL, "!=": UNEQUAL}
 MEMORY_LIMIT = 4 << 30
@@ -61,7 +59,7 @@ def run_trend_query(program: Program, unit: Unit, encoded: EncodedEvents, bounds
     ranked = compiled.span.ranked
     for layout in list_layouts(*compiled.channels.shape, rarely_large=False):
         labels, whole, real, overflowed = run_trends(
-            events, machine, queries, edges, layout, mode, unit.width, room, tied, ranked, *bounds
+            events, machine, queries, edges, layout, Capacity(room, tied), mode, unit.width, ranked, bounds
         )
         tables.append(build_partials(program, labels, whole, real, layout, unit.queries, encoded))
         if not overflowed.any():
@@ -90,7 +88,7 @@ def _build_edges(compiled: CompiledQuery, encoded: EncodedEvents, rows: NDArray[
         kind=np.array(
             [OPERATORS[found[0].operator] if len(found) == 1 else SCAN for found in node_edges.values()], np.int32
         ),
-        offsets=np.concatenate(([0], np.cumsum([len(found) for found in node_edges.values()]))).astype(np.int64),
+        offsets=offsets_of(node_edges.values()),
         operator=np.array([OPERATORS[a.operator] for a in conditions], np.int32),
         before=np.array([before for before, _ in codes], np.int64).reshape(len(codes), size),
         after=np.array([after for _, after in codes], np.int64).reshape(len(codes), size),
@@ -118,20 +116,12 @@ def _encode_comparison(
     sides = [
         evaluate(side, lambda attribute: encoded.column(attribute.name).take(rows_array)) for side in (before, after)
     ]
-    kinds = {side.type for side in sides}
-    if len(kinds) > 1:
+    if sides[0].type != sides[1].type:
         sides = [side.cast(pa.float64()) for side in sides]
-    both = pa.concat_arrays([side.combine_chunks() if isinstance(side, pa.ChunkedArray) else side for side in sides])
+    both = pa.concat_arrays(sides)
     if pa.types.is_floating(both.type):
         both = pc.add(both, 0.0)  # -0.0 is 0.0
-    encoded_both = both.dictionary_encode()
-    ascending = np.argsort(encoded_both.dictionary.to_numpy(zero_copy_only=False), kind="stable")
-    rank = np.empty(len(ascending), np.int64)
-    rank[ascending] = np.arange(len(ascending))
-    indices = encoded_both.indices
-    missing = indices.is_null().to_numpy(zero_copy_only=False)
-    known = indices.fill_null(0).to_numpy(zero_copy_only=False)
-    codes = np.where(missing, -1, rank[known] if len(rank) else -1).astype(np.int64)
+    codes = pc.fill_null(rank_values(both)[0], -1).to_numpy()
     return codes[: len(rows)], codes[len(rows) :]
 
 

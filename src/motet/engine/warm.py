@@ -1,77 +1,125 @@
 """Compile every kernel, or load it from the cache: `python -m motet.engine.warm`.
 
 Two processes that compile the same kernel at once may corrupt the cache on disk, so it is best done once, before others
-start.
+start. Two processes share the work, each with kernels of its own.
 """
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import sys
+from collections.abc import Callable
+
 import numpy as np
 import pyarrow as pa
 
-from motet.engine import EventSchema, compile_workload
+from motet.compile import compile_workload
 from motet.engine.live import Stream
 from motet.engine.local import run_table
+from motet.kernels.jit import KERNELS, on_each_compilation
+from motet.kernels.order import order_by_key
 from motet.kernels.resume import extend_states, renumber_states
-from motet.kernels.state_migration import merge_states
+from motet.kernels.state_migration import NodeSources, merge_states
 from motet.kernels.totals import make_layout
-from motet.model.expression import At, Attribute, Comparison, KleeneAggregate
-from motet.model.pattern import And, Event, Not, Repeat, Seq
-from motet.model.query import Aggregate, AllVariables, Computed, Policy, Query, Workload
-from motet.model.window import CountWindow, TimeWindow
+from motet.language import parse
 from motet.options import Options
+from motet.schema import EventSchema
 
-# Out of order, so that sorting is compiled too.
-_EVENTS = pa.table({"time": [2, 1, 3, 4], "type": ["A", "A", "B", "B"], "k": ["p"] * 4, "x": [1.0, 2.0, 3.0, 4.0]})
+_EVENTS = pa.table({"time": [1, 2, 3, 4], "type": ["A", "A", "B", "B"], "k": ["p"] * 4, "x": [1.0, 2.0, 3.0, 4.0]})
 
-_PAIR = (Event("A", "a"), Event("B", "b"))
+# Sliding, continuous and count windows, partitions combined or not.
+_SLOTS_AND_STACKS = """
+    QUERY sliding RETURN COUNT(*), SUM(A.x), MIN(A.x) PATTERN SEQ(A+, B) GROUP BY k WITHIN 4 s SLIDE 2 s
+    QUERY combined RETURN COUNT(*), SUM(A.x), MIN(A.x) PATTERN SEQ(A+, B) WHERE [k] WITHIN 4 s SLIDE 2 s
+    QUERY continuous RETURN COUNT(*), SUM(A.x), MIN(A.x) PATTERN SEQ(A+, B) WHERE [k] WITHIN 4 s
+    QUERY counted RETURN COUNT(*), SUM(A.x), MIN(A.x) PATTERN SEQ(A+, B) GROUP BY k WITHIN 3 EVENTS
+"""
+_PAIRS = "RETURN COUNT(*), SUM(A.x), MIN(A.x) PATTERN SEQ(A+, B) GROUP BY k WITHIN 4 s SLIDE 2 s"
+_TRENDS = "RETURN COUNT(*), SUM(A.x), MIN(A.x) PATTERN SEQ(A+, B) WHERE A.x < NEXT(A).x GROUP BY k WITHIN 4 s"
+# Matches by paths and by joins, with an absence at the end and one that depends on what is bound.
+_DETECTION = """
+    QUERY paths RETURN *, (MAX(A.x)) AS most PATTERN SEQ(A+, B) WITHIN 4 s
+    QUERY joins RETURN * PATTERN SEQ(A a, NOT B n, B b, NOT A last) WHERE a.x < b.x AND n.x = a.x WITHIN 4 s
+        SKIP TILL NEXT
+    QUERY loop RETURN * PATTERN SEQ(A a, B+, B b) WHERE a.x < b.x WITHIN 4 s
+"""
+# A sequence is filtered out of a conjunction where they are planned together.
+_RELATED = """
+    QUERY unordered RETURN * PATTERN AND(A a, B b) WITHIN 4 s
+    QUERY ordered RETURN * PATTERN SEQ(A a, B b) WITHIN 4 s
+"""
 
 
 def warm() -> None:
     """Run each kind of query once."""
+    for part in _PARTS:
+        part()
+
+
+def warm_in_parallel() -> None:
+    """Compile all kernels in two processes, and show how far they are."""
+    order_by_key(np.zeros(1, np.int32), np.zeros(1, np.int64), 1)  # both parts need it
+    context = multiprocessing.get_context("spawn")
+    compiled = context.SimpleQueue()
+    processes = [context.Process(target=_warm_part, args=(number, compiled)) for number in range(len(_PARTS))]
+    for process in processes:
+        process.start()
+    done, ended = 1, 0
+    while ended < len(processes):
+        if compiled.get():
+            done += 1
+            sys.stderr.write(f"\rcompiling kernels {done}/{len(KERNELS)} ...")
+            sys.stderr.flush()
+        else:
+            ended += 1
+    sys.stderr.write("\n")
+    for process in processes:
+        process.join()
+    if any(process.exitcode for process in processes):
+        raise SystemExit("kernels could not be compiled")
+
+
+def _warm_part(number: int, compiled: multiprocessing.queues.SimpleQueue[bool]) -> None:
+    """Run one part; put True for each kernel that was compiled, and False at the end."""
+    on_each_compilation(lambda: compiled.put(True))
+    try:
+        _PARTS[number]()
+    finally:
+        compiled.put(False)
+
+
+def _run(queries: str, options: Options) -> None:
+    run_table(compile_workload(parse(queries), EventSchema(_EVENTS.schema), options), _EVENTS)
+
+
+def _warm_slots_and_stacks() -> None:
+    """Run totals by slots and by stacks, in batch and as a stream, and what migrates them."""
+    _run(_SLOTS_AND_STACKS, Options())
     schema = EventSchema(_EVENTS.schema)
-    online, detected = _every_kind_of_query()
-    for options in (Options(), Options(windows="pairs")):
-        run_table(compile_workload(Workload((*online, *detected)), schema, options), _EVENTS)
-    # A sequence is filtered out of a conjunction where they are planned together.
-    related = tuple(
-        Query(name, pattern, (AllVariables(),), window=TimeWindow(4_000_000))
-        for name, pattern in (("any order", And(_PAIR)), ("in order", Seq(_PAIR)))
-    )
-    run_table(compile_workload(Workload(related), schema, Options(optimizer="motto")), _EVENTS)
-    stream = Stream(compile_workload(Workload(online), schema, Options(mode="append")))
+    stream = Stream(compile_workload(parse(_SLOTS_AND_STACKS), schema, Options(mode="append")))
     stream.feed(_EVENTS, 3_000_000)
     stream.finish()
     nothing, none = np.zeros(1, np.int64), np.zeros(0, np.int64)
-    numbers = np.zeros(1, np.int32)
-    extend_states(nothing, none, make_layout(0, 0, 0), make_layout(0, 0, 0, extended=True), False)
-    renumber_states(nothing, none, make_layout(0, 0, 0), False, numbers, numbers, numbers)
-    flags = np.zeros(1, np.bool_)
-    merge_states(nothing, none, nothing, none, make_layout(0, 0, 0), 0, numbers, flags, numbers, 1, 0)
+    numbers, flags, layout = np.zeros(1, np.int32), np.zeros(1, np.bool_), make_layout(0, 0, 0)
+    extend_states(nothing, none, layout, make_layout(0, 0, 0, extended=True), False)
+    renumber_states(nothing, none, layout, False, numbers, numbers, numbers)
+    merge_states(nothing, none, nothing, none, layout, 0, NodeSources(numbers, flags), numbers, 1, 0)
 
 
-def _every_kind_of_query() -> tuple[tuple[Query, ...], tuple[Query, ...]]:
-    """Return online and detection queries that together use every kernel."""
-    pattern = Seq((Repeat(Event("A"), 1, None), Event("B")))
-    returns = (Aggregate("COUNT"), Aggregate("SUM", "A", "x"), Aggregate("MIN", "A", "x"))
-    rising = Comparison("<", Attribute("A", "x"), Attribute("A", "x", At.NEXT))
-    joined = Seq((Event("A", "a"), Not(Event("B", "n")), Event("B", "b"), Not(Event("A", "last"))))
-    apart = Comparison("<", Attribute("a", "x"), Attribute("b", "x"))
-    depends = Comparison("=", Attribute("n", "x"), Attribute("a", "x"))
-    most = KleeneAggregate("MAX", "A", "x")
-    sliding, continuous = TimeWindow(4_000_000, 2_000_000), TimeWindow(4_000_000)
-    online = (
-        Query("sliding", pattern, returns, group_by=("k",), window=sliding),
-        Query("combined", pattern, returns, equivalence=("k",), window=sliding),
-        Query("continuous", pattern, returns, equivalence=("k",), window=continuous),
-        Query("counted", pattern, returns, group_by=("k",), window=CountWindow(3)),
-        Query("rising", pattern, returns, (rising,), group_by=("k",), window=continuous),
-    )
-    paths = Query("paths", pattern, (AllVariables(), Computed(most, "most")), window=continuous)
-    tests = (apart, depends)
-    joins = Query("joins", joined, (AllVariables(),), tests, window=continuous, policy=Policy.SKIP_TILL_NEXT)
-    return online, (paths, joins)
+def _warm_detection_pairs_and_trends() -> None:
+    """Run matches by joins and by paths, totals between pairs, and a condition on neighbours."""
+    _run(_DETECTION, Options())
+    _run(_RELATED, Options(optimizer="motto"))
+    _run(_PAIRS, Options(windows="pairs"))
+    _run(_TRENDS, Options())
+
+
+_PARTS: tuple[Callable[[], None], ...] = (_warm_slots_and_stacks, _warm_detection_pairs_and_trends)
 
 
 if __name__ == "__main__":
-    warm()
+    if (os.cpu_count() or 1) > 1:
+        warm_in_parallel()
+    else:
+        warm()

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from motet.engine.encode import classify_events, encode_dictionary, read_column
-from motet.engine.schema import EventSchema
+from motet.engine.encode import classify_events, count_by_symbol, encode_dictionary
 from motet.errors import Diagnostic, require_columns
 from motet.model.expression import Expression, attributes
 from motet.model.query import Workload
 from motet.plans.compiled import CompiledQuery, compile_query
 from motet.plans.detect.query import compile_detect
-from motet.statistics.model import Statistics, format_partition
+from motet.schema import EventSchema
+from motet.statistics.model import Statistics, format_partition, format_symbol
 from motet.statistics.profile import profile
-from motet.statistics.symbols import format_symbol
 from motet.template.symbols import Symbol
 
 
@@ -33,8 +32,7 @@ class StatisticsRequest:
     @property
     def columns(self) -> list[str]:
         """Every column that the symbols read."""
-        read = [condition for symbol in self.symbols for condition in symbol.conditions]
-        read += [self.definitions[symbol.type] for symbol in self.symbols if symbol.type in self.definitions]
+        read = [condition for symbol in self.symbols for condition in symbol.all_conditions(self.definitions)]
         return list(dict.fromkeys(attribute.name for condition in read for attribute in attributes(condition)))
 
 
@@ -64,7 +62,7 @@ def profile_workload(table: pa.Table, workload: Workload, schema: EventSchema, k
     """Return the statistics of a table of events, with those that a workload needs."""
     request = statistics_request(workload, schema.tick)
     found = profile(table, schema.time, schema.type, keys, schema.time_unit)
-    usable = table.filter(_are_valid(table, (schema.time, schema.type)))
+    usable = table.filter(pc.and_(pc.is_valid(table[schema.time]), pc.is_valid(table[schema.type])))
     return replace(
         found,
         symbols=name_counts(request, count_symbols(usable, schema.type, request)),
@@ -84,24 +82,12 @@ def columns_to_profile(workload: Workload, schema: EventSchema, keys: Sequence[s
 def count_symbols(table: pa.Table, type: str, request: StatisticsRequest) -> Counter[Symbol]:
     """Count the rows of each symbol; every distinct condition is evaluated once, on whole columns."""
     klass, classes = classify_events(table, encode_dictionary(table.column(type)), request.symbols, request.definitions)
-    rows = np.bincount(klass, minlength=len(classes))
-    counts: Counter[Symbol] = Counter()
-    for symbols, count in zip(classes, rows.tolist(), strict=True):
-        for symbol in symbols:
-            counts[symbol] += count
-    return counts
+    return count_by_symbol(klass, classes)
 
 
 def name_counts(request: StatisticsRequest, counts: Mapping[Symbol, int]) -> dict[str, int]:
     """Return counts by the names of symbols, in the order of the request."""
     return {format_symbol(symbol): counts.get(symbol, 0) for symbol in request.symbols}
-
-
-def _are_valid(table: pa.Table, names: Iterable[str]) -> pa.Array:
-    present = np.ones(len(table), np.bool_)
-    for name in names:
-        present &= read_column(table, name).is_valid().to_numpy(zero_copy_only=False)
-    return pa.array(present)
 
 
 def _count_distinct(table: pa.Table, names: Sequence[str]) -> int:

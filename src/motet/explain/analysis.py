@@ -1,4 +1,4 @@
-"""What a run found, beside what was expected of it: as plain data and as text."""
+"""Describes what a run found beside what was expected of it, as plain data and as text."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from motet.engine import Program
+from motet.compile import Program
 from motet.engine.metrics import BranchMetrics
-from motet.explain.formatting import format_count, format_number
+from motet.explain.formatting import format_count, format_expected
 from motet.plans.detect.selectivity import guess_selectivity
-from motet.statistics.model import Statistics
-from motet.statistics.symbols import format_symbol
+from motet.statistics.model import Statistics, format_symbol
 from motet.template.symbols import Symbol
 
 
@@ -27,7 +26,7 @@ class Analysis:
 
 
 def describe_run(program: Program, analysis: Analysis, counts: Mapping[str, int] | None) -> dict[str, Any]:
-    """The run by the names of queries and symbols."""
+    """Describe a run by the names of queries and symbols."""
     known = program.options.statistics
     names = [query.name for query in program.workload.queries]
     return {
@@ -55,7 +54,7 @@ def describe_run(program: Program, analysis: Analysis, counts: Mapping[str, int]
 
 
 def estimate_events(symbol: Symbol, counts: Mapping[str, int] | None, known: Statistics | None) -> float | None:
-    """The events of a symbol: as counted before, else as guessed from its type; None where nothing is known."""
+    """Estimate the events of a symbol: as counted before, else from its type; None where nothing is known."""
     if known is not None and format_symbol(symbol) in known.symbols:
         return float(known.symbols[format_symbol(symbol)])
     if counts is None or symbol.type not in counts:
@@ -67,7 +66,7 @@ def estimate_events(symbol: Symbol, counts: Mapping[str, int] | None, known: Sta
 
 
 def format_run(plan: dict[str, Any]) -> Iterator[str]:
-    """The run as text."""
+    """Yield the text of a run."""
     actual = plan["actual"]
     rate = actual["rows"] / max(actual["seconds"], 1e-9)
     yield f"ran in {actual['seconds']:.3f} s: {format_count(actual['rows'], 'row')} ({rate:,.0f} rows/s)"
@@ -80,14 +79,11 @@ def format_run(plan: dict[str, Any]) -> Iterator[str]:
             units = ", ".join(f"{at}.{unit} {seconds:.3f} s" for unit, seconds in enumerate(branch["units"], 1))
             yield f"    units {units}"
         for each in branch["symbols"]:
-            expected = "" if each["expected"] is None else f", {format_number(round(each['expected']))} expected"
-            yield f"    {each['symbol']}: {format_count(each['events'], 'event')}{expected}"
+            yield f"    {each['symbol']}: {format_count(each['events'], 'event')}{format_expected(each['expected'])}"
     for branch in plan["detect"]:
         for node in branch["nodes"]:
             if node["kind"] != "leaf" and node.get("actual") is not None:
-                expected = (
-                    "" if node.get("estimate") is None else f", {format_number(round(node['estimate']))} expected"
-                )
+                expected = format_expected(node.get("estimate"))
                 yield f"  node {node['node']}: {format_count(node['actual'], 'instance')}{expected}"
     for name, results in actual["results"].items():
         yield f"  {name}: {format_count(results, 'result')}"

@@ -1,23 +1,24 @@
-"""What a plan says of detection, as plain data and as text: the graph of joins, and what each query reads of it."""
+"""Describes branches that detect matches, as data, text and Mermaid: join graphs, and what queries read of them."""
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from motet.engine import Program
-from motet.engine.detect.program import DetectBranch
-from motet.engine.detect.stated_rates import item_test_text, rates_from_statistics
+from motet.compile import Program
+from motet.compile.detect import DetectBranch
+from motet.compile.stated_rates import item_test_text, rates_from_statistics
 from motet.engine.metrics import BranchMetrics
-from motet.explain.formatting import format_count, format_number
-from motet.explain.inputs import describe_input, format_input
+from motet.explain.branches import describe_input, describe_query, format_clauses, format_input
+from motet.explain.formatting import format_costs, format_count, format_number, round_digits
 from motet.explain.motto import describe_motto, format_motto
-from motet.language.printer import expression_text, pattern_text, window_text
+from motet.language.printer import expression_text
 from motet.model.expression import Expression
-from motet.optimizer.joins import estimate_alternatives, plan_trees
-from motet.optimizer.joins.plan import JoinPlan
-from motet.optimizer.motto import motto
-from motet.plans.detect.build import PlannedQuery, plan_queries
+from motet.optimizer.joins import JoinPlan
+from motet.optimizer.motto.motto import MottoPlan
+from motet.optimizer.registry import estimate_alternatives, plan_trees
+from motet.plans.detect.build import PlannedQuery, list_nodes, plan_queries
 from motet.plans.detect.estimates import NodeEstimate, estimate_nodes, list_roots, sum_costs
 from motet.plans.detect.nodes import (
     FilterNode,
@@ -30,23 +31,20 @@ from motet.plans.detect.nodes import (
     SubpatternNode,
     UnionNode,
     inputs,
-    topological_order,
 )
-from motet.statistics.model import Statistics
-from motet.statistics.symbols import format_symbol
+from motet.statistics.model import Statistics, format_symbol
 
 
 def describe_detect(
     branch: DetectBranch, program: Program, counts: Mapping[str, int] | None, ran: BranchMetrics | None = None
 ) -> dict[str, Any]:
-    """The graph of joins of a branch: as it was run, as it was planned for statistics, or as it would be for so many
-    events of each type.
-    """
+    """Describe the join graph of a branch: as it ran, as planned for statistics, or as it would be for these counts."""
     if ran is not None and ran.chosen is not None:
         chosen, planned = ran.chosen, list(ran.planned)
     else:
-        chosen, planned = plan_detect_branch(branch, program, counts)
-    nodes = topological_order(reading.root for each in planned for reading in each.readings)
+        chosen = branch.trees or _plan_for_counts(branch, program, counts)
+        planned = plan_queries(branch.queries, chosen)
+    nodes = list_nodes(planned)
     number = {node: at for at, node in enumerate(nodes, 1)}
     serves = _queries_by_node(planned)
     # Without rates all symbols would be as frequent: what that comes to is no estimate.
@@ -56,91 +54,69 @@ def describe_detect(
         "halo_us": branch.overlap,
         "combined": branch.needs_combine,
         "plan": chosen.method,
-        **(_describe_estimates(chosen, work) if work else {}),
-        **({} if chosen.report is None else {"motto": _motto(chosen.report, chosen, branch, program)}),
+        **(_describe_costs(chosen, work) if work else {}),
+        **(
+            {}
+            if not isinstance(chosen.report, MottoPlan)
+            else {"motto": describe_motto(chosen, branch.queries, program.options)}
+        ),
         "nodes": [
             {
                 "node": number[node],
-                **describe_node(node),
+                **_describe_node(node),
                 "reads": [number[each] for each in inputs(node)],
                 "queries": serves[node],
-                **(_describe_work(work[node]) if node in work else {}),
+                **(_describe_estimate(work[node]) if node in work else {}),
                 **({} if ran is None else {"actual": ran.instance_counts[node]}),
             }
             for node in nodes
         ],
-        "queries": [describe_query(each, number) for each in planned],
+        "queries": [_describe_query(each, number) for each in planned],
     }
 
 
-def plan_detect_branch(
-    branch: DetectBranch, program: Program, counts: Mapping[str, int] | None
-) -> tuple[JoinPlan, list[PlannedQuery]]:
-    """The trees of a branch and its nodes."""
-    chosen = branch.trees
-    if chosen is None:
-        known = None if counts is None else Statistics(counts)
-        options = program.options
-        chosen = plan_trees(
-            branch.join_specs, options.optimizer, rates_from_statistics(known, branch), options.budget_seconds
-        )
-    return chosen, plan_queries(branch.queries, chosen)
+def _plan_for_counts(branch: DetectBranch, program: Program, counts: Mapping[str, int] | None) -> JoinPlan:
+    rates = rates_from_statistics(None if counts is None else Statistics(counts), branch)
+    return plan_trees(branch.join_specs, program.options.optimizer, rates, program.options.budget_seconds)
 
 
-def _motto(plan: motto.MottoPlan, chosen: JoinPlan, branch: DetectBranch, program: Program) -> dict[str, Any]:
-    """The plan graph that was searched, and what other plans by it would cost."""
-    others = motto.estimate_alternatives(plan, list(chosen.trees), chosen.rates, program.options.budget_seconds)
-    return describe_motto(plan, branch.queries, others)
-
-
-def _describe_estimates(chosen: JoinPlan, work: Mapping[Node, NodeEstimate]) -> dict[str, Any]:
-    """What the plan costs in microseconds, and what others would."""
+def _describe_costs(chosen: JoinPlan, work: Mapping[Node, NodeEstimate]) -> dict[str, Any]:
+    """Describe what the plan costs in microseconds, and what others would."""
     others = estimate_alternatives(list(chosen.trees), chosen.rates) | dict(chosen.considered)
-    estimates = {name: _round(cost / 1000) for name, cost in others.items()}
-    return {"cost": _round(sum_costs(work) / 1000), "estimates": estimates}
+    estimates = {name: round_digits(cost / 1000) for name, cost in others.items()}
+    return {"cost": round_digits(sum_costs(work) / 1000), "estimates": estimates}
 
 
-def _describe_work(work: NodeEstimate) -> dict[str, float]:
-    return {
-        "estimate": _round(work.instances),
-        "pairs": _round(work.pairs),
-        "cost_us": _round(work.cost / 1000),
-    }
-
-
-def _round(cost: float) -> float:
-    return float(f"{cost:.4g}")
+def _describe_estimate(work: NodeEstimate) -> dict[str, float]:
+    values = {"estimate": work.instances, "pairs": work.pairs, "cost_us": work.cost / 1000}
+    return {name: round_digits(value) for name, value in values.items()}
 
 
 def _queries_by_node(planned: list[PlannedQuery]) -> dict[Node, list[str]]:
-    """The queries that each node works for."""
+    """Return the queries that each node works for."""
     found: dict[Node, list[str]] = {}
     for each in planned:
-        for node in topological_order(reading.root for reading in each.readings):
+        for node in each.nodes:
             found.setdefault(node, []).append(each.query.query.name)
     return found
 
 
-def describe_query(planned: PlannedQuery, number: Mapping[Node, int]) -> dict[str, Any]:
-    """A query as the plan sees it: how its matches are found, and why they have to be."""
+def _describe_query(planned: PlannedQuery, number: Mapping[Node, int]) -> dict[str, Any]:
+    """Describe how the matches of a query are found, and why they have to be."""
     compiled, query = planned.query, planned.query.query
-    residual = sorted({at for reading in planned.readings for at in reading.residual})
-    return {
-        "name": query.name,
-        "pattern": pattern_text(query.pattern),
-        "window": None if query.window is None else window_text(query.window),
-        "group_by": list(query.group_by),
+    residual = sorted({at for alternative in planned.alternatives for at in alternative.residual})
+    return describe_query(query) | {
         "policy": str(query.policy),
         "way": "compact graph" if compiled.is_compact else "joins",
         "aggregated": query.is_aggregate,
         "reason": compiled.reason or None,
-        "nodes": [number[reading.root] for reading in planned.readings],
+        "nodes": [number[root] for root in planned.roots],
         "on_matches": [expression_text(compiled.match_conditions[at]) for at in residual],
     }
 
 
-def describe_node(node: Node) -> dict[str, Any]:
-    """What a node finds."""
+def _describe_node(node: Node) -> dict[str, Any]:
+    """Describe what a node finds."""
     match node:
         case LeafNode(symbol):
             return {"kind": "leaf", "finds": format_symbol(symbol)}
@@ -171,7 +147,7 @@ def _describe_part(
     tests: Sequence[Expression],
     gaps: Sequence[Gap],
 ) -> dict[str, Any]:
-    """The items of a node, and what it sees to."""
+    """Describe the items of a node, and what it checks."""
     return {
         "kind": kind,
         "finds": ", ".join(f"{_format_item(item)} e{at}" for at, item in enumerate(node.items, 1)),
@@ -185,7 +161,7 @@ def _describe_part(
 
 
 def _find_direct_pairs(order: frozenset[tuple[int, int]]) -> set[tuple[int, int]]:
-    """Pairs in order with nothing between them."""
+    """Return the pairs in order with nothing between them."""
     return {(a, b) for a, b in order if not any((a, c) in order and (c, b) in order for c, _ in order)}
 
 
@@ -194,40 +170,31 @@ def _format_items(items: frozenset[int]) -> str:
 
 
 def _format_item(item: Node) -> str:
-    return (
-        format_symbol(item.symbol)
-        if isinstance(item, LeafNode)
-        else "(loop)"
-        if isinstance(item, LoopNode)
-        else "(AND)"
-    )
+    if isinstance(item, LeafNode):
+        return format_symbol(item.symbol)
+    return "(loop)" if isinstance(item, LoopNode) else "(AND)"
 
 
-def format_detect_branch(name: str, branch: dict[str, Any], rows: int | None) -> Iterator[str]:
-    """The text of a branch that detects."""
+def format_detect_branch(at: int, branch: dict[str, Any], rows: int | None) -> Iterator[str]:
+    """Yield the text of a branch; `rows` are those of all data, where known."""
     partition = ", ".join(branch["partition"])
-    yield f"branch {name}: matches among " + (f"events that agree on {partition}" if partition else "all events")
+    yield f"branch {at}: matches among " + (f"events that agree on {partition}" if partition else "all events")
     yield from format_input(branch, rows)
     shared = sum(len(node["queries"]) > 1 and node["kind"] != "leaf" for node in branch["nodes"])
     yield f"  {format_count(len(branch['nodes']), 'node')}, {shared} beyond leaves shared among queries"
     if "cost" in branch:
-        yield f"  {format_join_estimates(branch)}"
+        others = format_costs({name: cost for name, cost in branch["estimates"].items() if name != branch["plan"]})
+        against = f"; others would: {others}" if others else ""
+        yield f"  planned by {branch['plan']}, estimated cost {format_number(branch['cost'])}{against}"
     if "motto" in branch:
         yield from format_motto(branch["motto"])
     for node in branch["nodes"]:
-        yield from format_node(node)
+        yield from _format_node(node)
     for query in branch["queries"]:
-        yield from format_detect_query(query)
+        yield from _format_query(query)
 
 
-def format_join_estimates(branch: dict[str, Any]) -> str:
-    """What the plan costs, and what others would."""
-    others = [f"{name} {format_number(cost)}" for name, cost in branch["estimates"].items() if name != branch["plan"]]
-    against = f"; others would: {', '.join(others)}" if others else ""
-    return f"planned by {branch['plan']}, estimated cost {format_number(branch['cost'])}{against}"
-
-
-def format_node(node: dict[str, Any]) -> Iterator[str]:
+def _format_node(node: dict[str, Any]) -> Iterator[str]:
     reads = f" of {' and '.join(map(str, node['reads']))}" if node["reads"] else ""
     serves = f"  [{', '.join(node['queries'])}]" if len(node["queries"]) > 1 else ""
     looked = f" of {format_number(node['pairs'])} pairs" if node.get("pairs") else ""
@@ -238,37 +205,36 @@ def format_node(node: dict[str, Any]) -> Iterator[str]:
         yield f"      {', '.join(tested)}"
 
 
-def format_detect_query(query: dict[str, Any]) -> Iterator[str]:
-    window = f" {query['window']}" if query["window"] else ""
-    group = f" GROUP BY {', '.join(query['group_by'])}" if query["group_by"] else ""
+def _format_query(query: dict[str, Any]) -> Iterator[str]:
     nodes = " or ".join(f"node {node}" for node in query["nodes"])
-    yield f"    {query['name']}: matches of {query['pattern']}{group}{window} by {query['way']}, from {nodes}"
+    yield f"    {query['name']}: matches of {format_clauses(query)} by {query['way']}, from {nodes}"
     if query["on_matches"]:
         yield f"      then on each match: {', '.join(query['on_matches'])}"
     if query["aggregated"]:
         yield f"      aggregated after detection: {query['reason']}"
 
 
-def draw_detect_mermaid(plans: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """The nodes of all branches that detect, for Mermaid to draw: what several queries read is marked."""
+def draw_joins(plans: Sequence[dict[str, Any]]) -> str:
+    """Draw the nodes of all branches that detect for Mermaid: what several queries read is marked."""
+    lines = ["flowchart BT"]
     for at, plan in enumerate(plans, 1):
         shared = []
         for node in plan["nodes"]:
             name = f"b{at}n{node['node']}"
-            tested = [*node.get("tests", ()), *node.get("absent", ())]
             estimate = [f"{format_number(node['estimate'])} instances"] if "estimate" in node else []
-            lines = [node["finds"], *tested, *estimate]
-            yield f'    {name}["{"<br/>".join(map(_escape_html, lines))}"]'
+            label = [node["finds"], *node.get("tests", ()), *node.get("absent", ()), *estimate]
+            lines.append(f'    {name}["{"<br/>".join(map(_escape, label))}"]')
             if node["reads"]:
-                yield f"    {' & '.join(f'b{at}n{each}' for each in node['reads'])} --> {name}"
+                lines.append(f"    {' & '.join(f'b{at}n{each}' for each in node['reads'])} --> {name}")
             if len(node["queries"]) > 1 and node["kind"] != "leaf":
                 shared.append(name)
         for query in plan["queries"]:
-            yield f'    b{at}{query["name"]}(["{_escape_html(query["name"])}"])'
-            yield f"    {' & '.join(f'b{at}n{node}' for node in query['nodes'])} --> b{at}{query['name']}"
+            lines.append(f'    b{at}{query["name"]}(["{_escape(query["name"])}"])')
+            lines.append(f"    {' & '.join(f'b{at}n{node}' for node in query['nodes'])} --> b{at}{query['name']}")
         if shared:
-            yield f"    class {','.join(shared)} shared"
+            lines.append(f"    class {','.join(shared)} shared")
+    return "\n".join([*lines, "    classDef shared fill:#2f6f4f,color:#fff"])
 
 
-def _escape_html(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
+def _escape(text: str) -> str:
+    return html.escape(text, quote=False).replace('"', "&quot;")

@@ -1,22 +1,19 @@
-"""Statistics of events as text."""
+"""Formats statistics of events as text."""
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator, Sequence
 
-from motet.explain.formatting import format_count
-from motet.language.printer import window_text
-from motet.model.window import TimeWindow
+from motet.explain.formatting import format_count, format_duration
 from motet.plans.compiled import CompiledQuery
-from motet.statistics.model import Statistics
-from motet.statistics.symbols import format_symbol
+from motet.statistics.model import Statistics, format_symbol
 
 EPOCH = dt.datetime(1970, 1, 1)
 
 
 def format_statistics(statistics: Statistics) -> str:
-    """Counts, span and partitions, a fact to a line."""
+    """Return counts, time range, partitions and rates, line by line."""
     return "\n".join(_format_statistics_lines(statistics))
 
 
@@ -45,7 +42,7 @@ def _format_statistics_lines(found: Statistics) -> Iterator[str]:
 
 
 def format_window_rates(found: Statistics, queries: Sequence[CompiledQuery]) -> str:
-    """Events of each symbol in a window of one partition, for every window that queries have."""
+    """Return the events of each symbol in a window of one partition, for every window that queries have."""
     windows: dict[tuple[int, tuple[str, ...]], dict[str, float]] = {}
     for compiled in queries:
         if compiled.span.ranked:
@@ -59,7 +56,7 @@ def format_window_rates(found: Statistics, queries: Sequence[CompiledQuery]) -> 
 
 
 def _format_window(within: int, partition: tuple[str, ...], rates: dict[str, float]) -> Iterator[str]:
-    window = window_text(TimeWindow(within)).removeprefix("WITHIN ") if within else "all the time there is"
+    window = format_duration(within) if within else "all the time there is"
     by = f" for one {', '.join(partition)}" if partition else ""
     yield f"events in {window}{by}:"
     width = max(map(len, rates))
@@ -68,5 +65,5 @@ def _format_window(within: int, partition: tuple[str, ...], rates: dict[str, flo
 
 
 def format_time(microseconds: int) -> str:
-    """A time since the epoch, as a date."""
+    """Return a time since the epoch as a date."""
     return str(EPOCH + dt.timedelta(microseconds=microseconds))

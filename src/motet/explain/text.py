@@ -1,64 +1,70 @@
-"""A plan as text for people and as JSON for programs."""
+"""Describes a plan as plain data, and renders that as text, JSON and Mermaid."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from motet.engine import Program
+from motet.compile import Program
+from motet.engine.metrics import BranchMetrics
 from motet.errors import MotetError
-from motet.explain.analysis import Analysis, format_run
-from motet.explain.describe import describe
-from motet.explain.detect import describe_detect, draw_detect_mermaid, format_detect_branch
-from motet.explain.formatting import format_count, format_number
-from motet.explain.gloria import draw_gloria_mermaid
-from motet.explain.inputs import format_input
-from motet.explain.motto import draw_motto_mermaid
-from motet.explain.sharing import draw_sharon_mermaid, format_optimizer_report
-from motet.language.printer import window_text
-from motet.model.window import TimeWindow
-from motet.optimizer.gloria.report import GloriaReport
-from motet.optimizer.sharon.report import SharonReport
+from motet.explain.analysis import Analysis, describe_run, format_run
+from motet.explain.branches import describe_branch, format_branch
+from motet.explain.detect import describe_detect, draw_joins, format_detect_branch
+from motet.explain.formatting import format_count
+from motet.explain.motto import draw_motto
+from motet.explain.sharing import describe_report, find_renderer
 
-# What the plans of a branch share.
-PLANS = {
-    "all": "all that is equal computed once",
-    "prefix": "equal prefixes once",
-    "windows": "only queries of one window together",
-    "none": "every query alone",
-}
+
+def describe_plan(
+    program: Program, counts: Mapping[str, int] | None = None, analysis: Analysis | None = None
+) -> dict[str, Any]:
+    """Describe the plan of a workload: its branches, the units of each, and what their queries share.
+
+    `counts` are the rows of each event type, where known: the plan then says how many rows a branch reads. After a run
+    its `analysis` says what was found.
+    """
+    seen: Sequence[BranchMetrics | None] = [None] * len(program.all_branches) if analysis is None else analysis.observed
+    found = {} if analysis is None else {"actual": describe_run(program, analysis, counts)}
+    return {
+        "queries": len(program.workload.queries),
+        "counts": program.options.counts,
+        "rows": None if counts is None else sum(counts.values()),
+        "branches": [describe_branch(program, branch, counts) for branch in program.branches],
+        "sharing": describe_report(program),
+        "detect": [
+            describe_detect(branch, program, counts, ran)
+            for branch, ran in zip(program.detect, seen[len(program.branches) :], strict=True)
+        ],
+        **found,
+    }
 
 
 def render_plan_json(
     program: Program, counts: Mapping[str, int] | None = None, analysis: Analysis | None = None
 ) -> str:
-    """The plan as JSON."""
-    return json.dumps(describe(program, counts, analysis), indent=2, ensure_ascii=False)
+    """Render the plan as JSON."""
+    return json.dumps(describe_plan(program, counts, analysis), indent=2, ensure_ascii=False)
 
 
 def render_plan_text(
     program: Program, counts: Mapping[str, int] | None = None, analysis: Analysis | None = None
 ) -> str:
-    """The plan as indented text, with what a run of it found."""
-    return "\n".join(format_plan(describe(program, counts, analysis)))
+    """Render the plan as indented text, with what a run of it found."""
+    return "\n".join(format_plan(describe_plan(program, counts, analysis)))
 
 
 def render_plan_mermaid(program: Program, counts: Mapping[str, int] | None = None) -> str:
-    """The graph that the optimizer searched, or the template with its plan, or else that of joins, for Mermaid."""
-    names = [query.name for query in program.workload.queries]
-    match program.report:
-        case SharonReport() as report:
-            return draw_sharon_mermaid(report, names)
-        case GloriaReport() as report:
-            return draw_gloria_mermaid(report, names)
-    plans = [describe_detect(branch, program, counts) for branch in program.detect]
-    searched = [plan["motto"] for plan in plans if "motto" in plan]
+    """Render the graph that the optimizer searched, or else the join graph, for Mermaid."""
+    plan = describe_plan(program, counts)
+    if plan["sharing"] is not None:
+        return find_renderer(plan["sharing"]["optimizer"]).draw_mermaid(plan["sharing"])
+    searched = [branch["motto"] for branch in plan["detect"] if "motto" in branch]
     if searched:
-        return draw_motto_mermaid(searched)
-    if plans:
-        classes = "    classDef shared fill:#2f6f4f,color:#fff"
-        return "\n".join(["flowchart BT", *draw_detect_mermaid(plans), classes])
+        return draw_motto(searched)
+    if plan["detect"]:
+        return draw_joins(plan["detect"])
     raise MotetError(
         "nothing to draw: there is a graph of --optimizer sharon or gloria, or a variant of them, and of queries whose "
         "matches are found"
@@ -66,68 +72,15 @@ def render_plan_mermaid(program: Program, counts: Mapping[str, int] | None = Non
 
 
 def format_plan(plan: dict[str, Any]) -> Iterator[str]:
+    """Yield the lines of a plan."""
     branches, detect = plan["branches"], plan["detect"]
     yield f"{format_count(plan['queries'], 'query')} in {format_count(len(branches) + len(detect), 'branch')}"
-    for at, branch in enumerate(branches, 1):
+    for at, branch in enumerate((*branches, *detect), 1):
         yield ""
-        yield from format_branch(at, branch, plan["rows"])
-    for at, branch in enumerate(detect, len(branches) + 1):
-        yield ""
-        yield from format_detect_branch(str(at), branch, plan["rows"])
+        yield from (format_branch if at <= len(branches) else format_detect_branch)(at, branch, plan["rows"])
     if plan["sharing"] is not None:
         yield ""
-        yield from format_optimizer_report(plan["sharing"])
+        yield from find_renderer(plan["sharing"]["optimizer"]).format(plan["sharing"])
     if "actual" in plan:
         yield ""
         yield from format_run(plan)
-
-
-def format_branch(at: int, branch: dict[str, Any], rows: int | None) -> Iterator[str]:
-    partition = ", ".join(branch["partition"])
-    yield f"branch {at}: " + (f"events that agree on {partition}" if partition else "all events together")
-    yield from format_input(branch, rows)
-    yield f"  symbols {', '.join(branch['symbols'])}"
-    if branch["halo_us"] is None:
-        yield "  a hot key runs whole: some results depend on all of its events"
-    else:
-        yield f"  a hot key may be cut by time, each stretch with the {format_duration(branch['halo_us'])} before it"
-    if branch["combined"]:
-        yield "  results of partitions are combined where a query does not group by all of them"
-    yield f"  {format_estimates(branch['plan'], branch['estimates'])}"
-    for unit_at, unit in enumerate(branch["units"], 1):
-        yield from format_unit(f"{at}.{unit_at}", unit)
-
-
-def format_estimates(plan: str, estimates: dict[str, float]) -> str:
-    """What the plan costs, and what others would: of those that cost the same one is enough."""
-    others = {cost: name for name, cost in reversed(estimates.items()) if cost != estimates[plan]}
-    against = "".join(f"; {PLANS.get(name, name)} {format_number(cost)}" for cost, name in reversed(others.items()))
-    return f"estimated cost {format_number(estimates[plan])}, {PLANS.get(plan, plan)}{against}"
-
-
-def format_unit(name: str, unit: dict[str, Any]) -> Iterator[str]:
-    yield f"  unit {name}: {format_strategy(unit)}"
-    yield f"    {format_count(unit['totals'], 'total')}{format_saving(unit['totals'], unit['totals_apart'])}"
-    if unit["pairs"]:
-        yield f"    {format_count(unit['pairs'], 'pair')} of steps{format_saving(unit['pairs'], unit['pairs_apart'])}"
-    for query in unit["queries"]:
-        window = f" {query['window']}" if query["window"] else ""
-        group = f" GROUP BY {', '.join(query['group_by'])}" if query["group_by"] else ""
-        yield f"    {query['name']}: {', '.join(query['returns'])} of {query['pattern']}{group}{window}"
-
-
-def format_strategy(unit: dict[str, Any]) -> str:
-    """How a unit keeps its totals."""
-    width = f" of {format_duration(unit['width_us'])}" if unit["width_us"] else ""
-    slots = f", {unit['slots']:,} at once" if unit["slots"] else ""
-    return f"{unit['strategy']}{width}{slots}: totals {unit['keeps']}"
-
-
-def format_saving(kept: int, apart: int) -> str:
-    """How much is kept once for several queries."""
-    return f" instead of {apart}: {apart - kept} shared" if apart > kept else ""
-
-
-def format_duration(microseconds: int) -> str:
-    """A stretch of time in the largest unit that fits."""
-    return window_text(TimeWindow(microseconds)).removeprefix("WITHIN ")

@@ -25,6 +25,7 @@ from motet.io.formats import (
 from motet.model.expression import Expression, KleeneAggregate, attributes, walk
 from motet.model.query import Aggregate, Computed, Workload
 from motet.model.validate import find_problems
+from motet.schema import is_text, is_time
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
@@ -137,13 +138,6 @@ def guess_types(schema: pa.Schema, workload: Workload) -> pa.Schema:
     return pa.schema([(field.name, guess(field.name)) if pa.types.is_null(field.type) else field for field in schema])
 
 
-def is_text(type: pa.DataType) -> bool:
-    """Return whether a column holds text, plain or dictionary encoded."""
-    if pa.types.is_dictionary(type):
-        return is_text(type.value_type)
-    return bool(pa.types.is_string(type) or pa.types.is_large_string(type) or pa.types.is_string_view(type))
-
-
 def parse_times(column: pa.Array, type: pa.DataType, name: str, origin: str) -> pa.Array:
     """Parse text as times."""
     text = pc.utf8_trim_whitespace(pc.cast(column, pa.string()))
@@ -175,7 +169,7 @@ def _require_time_and_type(schema: pa.Schema, time: str, type: str, origin: str)
 
 
 def _can_be(role: str, type: pa.DataType) -> bool:
-    return is_text(type) if role == "type" else bool(pa.types.is_timestamp(type) or pa.types.is_date(type))
+    return is_text(type) if role == "type" else is_time(type)
 
 
 def _choose_text_types(found: pa.Schema, files: list[Path], kind: str, time: str) -> pa.Schema:
@@ -205,7 +199,7 @@ def _resolve_time_column(schema: pa.Schema, dataset: ds.Dataset, time: str, orig
     """Return the schema with a time column of a time type; raise if it cannot be one."""
     at, found = schema.get_field_index(time), schema.field(time).type
     types = pa.types
-    if types.is_timestamp(found) or types.is_date(found) or types.is_integer(found):
+    if is_time(found) or types.is_integer(found):
         return schema
     if types.is_null(found):
         return schema.set(at, pa.field(time, pa.timestamp("us")))

@@ -1,4 +1,4 @@
-"""A small stack machine for expressions over the events of a match, in SQL's three-valued logic.
+"""Evaluate expressions over the events of a match by a small stack machine, in SQL's three-valued logic.
 
 An instruction is four whole numbers: what to do, and up to three operands. Values are whole, floating or null; a truth
 value is a whole 0 or 1, a text its place among all texts in order, a time its microseconds.
@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from motet.kernels.arrays import Flags, Floats, Ints, SmallInts
 from motet.kernels.jit import inner
 
 WIDTH = 4
@@ -79,47 +79,47 @@ class Bytecode(NamedTuple):
     `maps[m, w]` is what map m gives for text number w.
     """
 
-    words: NDArray[np.int32]
-    begin: NDArray[np.int64]
-    ints: NDArray[np.int64]
-    floats: NDArray[np.float64]
-    maps: NDArray[np.int64]
+    words: SmallInts
+    begin: Ints
+    ints: Ints
+    floats: Floats
+    maps: Ints
 
 
 class Values(NamedTuple):
     """What expressions read of each event. A floating NaN is null; `known` tells which whole values are not null."""
 
-    ints: NDArray[np.int64]
-    known: NDArray[np.bool_]
-    floats: NDArray[np.float64]
+    ints: Ints
+    known: Flags
+    floats: Floats
 
 
 class EventScope(NamedTuple):
     """The events an expression speaks of, by slot: all in time order, and those chosen now (-1 for none)."""
 
-    current: NDArray[np.int64]
-    following: NDArray[np.int64]
-    offsets: NDArray[np.int64]
-    events: NDArray[np.int64]
+    current: Ints
+    following: Ints
+    offsets: Ints
+    events: Ints
 
 
 class Stack(NamedTuple):
-    """Room for values on their way, and why there is none."""
+    """Room for values on their way; `status` says why there is none."""
 
-    ints: NDArray[np.int64]
-    floats: NDArray[np.float64]
-    null: NDArray[np.bool_]
-    status: NDArray[np.int64]
+    ints: Ints
+    floats: Floats
+    null: Flags
+    status: Ints
 
 
 def new_stack() -> Stack:
-    """A stack deep enough for any expression that `motet.engine.detect` compiles."""
+    """Create a stack deep enough for any expression that `motet.engine.detect` compiles."""
     return Stack(np.zeros(64, np.int64), np.zeros(64, np.float64), np.zeros(64, np.bool_), np.zeros(1, np.int64))
 
 
 @inner
 def select_event(scope: EventScope, slot: int, which: int) -> int:
-    """The event that a load reads, or -1."""
+    """Return the event that a load reads, or -1."""
     if which == EACH:
         return scope.current[slot]
     if which == NEXT:
@@ -132,7 +132,7 @@ def select_event(scope: EventScope, slot: int, which: int) -> int:
 
 @inner
 def evaluate_comparison(comparison: int, less: bool, equal: bool) -> bool:
-    """What a comparison says of two values that are not null."""
+    """Return what a comparison says of two values that are not null."""
     if comparison == EQUAL:
         return equal
     if comparison == DIFFERENT:
@@ -228,7 +228,7 @@ def evaluate(code: Bytecode, number: int, values: Values, scope: EventScope, sta
 
 @inner
 def apply_int_arithmetic(op: int, at: int, stack: Stack) -> None:
-    """Arithmetic on whole numbers: exact, or marked as an overflow."""
+    """Compute with ints: exactly, or marked as an overflow."""
     x, y = stack.ints[at], stack.ints[at + 1]
     if op == ADD_INT:
         z = x + y
@@ -257,7 +257,7 @@ def apply_int_arithmetic(op: int, at: int, stack: Stack) -> None:
 
 @inner
 def apply_float_arithmetic(op: int, at: int, stack: Stack) -> None:
-    """Arithmetic on floating numbers; what is not a number is null."""
+    """Compute with floats; what is not a number is null."""
     x, y = stack.floats[at], stack.floats[at + 1]
     if op == ADD_FLOAT:
         z = x + y
@@ -279,7 +279,7 @@ def apply_float_arithmetic(op: int, at: int, stack: Stack) -> None:
 
 @inner
 def apply_function(op: int, at: int, stack: Stack) -> None:
-    """A function of one number that is not null."""
+    """Apply a function to a number that is not null."""
     if op == ABS_INT:
         if stack.ints[at] == _SMALLEST:
             stack.status[0] = OVERFLOW
@@ -301,7 +301,7 @@ def apply_function(op: int, at: int, stack: Stack) -> None:
 def evaluate_aggregate(
     op: int, slot: int, row: int, other: int, values: Values, scope: EventScope, stack: Stack, top: int
 ) -> None:
-    """An aggregate of the values that a match binds to a slot; null over none of them, except a count."""
+    """Aggregate the values that a match binds to a slot; null over none of them, except a count. O(events)."""
     begin, end = scope.offsets[slot], scope.offsets[slot + 1]
     if op == COUNT:
         stack.ints[top] = end - begin
@@ -344,6 +344,6 @@ def evaluate_aggregate(
 
 @inner
 def is_true(code: Bytecode, number: int, values: Values, scope: EventScope, stack: Stack) -> bool:
-    """Whether a condition holds: one that is null does not."""
+    """Return whether a condition holds: one that is null does not."""
     evaluate(code, number, values, scope, stack)
     return not stack.null[0] and stack.ints[0] != 0

@@ -5,15 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from motet.kernels.arrays import MIN_TIME as MIN_TIME
+from motet.kernels.arrays import Ints, SmallInts
 from motet.kernels.expressions import Bytecode, EventScope, Stack, Values, evaluate_comparison, is_true
 from motet.kernels.jit import inner
-
-Ints = NDArray[np.int64]
-Codes = NDArray[np.int32]
-
-MIN_TIME = np.int64(-(2**62))
 
 
 class Instances(NamedTuple):
@@ -22,7 +18,7 @@ class Instances(NamedTuple):
     `columns` holds what each item is bound to: an event, or a bundle of them (see `Bundles`); `end` is its last event.
     """
 
-    columns: NDArray[np.int64]
+    columns: Ints  # item, instance
     first: Ints
     last: Ints
     end: Ints
@@ -38,7 +34,7 @@ class Bundles(NamedTuple):
     first: Ints
     last: Ints
     begin: Ints
-    position: Codes
+    position: SmallInts
     event: Ints
     events: int
 
@@ -46,7 +42,7 @@ class Bundles(NamedTuple):
 class Absences(NamedTuple):
     """The events of each absence, by key: absence a has in key k those from `offsets[a, k]` to `offsets[a, k + 1]`."""
 
-    offsets: NDArray[np.int64]
+    offsets: Ints
     event: Ints
     time: Ints
 
@@ -57,13 +53,26 @@ class Tests(NamedTuple):
     A row of `table` is the comparison or -1; then slot, row of values, slot, row of values; or the number of the code.
     """
 
-    table: NDArray[np.int32]
+    table: SmallInts
     code: Bytecode
+
+
+class EvalContext(NamedTuple):
+    """What it takes to test a combination of items: tests, the values, bundles and absences they read, and scratch
+    memory: the events in scope and a stack.
+    """
+
+    tests: Tests
+    values: Values
+    bundles: Bundles
+    absences: Absences
+    scope: EventScope
+    stack: Stack
 
 
 @inner
 def upper_bound(times: Ints, begin: int, end: int, moment: int) -> int:
-    """The first place of a sorted stretch whose time is later than a moment. O(log n)."""
+    """Return the first place of a sorted stretch whose time is later than a moment. O(log n)."""
     while begin < end:
         middle = (begin + end) // 2
         if times[middle] <= moment:
@@ -75,19 +84,19 @@ def upper_bound(times: Ints, begin: int, end: int, moment: int) -> int:
 
 @inner
 def has_event_between(absences: Absences, absence: int, key: int, since: int, until: int) -> bool:
-    """Whether an event of an absence lies strictly between two times. O(log n)."""
+    """Return whether an event of an absence lies strictly between two times. O(log n)."""
     end = absences.offsets[absence, key + 1]
     at = upper_bound(absences.time, absences.offsets[absence, key], end, since)
     return at < end and absences.time[at] < until
 
 
 @inner
-def passes_test(tests: Tests, number: int, values: Values, scope: EventScope, stack: Stack) -> bool:
-    """Whether one test holds for the events chosen now."""
-    table = tests.table
+def passes_test(context: EvalContext, number: int) -> bool:
+    """Return whether one test holds for the events in scope."""
+    table, values, scope = context.tests.table, context.values, context.scope
     comparison = table[number, 0]
     if comparison < 0:
-        return is_true(tests.code, table[number, 1], values, scope, stack)
+        return is_true(context.tests.code, table[number, 1], values, scope, context.stack)
     x = values.floats[table[number, 2], scope.current[table[number, 1]]]
     y = values.floats[table[number, 4], scope.current[table[number, 3]]]
     if np.isnan(x) or np.isnan(y):
@@ -97,7 +106,7 @@ def passes_test(tests: Tests, number: int, values: Values, scope: EventScope, st
 
 @inner
 def have_common_event(bundles: Bundles, one: int, other: int) -> bool:
-    """Whether two items are bound to the same event."""
+    """Return whether two items are bound to the same event."""
     if one < bundles.events and other < bundles.events:
         return one == other
     if one < bundles.events:

@@ -1,4 +1,4 @@
-"""Joins instances of two nodes: order, windows, absences and conditions, all read from tables."""
+"""Join and filter instances: order, windows, absences and conditions, all read from tables."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from motet.kernels.expressions import AT_LEAST, AT_MOST, EQUAL, LESS, MORE, EventScope, Stack, Values
+from motet.kernels.arrays import MAX_TIME as MAX_TIME
+from motet.kernels.arrays import MIN_TIME, Flags, Floats, Ints, SmallInts
+from motet.kernels.expressions import AT_LEAST, AT_MOST, EQUAL, LESS, MORE
 from motet.kernels.instances import (
-    MIN_TIME,
-    Absences,
     Bundles,
-    Codes,
+    EvalContext,
     Instances,
-    Ints,
-    Tests,
     has_event_between,
     have_common_event,
     passes_test,
@@ -29,11 +27,9 @@ BEFORE = 1  # the outer item ends before the inner one begins
 AFTER = 2
 APART = 3  # in any order, but with no event in common
 
-MAX_TIME = np.int64(2**62)
-
 
 class JoinTable(NamedTuple):
-    """What a join must see to. Slots count the items of the outer side, then those of the inner.
+    """What a join must check. Slots count the items of the outer side, then those of the inner.
 
     `relation[i, j]`: how outer item i stands to inner item j; a row of `verify` is an i, a j and their relation where
     the search by time does not settle it. `before_all[i]`: whether all inner items come before outer item i.
@@ -43,192 +39,241 @@ class JoinTable(NamedTuple):
     """
 
     relation: NDArray[np.int8]
-    verify: Codes
-    before_all: NDArray[np.bool_]
-    place: Codes
+    verify: SmallInts
+    before_all: Flags
+    place: SmallInts
     gap: NDArray[np.int8]
-    gap_absence: Codes
-    compare: NDArray[np.int32]
+    gap_absence: SmallInts
+    compare: SmallInts
 
 
 class JoinOutput(NamedTuple):
-    """Where results go, and with which key."""
+    """Room for joined instances, with the key of each."""
 
-    columns: NDArray[np.int64]
+    columns: Ints
     first: Ints
     last: Ints
     end: Ints
     key: Ints
 
 
+class JoinCursor(NamedTuple):
+    """Where a join goes on: the outer row, and the inner row (-1 for the first that fits)."""
+
+    outer: int
+    inner: int
+
+
 def allocate_join_output(items: int, rows: int) -> JoinOutput:
-    """Room for so many instances of so many items."""
+    """Create room for so many instances of so many items."""
     return JoinOutput(np.empty((items, rows), np.int64), *(np.empty(rows, np.int64) for _ in range(4)))
 
 
-@kernel
 def join(
     outer: Instances,
     inner: Instances,
-    stretch: Ints,
+    bucket: Ints,
     table: JoinTable,
-    tests: Tests,
-    values: Values,
-    bundles: Bundles,
-    absences: Absences,
+    context: EvalContext,
     oldest: Ints,
-    scope: EventScope,
-    stack: Stack,
-    room: JoinOutput,
+    output: JoinOutput,
     since: int,
-    start: int,
-    within: int,
-) -> tuple[int, int, int]:
-    """Fill the room with joined instances from outer row `start` on (its inner rows from `within` on, -1 for all).
+    cursor: JoinCursor,
+) -> tuple[int, JoinCursor]:
+    """Fill the output with joined instances from a cursor on; return how many there are, and where to go on.
 
-    The inner rows that outer row r may be joined with lie in the stretch of its key, or of its key and a value that
-    must be equal: that from `inner.offsets[stretch[r]]` on; in none where that is -1. `oldest` has for each event the
+    The inner rows that outer row r may be joined with lie in the bucket of its key, or of its key and a value that
+    must be equal: that from `inner.offsets[bucket[r]]` on; in none where that is -1. `oldest` has for each event the
     earliest first time of what may end with it: windows of any kind come down to that, and it never falls as time goes
-    on. Returns how many there are, and where to go on. For each outer row only those inner rows are looked at that its
-    window and order allow: O(log n) to find them, then O(1) each but for code. What ends before `since` is left out.
+    on. What ends before `since` is left out. For each outer row only those inner rows are looked at that its window and
+    order allow: O(log n) to find them, then O(1) each but for code.
     """
-    # Fields are taken out of their tuples here: inside the loops that would count references.
-    found, most = 0, room.first.size
-    outer_columns, outer_first, outer_last = outer.columns, outer.first, outer.last
-    outer_end, outer_offsets = outer.end, outer.offsets
-    inner_columns, inner_first, inner_last = inner.columns, inner.first, inner.last
-    inner_end, inner_offsets = inner.end, inner.offsets
-    ref_first, ref_last, floats = bundles.first, bundles.last, values.floats
-    relation, verify, before_all, compare = table.relation, table.verify, table.before_all, table.compare
-    out_columns, out_first, out_last, out_end, out_key = room.columns, room.first, room.last, room.end, room.key
-    place, current = table.place, scope.current
-    ours, theirs, rows = outer_columns.shape[0], inner_columns.shape[0], outer_first.size
-    mine = np.empty(compare.shape[0], np.float64)
-    more = tests.table.shape[0] > 0 or table.gap.shape[0] > 0
+    values = np.empty(len(table.compare), np.float64)
+    found, row, at = _join(outer, inner, bucket, table, context, oldest, output, since, cursor, values)
+    return found, JoinCursor(row, at)
+
+
+@kernel
+def _join(
+    outer: Instances,
+    inner: Instances,
+    bucket: Ints,
+    table: JoinTable,
+    context: EvalContext,
+    oldest: Ints,
+    output: JoinOutput,
+    since: int,
+    cursor: JoinCursor,
+    outer_values: Floats,
+) -> tuple[int, int, int]:
+    """Do what `join` does; `outer_values` is scratch memory for values of the outer row that are compared."""
+    bundles, compare, current = context.bundles, table.compare, context.scope.current
+    ours, theirs, rows = outer.columns.shape[0], inner.columns.shape[0], outer.first.size
+    needs_tests = context.tests.table.shape[0] > 0 or table.gap.shape[0] > 0
+    found = 0
     key = 0
-    for row in range(start, rows):
-        while outer_offsets[key + 1] <= row:
+    for row in range(cursor.outer, rows):
+        while outer.offsets[key + 1] <= row:
             key += 1
-        limit = oldest[outer_end[row]]
-        if outer_first[row] < limit or stretch[row] < 0:
+        limit = oldest[outer.end[row]]
+        if outer.first[row] < limit or bucket[row] < 0:
             continue
         low, high = limit, MAX_TIME
-        if outer_last[row] < since:
+        if outer.last[row] < since:
             low = max(low, since)
         for i in range(ours):
-            current[i] = outer_columns[i, row]
-            if before_all[i]:
-                high = min(high, ref_first[current[i]])
+            current[i] = outer.columns[i, row]
+            if table.before_all[i]:
+                high = min(high, bundles.first[current[i]])
             for j in range(theirs):
-                if relation[i, j] == BEFORE:
-                    low = max(low, ref_last[current[i]] + 1)
+                if table.relation[i, j] == BEFORE:
+                    low = max(low, bundles.last[current[i]] + 1)
         for c in range(compare.shape[0]):
-            mine[c] = floats[compare[c, 2], current[compare[c, 1]]]
-        end = inner_offsets[stretch[row] + 1]
-        at = upper_bound(inner_last, inner_offsets[stretch[row]], end, low - 1)
-        if row == start and within >= 0:
-            at = within
-        while at < end and inner_last[at] < high:
-            allowed = oldest[inner_end[at]]
-            if allowed > outer_first[row]:
+            outer_values[c] = context.values.floats[compare[c, 2], current[compare[c, 1]]]
+        end = inner.offsets[bucket[row] + 1]
+        at = upper_bound(inner.last, inner.offsets[bucket[row]], end, low - 1)
+        if row == cursor.outer and cursor.inner >= 0:
+            at = cursor.inner
+        while at < end and inner.last[at] < high:
+            allowed = oldest[inner.end[at]]
+            if allowed > outer.first[row]:
                 break
-            fits = inner_first[at] >= limit and inner_first[at] >= allowed
+            fits = inner.first[at] >= limit and inner.first[at] >= allowed
             c = 0
             while fits and c < compare.shape[0]:
-                x, y = mine[c], floats[compare[c, 4], inner_columns[compare[c, 3], at]]
-                op = compare[c, 0]
-                if op == LESS:
-                    fits = x < y
-                elif op == MORE:
-                    fits = x > y
-                elif op == AT_MOST:
-                    fits = x <= y
-                elif op == AT_LEAST:
-                    fits = x >= y
-                elif op == EQUAL:
-                    fits = x == y
-                else:
-                    fits = x < y or x > y  # a null is different from nothing
+                x, y = outer_values[c], context.values.floats[compare[c, 4], inner.columns[compare[c, 3], at]]
+                fits = _compare_floats(compare[c, 0], x, y)
                 c += 1
             v = 0
-            while fits and v < verify.shape[0]:
-                one, other = current[verify[v, 0]], inner_columns[verify[v, 1], at]
-                if verify[v, 2] == BEFORE:
-                    fits = ref_last[one] < ref_first[other]
-                elif verify[v, 2] == AFTER:
-                    fits = ref_last[other] < ref_first[one]
-                else:
-                    fits = not have_common_event(bundles, one, other)
+            while fits and v < table.verify.shape[0]:
+                one, other = current[table.verify[v, 0]], inner.columns[table.verify[v, 1], at]
+                fits = _stands_so(bundles, table.verify[v, 2], one, other)
                 v += 1
-            if fits and more:
+            if fits and needs_tests:
                 for j in range(theirs):
-                    current[ours + j] = inner_columns[j, at]
-                fits = passes_tests_and_gaps(key, table, tests, values, bundles, absences, scope, stack)
+                    current[ours + j] = inner.columns[j, at]
+                fits = _passes_tests_and_gaps(key, table, context)
             if fits:
-                if found == most:
+                if found == output.first.size:
                     return found, row, at
                 for i in range(ours):
-                    out_columns[place[i], found] = current[i]
+                    output.columns[table.place[i], found] = current[i]
                 for j in range(theirs):
-                    out_columns[place[ours + j], found] = inner_columns[j, at]
-                out_first[found] = min(outer_first[row], inner_first[at])
-                outer_is_last = outer_last[row] >= inner_last[at]
-                out_last[found] = outer_last[row] if outer_is_last else inner_last[at]
-                out_end[found] = outer_end[row] if outer_is_last else inner_end[at]
-                out_key[found] = key
+                    output.columns[table.place[ours + j], found] = inner.columns[j, at]
+                output.first[found] = min(outer.first[row], inner.first[at])
+                outer_is_last = outer.last[row] >= inner.last[at]
+                output.last[found] = outer.last[row] if outer_is_last else inner.last[at]
+                output.end[found] = outer.end[row] if outer_is_last else inner.end[at]
+                output.key[found] = key
                 found += 1
             at += 1
     return found, rows, -1
 
 
 @inner
-def passes_tests_and_gaps(
-    key: int,
-    table: JoinTable,
-    tests: Tests,
-    values: Values,
-    bundles: Bundles,
-    absences: Absences,
-    scope: EventScope,
-    stack: Stack,
-) -> bool:
-    """Whether code and absences allow the combination that is in scope."""
-    for number in range(tests.table.shape[0]):
-        if not passes_test(tests, number, values, scope, stack):
+def _compare_floats(comparison: int, x: float, y: float) -> bool:
+    """Return whether a comparison holds; with a null it does not."""
+    if comparison == LESS:
+        return x < y
+    if comparison == MORE:
+        return x > y
+    if comparison == AT_MOST:
+        return x <= y
+    if comparison == AT_LEAST:
+        return x >= y
+    if comparison == EQUAL:
+        return x == y
+    return x < y or x > y
+
+
+@inner
+def _stands_so(bundles: Bundles, relation: int, one: int, other: int) -> bool:
+    """Return whether an outer item stands to an inner one as it must."""
+    if relation == BEFORE:
+        return bundles.last[one] < bundles.first[other]
+    if relation == AFTER:
+        return bundles.last[other] < bundles.first[one]
+    return not have_common_event(bundles, one, other)
+
+
+@inner
+def _passes_tests_and_gaps(key: int, table: JoinTable, context: EvalContext) -> bool:
+    """Return whether code and absences allow the combination that is in scope."""
+    for number in range(context.tests.table.shape[0]):
+        if not passes_test(context, number):
             return False
+    bundles, current = context.bundles, context.scope.current
     for g in range(table.gap.shape[0]):
         since, until = MIN_TIME, MAX_TIME
         for slot in range(table.gap.shape[1]):
             if table.gap[g, slot] == 1:
-                since = max(since, bundles.last[scope.current[slot]])
+                since = max(since, bundles.last[current[slot]])
             elif table.gap[g, slot] == 2:
-                until = min(until, bundles.first[scope.current[slot]])
-        if has_event_between(absences, table.gap_absence[g], key, since, until):
+                until = min(until, bundles.first[current[slot]])
+        if has_event_between(context.absences, table.gap_absence[g], key, since, until):
             return False
     return True
 
 
+def filter_instances(found: Instances, order: SmallInts, table: JoinTable, context: EvalContext, oldest: Ints) -> Flags:
+    """Return which instances to keep: within the window, each pair of items in `order`, all tests, no gap filled.
+
+    Of the table only the gaps are read. See `join` for `oldest`. O(1) for each instance and pair, but for code and
+    gaps.
+    """
+    kept = np.zeros(len(found.first), np.bool_)
+    _filter_instances(found, order, table, context, oldest, kept)
+    return kept
+
+
 @kernel
+def _filter_instances(
+    found: Instances, order: SmallInts, table: JoinTable, context: EvalContext, oldest: Ints, kept: Flags
+) -> None:
+    columns, bundles = found.columns, context.bundles
+    needs_tests = context.tests.table.shape[0] > 0 or table.gap.shape[0] > 0
+    key = 0
+    for row in range(kept.size):
+        while found.offsets[key + 1] <= row:
+            key += 1
+        fits = found.first[row] >= oldest[found.end[row]]
+        pair = 0
+        while fits and pair < order.shape[0]:
+            fits = bundles.last[columns[order[pair, 0], row]] < bundles.first[columns[order[pair, 1], row]]
+            pair += 1
+        if fits and needs_tests:
+            for item in range(columns.shape[0]):
+                context.scope.current[item] = columns[item, row]
+            fits = _passes_tests_and_gaps(key, table, context)
+        kept[row] = fits
+
+
 def flatten_bindings(
-    columns: NDArray[np.int64], places: Codes, positions: Codes, bundles: Bundles
-) -> tuple[Ints, Codes, Ints]:
-    """What each instance binds: where its positions and events begin, and those. O(output).
+    columns: Ints, places: SmallInts, positions: SmallInts, bundles: Bundles
+) -> tuple[Ints, SmallInts, Ints]:
+    """Return what each instance binds: where its positions and events begin, and those. O(output).
 
     The positions of item i are those from `places[i]` on: one, or those that its bundles count by.
     """
-    items, rows = columns.shape
-    begin = np.zeros(rows + 1, np.int64)
-    for row in range(rows):
-        size = 0
-        for item in range(items):
-            b = columns[item, row] - bundles.events
-            size += 1 if b < 0 else bundles.begin[b + 1] - bundles.begin[b]
-        begin[row + 1] = begin[row] + size
-    position = np.empty(begin[rows], np.int32)
-    event = np.empty(begin[rows], np.int64)
-    for row in range(rows):
-        to = begin[row]
-        for item in range(items):
+    sizes = np.ones(columns.shape, np.int64)
+    is_bundle = columns >= bundles.events
+    if is_bundle.any():
+        number = columns[is_bundle] - bundles.events
+        sizes[is_bundle] = bundles.begin[number + 1] - bundles.begin[number]
+    begin = np.zeros(columns.shape[1] + 1, np.int64)
+    np.cumsum(sizes.sum(axis=0), out=begin[1:])
+    position, event = np.empty(begin[-1], np.int32), np.empty(begin[-1], np.int64)
+    _flatten_bindings(columns, places, positions, bundles, position, event)
+    return begin, position, event
+
+
+@kernel
+def _flatten_bindings(
+    columns: Ints, places: SmallInts, positions: SmallInts, bundles: Bundles, position: SmallInts, event: Ints
+) -> None:
+    to = 0
+    for row in range(columns.shape[1]):
+        for item in range(columns.shape[0]):
             b = columns[item, row] - bundles.events
             if b < 0:
                 position[to] = positions[places[item]]
@@ -239,4 +284,3 @@ def flatten_bindings(
                     position[to] = positions[places[item] + bundles.position[at]]
                     event[to] = bundles.event[at]
                     to += 1
-    return begin, position, event

@@ -1,4 +1,4 @@
-"""Judges whole matches: conditions over all their events, policies, and absences that depend on them."""
+"""Filter whole matches: conditions over all their events, policies, and absences that depend on them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from motet.kernels.expressions import FINE, Bytecode, EventScope, Stack, Values, evaluate, is_true
-from motet.kernels.instances import MIN_TIME, Absences, Codes, Ints, upper_bound
+from motet.kernels.arrays import MIN_TIME, Flags, Floats, Ints, SmallInts
+from motet.kernels.expressions import FINE, Bytecode, EventScope, Stack, Values, evaluate, is_true, new_stack
+from motet.kernels.instances import Absences, upper_bound
 from motet.kernels.jit import inner, kernel
 
 # Policies.
@@ -21,7 +22,7 @@ class Matches(NamedTuple):
     """Matches, each a stretch of positions and events in time order, with its key."""
 
     begin: Ints
-    position: Codes
+    position: SmallInts
     event: Ints
     key: Ints
 
@@ -33,7 +34,7 @@ class KeyedEvents(NamedTuple):
     time: Ints
     enter: Ints
     leave: Ints
-    klass: Codes
+    klass: SmallInts
 
 
 class CompiledConditions(NamedTuple):
@@ -43,9 +44,9 @@ class CompiledConditions(NamedTuple):
 
     code: Bytecode
     single: Ints
-    single_slot: Codes
+    single_slot: SmallInts
     paired: Ints
-    paired_slot: Codes
+    paired_slot: SmallInts
 
 
 class Rules(NamedTuple):
@@ -57,21 +58,21 @@ class Rules(NamedTuple):
     `step_ways[p, q]` on, each a stretch of `forbidden`; or freely, where there are none.
     """
 
-    slot: Codes
-    match_conditions: Codes
+    slot: SmallInts
+    match_conditions: SmallInts
     absent: Ints
-    absent_condition: Codes
+    absent_condition: SmallInts
     gap: NDArray[np.int8]
-    gap_absence: Codes
-    loop: Codes
-    step_ways: NDArray[np.int64]
+    gap_absence: SmallInts
+    loop: SmallInts
+    step_ways: Ints
     forbids: Ints
-    forbidden: Codes
+    forbidden: SmallInts
     policy: int
-    moves: NDArray[np.int32]  # state, position -> state, or -1
-    binds: NDArray[np.bool_]  # class, position
-    pair_begin: NDArray[np.int64]  # position, position -> conditions on those two as neighbours
-    pair_condition: Codes
+    moves: SmallInts  # state, position -> state, or -1
+    binds: Flags  # class, position
+    pair_begin: Ints  # position, position -> conditions on those two as neighbours
+    pair_condition: SmallInts
 
 
 class MatchScratch(NamedTuple):
@@ -83,18 +84,28 @@ class MatchScratch(NamedTuple):
 
 
 def new_match_scratch(slots: int, longest: int) -> MatchScratch:
-    """Room for matches of so many events."""
+    """Create room for matches of so many events."""
     scope = EventScope(
         np.full(slots, -1, np.int64),
         np.full(slots, -1, np.int64),
         np.zeros(slots + 1, np.int64),
         np.zeros(longest + 2, np.int64),
     )
-    stack = Stack(np.zeros(64, np.int64), np.zeros(64, np.float64), np.zeros(64, np.bool_), np.zeros(1, np.int64))
-    return MatchScratch(scope, np.zeros(slots, np.int64), stack)
+    return MatchScratch(scope, np.zeros(slots, np.int64), new_stack())
 
 
-@inner
+class MatchContext(NamedTuple):
+    """What it takes to test a match: the query's rules, the data they read, and scratch memory."""
+
+    rules: Rules
+    partition: KeyedEvents
+    absences: Absences
+    conditions: CompiledConditions
+    values: Values
+    work: MatchScratch
+
+
+@kernel
 def sort_steps(matches: Matches, time: Ints) -> None:
     """Bring the events of each match into the order of time, then position. O(n) where they are almost so."""
     position, event = matches.position, matches.event
@@ -111,7 +122,7 @@ def sort_steps(matches: Matches, time: Ints) -> None:
 
 
 @inner
-def bind_match(matches: Matches, m: int, slot: Codes, scope: EventScope) -> None:
+def bind_match(matches: Matches, m: int, slot: SmallInts, scope: EventScope) -> None:
     """Put the events of a match into their slots, in time order; the slot of absent events stays empty."""
     slots = scope.current.size
     for s in range(slots + 1):
@@ -131,12 +142,12 @@ def bind_match(matches: Matches, m: int, slot: Codes, scope: EventScope) -> None
 
 
 @inner
-def condition_holds(conditions: CompiledConditions, c: int, values: Values, work: MatchScratch) -> bool:
-    """Whether a condition holds for each combination of its slots' events; so it does where one has none.
+def condition_holds(context: MatchContext, c: int) -> bool:
+    """Return whether a condition holds for each combination of its slots' events; so it does where one has none.
 
     O(combinations), ends with the first that fails.
     """
-    scope, counter = work.scope, work.counter
+    conditions, scope, counter = context.conditions, context.work.scope, context.work.counter
     single_from, single_to = conditions.single[c], conditions.single[c + 1]
     paired_from, paired_to = conditions.paired[c], conditions.paired[c + 1]
     for at in range(single_from, single_to):
@@ -157,7 +168,7 @@ def condition_holds(conditions: CompiledConditions, c: int, values: Values, work
             s = conditions.paired_slot[at]
             scope.current[s] = scope.events[counter[s]]
             scope.following[s] = scope.events[counter[s] + 1]
-        if not is_true(conditions.code, c, values, scope, work.stack):
+        if not is_true(conditions.code, c, context.values, scope, context.work.stack):
             return False
         moved = False
         for at in range(single_from, single_to):
@@ -181,25 +192,17 @@ def condition_holds(conditions: CompiledConditions, c: int, values: Values, work
 
 
 @inner
-def latest_absent_event(
-    absence: int,
-    key: int,
-    since: int,
-    until: int,
-    rules: Rules,
-    absences: Absences,
-    conditions: CompiledConditions,
-    values: Values,
-    work: MatchScratch,
-) -> int:
-    """The latest event of an absence strictly between two times, the match's events considered; its time, or LONG_AGO.
+def latest_absent_event(context: MatchContext, absence: int, key: int, since: int, until: int) -> int:
+    """Return the time of the latest event of an absence strictly between two times, the match's events considered, or
+    MIN_TIME.
 
     The match must be bound. O(log n) without conditions, else O(events of the absence in the gap).
     """
+    rules, absences = context.rules, context.absences
     begin = absences.offsets[absence, key]
     low = upper_bound(absences.time, begin, absences.offsets[absence, key + 1], since)
     at = upper_bound(absences.time, begin, absences.offsets[absence, key + 1], until - 1) - 1
-    scope = work.scope
+    scope = context.work.scope
     last = scope.current.size
     while at >= low:
         # The absent event is the only one of the last slot.
@@ -207,7 +210,7 @@ def latest_absent_event(
         scope.offsets[last] = scope.offsets[last - 1] + 1
         all_hold = True
         for c in range(rules.absent[absence], rules.absent[absence + 1]):
-            if not condition_holds(conditions, rules.absent_condition[c], values, work):
+            if not condition_holds(context, rules.absent_condition[c]):
                 all_hold = False
                 break
         scope.offsets[last] = scope.offsets[last - 1]
@@ -217,48 +220,40 @@ def latest_absent_event(
     return MIN_TIME
 
 
+def filter_matches(matches: Matches, context: MatchContext) -> Flags:
+    """Return which matches satisfy the conditions, the policy, and the absences between their events.
+
+    O(combinations of events) for each condition and match, and O(log n) for each absence without conditions.
+    """
+    kept = np.zeros(len(matches.key), np.bool_)
+    _filter_matches(matches, context, kept)
+    return kept
+
+
 @kernel
-def filter_matches(
-    matches: Matches,
-    rules: Rules,
-    partition: KeyedEvents,
-    absences: Absences,
-    conditions: CompiledConditions,
-    values: Values,
-    work: MatchScratch,
-) -> NDArray[np.bool_]:
-    """Which matches satisfy the conditions, the policy, and the absences between their events."""
-    kept = np.zeros(matches.key.size, np.bool_)
+def _filter_matches(matches: Matches, context: MatchContext, kept: Flags) -> None:
+    rules, work = context.rules, context.work
     for m in range(matches.key.size):
         bind_match(matches, m, rules.slot, work.scope)
-        fine = True
+        holds = True
         for at in range(rules.match_conditions.size):
-            if not condition_holds(conditions, rules.match_conditions[at], values, work):
-                fine = False
+            if not condition_holds(context, rules.match_conditions[at]):
+                holds = False
                 break
         if work.stack.status[0] != FINE:
             break
-        if fine and _gaps_are_empty(matches, m, rules, partition, absences, conditions, values, work):
+        if holds and _gaps_are_empty(matches, m, context):
             kept[m] = True
     if rules.policy != SKIP_TILL_ANY and work.stack.status[0] == FINE:
         for m in range(matches.key.size):
             if kept[m]:
-                kept[m] = _obeys_policy(matches, m, rules, partition, conditions, values, work)
-    return kept
+                kept[m] = _obeys_policy(matches, m, context)
 
 
 @inner
-def _gaps_are_empty(
-    matches: Matches,
-    m: int,
-    rules: Rules,
-    partition: KeyedEvents,
-    absences: Absences,
-    conditions: CompiledConditions,
-    values: Values,
-    work: MatchScratch,
-) -> bool:
-    time, key = partition.time, matches.key[m]
+def _gaps_are_empty(matches: Matches, m: int, context: MatchContext) -> bool:
+    """Return whether nothing absent lies in the gaps of a bound match, nor between the steps of its loops."""
+    rules, time, key = context.rules, context.partition.time, matches.key[m]
     for g in range(rules.gap.shape[0]):
         since, until = MIN_TIME, -MIN_TIME
         for at in range(matches.begin[m], matches.begin[m + 1]):
@@ -267,10 +262,7 @@ def _gaps_are_empty(
                 since = max(since, time[matches.event[at]])
             elif side == 2:
                 until = min(until, time[matches.event[at]])
-        if (
-            latest_absent_event(rules.gap_absence[g], key, since, until, rules, absences, conditions, values, work)
-            != MIN_TIME
-        ):
+        if latest_absent_event(context, rules.gap_absence[g], key, since, until) != MIN_TIME:
             return False
     if rules.step_ways.size == 0:
         return True
@@ -288,10 +280,7 @@ def _gaps_are_empty(
             clear = True
             for f in range(rules.forbids[way], rules.forbids[way + 1]):
                 absence = rules.forbidden[f]
-                if (
-                    latest_absent_event(absence, key, since, until, rules, absences, conditions, values, work)
-                    != MIN_TIME
-                ):
+                if latest_absent_event(context, absence, key, since, until) != MIN_TIME:
                     clear = False
                     break
             if clear:
@@ -303,16 +292,9 @@ def _gaps_are_empty(
 
 
 @inner
-def _obeys_policy(
-    matches: Matches,
-    m: int,
-    rules: Rules,
-    partition: KeyedEvents,
-    conditions: CompiledConditions,
-    values: Values,
-    work: MatchScratch,
-) -> bool:
-    """Whether a match passes over no event that its policy forbids to pass over."""
+def _obeys_policy(matches: Matches, m: int, context: MatchContext) -> bool:
+    """Return whether a match passes over no event that its policy forbids to pass over."""
+    rules, partition, scope = context.rules, context.partition, context.work.scope
     begin, end = matches.begin[m], matches.begin[m + 1]
     if end - begin < 2:
         return True
@@ -321,7 +303,6 @@ def _obeys_policy(
         return partition.leave[last] - partition.enter[first] == end - begin
     state = 0
     base = partition.offsets[matches.key[m]]
-    scope = work.scope
     for at in range(begin, end - 1):
         p = matches.position[at]
         state = rules.moves[state, p]
@@ -333,7 +314,7 @@ def _obeys_policy(
                 agrees = True
                 for c in range(rules.pair_begin[p, q, 0], rules.pair_begin[p, q, 1]):
                     _bind_neighbours(scope, rules.slot[p], e, rules.slot[q], passed)
-                    if not condition_holds(conditions, rules.pair_condition[c], values, work):
+                    if not condition_holds(context, rules.pair_condition[c]):
                         agrees = False
                         break
                 if agrees:
@@ -359,69 +340,97 @@ def _bind_neighbours(scope: EventScope, one: int, e: int, other: int, f: int) ->
 class OuterAbsences(NamedTuple):
     """Absences that stand before and after all that a match binds, and anywhere in its window."""
 
-    opening: Codes
-    closing: Codes
-    never: Codes
+    opening: SmallInts
+    closing: SmallInts
+    never: SmallInts
 
 
-@kernel
-def check_outer_absences(
-    matches: Matches,
-    which: Ints,
-    closes: Ints,
-    never_after: Ints,
-    never_before: Ints,
-    ends: OuterAbsences,
-    rules: Rules,
-    partition: KeyedEvents,
-    absences: Absences,
-    conditions: CompiledConditions,
-    values: Values,
-    work: MatchScratch,
-) -> tuple[NDArray[np.bool_], Ints]:
-    """For each match and window: whether nothing shows after it until the window closes nor anywhere in it, and the
-    latest time at which something shows before it that must not (LONG_AGO for never).
+class MatchWindows(NamedTuple):
+    """Each match in each window that holds it: its number, and the times of the window.
+
+    `opens` is just before the window. An absence anywhere in it may not occur after `never_after` and before `closes`.
+    `begins` is when a query must have started to have seen all that matters.
     """
-    clear = np.ones(which.size, np.bool_)
-    since = np.full(which.size, MIN_TIME, np.int64)
-    for at in range(which.size):
-        m = which[at]
-        bind_match(matches, m, rules.slot, work.scope)
-        key = matches.key[m]
-        first = partition.time[matches.event[matches.begin[m]]]
-        last = partition.time[matches.event[matches.begin[m + 1] - 1]]
-        for a in ends.closing:
-            if latest_absent_event(a, key, last, closes[at], rules, absences, conditions, values, work) != MIN_TIME:
-                clear[at] = False
-        for a in ends.never:
-            low, high = never_after[at], never_before[at]
-            if (
-                clear[at]
-                and latest_absent_event(a, key, low, high, rules, absences, conditions, values, work) != MIN_TIME
-            ):
-                clear[at] = False
-        if clear[at]:
-            for a in ends.opening:
-                seen = latest_absent_event(a, key, MIN_TIME, first, rules, absences, conditions, values, work)
-                since[at] = max(since[at], seen)
+
+    match: Ints
+    opens: Ints
+    closes: Ints
+    never_after: Ints
+    begins: Ints
+
+
+def check_outer_absences(
+    matches: Matches, windows: MatchWindows, absences: OuterAbsences, context: MatchContext
+) -> tuple[Flags, Ints]:
+    """Return for each match and window whether nothing shows after it until the window closes nor anywhere in it, and
+    the latest time at which something shows before it that must not (MIN_TIME for never).
+
+    O(log n) for each absence without conditions, else O(events of the absence).
+    """
+    clear = np.ones(len(windows.match), np.bool_)
+    since = np.full(len(windows.match), MIN_TIME, np.int64)
+    _check_outer_absences(matches, windows, absences, context, clear, since)
     return clear, since
 
 
 @kernel
+def _check_outer_absences(
+    matches: Matches, windows: MatchWindows, absences: OuterAbsences, context: MatchContext, clear: Flags, since: Ints
+) -> None:
+    time = context.partition.time
+    for at in range(windows.match.size):
+        m = windows.match[at]
+        bind_match(matches, m, context.rules.slot, context.work.scope)
+        key = matches.key[m]
+        first = time[matches.event[matches.begin[m]]]
+        last = time[matches.event[matches.begin[m + 1] - 1]]
+        closes, low = windows.closes[at], windows.never_after[at]
+        for a in range(absences.closing.size):
+            clear[at] &= latest_absent_event(context, absences.closing[a], key, last, closes) == MIN_TIME
+        for a in range(absences.never.size):
+            if clear[at]:
+                clear[at] = latest_absent_event(context, absences.never[a], key, low, closes) == MIN_TIME
+        for a in range(absences.opening.size):
+            if clear[at]:
+                since[at] = max(since[at], latest_absent_event(context, absences.opening[a], key, MIN_TIME, first))
+
+
 def evaluate_matches(
-    matches: Matches, slot: Codes, code: Bytecode, number: int, values: Values, work: MatchScratch
-) -> tuple[Ints, NDArray[np.float64], NDArray[np.bool_]]:
-    """The value of an expression over each match: as a whole number, as a floating one, and whether it is null."""
-    count = matches.key.size
-    ints = np.zeros(count, np.int64)
-    floats = np.zeros(count, np.float64)
-    null = np.zeros(count, np.bool_)
+    matches: Matches, slot: SmallInts, code: Bytecode, number: int, values: Values, work: MatchScratch
+) -> tuple[Ints, Floats, Flags]:
+    """Return the value of an expression over each match: as an int, as a float, and whether it is null.
+
+    `slot[p]` is the slot of position p; `number` that of the expression. O(instructions + events) a match.
+    """
+    count = len(matches.key)
+    results = Results(np.zeros(count, np.int64), np.zeros(count, np.float64), np.zeros(count, np.bool_))
+    _evaluate_matches(matches, slot, code, number, values, work, results)
+    return results
+
+
+class Results(NamedTuple):
+    """Values of an expression."""
+
+    ints: Ints
+    floats: Floats
+    null: Flags
+
+
+@kernel
+def _evaluate_matches(
+    matches: Matches,
+    slot: SmallInts,
+    code: Bytecode,
+    number: int,
+    values: Values,
+    work: MatchScratch,
+    results: Results,
+) -> None:
     scope, stack = work.scope, work.stack
-    for m in range(count):
+    for m in range(matches.key.size):
         bind_match(matches, m, slot, scope)
         for s in range(scope.current.size):
-            one = scope.offsets[s + 1] - scope.offsets[s] == 1
-            scope.current[s] = scope.events[scope.offsets[s]] if one else -1
+            is_single = scope.offsets[s + 1] - scope.offsets[s] == 1
+            scope.current[s] = scope.events[scope.offsets[s]] if is_single else -1
         evaluate(code, number, values, scope, stack)
-        ints[m], floats[m], null[m] = stack.ints[0], stack.floats[0], stack.null[0]
-    return ints, floats, null
+        results.ints[m], results.floats[m], results.null[m] = stack.ints[0], stack.floats[0], stack.null[0]

@@ -1,30 +1,30 @@
-"""Ordering events by key and time, and ranking them for windows that count events."""
+"""Order events by key and time, and rank them for windows that count events."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from motet.kernels.arrays import Flags, Ints, SmallInts
 from motet.kernels.jit import kernel
 
 
-@kernel
-def order_by_key(
-    keys: NDArray[np.int32], time: NDArray[np.int64], count: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """A stable counting sort by key: the order, where each key begins in it, and which keys are not in time order.
+def order_by_key(keys: SmallInts, time: Ints, count: int) -> tuple[Ints, Ints, Flags]:
+    """Sort by key, stably: return the order, where each of `count` keys begins in it, and which are not in time order.
 
-    O(n + keys).
+    A counting sort, O(n + keys).
     """
     offsets = np.zeros(count + 1, np.int64)
-    for e in range(keys.size):
-        offsets[keys[e] + 1] += 1
-    for key in range(count):
-        offsets[key + 1] += offsets[key]
-    at = offsets[:-1].copy()
-    last = np.full(count, np.iinfo(np.int64).min, np.int64)
-    order = np.empty(keys.size, np.int64)
+    np.cumsum(np.bincount(keys, minlength=count), out=offsets[1:])
+    order = np.empty(len(keys), np.int64)
     disordered = np.zeros(count, np.bool_)
+    last = np.full(count, np.iinfo(np.int64).min, np.int64)
+    _order_by_key(keys, time, offsets[:-1].copy(), order, last, disordered)
+    return order, offsets, disordered
+
+
+@kernel
+def _order_by_key(keys: SmallInts, time: Ints, at: Ints, order: Ints, last: Ints, disordered: Flags) -> None:
+    """Fill in the order and which keys are disordered; `at` is where the next event of each key goes."""
     for e in range(keys.size):
         key = keys[e]
         order[at[key]] = e
@@ -32,34 +32,24 @@ def order_by_key(
         if time[e] < last[key]:
             disordered[key] = True
         last[key] = time[e]
-    return order, offsets, disordered
 
 
-@kernel
-def sort_disordered(
-    order: NDArray[np.int64], offsets: NDArray[np.int64], disordered: NDArray[np.bool_], time: NDArray[np.int64]
-) -> None:
-    """Sort each disordered key's stretch by time. O(n log n) of those keys."""
-    for key in range(disordered.size):
-        if disordered[key]:
-            stretch = order[offsets[key] : offsets[key + 1]].copy()
-            places = np.argsort(time[stretch], kind="mergesort")
-            order[offsets[key] : offsets[key + 1]] = stretch[places]
+def sort_disordered(order: Ints, offsets: Ints, disordered: Flags, time: Ints) -> None:
+    """Sort the events of each disordered key by time, in place. O(n log n) of those keys."""
+    sizes = np.diff(offsets)
+    places = np.flatnonzero(np.repeat(disordered, sizes))
+    rows = order[places]
+    key = np.repeat(np.flatnonzero(disordered), sizes[disordered])
+    order[places] = rows[np.lexsort((time[rows], key))]
 
 
-@kernel
-def rank_events(time: NDArray[np.int64], offsets: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """For each event, how many of its key's events are earlier, and how many are not later. O(n)."""
-    enter = np.empty(time.size, np.int64)
-    leave = np.empty(time.size, np.int64)
-    for key in range(offsets.size - 1):
-        e = offsets[key]
-        while e < offsets[key + 1]:
-            after = e + 1
-            while after < offsets[key + 1] and time[after] == time[e]:
-                after += 1
-            for a in range(e, after):
-                enter[a] = e - offsets[key]
-                leave[a] = after - offsets[key]
-            e = after
-    return enter, leave
+def rank_events(time: Ints, offsets: Ints) -> tuple[Ints, Ints]:
+    """Return for each event how many of its key's events are earlier, and how many are not later. O(n)."""
+    is_first = np.ones(len(time), np.bool_)
+    is_first[1:] = time[1:] != time[:-1]
+    begins = offsets[:-1][np.diff(offsets) > 0]
+    is_first[begins] = True
+    firsts = np.flatnonzero(is_first)
+    sizes = np.diff(firsts, append=len(time))
+    before = firsts - np.repeat(offsets[:-1], np.diff(offsets))[firsts]
+    return np.repeat(before, sizes), np.repeat(before + sizes, sizes)

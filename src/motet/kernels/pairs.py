@@ -1,4 +1,4 @@
-"""Totals between pairs of nodes, pane by pane: the strategy for many queries that share parts of their patterns.
+"""Run queries by pairs, pane by pane: for many queries that share parts of their patterns.
 
 See `motet.plans.pairs` for what pairs are. Within a pane, events step the totals of pairs, which know nothing of
 windows; when it is over, the totals of every open window are multiplied by them. So an event costs the same however
@@ -10,510 +10,362 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from motet.kernels.arrays import MAX_TIME, MIN_TIME, Ints, SmallInts
 from motet.kernels.jit import inner, kernel
-from motet.kernels.slots import Labels, zero_weights
-from motet.kernels.steps import Nodes, is_negated
+from motet.kernels.slots import Window, is_wanted, make_window
+from motet.kernels.steps import Moment, is_negated, multiplicity_of, next_moment
 from motet.kernels.tables import (
-    LABELS,
-    MAX_TIME,
-    MIN_TIME,
-    Code,
+    AT,
+    DONE,
+    FRAME,
+    KEY,
+    NEEDS_ROOM,
+    OVERFLOWED,
+    ROW,
     Events,
-    Flags,
+    KernelResult,
+    Output,
     Queries,
-    Times,
+    begin_key,
+    collect_results,
+    create_output,
+    end_key,
     fill,
-    grow_labels,
     load_weights,
     write_label,
 )
 from motet.kernels.totals import (
-    COUNT_SURE,
-    Floats,
     Layout,
-    Words,
+    Totals,
+    Weights,
     add_product,
     add_total,
     clear_totals,
     copy_totals,
     create_totals,
-    grow_totals,
+    create_weights,
     has_matches,
     propagate,
-    propagate_many,
     set_empty_match,
 )
 
 # `code[c]` is where the block of class c begins: these words, then its lists in this order. A run is source, target,
 # weights as of a step (see `motet.kernels.tables`), and how many neighbouring pairs take that step; a move is source,
-# and target or -1 for clearing the source; last the NEGs it belies.
+# and target or -1 for clearing the source; last the NEGs it violates.
 IS_DIRECT = 0  # there are no moves: a lone event may step pairs in place, in the order given
 RUNS = 1
 MOVES = 2
 NEGS = 3
 HEAD = 4
 
-# Of the lanes, each for the windows that begin at one time, lo..hi are open; lane 0 is number `base`.
-BASE = 0
-LO = 1
-HI = 2
-ROW = 3  # the next result row
-STATE = 4
+# Words of the state of a run. Of the lanes, each for the windows that begin at one time, lo..hi are open; lane 0 is
+# number `base`.
+BASE = FRAME
+LO = FRAME + 1
+HI = FRAME + 2
+PAIR_STATE = FRAME + 3
+
+
+class PairMachine(NamedTuple):
+    """The code that each class of events runs, the pairs that hold an empty match, and the number of pairs."""
+
+    code: SmallInts
+    starts: SmallInts
+    size: int
 
 
 class WindowRows(NamedTuple):
     """What a window keeps: for each row, `joins` has a row and a pair by turns; the rows of starts, and of ends."""
 
-    join_offsets: Times
-    joins: Nodes
-    begin: Nodes
-    accept_offsets: Times
-    accept: Nodes
+    join_offsets: Ints
+    joins: SmallInts
+    begin: SmallInts
+    accept_offsets: Ints
+    accept: SmallInts
 
 
-@kernel
+class PairState(NamedTuple):
+    """The state of a run: totals of pairs and of windows, and what is known of the key that is being processed."""
+
+    words: Ints  # see `BASE` and what follows
+    pairs: Totals  # the second half is for what the events of one time add
+    windows: Totals  # a row for each of `WindowRows`, a slot for each lane
+    product: Totals  # one row of windows
+    due: Ints  # the next window of each query
+    last_neg: Ints  # when each NEG was last violated
+    weights: Weights
+    zero: Weights
+
+
 def run_pairs(
     events: Events,
-    code: Code,
-    starts: Nodes,
-    size: int,
+    machine: PairMachine,
     rows: WindowRows,
     queries: Queries,
-    inner: Layout,
+    inner_layout: Layout,
     layout: Layout,
     pane: int,
     step: int,
-    emit_from: int,
-    emit_to: int,
-) -> tuple[Labels, Words, Floats, Flags]:
-    """Results of all queries over all keys: labels and totals of each, and which keys overflowed 64 bits (theirs are
-    left out).
+    bounds: tuple[int, int],
+) -> KernelResult:
+    """Return the results of all queries over all keys; see `collect_results`.
 
-    Each event costs O(steps of its class * channels), however many windows are open; each pane of a key that has events
-    O((pairs + joins * open windows) * channels). `pane` divides all windows and slides, `step` all slides. Pairs have
-    the layout `inner`, windows `layout`: of counts alone, those of one pane may do without a shadow.
+    Pairs have `inner_layout`, windows `layout`: of counts alone, those of one pane may do without a shadow. `pane`
+    divides all windows and slides, `step` all slides. `bounds` are the times from which and before which results are
+    wanted. Each event costs O(steps of its class * channels), however many windows are open; each pane of a key that
+    has events O((pairs + joins * open windows) * channels).
     """
-    keys = events.offsets.size - 1
-    count = queries.within.size
-    widest = np.int64(0)
-    for query in range(count):
-        widest = max(widest, queries.within[query])
-    lanes = 2 * (widest // step + 2)
-    # The second half is for what the events of one time add.
-    ints, floats = create_totals(2 * size, inner)
-    v, v_floats = create_totals((rows.join_offsets.size - 1) * lanes, layout)
-    total, total_floats = create_totals(lanes, layout)
-    labels = np.empty((1024 + lanes * count, LABELS), np.int64)
-    out, out_floats = create_totals(1024 + lanes * count, layout)
-    overflowed = np.zeros(keys, np.bool_)
-    last_neg = np.empty(queries.neg.size + 1, np.int64)
-    due = np.empty(count, np.int64)
-    wi, wf = np.zeros(layout.ni + layout.nm, np.int64), np.zeros(layout.nf, np.float64)
-    zero_int, zero_float = zero_weights(layout), np.zeros(layout.nf, np.float64)
-    state = np.zeros(STATE, np.int64)
-    for key in range(keys):
-        mark = state[ROW]
-        fill(last_neg, MIN_TIME)
-        fill(due, MIN_TIME)
-        state[LO] = 0
-        state[HI] = -1
-        e, end = events.offsets[key], events.offsets[key + 1]
-        bad = np.int64(0)
-        while e < end and bad >= 0:
-            while labels.shape[0] < state[ROW] + lanes * count:
-                labels = grow_labels(labels)
-                out, out_floats = grow_totals(out, out_floats, layout)
-            begin = events.time[e] // pane * pane
-            stop = e + 1
-            while stop < end and events.time[stop] < begin + pane:
-                stop += 1
-            _open_lanes(state, v, v_floats, layout, rows, lanes, widest, step, begin)
-            bad = _apply_pane(
-                ints,
-                floats,
-                inner,
-                code,
-                starts,
-                size,
-                events.time,
-                events.klass,
-                events.int_values,
-                events.float_values,
-                events.multiplicity,
-                last_neg,
-                e,
-                stop,
-                wi,
-                wf,
-                zero_int,
-                zero_float,
-            )
-            if bad >= 0:
-                bad = _multiply_windows(
-                    state, v, v_floats, layout, rows, lanes, ints, floats, inner, total, total_floats
-                )
-            if bad >= 0:
-                until = events.time[stop] // pane * pane if stop < end else MAX_TIME
-                bad = _report_windows(
-                    state,
-                    v,
-                    v_floats,
-                    layout,
-                    rows,
-                    lanes,
-                    queries,
-                    due,
-                    last_neg,
-                    labels,
-                    out,
-                    out_floats,
-                    key,
-                    step,
-                    begin,
-                    until,
-                    emit_from,
-                    emit_to,
-                )
-            e = stop
-        if bad < 0:
-            overflowed[key] = True
-            state[ROW] = mark
-    row = state[ROW]
-    return labels[:row], out[: row * layout.words], out_floats[: row * layout.words], overflowed
+    window = make_window(queries, 0, pane, False, int(MAX_TIME), *bounds)
+    lanes = 2 * (window.widest // step + 2)
+    state = PairState(
+        np.zeros(PAIR_STATE, np.int64),
+        create_totals(2 * machine.size, 1, inner_layout),
+        create_totals(len(rows.join_offsets) - 1, lanes, layout),
+        create_totals(1, lanes, layout),
+        np.empty(len(queries.within), np.int64),
+        np.empty(len(queries.neg) + 1, np.int64),
+        create_weights(layout),
+        create_weights(layout),
+    )
+    output = create_output(1024 + lanes * len(queries.within), len(events.offsets) - 1, layout)
+    return collect_results(
+        lambda output: _run_keys(state, output, events, machine, rows, queries, window, step), state.words, output
+    )
 
 
-@inner
-def _open_lanes(
-    state: Times,
-    v: Words,
-    v_floats: Floats,
-    layout: Layout,
+@kernel
+def _run_keys(
+    state: PairState,
+    output: Output,
+    events: Events,
+    machine: PairMachine,
     rows: WindowRows,
-    lanes: int,
-    widest: int,
+    queries: Queries,
+    window: Window,
     step: int,
-    begin: int,
-) -> None:
+) -> int:
+    """Run on through all keys, unless the room for results runs out (then call again)."""
+    words = state.words
+    for key in range(words[KEY], events.offsets.size - 1):
+        if begin_key(words, key, events.offsets[key]):
+            fill(state.last_neg, MIN_TIME)
+            fill(state.due, MIN_TIME)
+            words[LO] = 0
+            words[HI] = -1
+        end = events.offsets[key + 1]
+        status = DONE
+        while words[AT] < end and status == DONE:
+            if words[ROW] + state.windows.slots * queries.within.size > output.labels.shape[0]:
+                return NEEDS_ROOM
+            status = _run_pane(state, output, events, machine, rows, queries, window, step, end)
+        end_key(words, output, status)
+    return DONE
+
+
+@inner
+def _run_pane(
+    state: PairState,
+    output: Output,
+    events: Events,
+    machine: PairMachine,
+    rows: WindowRows,
+    queries: Queries,
+    window: Window,
+    step: int,
+    end: int,
+) -> int:
+    """Apply the events of the next pane that has any, and report the windows that end before the one after it."""
+    words, pane = state.words, window.unit
+    begin = events.time[words[AT]] // pane * pane
+    stop = words[AT] + 1
+    while stop < end and events.time[stop] < begin + pane:
+        stop += 1
+    until = events.time[stop] // pane * pane if stop < end else MAX_TIME
+    _open_lanes(state, rows, window.widest, step, begin)
+    if _apply_pane(state, events, machine, stop) < 0:
+        return OVERFLOWED
+    if _multiply_windows(state, rows) < 0:
+        return OVERFLOWED
+    if _report_windows(state, output, rows, queries, window, step, begin, until) < 0:
+        return OVERFLOWED
+    return DONE
+
+
+@inner
+def _open_lanes(state: PairState, rows: WindowRows, widest: int, step: int, begin: int) -> None:
     """Forget the windows that have ended when a pane begins, and open those that have begun."""
+    words, windows = state.words, state.windows
     oldest, newest = (begin - widest) // step + 1, begin // step
-    words = layout.words
     size = rows.join_offsets.size - 1
-    if state[LO] > state[HI] or oldest > state[BASE] + state[HI]:
-        state[BASE] = oldest
-        state[LO] = 0
-        state[HI] = -1
-    state[LO] = max(state[LO], oldest - state[BASE])
-    if newest - state[BASE] >= lanes:
-        by, kept = state[LO], state[HI] - state[LO] + 1
+    if words[LO] > words[HI] or oldest > words[BASE] + words[HI]:
+        words[BASE] = oldest
+        words[LO] = 0
+        words[HI] = -1
+    words[LO] = max(words[LO], oldest - words[BASE])
+    if newest - words[BASE] >= windows.slots:
+        by = words[LO]
         for row in range(size):
-            first = row * lanes * words
-            copy_totals(v, v_floats, first + by * words, v, v_floats, first, kept, layout)
-        state[BASE] += by
-        state[HI] -= by
-        state[LO] = 0
-    opened = state[HI] + 1
-    state[HI] = newest - state[BASE]
-    if state[HI] >= opened:
+            first = row * windows.slots
+            copy_totals(windows, first + by, windows, first, words[HI] - by + 1)
+        words[BASE] += by
+        words[HI] -= by
+        words[LO] = 0
+    opened = words[HI] + 1
+    words[HI] = newest - words[BASE]
+    if words[HI] >= opened:
         for row in range(size):
-            clear_totals(v, v_floats, layout, (row * lanes + opened) * words, state[HI] - opened + 1)
+            clear_totals(windows, row * windows.slots + opened, words[HI] - opened + 1)
         for at in range(rows.begin.size):
-            for lane in range(opened, state[HI] + 1):
-                set_empty_match(v, v_floats, layout, (rows.begin[at] * lanes + lane) * words)
+            for lane in range(opened, words[HI] + 1):
+                set_empty_match(windows, rows.begin[at] * windows.slots + lane)
 
 
 @inner
-def _apply_pane(
-    ints: Words,
-    floats: Floats,
-    layout: Layout,
-    code: Code,
-    starts: Nodes,
-    size: int,
-    time: Times,
-    klass: NDArray[np.int32],
-    int_values: Words,
-    float_values: Floats,
-    multiplicity: Times,
-    last_neg: Times,
-    e: int,
-    stop: int,
-    wi: Words,
-    wf: Floats,
-    zero_int: Words,
-    zero_float: Floats,
-) -> int:
-    """Step pairs by all events of a pane; negative where a 64-bit count overflowed."""
-    clear_totals(ints, floats, layout, 0, size)
-    for at in range(starts.size):
-        set_empty_match(ints, floats, layout, starts[at] * layout.words)
+def _apply_pane(state: PairState, events: Events, machine: PairMachine, stop: int) -> int:
+    """Step pairs by all events up to `stop`; negative where a 64-bit count overflowed."""
+    pairs, code, size = state.pairs, machine.code, machine.size
+    clear_totals(pairs, 0, size)
+    for at in range(machine.starts.size):
+        set_empty_match(pairs, machine.starts[at])
+    layout = pairs.layout
     width = 3 + layout.ni + layout.nm + layout.nf
-    counts_alone = layout.words == 1
-    negs = last_neg.size > 1
     bad = np.int64(0)
-    while e < stop:
-        now = time[e]
-        after = e + 1
-        while after < stop and time[after] == now and (multiplicity.size == 0 or multiplicity[after] < 0):
-            after += 1
-        head = code[klass[e]]
-        n = abs(multiplicity[e]) if multiplicity.size > 0 else np.int64(1)
-        if after == e + 1 and code[head + IS_DIRECT]:
-            if counts_alone:
-                bad |= _count_runs(ints, floats, code, head, 0, n, layout.has_shadows)
-            else:
-                bad |= _apply_runs(ints, floats, layout, code, head, width, 0, int_values, float_values, e, n, wi, wf)
-        elif counts_alone:
-            for a in range(e, after):
-                n = abs(multiplicity[a]) if multiplicity.size > 0 else np.int64(1)
-                bad |= _count_runs(ints, floats, code, code[klass[a]], size, n, layout.has_shadows)
-            for a in range(e, after):
-                bad |= _apply_moves(ints, floats, layout, code, code[klass[a]], width, zero_int, zero_float)
-            for a in range(e, after):
-                bad |= _commit_counts(ints, floats, code, code[klass[a]], size, layout.has_shadows)
+    while state.words[AT] < stop:
+        moment = next_moment(events, state.words[AT], stop, MAX_TIME)
+        e = moment.first
+        if moment.after == e + 1 and code[code[events.klass[e]] + IS_DIRECT]:
+            bad |= _apply_runs(state, events, code, width, 0, e)
         else:
-            for a in range(e, after):
-                n = abs(multiplicity[a]) if multiplicity.size > 0 else np.int64(1)
-                bad |= _apply_runs(
-                    ints, floats, layout, code, code[klass[a]], width, size, int_values, float_values, a, n, wi, wf
-                )
-            for a in range(e, after):
-                bad |= _apply_moves(ints, floats, layout, code, code[klass[a]], width, zero_int, zero_float)
-            for a in range(e, after):
-                bad |= _commit(ints, floats, layout, code, code[klass[a]], width, size, zero_int, zero_float)
-        if negs:
-            for a in range(e, after):
-                head = code[klass[a]]
-                neg = head + HEAD + code[head + RUNS] * width + 2 * code[head + MOVES]
-                for place in range(neg, neg + code[head + NEGS]):
-                    last_neg[code[place]] = now
-        e = after
+            for a in range(e, moment.after):
+                bad |= _apply_runs(state, events, code, width, size, a)
+            for a in range(e, moment.after):
+                bad |= _apply_moves(state, code, code[events.klass[a]], width)
+            for a in range(e, moment.after):
+                bad |= _commit_runs(state, code, code[events.klass[a]], width, size)
+        if state.last_neg.size > 1:
+            _record_negations(state.last_neg, events, code, moment, width)
+        state.words[AT] = moment.after
     return bad
 
 
 @inner
-def _count_runs(ints: Words, floats: Floats, code: Code, head: int, aside: int, n: int, shadowed: bool) -> int:
-    """`_apply_runs` where totals are but counts: what most events of most queries come to."""
-    bad = np.int64(0)
-    times = np.float64(n)
-    at = head + HEAD
-    for _ in range(code[head + RUNS]):
-        source, target, length = code[at], aside + code[at + 1], code[at + 2]
-        if shadowed:
-            for s in range(length):
-                ints[target + s] += n * ints[source + s]
-            for s in range(length):
-                floats[target + s] += times * floats[source + s]
-        elif n == 1:
-            for s in range(length):
-                total = ints[target + s] + ints[source + s]
-                ints[target + s] = total
-                bad |= total
-        else:
-            for s in range(length):
-                new = ints[source + s]
-                if times * np.float64(new) >= COUNT_SURE:
-                    return -1
-                total = ints[target + s] + n * new
-                ints[target + s] = total
-                bad |= total
-        at += 3
-    return bad
+def _record_negations(last_neg: Ints, events: Events, code: SmallInts, moment: Moment, width: int) -> None:
+    """Note when each NEG was last violated."""
+    for e in range(moment.first, moment.after):
+        head = code[events.klass[e]]
+        neg = head + HEAD + code[head + RUNS] * width + 2 * code[head + MOVES]
+        for place in range(neg, neg + code[head + NEGS]):
+            last_neg[code[place]] = moment.time
 
 
 @inner
-def _commit_counts(ints: Words, floats: Floats, code: Code, head: int, aside: int, shadowed: bool) -> int:
-    """`_commit` where totals are but counts."""
-    bad = np.int64(0)
-    at = head + HEAD
-    for _ in range(code[head + RUNS]):
-        target = code[at + 1]
-        for place in range(target, target + code[at + 2]):
-            total = ints[place] + ints[aside + place]
-            ints[place] = total
-            ints[aside + place] = 0
-            if shadowed:
-                floats[place] += floats[aside + place]
-                floats[aside + place] = 0.0
-            else:
-                bad |= total
-        at += 3
-    return bad
+def _apply_runs(state: PairState, events: Events, code: SmallInts, width: int, aside: int, e: int) -> int:
+    """Apply the steps of an event, or of several alike that it stands for; negative where a 64-bit count overflowed.
 
-
-@inner
-def _apply_runs(
-    ints: Words,
-    floats: Floats,
-    layout: Layout,
-    code: Code,
-    head: int,
-    width: int,
-    aside: int,
-    int_values: Words,
-    float_values: Floats,
-    e: int,
-    n: int,
-    wi: Words,
-    wf: Floats,
-) -> int:
-    """The steps of an event, or of n at one time that are alike. What they add goes to a place of its own, `aside`
-    pairs away, to be settled when the time is over.
+    What they add goes to a place of its own, `aside` pairs away, to be committed when the time is over.
     """
+    head = code[events.klass[e]]
+    n = multiplicity_of(events, e)
     bad = np.int64(0)
-    words = layout.words
     at = head + HEAD
     for _ in range(code[head + RUNS]):
         if width > 3:
-            load_weights(wi, wf, layout, code, at, int_values, float_values, e, n)
-        source, target, length = code[at] * words, (aside + code[at + 1]) * words, code[at + width - 1]
-        if n == 1:
-            bad |= propagate(ints, floats, layout, source, target, length, wi, wf)
-        else:
-            bad |= propagate_many(ints, floats, layout, source, target, length, n, wi, wf)
+            load_weights(state.weights, state.pairs.layout, code, at, events, e, n)
+        bad |= propagate(state.pairs, code[at], aside + code[at + 1], code[at + width - 1], n, state.weights)
         at += width
     return bad
 
 
 @inner
-def _commit(
-    ints: Words,
-    floats: Floats,
-    layout: Layout,
-    code: Code,
-    head: int,
-    width: int,
-    aside: int,
-    zero_int: Words,
-    zero_float: Floats,
-) -> int:
-    """Add what an event's steps put aside."""
+def _commit_runs(state: PairState, code: SmallInts, head: int, width: int, aside: int) -> int:
+    """Add what an event's steps put aside; negative where a 64-bit count overflowed."""
     bad = np.int64(0)
-    words = layout.words
     at = head + HEAD
     for _ in range(code[head + RUNS]):
-        target, length = code[at + 1] * words, code[at + width - 1]
-        bad |= propagate(ints, floats, layout, target + aside * words, target, length, zero_int, zero_float)
-        clear_totals(ints, floats, layout, target + aside * words, length)
+        target, length = code[at + 1], code[at + width - 1]
+        bad |= propagate(state.pairs, target + aside, target, length, 1, state.zero)
+        clear_totals(state.pairs, target + aside, length)
         at += width
     return bad
 
 
 @inner
-def _apply_moves(
-    ints: Words, floats: Floats, layout: Layout, code: Code, head: int, width: int, zero_int: Words, zero_float: Floats
-) -> int:
-    """What an absence forbids goes where that hope is not, or nowhere."""
+def _apply_moves(state: PairState, code: SmallInts, head: int, width: int) -> int:
+    """Move what an event rules out to where no NOT is pending, or nowhere; negative where a 64-bit count overflowed."""
     bad = np.int64(0)
-    words = layout.words
     at = head + HEAD + code[head + RUNS] * width
     for _ in range(code[head + MOVES]):
-        source, target = code[at] * words, code[at + 1] * words
+        source, target = code[at], code[at + 1]
         if target >= 0:
-            bad |= propagate(ints, floats, layout, source, target, 1, zero_int, zero_float)
+            bad |= propagate(state.pairs, source, target, 1, 1, state.zero)
         else:
-            clear_totals(ints, floats, layout, source, 1)
+            clear_totals(state.pairs, source, 1)
         at += 2
     return bad
 
 
 @inner
-def _multiply_windows(
-    state: Times,
-    v: Words,
-    v_floats: Floats,
-    layout: Layout,
-    rows: WindowRows,
-    lanes: int,
-    ints: Words,
-    floats: Floats,
-    inner: Layout,
-    total: Words,
-    total_floats: Floats,
-) -> int:
-    """Multiply the totals of all open windows by those of a pane; negative where a count overflowed."""
-    words = layout.words
-    lo, count = state[LO], state[HI] - state[LO] + 1
+def _multiply_windows(state: PairState, rows: WindowRows) -> int:
+    """Multiply the totals of all open windows by those of a pane; negative where a 64-bit count overflowed."""
+    pairs, windows, product = state.pairs, state.windows, state.product
+    lo, count = state.words[LO], state.words[HI] - state.words[LO] + 1
     bad = np.int64(0)
     for row in range(rows.join_offsets.size - 1):
-        clear_totals(total, total_floats, layout, 0, count)
+        clear_totals(product, 0, count)
         for join in range(rows.join_offsets[row], rows.join_offsets[row + 1]):
-            pair = rows.joins[2 * join + 1] * words
-            if not has_matches(ints, floats, inner, pair):
+            pair = rows.joins[2 * join + 1]
+            if not has_matches(pairs, pair):
                 continue
-            before = (rows.joins[2 * join] * lanes + lo) * words
-            if layout.has_shadows:
-                times = ints[pair]
-                shadow = floats[pair] if inner.has_shadows else float(times)
+            before = rows.joins[2 * join] * windows.slots + lo
+            if windows.layout.has_shadows:
+                times = pairs.ints[pair]
+                shadow = pairs.floats[pair] if pairs.layout.has_shadows else float(times)
                 for lane in range(count):
-                    total[lane] += v[before + lane] * times
+                    product.ints[lane] += windows.ints[before + lane] * times
                 for lane in range(count):
-                    total_floats[lane] += v_floats[before + lane] * shadow
+                    product.floats[lane] += windows.floats[before + lane] * shadow
             else:
                 for lane in range(count):
-                    bad |= add_product(
-                        v,
-                        v_floats,
-                        before + lane * words,
-                        ints,
-                        floats,
-                        pair,
-                        total,
-                        total_floats,
-                        lane * words,
-                        layout,
-                    )
-        copy_totals(total, total_floats, 0, v, v_floats, (row * lanes + lo) * words, count, layout)
+                    bad |= add_product(windows, before + lane, pairs, pair, product, lane)
+        copy_totals(product, 0, windows, row * windows.slots + lo, count)
     return bad
 
 
 @inner
 def _report_windows(
-    state: Times,
-    v: Words,
-    v_floats: Floats,
-    layout: Layout,
+    state: PairState,
+    output: Output,
     rows: WindowRows,
-    lanes: int,
     queries: Queries,
-    due: Times,
-    last_neg: Times,
-    labels: Labels,
-    out: Words,
-    out_floats: Floats,
-    key: int,
+    window: Window,
     step: int,
     begin: int,
     until: int,
-    emit_from: int,
-    emit_to: int,
 ) -> int:
     """Report the windows that have begun by the last pane and will have ended when the next begins.
 
-    Negative: overflow.
+    Returns a negative number where a 64-bit count overflowed.
     """
-    words = layout.words
+    words, windows = state.words, state.windows
     bad = np.int64(0)
     for query in range(queries.within.size):
         within, slide = queries.within[query], queries.slide[query]
-        first = max(due[query], (begin - within) // slide + 1)
+        first = max(state.due[query], (begin - within) // slide + 1)
         last = begin // slide
         if until < MAX_TIME:
             last = min(last, (until - within) // slide)
-        due[query] = max(first, last + 1)
-        for window in range(first, last + 1):
-            start = window * slide
+        state.due[query] = max(first, last + 1)
+        for number in range(first, last + 1):
+            start = number * slide
             end = start + within
-            if end < emit_from or end >= emit_to or is_negated(queries, query, last_neg, start):
+            if not is_wanted(window, end) or is_negated(queries, query, state.last_neg, start):
                 continue
-            row = state[ROW]
-            lane = start // step - state[BASE]
-            clear_totals(out, out_floats, layout, row * words, 1)
+            row = words[ROW]
+            lane = start // step - words[BASE]
+            clear_totals(output.totals, row, 1)
             for at in range(rows.accept_offsets[query], rows.accept_offsets[query + 1]):
-                place = (rows.accept[at] * lanes + lane) * words
-                bad |= add_total(v, v_floats, place, out, out_floats, row * words, layout)
-            if has_matches(out, out_floats, layout, row * words):
-                write_label(labels, row, query, key, start, end, True)
-                state[ROW] = row + 1
+                bad |= add_total(windows, rows.accept[at] * windows.slots + lane, output.totals, row)
+            if has_matches(output.totals, row):
+                write_label(output, words, query, start, end, True)
     return bad

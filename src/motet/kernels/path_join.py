@@ -1,18 +1,41 @@
-"""Joins instances with the paths of a loop: only those paths are listed that fit an instance in time."""
+"""Join instances with the paths of a loop: only those paths are listed that fit an instance in time."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from motet.kernels.instances import MIN_TIME, Absences, Bundles, Instances, Ints, has_event_between, upper_bound
+from motet.kernels.arrays import MAX_TIME, MIN_TIME, Flags, Ints
+from motet.kernels.instances import Absences, Bundles, Instances, has_event_between, upper_bound
 from motet.kernels.jit import inner, kernel
-from motet.kernels.join import AFTER, APART, BEFORE, MAX_TIME, JoinTable
+from motet.kernels.join import AFTER, APART, BEFORE, JoinTable
 from motet.kernels.paths import PathEnds, PathGraph, PathList
 
 
-@kernel
 def find_path_ends_for_rows(
+    outer: Instances,
+    rows: tuple[int, int],
+    table: JoinTable,
+    line: PathGraph,
+    latest: Ints,
+    bundles: Bundles,
+    since: int,
+) -> tuple[Ints, PathEnds]:
+    """Return where paths may end that fit a range of outer rows, and for which row.
+
+    `latest` are the latest starts of the line. What ends before `since` together with its row is left out.
+    O(log n + results) for each row, twice.
+    """
+    size = 0
+    while True:  # once to count, and once to write
+        owner, ends = np.empty(size, np.int64), PathEnds(*np.empty((4, size), np.int64))
+        found = _find_ends_for_rows(outer, rows[0], rows[1], table, line, latest, bundles, since, owner, ends)
+        if found == size:
+            return owner, ends
+        size = found
+
+
+@kernel
+def _find_ends_for_rows(
     outer: Instances,
     start: int,
     stop: int,
@@ -21,63 +44,62 @@ def find_path_ends_for_rows(
     latest: Ints,
     bundles: Bundles,
     since: int,
-) -> tuple[Ints, PathEnds]:
-    """For outer rows `start` to `stop`, where paths may end that fit them, and for which row; what ends before `since`
-    together with its row is left out. O(log n + results) for each row, twice.
-    """
+    owner: Ints,
+    ends: PathEnds,
+) -> int:
+    """Write the ends as far as there is room, and return how many there are."""
     count = 0
-    owner = np.empty(0, np.int64)
-    item, row_of, keys, floor = owner, owner, owner, owner
-    for fill in range(2):
-        if fill == 1:
-            owner = np.empty(count, np.int64)
-            item = np.empty(count, np.int64)
-            row_of = np.empty(count, np.int64)
-            keys = np.empty(count, np.int64)
-            floor = np.empty(count, np.int64)
-        count = 0
-        key = 0
-        for row in range(start, stop):
-            while outer.offsets[key + 1] <= row:
-                key += 1
-            low, high = line.oldest[outer.end[row]], MAX_TIME
-            if outer.first[row] < low:
+    key = 0
+    for row in range(start, stop):
+        while outer.offsets[key + 1] <= row:
+            key += 1
+        low, high = line.oldest[outer.end[row]], MAX_TIME
+        if outer.first[row] < low:
+            continue
+        for i in range(outer.columns.shape[0]):
+            if table.relation[i, 0] == BEFORE:
+                low = max(low, bundles.last[outer.columns[i, row]] + 1)
+            elif table.relation[i, 0] == AFTER:
+                high = min(high, bundles.first[outer.columns[i, row]])
+        for item in range(line.offsets.shape[0]):
+            if not line.ends[item]:
                 continue
-            for i in range(outer.columns.shape[0]):
-                if table.relation[i, 0] == BEFORE:
-                    low = max(low, bundles.last[outer.columns[i, row]] + 1)
-                elif table.relation[i, 0] == AFTER:
-                    high = min(high, bundles.first[outer.columns[i, row]])
-            for q in range(line.offsets.shape[0]):
-                if not line.ends[q]:
-                    continue
-                end = line.offsets[q, key + 1]
-                earliest = low if outer.last[row] >= since else max(low, since)
-                at = upper_bound(line.last, line.offsets[q, key], end, earliest - 1)
-                while at < end and line.last[at] < high:
-                    limit = line.oldest[line.end[at]]
-                    if limit > outer.first[row]:
-                        break
-                    if latest[at] >= max(low, limit):
-                        if fill == 1:
-                            owner[count], item[count], row_of[count] = row, q, at
-                            keys[count], floor[count] = key, max(low, limit)
-                        count += 1
-                    at += 1
-    return owner, PathEnds(item, row_of, keys, floor)
+            end = line.offsets[item, key + 1]
+            earliest = low if outer.last[row] >= since else max(low, since)
+            at = upper_bound(line.last, line.offsets[item, key], end, earliest - 1)
+            while at < end and line.last[at] < high:
+                limit = line.oldest[line.end[at]]
+                if limit > outer.first[row]:
+                    break
+                if latest[at] >= max(low, limit):
+                    if count < owner.size:
+                        owner[count], ends.item[count], ends.row[count] = row, item, at
+                        ends.key[count], ends.floor[count] = key, max(low, limit)
+                    count += 1
+                at += 1
+    return count
+
+
+def filter_paths(
+    columns: Ints, owner: Ints, paths: PathList, table: JoinTable, bundles: Bundles, absences: Absences
+) -> Flags:
+    """Return which paths share no event with their outer row where they must not, and have nothing absent in their
+    gaps.
+    """
+    kept = np.ones(len(owner), np.bool_)
+    _filter_paths(columns, owner, paths, table, bundles, absences, kept)
+    return kept
 
 
 @kernel
-def filter_paths(
-    columns: NDArray[np.int64], owner: Ints, paths: PathList, table: JoinTable, bundles: Bundles, absences: Absences
-) -> NDArray[np.bool_]:
-    """Which paths share no event with their outer row where they must not, and have nothing absent in their gaps."""
-    kept = np.ones(owner.size, np.bool_)
+def _filter_paths(
+    columns: Ints, owner: Ints, paths: PathList, table: JoinTable, bundles: Bundles, absences: Absences, kept: Flags
+) -> None:
     ours = columns.shape[0]
     for p in range(owner.size):
         row = owner[p]
         for i in range(ours):
-            if table.relation[i, 0] == APART and _path_shares_event(columns[i, row], paths, p, bundles):
+            if table.relation[i, 0] == APART and _shares_event(columns[i, row], paths, p, bundles):
                 kept[p] = False
                 break
         g = 0
@@ -92,11 +114,11 @@ def filter_paths(
                     until = min(until, first)
             kept[p] = not has_event_between(absences, table.gap_absence[g], paths.key[p], since, until)
             g += 1
-    return kept
 
 
 @inner
-def _path_shares_event(what: int, paths: PathList, p: int, bundles: Bundles) -> bool:
+def _shares_event(what: int, paths: PathList, p: int, bundles: Bundles) -> bool:
+    """Return whether a path has an event of an item."""
     b = what - bundles.events
     for at in range(paths.begin[p], paths.begin[p + 1]):
         if b < 0:

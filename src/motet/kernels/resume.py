@@ -1,61 +1,55 @@
-"""Slots whose totals are carried from one run to the next: the totals of a key as a run of whole numbers.
+"""Run queries by slots over all keys, from the beginning or on from saved states: what keys hold between two runs.
 
-A run of words is: the number of its first slot, how many slots, windows due, NEGs and nodes it holds; then for each
-window due its query, first and last; for each NEG its number and time; with starts, when each slot began; then for
-each node twice its number, plus one where shadows follow, and its totals by slot; then, for a layout that keeps them
-apart, the shadows, unless all of them are the counts themselves.
+The state of a key is a sequence of 64-bit words: the number of its first slot, how many slots, windows due, NEGs and
+nodes it holds; then for each window due its query, first and last; for each NEG its number and time; with starts, when
+each slot began; then for each node twice its number, plus one where shadows follow, and its totals by slot; then, for a
+layout that keeps them apart, the shadows, unless all of them are the counts themselves. The states of all keys lie one
+after another; a key without a past has no words.
 """
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from typing import NamedTuple
 
+import numpy as np
+
+from motet.kernels.arrays import MAX_TIME, MIN_TIME, Flags, Floats, Ints, SmallInts
 from motet.kernels.jit import inner, kernel
 from motet.kernels.slots import (
     BASE,
     EMPTY,
     HI,
     LO,
-    NEEDS_ROOM,
-    OVERFLOWED,
-    ROW,
     STARTS,
-    STATE,
     WINDOWS,
-    Labels,
+    Inputs,
+    SlotState,
+    Window,
+    create_slot_state,
+    finish_key,
+    make_window,
     reset_key,
     run_key,
     slot_capacity,
-    zero_weights,
 )
-from motet.kernels.steps import DUE, FIRST_DUE, LAST_DUE, WAITING, Nodes
+from motet.kernels.steps import FIRST_DUE, LAST_DUE, WAITING
 from motet.kernels.tables import (
-    LABELS,
-    MAX_TIME,
-    MIN_TIME,
+    DONE,
+    KEY,
+    NEEDS_ROOM,
+    OVERFLOWED,
     Events,
-    Flags,
+    KernelResult,
     Machine,
+    Output,
     Queries,
-    Times,
-    grow_buffer,
-    grow_labels,
-    membership_mask,
+    begin_key,
+    collect_results,
+    create_output,
 )
-from motet.kernels.totals import (
-    RADIX,
-    SHRINK,
-    Floats,
-    Layout,
-    Words,
-    clear_totals,
-    create_totals,
-    grow_totals,
-    has_matches,
-)
+from motet.kernels.totals import RADIX, SHRINK, Layout, Totals, create_totals, has_matches
 
-# Words at the head of a run.
+# Words at the head of a state.
 FIRST_SLOT = 0
 SLOTS = 1
 DUES = 2
@@ -65,249 +59,191 @@ HEAD = 5
 
 EXACT = 2.0**52  # below this a float holds a count exactly
 
+NEEDS_WORDS = 3  # a kernel stopped for want of room for states
 
-@kernel
+
+class States(NamedTuple):
+    """States of keys: that of key k is from word `offsets[k]` to `offsets[k + 1]`. `floats` is a view of the words."""
+
+    offsets: Ints
+    words: Ints
+    floats: Floats
+
+
+def view_states(offsets: Ints, words: Ints) -> States:
+    """Return saved states as kernels read them."""
+    return States(offsets, words, words.view(np.float64))
+
+
+def grow_states(states: States) -> States:
+    """Copy states to a buffer of twice the size."""
+    return view_states(states.offsets, np.concatenate((states.words, np.empty_like(states.words))))
+
+
+def max_slots(states: States) -> int:
+    """Return the most slots that any state holds."""
+    return int(states.words[states.offsets[:-1][np.diff(states.offsets) > 0] + SLOTS].max(initial=0))
+
+
+def run_slots(
+    events: Events,
+    machine: Machine,
+    queries: Queries,
+    layout: Layout,
+    mode: int,
+    unit: int,
+    ranked: bool,
+    emit_from: int,
+    emit_to: int,
+) -> KernelResult:
+    """Return the results of all queries over all keys; see `collect_results`.
+
+    Each event costs O(transitions of its class * open slots * channels); each result O(accepting nodes * panes of a
+    window). See `Window` for the other arguments.
+    """
+    window = make_window(queries, mode, unit, ranked, int(MAX_TIME), emit_from, emit_to)
+    no_past = view_states(np.zeros_like(events.offsets), np.zeros(0, np.int64))
+    return _run(events, machine, queries, layout, window, no_past)[0]
+
+
 def resume_slots(
     events: Events,
     machine: Machine,
     queries: Queries,
-    negs: int,
     layout: Layout,
     mode: int,
     unit: int,
     until: int,
-    offsets: Times,
-    saved: Words,
-) -> tuple[Labels, Words, Floats, Flags, Times, Words, Times]:
-    """Results of all keys that are final at time `until`, going on from what was saved of each key.
+    offsets: Ints,
+    words: Ints,
+) -> tuple[Ints, Ints, Floats, Flags, Ints, Ints, Ints]:
+    """Return the results of all keys that are final at time `until`, going on from the saved state of each key.
 
-    As `run_slots`, and further the new runs: where each key's begins, their words, and the next time at which each has
-    something to report or is to be forgotten. A key that holds nothing that a key without a past does not hold has no
-    words. Keys that overflowed 64 bits have neither results nor words.
+    Returns what `run_slots` does, and the new states: where each key's begins, their words, and the next time at which
+    each has something to report or is to be forgotten. A key that holds nothing that a key without a past does not hold
+    has no words; nor does any key at the end of time. Keys that overflowed 64 bits have neither results nor words.
+    Costs are those of `run_slots`, and O(words) for states.
     """
-    keys = events.offsets.size - 1
-    nodes = machine.fold.size
-    count = queries.within.size
-    widest = queries.within[0]
-    for query in range(count):
-        widest = max(widest, queries.within[query])
-    slots = slot_capacity(events, machine.code, mode, unit, widest) + 2 * max_slots(offsets, saved)
-    ints, floats = create_totals(nodes * slots, layout)
-    labels = np.empty((1024 + count, LABELS), np.int64)
-    out, out_floats = create_totals(1024 + count, layout)
-    overflowed = np.zeros(keys, np.bool_)
-    touched = np.zeros(nodes, np.bool_)
-    is_start = membership_mask(machine.starts, nodes)
-    fresh = np.zeros(nodes + 1, np.int32)
-    last_neg = np.empty(queries.neg.size + 1, np.int64)
-    due = np.empty((DUE, count + 1), np.int64)
-    began = np.empty(slots if mode == STARTS else 1, np.int64)
-    wi, wf = np.zeros(layout.ni + layout.nm, np.int64), np.zeros(layout.nf, np.float64)
-    zero_int, zero_float = zero_weights(layout), np.zeros(layout.nf, np.float64)
-    state = np.zeros(STATE, np.int64)
-    new_offsets = np.zeros(keys + 1, np.int64)
-    most = HEAD + 3 * count + 2 * last_neg.size + slots + nodes * (1 + slots * (layout.words + 1))
-    words = np.empty(max(1024, 2 * most), np.int64)
-    words_floats, saved_floats = words.view(np.float64), saved.view(np.float64)
+    window = make_window(queries, mode, unit, False, until, int(MIN_TIME), int(MAX_TIME) + 1)
+    results, written, wake = _run(events, machine, queries, layout, window, view_states(offsets, words))
+    return *results, written.offsets, written.words[: written.offsets[-1]], wake
+
+
+def _run(
+    events: Events, machine: Machine, queries: Queries, layout: Layout, window: Window, saved: States
+) -> tuple[KernelResult, States, Ints]:
+    """Return results, new states and the next time at which each key has to be looked at."""
+    slots = slot_capacity(events, machine, window) + 2 * max_slots(saved)
+    totals = create_totals(len(machine.fold), slots, layout)
+    state = create_slot_state(machine, queries, layout, window, slots)
+    keys = len(events.offsets) - 1
+    written = view_states(np.zeros(keys + 1, np.int64), np.empty(1024, np.int64))
     wake = np.full(keys, MAX_TIME, np.int64)
-    for key in range(keys):
-        new_offsets[key + 1] = new_offsets[key]
-        if events.offsets[key] == events.offsets[key + 1] and offsets[key] == offsets[key + 1]:
+    inputs = Inputs(events, machine, queries, window)
+
+    def run(output: Output) -> int:
+        nonlocal written
+        while True:
+            status = _run_keys(state, totals, output, inputs, saved, written, wake)
+            if status != NEEDS_WORDS:
+                return status
+            written = grow_states(written)
+
+    results = collect_results(run, state.words, create_output(1024 + len(queries.within), keys, layout))
+    return results, written, wake
+
+
+@kernel
+def _run_keys(
+    state: SlotState, totals: Totals, output: Output, inputs: Inputs, saved: States, written: States, wake: Ints
+) -> int:
+    """Run on through all keys, unless some room runs out (then call again)."""
+    events, queries, window = inputs.events, inputs.queries, inputs.window
+    saves = window.until < MAX_TIME
+    most = max_state_size(state, totals) if saves else np.int64(0)
+    for key in range(state.words[KEY], events.offsets.size - 1):
+        has_past = saved.offsets[key + 1] > saved.offsets[key]
+        written.offsets[key + 1] = written.offsets[key]
+        if events.offsets[key] == events.offsets[key + 1] and not has_past:
             continue
-        mark = state[ROW]
-        reset_key(state, events.offsets[key], due, last_neg)
-        if offsets[key + 1] > offsets[key]:
-            load_key(
-                saved,
-                saved_floats,
-                offsets[key],
-                state,
-                ints,
-                floats,
-                layout,
-                slots,
-                touched,
-                last_neg,
-                due,
-                began,
-                mode,
-            )
-        status = NEEDS_ROOM
-        while status == NEEDS_ROOM:
-            status = run_key(
-                state,
-                key,
-                events.offsets[key + 1],
-                ints,
-                floats,
-                layout,
-                slots,
-                labels,
-                out,
-                out_floats,
-                events.time,
-                events.enter,
-                events.leave,
-                events.klass,
-                events.int_values,
-                events.float_values,
-                events.multiplicity,
-                machine.code,
-                machine.fold,
-                machine.starts,
-                queries,
-                touched,
-                is_start,
-                fresh,
-                last_neg,
-                due,
-                began,
-                mode,
-                unit,
-                widest,
-                False,
-                until,
-                MIN_TIME,
-                MAX_TIME + 1,
-                wi,
-                wf,
-                zero_int,
-                zero_float,
-            )
-            if status == NEEDS_ROOM:
-                labels = grow_labels(labels)
-                out, out_floats = grow_totals(out, out_floats, layout)
-        if status == OVERFLOWED:
-            fresh[-1] = 0
-            overflowed[key] = True
-            state[ROW] = mark
-        else:
-            while words.size - new_offsets[key] < most:
-                words = grow_buffer(words)
-                words_floats = words.view(np.float64)
-            drop_expired_slots(state, mode, unit, widest, until)
-            if needs_state(
-                state, ints, floats, layout, slots, touched, is_start, last_neg, due, negs, mode, widest, until
-            ):
-                new_offsets[key + 1] = save_key(
-                    words,
-                    words_floats,
-                    new_offsets[key],
-                    state,
-                    ints,
-                    floats,
-                    layout,
-                    slots,
-                    touched,
-                    last_neg,
-                    due,
-                    began,
-                    negs,
-                    mode,
-                    widest,
-                    until,
-                )
-                wake[key] = next_wakeup_time(state, queries, due, began, mode, unit, widest)
-        for node in range(nodes):
-            if touched[node]:
-                clear_totals(ints, floats, layout, node * slots * layout.words, slots)
-                touched[node] = False
-    size = state[ROW]
-    return (
-        labels[:size], out[: size * layout.words], out_floats[: size * layout.words], overflowed,
-        new_offsets, words[: new_offsets[-1]], wake,
-    )  # fmt: skip
+        if begin_key(state.words, key, events.offsets[key]):
+            reset_key(state)
+            if has_past:
+                load_key(saved, saved.offsets[key], state, totals, window.mode)
+        if written.words.size - written.offsets[key] < most:
+            return NEEDS_WORDS
+        status = run_key(state, totals, output, inputs)
+        if status == NEEDS_ROOM:
+            return status
+        if saves and status != OVERFLOWED:
+            _drop_expired_slots(state.words, window)
+            if _needs_state(state, totals, window):
+                written.offsets[key + 1] = save_key(written, written.offsets[key], state, totals, window)
+                wake[key] = _next_wakeup_time(state, queries, window)
+        finish_key(state, totals, output, status)
+    return DONE
 
 
 @inner
-def max_slots(offsets: Times, saved: Words) -> int:
-    """The most slots that any run holds."""
-    most = np.int64(0)
-    for key in range(offsets.size - 1):
-        if offsets[key + 1] > offsets[key]:
-            most = max(most, saved[offsets[key] + SLOTS])
-    return most
+def max_state_size(state: SlotState, totals: Totals) -> int:
+    """Return the most words that the state of a key may have."""
+    node_size = 1 + totals.slots * (totals.layout.words + 1)
+    head = HEAD + 3 * state.due.shape[1] + 2 * state.last_neg.size + totals.slots
+    return head + state.nodes.in_use.size * node_size
 
 
 @inner
-def load_key(
-    saved: Words,
-    saved_floats: Floats,
-    at: int,
-    state: NDArray[np.int64],
-    ints: Words,
-    floats: Floats,
-    layout: Layout,
-    slots: int,
-    touched: Flags,
-    last_neg: Times,
-    due: NDArray[np.int64],
-    began: Times,
-    mode: int,
-) -> None:
-    """Bring back what `save_key` wrote. O(its words)."""
-    held = saved[at + SLOTS]
-    dues, negs, nodes = saved[at + DUES], saved[at + NEGATED], saved[at + NODES]
-    state[BASE] = saved[at + FIRST_SLOT]
-    state[LO] = 0
-    state[HI] = held - 1
-    state[EMPTY] = 0 if held > 0 else 1
+def load_key(saved: States, at: int, state: SlotState, totals: Totals, mode: int) -> None:
+    """Load what `save_key` wrote from word `at` on. O(its words)."""
+    words, due = saved.words, state.due
+    held = words[at + SLOTS]
+    dues, negs, nodes = words[at + DUES], words[at + NEGATED], words[at + NODES]
+    state.words[BASE] = words[at + FIRST_SLOT]
+    state.words[LO] = 0
+    state.words[HI] = held - 1
+    state.words[EMPTY] = 0 if held > 0 else 1
     at += HEAD
     for place in range(dues):
-        query = saved[at]
+        query = words[at]
         due[WAITING, place] = query
-        due[FIRST_DUE, query] = saved[at + 1]
-        due[LAST_DUE, query] = saved[at + 2]
+        due[FIRST_DUE, query] = words[at + 1]
+        due[LAST_DUE, query] = words[at + 2]
         at += 3
     due[WAITING, -1] = dues
     for _ in range(negs):
-        last_neg[saved[at]] = saved[at + 1]
+        state.last_neg[words[at]] = words[at + 1]
         at += 2
     if mode == STARTS:
         for s in range(held):
-            began[s] = saved[at + s]
+            state.began[s] = words[at + s]
         at += held
+    size = held * totals.layout.words
     for _ in range(nodes):
-        node = saved[at] // 2
-        shadowed = saved[at] % 2 == 1
-        touched[node] = True
+        node = words[at] // 2
+        shadowed = words[at] % 2 == 1
+        state.nodes.in_use[node] = True
         at += 1
-        first = node * slots * layout.words
-        for word in range(held * layout.words):
-            ints[first + word] = saved[at + word]
+        first = node * totals.slots
+        for word in range(size):
+            totals.ints[first * totals.layout.words + word] = words[at + word]
+        at += size
         if shadowed:
             for s in range(held):
-                floats[first + s] = saved_floats[at + held * layout.words + s]
+                totals.floats[first + s] = saved.floats[at + s]
             at += held
-        elif layout.has_shadows:
+        elif totals.layout.has_shadows:
             for s in range(held):
-                floats[first + s] = np.float64(ints[first + s])
-        at += held * layout.words
+                totals.floats[first + s] = np.float64(totals.ints[first + s])
 
 
 @inner
-def save_key(
-    words: Words,
-    words_floats: Floats,
-    at: int,
-    state: NDArray[np.int64],
-    ints: Words,
-    floats: Floats,
-    layout: Layout,
-    slots: int,
-    touched: Flags,
-    last_neg: Times,
-    due: NDArray[np.int64],
-    began: Times,
-    negs: int,
-    mode: int,
-    widest: int,
-    until: int,
-) -> int:
-    """Write a key's run of words from word `at` on; returns where it ends. O(nodes * slots * words of a total)."""
-    lo, held = state[LO], state[HI] - state[LO] + 1
+def save_key(written: States, at: int, state: SlotState, totals: Totals, window: Window) -> int:
+    """Write the state of a key from word `at` on; return where it ends. O(nodes * slots * words of a total)."""
+    words, due = written.words, state.due
+    lo, hi = state.words[LO], state.words[HI]
+    held = hi - lo + 1
     head = at
-    words[head + FIRST_SLOT] = state[BASE] + lo
+    words[head + FIRST_SLOT] = state.words[BASE] + lo
     words[head + SLOTS] = held
     words[head + DUES] = due[WAITING, -1]
     at += HEAD
@@ -318,209 +254,215 @@ def save_key(
         words[at + 2] = due[LAST_DUE, query]
         at += 3
     noted = 0
-    for neg in range(negs):
-        if last_neg[neg] > until - widest:
+    for neg in range(state.last_neg.size):
+        if _is_recent(state.last_neg[neg], window):
             words[at] = neg
-            words[at + 1] = last_neg[neg]
+            words[at + 1] = state.last_neg[neg]
             at += 2
             noted += 1
     words[head + NEGATED] = noted
-    if mode == STARTS:
+    if window.mode == STARTS:
         for s in range(held):
-            words[at + s] = began[lo + s]
+            words[at + s] = state.began[lo + s]
         at += held
     nodes = 0
-    for node in range(touched.size):
-        if not (touched[node] and node_has_matches(ints, floats, layout, slots, node, lo, state[HI])):
+    size = held * totals.layout.words
+    for node in range(state.nodes.in_use.size):
+        if not _node_has_matches(state, totals, node):
             continue
         nodes += 1
-        first = (node * slots + lo) * layout.words
-        shadowed = layout.has_shadows and not are_exact_counts(floats, first, held)
+        first = node * totals.slots + lo
+        shadowed = totals.layout.has_shadows and not _are_exact_counts(totals, first, held)
         words[at] = 2 * node + (1 if shadowed else 0)
         at += 1
-        for word in range(held * layout.words):
-            words[at + word] = ints[first + word]
-        at += held * layout.words
+        for word in range(size):
+            words[at + word] = totals.ints[first * totals.layout.words + word]
+        at += size
         if shadowed:
             for s in range(held):
-                words_floats[at + s] = floats[first + s]
+                written.floats[at + s] = totals.floats[first + s]
             at += held
     words[head + NODES] = nodes
     return at
 
 
 @inner
-def are_exact_counts(floats: Floats, first: int, count: int) -> bool:
-    """Whether shadows are small enough to be exactly the counts they shadow."""
+def _is_recent(time: int, window: Window) -> bool:
+    """Return whether a window that ends after the run may hold a time at which a NEG was violated."""
+    return time > MIN_TIME and time > window.until - window.widest
+
+
+@inner
+def _are_exact_counts(totals: Totals, first: int, count: int) -> bool:
+    """Return whether shadows are small enough to be exactly the counts they shadow."""
     for s in range(count):
-        if floats[first + s] >= EXACT:
+        if totals.floats[first + s] >= EXACT:
             return False
     return True
 
 
 @inner
-def node_has_matches(ints: Words, floats: Floats, layout: Layout, slots: int, node: int, lo: int, hi: int) -> bool:
-    """Whether a node holds any match in slots lo..hi."""
-    for s in range(lo, hi + 1):
-        if has_matches(ints, floats, layout, (node * slots + s) * layout.words):
-            return True
+def _node_has_matches(state: SlotState, totals: Totals, node: int) -> bool:
+    """Return whether a node holds any match in an open slot."""
+    if state.nodes.in_use[node]:
+        for s in range(state.words[LO], state.words[HI] + 1):
+            if has_matches(totals, node * totals.slots + s):
+                return True
     return False
 
 
 @inner
-def drop_expired_slots(state: NDArray[np.int64], mode: int, unit: int, widest: int, until: int) -> None:
-    """Pass over slots that no window that ends after `until` can hold."""
-    if mode != STARTS and state[LO] <= state[HI]:
-        oldest = (until - widest) // unit + 1
-        state[LO] = max(state[LO], oldest - state[BASE])
+def _drop_expired_slots(words: Ints, window: Window) -> None:
+    """Pass over slots that no window that ends after the run can hold."""
+    if window.mode != STARTS and words[LO] <= words[HI]:
+        oldest = (window.until - window.widest) // window.unit + 1
+        words[LO] = max(words[LO], oldest - words[BASE])
 
 
 @inner
-def needs_state(
-    state: NDArray[np.int64],
-    ints: Words,
-    floats: Floats,
-    layout: Layout,
-    slots: int,
-    touched: Flags,
-    is_start: Flags,
-    last_neg: Times,
-    due: NDArray[np.int64],
-    negs: int,
-    mode: int,
-    widest: int,
-    until: int,
-) -> bool:
-    """Whether a key would go on otherwise if its past were forgotten."""
-    lo, hi = state[LO], state[HI]
+def _needs_state(state: SlotState, totals: Totals, window: Window) -> bool:
+    """Return whether a key would go on otherwise if its past were forgotten."""
+    lo, hi, nodes = state.words[LO], state.words[HI], state.nodes
     if lo > hi:
         return False
-    if mode == STARTS or due[WAITING, -1] > 0:
+    if window.mode == STARTS or state.due[WAITING, -1] > 0:
         return True
-    for neg in range(negs):
-        if last_neg[neg] > until - widest:
+    for neg in range(state.last_neg.size):
+        if _is_recent(state.last_neg[neg], window):
             return True
-    for node in range(touched.size):
-        if is_start[node]:
-            # Where a NOT at the beginning was belied, no match can begin in that window any more.
+    for node in range(nodes.in_use.size):
+        if nodes.is_start[node]:
+            # Where a NOT at the beginning was violated, no match can begin in that window any more.
             for s in range(lo, hi + 1):
-                at = (node * slots + s) * layout.words
-                if mode == WINDOWS and not (touched[node] and has_matches(ints, floats, layout, at)):
+                if window.mode == WINDOWS and not (nodes.in_use[node] and has_matches(totals, node * totals.slots + s)):
                     return True
-        elif touched[node] and node_has_matches(ints, floats, layout, slots, node, lo, hi):
+        elif _node_has_matches(state, totals, node):
             return True
     return False
 
 
 @inner
-def next_wakeup_time(
-    state: NDArray[np.int64], queries: Queries, due: NDArray[np.int64], began: Times, mode: int, unit: int, widest: int
-) -> int:
-    """The next time at which, without a further event, a key may report or is to be forgotten."""
-    if mode == STARTS:
-        return began[state[LO]] + widest
-    soonest = (state[BASE] + state[HI]) * unit + widest
-    for place in range(due[WAITING, -1]):
-        query = due[WAITING, place]
-        soonest = min(soonest, due[FIRST_DUE, query] * queries.slide[query] + queries.within[query])
+def _next_wakeup_time(state: SlotState, queries: Queries, window: Window) -> int:
+    """Return the next time at which, without a further event, a key may report or is to be forgotten."""
+    if window.mode == STARTS:
+        return state.began[state.words[LO]] + window.widest
+    soonest = (state.words[BASE] + state.words[HI]) * window.unit + window.widest
+    for place in range(state.due[WAITING, -1]):
+        query = state.due[WAITING, place]
+        soonest = min(soonest, state.due[FIRST_DUE, query] * queries.slide[query] + queries.within[query])
     return soonest
 
 
+def extend_states(offsets: Ints, words: Ints, small: Layout, large: Layout, starts: bool) -> tuple[Ints, Ints]:
+    """Convert states to extended totals. O(words)."""
+    room = np.zeros(HEAD * offsets.size + words.size * (large.words + 1), np.int64)
+    written = view_states(np.zeros(offsets.size, np.int64), room)
+    _extend_states(view_states(offsets, words), written, small, large, starts)
+    return written.offsets, written.words[: written.offsets[-1]]
+
+
 @kernel
-def extend_states(offsets: Times, saved: Words, small: Layout, large: Layout, starts: bool) -> tuple[Times, Words]:
-    """The same runs with extended totals. O(words)."""
-    new_offsets = np.zeros(offsets.size, np.int64)
-    words = np.zeros(HEAD * offsets.size + saved.size * (large.words + 1), np.int64)
-    floats, shadows = words.view(np.float64), saved.view(np.float64)
+def _extend_states(saved: States, written: States, small: Layout, large: Layout, starts: bool) -> None:
+    words = saved.words
     to = 0
-    for key in range(offsets.size - 1):
-        at = offsets[key]
-        if offsets[key + 1] > at:
-            held = saved[at + SLOTS]
-            before = HEAD + 3 * saved[at + DUES] + 2 * saved[at + NEGATED] + (held if starts else 0)
-            nodes = saved[at + NODES]
+    for key in range(saved.offsets.size - 1):
+        at = saved.offsets[key]
+        if saved.offsets[key + 1] > at:
+            held, nodes = words[at + SLOTS], words[at + NODES]
+            before = HEAD + 3 * words[at + DUES] + 2 * words[at + NEGATED] + (held if starts else 0)
             for word in range(before):
-                words[to + word] = saved[at + word]
+                written.words[to + word] = words[at + word]
             at += before
             to += before
             for _ in range(nodes):
-                shadowed = saved[at] % 2 == 1
-                words[to] = saved[at] // 2 * 2
+                shadowed = words[at] % 2 == 1
+                written.words[to] = words[at] // 2 * 2
                 at += 1
                 to += 1
                 for s in range(held):
-                    count = np.float64(saved[at + s * small.words])
-                    shadow = shadows[at + held * small.words + s] if shadowed else count
-                    extend_total(saved, at + s * small.words, shadow, small, words, floats, to, large)
+                    count = np.float64(words[at + s * small.words])
+                    shadow = saved.floats[at + held * small.words + s] if shadowed else count
+                    _extend_total(saved, at + s * small.words, shadow, small, written, to, large)
                     to += large.words
                 at += held * (small.words + (1 if shadowed else 0))
-        new_offsets[key + 1] = to
-    return new_offsets, words[:to]
+        written.offsets[key + 1] = to
 
 
 @inner
-def extend_total(
-    saved: Words, a: int, shadow: float, small: Layout, words: Words, floats: Floats, b: int, large: Layout
-) -> None:
-    """One total with floating shadows and exponents. `shadow` is that of its count of matches."""
-    ni, nm, nf, x = large.ni, large.nm, large.nf, large.x
+def _extend_total(saved: States, a: int, shadow: float, small: Layout, written: States, b: int, large: Layout) -> None:
+    """Write a total with floating shadows and exponents. `shadow` is that of its count of matches."""
+    ni, nm, x = large.ni, large.nm, large.x
+    words, floats = written.words, written.floats
     for word in range(small.words):
-        words[b + word] = saved[a + word]
+        words[b + word] = saved.words[a + word]
     for c in range(1 + ni):
-        magnitude = shadow if c == 0 else np.float64(saved[a + c])
-        exponent = 0
-        while magnitude >= RADIX:
-            magnitude *= SHRINK
-            exponent += 1
-        floats[b + x + 2 * c] = magnitude
-        words[b + x + 2 * c + 1] = exponent
-    for c in range(nf):
-        exponent = 0
-        while abs(floats[b + 1 + ni + nm + c]) >= RADIX:
-            floats[b + 1 + ni + nm + c] *= SHRINK
-            exponent += 1
-        words[b + x + 2 + 2 * ni + c] = exponent
+        floats[b + x + 2 * c] = shadow if c == 0 else np.float64(saved.words[a + c])
+        _normalise(written, b + x + 2 * c, b + x + 2 * c + 1)
+    for c in range(large.nf):
+        _normalise(written, b + 1 + ni + nm + c, b + x + 2 + 2 * ni + c)
+
+
+@inner
+def _normalise(written: States, at: int, exponent_at: int) -> None:
+    """Make a float the mantissa of an extended number."""
+    exponent = 0
+    while abs(written.floats[at]) >= RADIX:
+        written.floats[at] *= SHRINK
+        exponent += 1
+    written.words[exponent_at] = exponent
+
+
+def renumber_states(
+    offsets: Ints, words: Ints, layout: Layout, starts: bool, nodes: SmallInts, queries: SmallInts, negs: SmallInts
+) -> tuple[Ints, Ints]:
+    """Convert states for a machine whose nodes, queries and NEGs have other numbers (-1: gone). O(words)."""
+    written = view_states(np.zeros(offsets.size, np.int64), np.empty(words.size, np.int64))
+    _renumber_states(view_states(offsets, words), written, layout.words, starts, nodes, queries, negs)
+    return written.offsets, written.words[: written.offsets[-1]]
 
 
 @kernel
-def renumber_states(
-    offsets: Times, saved: Words, layout: Layout, starts: bool, nodes: Nodes, queries: Nodes, negs: Nodes
-) -> tuple[Times, Words]:
-    """The same runs for a machine whose nodes, queries and NEGs have other numbers (-1: gone). O(words)."""
-    new_offsets = np.zeros(offsets.size, np.int64)
-    words = np.empty(saved.size, np.int64)
+def _renumber_states(
+    saved: States,
+    written: States,
+    total_words: int,
+    starts: bool,
+    nodes: SmallInts,
+    queries: SmallInts,
+    negs: SmallInts,
+) -> None:
+    words = written.words
     to = 0
-    for key in range(offsets.size - 1):
-        at = offsets[key]
-        if offsets[key + 1] > at:
-            head = to
-            held = saved[at + SLOTS]
+    for key in range(saved.offsets.size - 1):
+        at = saved.offsets[key]
+        if saved.offsets[key + 1] > at:
+            old_head, head = at, to
+            held = saved.words[at + SLOTS]
             for word in range(HEAD):
-                words[head + word] = saved[at + word]
+                words[head + word] = saved.words[at + word]
             at += HEAD
             to += HEAD
             for place in range(DUES, HEAD):
                 if place == NODES and starts:
                     for s in range(held):
-                        words[to + s] = saved[at + s]
+                        words[to + s] = saved.words[at + s]
                     at += held
                     to += held
                 kept = 0
-                for _ in range(saved[offsets[key] + place]):
-                    old = saved[at]
+                for _ in range(saved.words[old_head + place]):
+                    old = saved.words[at]
                     size = 3 if place == DUES else 2
                     shadowed = np.int64(0)
                     if place == NODES:
                         old, shadowed = old // 2, old % 2
-                        size = 1 + held * (layout.words + shadowed)
+                        size = 1 + held * (total_words + shadowed)
                     new = queries[old] if place == DUES else negs[old] if place == NEGATED else nodes[old]
                     if new >= 0:
                         words[to] = 2 * new + shadowed if place == NODES else new
                         for word in range(1, size):
-                            words[to + word] = saved[at + word]
+                            words[to + word] = saved.words[at + word]
                         to += size
                         kept += 1
                     at += size
                 words[head + place] = kept
-        new_offsets[key + 1] = to
-    return new_offsets, words[:to]
+        written.offsets[key + 1] = to

@@ -1,61 +1,67 @@
-"""Totals per slot, a slot being a pane, a window or a start: the strategy for windows of which few are open at once."""
+"""Process the events of a key with totals per slot (a pane, a window or a start): for windows of which few are open.
+
+See `motet.kernels.resume` for the run over all keys.
+"""
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from typing import NamedTuple
 
+import numpy as np
+
+from motet.kernels.arrays import MAX_TIME, MIN_TIME, Ints
 from motet.kernels.jit import inner, kernel
 from motet.kernels.steps import (
     DUE,
     FIRST_DUE,
     LAST_DUE,
     WAITING,
-    Nodes,
+    ActiveNodes,
+    Moment,
+    Slots,
     apply_event,
     apply_negations,
     apply_simultaneous,
     clear_due_windows,
     commit_fresh_nodes,
     count_event,
-    count_simultaneous,
+    create_active_nodes,
     is_negated,
     mark_windows_due,
+    next_moment,
     record_negations,
 )
 from motet.kernels.tables import (
+    AT,
     BEGINS,
     COMPLETIONS,
+    DONE,
+    FRAME,
     IS_DIRECT,
-    LABELS,
-    MAX_TIME,
-    MIN_TIME,
+    KEY,
     MOVES,
-    Code,
+    NEEDS_ROOM,
+    OVERFLOWED,
+    ROW,
     Events,
-    Flags,
     Machine,
+    Output,
     Queries,
-    Times,
-    divides_all,
+    end_key,
     fill,
-    grow_labels,
     membership_mask,
-    shift_to_front,
     step_width,
     write_label,
 )
 from motet.kernels.totals import (
-    NO_MINIMUM,
-    Floats,
     Layout,
-    Words,
+    Totals,
+    Weights,
     add_total,
     add_totals,
     clear_totals,
     copy_totals,
-    create_totals,
-    grow_totals,
+    create_weights,
     has_matches,
     set_empty_match,
 )
@@ -64,601 +70,286 @@ PANES = 0  # a slot holds the matches that began in one pane; a window sums its 
 WINDOWS = 1  # a slot holds the matches that began since one window opened
 STARTS = 2  # a slot holds the matches that began at one time
 
-Labels = NDArray[np.int64]
+# Words of the state of a run. Slots lo..hi are open; slot 0 is number `base`.
+BASE = FRAME
+LO = FRAME + 1
+HI = FRAME + 2
+EMPTY = FRAME + 3  # no slot was open yet
+SLOT_STATE = FRAME + 4
 
-# How a run over a key's events ended.
-DONE = 0
-NEEDS_ROOM = 1
-OVERFLOWED = 2
 
-# Where a run stands between calls. Slots lo..hi are open; slot 0 is number `base`.
-AT = 0  # the next event
-ROW = 1  # the next result row
-BASE = 2
-LO = 3
-HI = 4
-EMPTY = 5  # no slot was open yet
-STATE = 6
+class Window(NamedTuple):
+    """How windows are cut into slots, and which results are wanted."""
+
+    mode: int
+    unit: int  # the width of a slot; 0: one slot for everything
+    widest: int  # the widest window of any query
+    is_aligned: bool  # whether all windows are whole numbers of slots
+    ranked: bool  # windows count events
+    until: int  # time to go on to after the last event
+    emit_from: int  # results are reported from this time on
+    emit_to: int  # and before this one
+
+
+class Inputs(NamedTuple):
+    """What a run reads."""
+
+    events: Events
+    machine: Machine
+    queries: Queries
+    window: Window
+
+
+class SlotState(NamedTuple):
+    """The state of a run: where it stands, and what it knows of the key that is being processed."""
+
+    words: Ints  # see `BASE` and what follows
+    nodes: ActiveNodes
+    due: Ints  # see `motet.kernels.steps.DUE`
+    last_neg: Ints  # when each NEG was last violated
+    began: Ints  # with starts: when each slot began
+    weights: Weights  # of the event that is being applied
+    zero: Weights  # of no event
+
+
+def make_window(
+    queries: Queries, mode: int, unit: int, ranked: bool, until: int, emit_from: int, emit_to: int
+) -> Window:
+    """Describe the windows of queries; see `Window` for the arguments."""
+    aligned = unit == 0 or not (queries.within % unit).any()
+    return Window(mode, unit, int(queries.within.max()), aligned, ranked, until, emit_from, emit_to)
+
+
+def create_slot_state(machine: Machine, queries: Queries, layout: Layout, window: Window, slots: int) -> SlotState:
+    """Create the state of a run that has not begun."""
+    return SlotState(
+        np.zeros(SLOT_STATE, np.int64),
+        create_active_nodes(machine, membership_mask(machine.starts, len(machine.fold))),
+        np.zeros((DUE, len(queries.within) + 1), np.int64),
+        np.empty(len(queries.neg) + 1, np.int64),
+        np.empty(slots if window.mode == STARTS else 1, np.int64),
+        create_weights(layout),
+        create_weights(layout),
+    )
+
+
+def slot_capacity(events: Events, machine: Machine, window: Window) -> int:
+    """Return how many slots to keep: twice those open at once, so that they rarely have to be shifted down."""
+    if window.mode == STARTS:
+        return 2 * (_count_open_starts(events, machine.code, window.widest) + 1)
+    return 2 * (window.widest // window.unit + 2) if window.unit > 0 else 1
 
 
 @kernel
-def run_slots(
-    events: Events,
-    machine: Machine,
-    queries: Queries,
-    layout: Layout,
-    mode: int,
-    unit: int,
-    ranked: bool,
-    emit_from: int,
-    emit_to: int,
-) -> tuple[Labels, Words, Floats, Flags]:
-    """Results of all queries over all keys: labels and totals of each, and which keys overflowed 64 bits (theirs are
-    left out).
-
-    Each event costs O(transitions of its class * open slots * channels); each result O(accepting nodes * panes of a
-    window). `unit` is the width of a slot (0: one slot for everything); `ranked` says that windows count events.
-    """
-    keys = events.offsets.size - 1
-    nodes = machine.fold.size
-    count = queries.within.size
-    widest = queries.within[0]
-    for query in range(count):
-        widest = max(widest, queries.within[query])
-    slots = slot_capacity(events, machine.code, mode, unit, widest)
-    ints, floats = create_totals(nodes * slots, layout)
-    labels = np.empty((1024 + count, LABELS), np.int64)
-    out, out_floats = create_totals(1024 + count, layout)
-    overflowed = np.zeros(keys, np.bool_)
-    touched = np.zeros(nodes, np.bool_)
-    is_start = membership_mask(machine.starts, nodes)
-    fresh = np.zeros(nodes + 1, np.int32)
-    last_neg = np.empty(queries.neg.size + 1, np.int64)
-    due = np.empty((DUE, count + 1), np.int64)
-    began = np.empty(slots if mode == STARTS else 1, np.int64)
-    wi, wf = np.zeros(layout.ni + layout.nm, np.int64), np.zeros(layout.nf, np.float64)
-    zero_int, zero_float = zero_weights(layout), np.zeros(layout.nf, np.float64)
-    state = np.zeros(STATE, np.int64)
-    for key in range(keys):
-        mark = state[ROW]
-        reset_key(state, events.offsets[key], due, last_neg)
-        status = NEEDS_ROOM
-        while status == NEEDS_ROOM:
-            status = run_key(
-                state,
-                key,
-                events.offsets[key + 1],
-                ints,
-                floats,
-                layout,
-                slots,
-                labels,
-                out,
-                out_floats,
-                events.time,
-                events.enter,
-                events.leave,
-                events.klass,
-                events.int_values,
-                events.float_values,
-                events.multiplicity,
-                machine.code,
-                machine.fold,
-                machine.starts,
-                queries,
-                touched,
-                is_start,
-                fresh,
-                last_neg,
-                due,
-                began,
-                mode,
-                unit,
-                widest,
-                ranked,
-                MAX_TIME,
-                emit_from,
-                emit_to,
-                wi,
-                wf,
-                zero_int,
-                zero_float,
-            )
-            if status == NEEDS_ROOM:
-                labels = grow_labels(labels)
-                out, out_floats = grow_totals(out, out_floats, layout)
-        if status == OVERFLOWED:
-            fresh[-1] = 0
-            overflowed[key] = True
-            state[ROW] = mark
-        for node in range(nodes):
-            if touched[node]:
-                clear_totals(ints, floats, layout, node * slots * layout.words, slots)
-                touched[node] = False
-    return labels[: state[ROW]], out[: state[ROW] * layout.words], out_floats[: state[ROW] * layout.words], overflowed
+def _count_open_starts(events: Events, code: Ints, widest: int) -> int:
+    """Return the most events of one key, that may begin a match, in one window. O(events)."""
+    most = np.int64(0)
+    for key in range(events.offsets.size - 1):
+        begun = np.int64(0)
+        oldest = events.offsets[key]
+        for e in range(events.offsets[key], events.offsets[key + 1]):
+            while oldest <= e and events.leave[e] - events.enter[oldest] >= widest:
+                begun -= code[code[events.klass[oldest]] + BEGINS]
+                oldest += 1
+            begun += code[code[events.klass[e]] + BEGINS]
+            most = max(most, begun)
+    return most
 
 
 @inner
-def reset_key(state: NDArray[np.int64], first: int, due: NDArray[np.int64], last_neg: Times) -> None:
-    """Make ready for the events of the next key."""
-    state[AT] = first
-    state[BASE] = 0
-    state[LO] = 0
-    state[HI] = -1
-    state[EMPTY] = 1
-    fill(last_neg, MIN_TIME)
-    clear_due_windows(due)
+def reset_key(state: SlotState) -> None:
+    """Prepare for the events of the next key."""
+    words = state.words
+    words[BASE] = 0
+    words[LO] = 0
+    words[HI] = -1
+    words[EMPTY] = 1
+    fill(state.last_neg, MIN_TIME)
+    clear_due_windows(state.due)
 
 
 @inner
-def run_key(
-    state: NDArray[np.int64],
-    key: int,
-    end: int,
-    ints: Words,
-    floats: Floats,
-    layout: Layout,
-    slots: int,
-    labels: Labels,
-    out: Words,
-    out_floats: Floats,
-    time: Times,
-    enter: Times,
-    leave: Times,
-    klass: NDArray[np.int32],
-    int_values: Words,
-    float_values: Floats,
-    multiplicity: Times,
-    code: Code,
-    fold: Nodes,
-    starts: Nodes,
-    queries: Queries,
-    touched: Flags,
-    is_start: Flags,
-    fresh: Nodes,
-    last_neg: Times,
-    due: NDArray[np.int64],
-    began: Times,
-    mode: int,
-    unit: int,
-    widest: int,
-    ranked: bool,
-    until: int,
-    emit_from: int,
-    emit_to: int,
-    wi: Words,
-    wf: Floats,
-    zero_int: Words,
-    zero_float: Floats,
-) -> int:
-    """Run on through one key's events, and on to `until` (after all of them), unless counts overflow or the room for
+def finish_key(state: SlotState, totals: Totals, output: Output, status: int) -> None:
+    """Finish a key and empty the totals it has used."""
+    end_key(state.words, output, status)
+    state.nodes.fresh[-1] = 0
+    in_use = state.nodes.in_use
+    for node in range(in_use.size):
+        if in_use[node]:
+            clear_totals(totals, node * totals.slots, totals.slots)
+            in_use[node] = False
+
+
+@inner
+def run_key(state: SlotState, totals: Totals, output: Output, inputs: Inputs) -> int:
+    """Run on through one key's events, and on to the end of the window's time, unless counts overflow or the room for
     results runs out (then call again).
     """
-    within, slide = queries.within, queries.slide
-    width = step_width(layout)
-    aligned = unit == 0 or divides_all(unit, within)
-    newest_only = mode != WINDOWS
-    negs = queries.neg.size
-    accept_offsets, accept = queries.accept_offsets, queries.accept
-    e = state[AT]
+    events, machine, queries, window = inputs.events, inputs.machine, inputs.queries, inputs.window
+    words, nodes = state.words, state.nodes
+    code = machine.code
+    width = step_width(totals.layout)
+    end = events.offsets[words[KEY] + 1]
     while True:
-        flush = e >= end
-        now = until if flush else time[e]
-        after = e + 1
-        while after < end and time[after] == now and (multiplicity.size == 0 or multiplicity[after] < 0):
-            after += 1
-        state[AT] = e
-        if mode == STARTS:
-            status = update_starts(
-                state,
-                key,
-                ints,
-                floats,
-                layout,
-                slots,
-                fold.size,
-                labels,
-                out,
-                out_floats,
-                enter,
-                leave,
-                klass,
-                code,
-                starts,
-                queries,
-                touched,
-                last_neg,
-                began,
-                e,
-                after,
-                now,
-                flush,
-                widest,
-                ranked,
-                emit_from,
-                emit_to,
-            )
-        elif flush or state[EMPTY] or not aligned or (unit > 0 and now // unit > state[BASE] + state[HI]):
-            status = update_windows(
-                state,
-                key,
-                ints,
-                floats,
-                layout,
-                slots,
-                labels,
-                out,
-                out_floats,
-                starts,
-                queries,
-                touched,
-                last_neg,
-                due,
-                now,
-                flush,
-                mode,
-                unit,
-                widest,
-                emit_from,
-                emit_to,
-            )
-        else:
-            status = DONE
-        if status != DONE or flush:
+        moment = next_moment(events, words[AT], end, window.until)
+        status = open_slots(state, totals, output, inputs, moment)
+        if status != DONE or moment.first >= end:
             return status
-
-        lo, hi = state[LO], state[HI]
-        if lo <= hi:
+        slots = Slots(words[LO], words[HI], window.mode != WINDOWS)
+        if slots.lo <= slots.hi:
             bad = np.int64(0)
-            block = code[klass[e]]
-            alone = after == e + 1 and code[block + IS_DIRECT] and mode != STARTS
-            n = abs(multiplicity[e]) if multiplicity.size > 0 else np.int64(1)
-            if alone and layout.has_shadows and code[block + MOVES] == 0:
-                count_event(ints, floats, slots, code, block, touched, is_start, lo, hi, newest_only, n)
-            elif alone:
-                bad |= apply_event(
-                    ints,
-                    floats,
-                    layout,
-                    slots,
-                    code,
-                    block,
-                    touched,
-                    is_start,
-                    int_values,
-                    float_values,
-                    e,
-                    n,
-                    lo,
-                    hi,
-                    newest_only,
-                    wi,
-                    wf,
-                )
-            else:
-                if layout.has_shadows:
-                    count_simultaneous(
-                        ints,
-                        floats,
-                        slots,
-                        code,
-                        klass,
-                        multiplicity,
-                        touched,
-                        is_start,
-                        fold,
-                        fresh,
-                        e,
-                        after,
-                        lo,
-                        hi,
-                        newest_only,
-                    )
+            e = moment.first
+            block = code[events.klass[e]]
+            is_alone = moment.after == e + 1
+            if is_alone and code[block + IS_DIRECT] and window.mode != STARTS:
+                if totals.layout.has_shadows and code[block + MOVES] == 0:
+                    count_event(totals, nodes, machine, events, e, slots)
                 else:
-                    bad |= apply_simultaneous(
-                        ints,
-                        floats,
-                        layout,
-                        slots,
-                        code,
-                        klass,
-                        multiplicity,
-                        touched,
-                        is_start,
-                        fold,
-                        fresh,
-                        int_values,
-                        float_values,
-                        e,
-                        after,
-                        lo,
-                        hi,
-                        newest_only,
-                        wi,
-                        wf,
-                    )
-                bad |= apply_negations(
-                    ints,
-                    floats,
-                    layout,
-                    slots,
-                    code,
-                    klass,
-                    touched,
-                    fold,
-                    fresh,
-                    e,
-                    after,
-                    lo,
-                    hi,
-                    zero_int,
-                    zero_float,
-                )
-                if mode == STARTS:
-                    bad |= report_completed(
-                        state,
-                        ints,
-                        floats,
-                        layout,
-                        slots,
-                        labels,
-                        out,
-                        out_floats,
-                        queries,
-                        key,
-                        now,
-                        emit_from,
-                        emit_to,
-                    )
-                bad |= commit_fresh_nodes(
-                    ints, floats, layout, slots, touched, fold, fresh, lo, hi, zero_int, zero_float
-                )
+                    bad |= apply_event(totals, nodes, machine, events, e, slots, state.weights)
+            else:
+                bad |= apply_simultaneous(totals, nodes, machine, events, moment, slots, state.weights)
+                bad |= apply_negations(totals, nodes, machine, events, moment, slots, state.zero)
+                if window.mode == STARTS:
+                    bad |= report_completed(state, totals, output, queries, window, moment.time)
+                bad |= commit_fresh_nodes(totals, nodes, machine, slots, state.zero)
             if bad < 0:
                 return OVERFLOWED
-            if mode == STARTS:
-                for at in range(starts.size):
-                    clear_totals(ints, floats, layout, (starts[at] * slots + hi) * layout.words, 1)
-            elif after > e + 1 or code[block + COMPLETIONS] > 0:
-                mark_windows_due(
-                    code, klass, width, within, slide, accept_offsets, accept, touched, due,
-                    e, after, now, state[BASE] + hi,
-                )  # fmt: skip
-        if negs > 0:
-            record_negations(code, klass, width, last_neg, e, after, now)
-        e = after
+            if window.mode == STARTS:
+                close_start(totals, machine, slots.hi)
+            elif not is_alone or code[block + COMPLETIONS] > 0:
+                mark_windows_due(state.due, nodes, machine, events, queries, moment, width, words[BASE] + slots.hi)
+        if queries.neg.size > 0:
+            record_negations(state.last_neg, machine, events, moment, width)
+        words[AT] = moment.after
 
 
 @inner
-def update_windows(
-    state: NDArray[np.int64],
-    key: int,
-    ints: Words,
-    floats: Floats,
-    layout: Layout,
-    slots: int,
-    labels: Labels,
-    out: Words,
-    out_floats: Floats,
-    starts: Nodes,
-    queries: Queries,
-    touched: Flags,
-    last_neg: Times,
-    due: NDArray[np.int64],
-    now: int,
-    flush: bool,
-    mode: int,
-    unit: int,
-    widest: int,
-    emit_from: int,
-    emit_to: int,
-) -> int:
-    """Report the windows that have ended by now and open the slots that have begun."""
-    newest = state[BASE] + state[HI]
+def open_slots(state: SlotState, totals: Totals, output: Output, inputs: Inputs, moment: Moment) -> int:
+    """Report what has ended before a moment, and open the slots that begin with it."""
+    machine, queries, window = inputs.machine, inputs.queries, inputs.window
+    words, unit, now = state.words, window.unit, moment.time
+    if window.mode == STARTS:
+        return _open_start(state, totals, output, inputs, moment)
+    flush = moment.first == moment.after
+    newest = words[BASE] + words[HI]
     slot = now // unit if unit > 0 else np.int64(0)
-    status = close_windows(
-        state,
-        ints,
-        floats,
-        layout,
-        slots,
-        labels,
-        out,
-        out_floats,
-        queries,
-        due,
-        last_neg,
-        key,
-        mode,
-        unit,
-        now,
-        emit_from,
-        emit_to,
-    )
-    if status == DONE and not flush and (state[EMPTY] or slot > newest):
-        oldest = (now - widest) // unit + 1 if unit > 0 else np.int64(0)
-        advance_slots(state, ints, floats, layout, slots, starts, touched, mode, oldest, slot)
+    if not flush and words[EMPTY] == 0 and window.is_aligned and slot <= newest:
+        return DONE
+    status = _close_windows(state, totals, output, queries, window, now)
+    if status == DONE and not flush and (words[EMPTY] == 1 or slot > newest):
+        oldest = (now - window.widest) // unit + 1 if unit > 0 else np.int64(0)
+        _advance_slots(state, totals, machine, window, oldest, slot)
     return status
 
 
 @inner
-def update_starts(
-    state: NDArray[np.int64],
-    key: int,
-    ints: Words,
-    floats: Floats,
-    layout: Layout,
-    slots: int,
-    rows: int,
-    labels: Labels,
-    out: Words,
-    out_floats: Floats,
-    enter: Times,
-    leave: Times,
-    klass: NDArray[np.int32],
-    code: Code,
-    starts: Nodes,
-    queries: Queries,
-    touched: Flags,
-    last_neg: Times,
-    began: Times,
-    e: int,
-    after: int,
-    now: int,
-    flush: bool,
-    widest: int,
-    ranked: bool,
-    emit_from: int,
-    emit_to: int,
-) -> int:
+def _open_start(state: SlotState, totals: Totals, output: Output, inputs: Inputs, moment: Moment) -> int:
     """Let starts expire and, where a match may begin now, open a slot for it."""
-    leaving = now if flush else leave[e]
-    if state[LO] <= state[HI] and leaving - began[state[LO]] >= widest:
-        status = expire_starts(
-            state, ints, floats, layout, slots, rows, labels, out, out_floats, queries, began, last_neg,
-            key, leaving, now, widest, ranked, emit_from, emit_to,
-        )  # fmt: skip
+    events, machine, queries, window = inputs.events, inputs.machine, inputs.queries, inputs.window
+    words, began = state.words, state.began
+    flush = moment.first == moment.after
+    leaving = moment.time if flush else events.leave[moment.first]
+    if words[LO] <= words[HI] and leaving - began[words[LO]] >= window.widest:
+        status = _expire_starts(state, totals, output, queries, window, leaving, moment.time)
         if status != DONE:
             return status
     if flush:
         return DONE
-    if state[ROW] + queries.within.size > labels.shape[0]:
+    if words[ROW] + queries.within.size > output.labels.shape[0]:
         return NEEDS_ROOM
-    if can_begin_at(code, klass, e, after):
-        if state[HI] + 1 == slots:
-            shift_slots(ints, floats, layout, slots, touched, state[LO], state[HI])
-            shift_to_front(began, state[LO], state[HI])
-            state[HI] -= state[LO]
-            state[LO] = 0
-        state[HI] += 1
-        began[state[HI]] = enter[e]
-        open_slots(ints, floats, layout, slots, starts, touched, state[HI], state[HI])
+    if _can_begin(machine, events, moment):
+        if words[HI] + 1 == totals.slots:
+            _shift_slots(state, totals, words[LO], words[HI])
+            for s in range(words[HI] - words[LO] + 1):
+                began[s] = began[words[LO] + s]
+            words[HI] -= words[LO]
+            words[LO] = 0
+        words[HI] += 1
+        began[words[HI]] = events.enter[moment.first]
+        _begin_matches(state, totals, machine, words[HI], words[HI])
     return DONE
 
 
-@kernel
-def zero_weights(layout: Layout) -> Words:
-    """Whole weights of no event at all: what moves and folds carry with."""
-    weights = np.zeros(layout.ni + layout.nm, np.int64)
-    for c in range(layout.ni, weights.size):
-        weights[c] = NO_MINIMUM
-    return weights
+@inner
+def close_start(totals: Totals, machine: Machine, slot: int) -> None:
+    """Let no further match begin in a slot."""
+    for at in range(machine.starts.size):
+        clear_totals(totals, machine.starts[at] * totals.slots + slot, 1)
 
 
 @inner
-def slot_capacity(events: Events, code: Code, mode: int, unit: int, widest: int) -> int:
-    """Slots to keep: twice those open at once, so that they rarely have to be shifted down."""
-    if mode != STARTS:
-        return 2 * (widest // unit + 2) if unit > 0 else 1
-    offsets, enter, leave, klass = events.offsets, events.enter, events.leave, events.klass
-    most = np.int64(0)
-    for key in range(offsets.size - 1):
-        begun = np.int64(0)
-        oldest = offsets[key]
-        for e in range(offsets[key], offsets[key + 1]):
-            while oldest <= e and leave[e] - enter[oldest] >= widest:
-                begun -= code[code[klass[oldest]] + BEGINS]
-                oldest += 1
-            begun += code[code[klass[e]] + BEGINS]
-            most = max(most, begun)
-    return 2 * (most + 1)
-
-
-@inner
-def can_begin_at(code: Code, klass: NDArray[np.int32], e: int, after: int) -> bool:
-    """Whether any of the events of one time may begin a match."""
-    for a in range(e, after):
-        if code[code[klass[a]] + BEGINS]:
+def _can_begin(machine: Machine, events: Events, moment: Moment) -> bool:
+    """Return whether any of the events of one time may begin a match."""
+    for e in range(moment.first, moment.after):
+        if machine.code[machine.code[events.klass[e]] + BEGINS]:
             return True
     return False
 
 
 @inner
-def open_slots(
-    ints: Words, floats: Floats, layout: Layout, slots: int, starts: Nodes, touched: Flags, lo: int, hi: int
-) -> None:
+def _begin_matches(state: SlotState, totals: Totals, machine: Machine, lo: int, hi: int) -> None:
     """Let matches begin in slots lo..hi."""
-    for at in range(starts.size):
-        touched[starts[at]] = True
+    for at in range(machine.starts.size):
+        node = machine.starts[at]
+        state.nodes.in_use[node] = True
         for s in range(lo, hi + 1):
-            set_empty_match(ints, floats, layout, (starts[at] * slots + s) * layout.words)
+            set_empty_match(totals, node * totals.slots + s)
 
 
 @inner
-def advance_slots(
-    state: NDArray[np.int64],
-    ints: Words,
-    floats: Floats,
-    layout: Layout,
-    slots: int,
-    starts: Nodes,
-    touched: Flags,
-    mode: int,
-    oldest: int,
-    newest: int,
+def _advance_slots(
+    state: SlotState, totals: Totals, machine: Machine, window: Window, oldest: int, newest: int
 ) -> None:
     """Make `newest` the last slot and forget those before `oldest`."""
-    base, hi = state[BASE], state[HI]
-    if state[EMPTY] or oldest > base + hi:
-        if not state[EMPTY]:
-            for node in range(touched.size):
-                if touched[node]:
-                    clear_totals(ints, floats, layout, node * slots * layout.words, hi + 1)
-                    touched[node] = False
-        base = oldest if mode == WINDOWS else newest
+    words, in_use = state.words, state.nodes.in_use
+    base, hi = words[BASE], words[HI]
+    if words[EMPTY] == 1 or oldest > base + hi:
+        if words[EMPTY] == 0:
+            for node in range(in_use.size):
+                if in_use[node]:
+                    clear_totals(totals, node * totals.slots, hi + 1)
+                    in_use[node] = False
+        base = oldest if window.mode == WINDOWS else newest
         opened = np.int64(0)
     else:
-        if mode == PANES:
-            for at in range(starts.size):
-                clear_totals(ints, floats, layout, (starts[at] * slots + hi) * layout.words, 1)
-        if newest - base >= slots:
-            shift_slots(ints, floats, layout, slots, touched, oldest - base, hi)
+        if window.mode == PANES:
+            close_start(totals, machine, hi)
+        if newest - base >= totals.slots:
+            _shift_slots(state, totals, oldest - base, hi)
             hi -= oldest - base
             base = oldest
         opened = hi + 1
     hi = newest - base
-    open_slots(ints, floats, layout, slots, starts, touched, hi if mode == PANES else opened, hi)
-    state[BASE] = base
-    state[LO] = max(oldest - base, np.int64(0))
-    state[HI] = hi
-    state[EMPTY] = 0
+    _begin_matches(state, totals, machine, hi if window.mode == PANES else opened, hi)
+    words[BASE] = base
+    words[LO] = max(oldest - base, np.int64(0))
+    words[HI] = hi
+    words[EMPTY] = 0
 
 
 @inner
-def shift_slots(ints: Words, floats: Floats, layout: Layout, slots: int, touched: Flags, by: int, hi: int) -> None:
+def _shift_slots(state: SlotState, totals: Totals, by: int, hi: int) -> None:
     """Move slots by..hi down to the beginning."""
     if by == 0:
         return
-    words = layout.words
-    for node in range(touched.size):
-        if touched[node]:
-            first = node * slots * words
-            copy_totals(ints, floats, first + by * words, ints, floats, first, hi - by + 1, layout)
-            clear_totals(ints, floats, layout, first + (hi - by + 1) * words, by)
+    for node in range(state.nodes.in_use.size):
+        if state.nodes.in_use[node]:
+            first = node * totals.slots
+            copy_totals(totals, first + by, totals, first, hi - by + 1)
+            clear_totals(totals, first + hi - by + 1, by)
 
 
 @inner
-def close_windows(
-    state: NDArray[np.int64],
-    ints: Words,
-    floats: Floats,
-    layout: Layout,
-    slots: int,
-    labels: Labels,
-    out: Words,
-    out_floats: Floats,
-    queries: Queries,
-    due: NDArray[np.int64],
-    last_neg: Times,
-    key: int,
-    mode: int,
-    unit: int,
-    now: int,
-    emit_from: int,
-    emit_to: int,
-) -> int:
-    """Report every window that has ended by now and may hold a match."""
-    words = layout.words
-    base, hi = state[BASE], state[HI]
+def is_wanted(window: Window, time: int) -> bool:
+    """Return whether results of a time are to be reported."""
+    return window.emit_from <= time < window.emit_to
+
+
+@inner
+def _close_windows(state: SlotState, totals: Totals, output: Output, queries: Queries, window: Window, now: int) -> int:
+    """Report every window that has ended by now and may hold a match. O(windows * accepting nodes * panes)."""
+    words, due, unit = state.words, state.due, window.unit
+    base, hi = words[BASE], words[HI]
     waiting = 0
     for place in range(due[WAITING, -1]):
         query = due[WAITING, place]
@@ -671,12 +362,11 @@ def close_windows(
         for k in range(due[FIRST_DUE, query], last + 1):
             start = k * step
             end = start + within if step > 0 else MAX_TIME
-            if end < emit_from or end >= emit_to:
+            since = start if step > 0 else MIN_TIME + 1
+            if not is_wanted(window, end) or is_negated(queries, query, state.last_neg, since):
                 continue
-            if is_negated(queries, query, last_neg, start if step > 0 else MIN_TIME + 1):
-                continue
-            row = state[ROW]
-            if row == labels.shape[0]:
+            row = words[ROW]
+            if row == output.labels.shape[0]:
                 due[FIRST_DUE, query] = k
                 # Those still to be looked at stay on the list.
                 for rest in range(place, due[WAITING, -1]):
@@ -687,18 +377,17 @@ def close_windows(
             low, high = np.int64(0), np.int64(0)
             if unit > 0:
                 low = start // unit - base
-                high = (end // unit - base - 1) if mode == PANES else low
-            bad = np.int64(0)
-            clear_totals(out, out_floats, layout, row * words, 1)
+                high = (end // unit - base - 1) if window.mode == PANES else low
             low = max(low, np.int64(0))
+            bad = np.int64(0)
+            clear_totals(output.totals, row, 1)
             for at in range(queries.accept_offsets[query], queries.accept_offsets[query + 1]):
-                a = (queries.accept[at] * slots + low) * words
-                bad |= add_totals(ints, floats, a, min(high, hi) + 1 - low, out, out_floats, row * words, layout)
+                first = queries.accept[at] * totals.slots + low
+                bad |= add_totals(totals, first, min(high, hi) + 1 - low, output.totals, row)
             if bad < 0:
                 return OVERFLOWED
-            if has_matches(out, out_floats, layout, row * words):
-                write_label(labels, row, query, key, start, end, True)
-                state[ROW] = row + 1
+            if has_matches(output.totals, row):
+                write_label(output, words, query, start, end, True)
         due[FIRST_DUE, query] = max(due[FIRST_DUE, query], last + 1)
         if due[FIRST_DUE, query] <= due[LAST_DUE, query]:
             due[WAITING, waiting] = query
@@ -708,34 +397,22 @@ def close_windows(
 
 
 @inner
-def expire_starts(
-    state: NDArray[np.int64],
-    ints: Words,
-    floats: Floats,
-    layout: Layout,
-    slots: int,
-    rows: int,
-    labels: Labels,
-    out: Words,
-    out_floats: Floats,
+def _expire_starts(
+    state: SlotState,
+    totals: Totals,
+    output: Output,
     queries: Queries,
-    began: Times,
-    last_neg: Times,
-    key: int,
+    window: Window,
     leaving: int,
     now: int,
-    widest: int,
-    ranked: bool,
-    emit_from: int,
-    emit_to: int,
 ) -> int:
     """Let starts expire, reporting what is certain only then and, where asked, what is left."""
-    words = layout.words
-    while state[LO] <= state[HI] and leaving - began[state[LO]] >= widest:
-        if state[ROW] + queries.within.size > labels.shape[0]:
+    words, began = state.words, state.began
+    while words[LO] <= words[HI] and leaving - began[words[LO]] >= window.widest:
+        if words[ROW] + queries.within.size > output.labels.shape[0]:
             return NEEDS_ROOM
-        lo = state[LO]
-        when = now if ranked else began[lo] + widest
+        lo = words[LO]
+        when = now if window.ranked else began[lo] + window.widest
         bad = np.int64(0)
         for query in range(queries.within.size):
             at_close = queries.at_close[query]
@@ -744,67 +421,52 @@ def expire_starts(
             lost = False
             first, last = queries.accept_offsets[query], queries.accept_offsets[query + 1]
             for at in range(first, last):
-                lost |= has_matches(ints, floats, layout, (queries.accept[at] * slots + lo) * words)
-            if not lost or when < emit_from or when >= emit_to or when == MAX_TIME:
+                lost |= has_matches(totals, queries.accept[at] * totals.slots + lo)
+            if not lost or not is_wanted(window, when) or when == MAX_TIME:
                 continue
-            row = state[ROW]
-            clear_totals(out, out_floats, layout, row * words, 1)
-            oldest, newest = (lo, lo) if at_close else (lo + 1, state[HI])
+            clear_totals(output.totals, words[ROW], 1)
+            oldest, newest = (lo, lo) if at_close else (lo + 1, words[HI])
             for at in range(first, last):
-                a = (queries.accept[at] * slots + oldest) * words
-                bad |= add_totals(ints, floats, a, newest + 1 - oldest, out, out_floats, row * words, layout)
-            if not at_close or not is_negated(queries, query, last_neg, began[lo]):
-                write_label(labels, row, query, key, when, when, at_close)
-                state[ROW] = row + 1
+                a = queries.accept[at] * totals.slots + oldest
+                bad |= add_totals(totals, a, newest + 1 - oldest, output.totals, words[ROW])
+            if not at_close or not is_negated(queries, query, state.last_neg, began[lo]):
+                write_label(output, words, query, when, when, at_close)
         if bad < 0:
             return OVERFLOWED
-        for row in range(rows):
-            clear_totals(ints, floats, layout, (row * slots + lo) * words, 1)
-        state[LO] = lo + 1
+        for row in range(state.nodes.in_use.size):
+            clear_totals(totals, row * totals.slots + lo, 1)
+        words[LO] = lo + 1
     return DONE
 
 
 @inner
 def report_completed(
-    state: NDArray[np.int64],
-    ints: Words,
-    floats: Floats,
-    layout: Layout,
-    slots: int,
-    labels: Labels,
-    out: Words,
-    out_floats: Floats,
-    queries: Queries,
-    key: int,
-    now: int,
-    emit_from: int,
-    emit_to: int,
+    state: SlotState, totals: Totals, output: Output, queries: Queries, window: Window, now: int
 ) -> int:
     """Report each query for which a match completes at this time: all its matches whose start is alive.
 
-    Negative: overflow.
+    Returns a negative number where a 64-bit count overflowed. O(queries * accepting nodes * slots).
     """
     bad = np.int64(0)
-    words = layout.words
-    lo, hi = state[LO], state[HI]
-    if now < emit_from or now >= emit_to:
+    words = state.words
+    if not is_wanted(window, now):
         return bad
+    lo, hi = words[LO], words[HI]
     for query in range(queries.within.size):
         if queries.at_close[query]:
             continue
         completed = False
         for at in range(queries.fresh_offsets[query], queries.fresh_offsets[query + 1]):
             for s in range(lo, hi + 1):
-                completed |= has_matches(ints, floats, layout, (queries.fresh[at] * slots + s) * words)
+                completed |= has_matches(totals, queries.fresh[at] * totals.slots + s)
         if not completed:
             continue
-        to = state[ROW] * words
-        clear_totals(out, out_floats, layout, to, 1)
+        row = words[ROW]
+        clear_totals(output.totals, row, 1)
         for s in range(lo, hi + 1):
             for at in range(queries.accept_offsets[query], queries.accept_offsets[query + 1]):
-                bad |= add_total(ints, floats, (queries.accept[at] * slots + s) * words, out, out_floats, to, layout)
+                bad |= add_total(totals, queries.accept[at] * totals.slots + s, output.totals, row)
             for at in range(queries.fresh_offsets[query], queries.fresh_offsets[query + 1]):
-                bad |= add_total(ints, floats, (queries.fresh[at] * slots + s) * words, out, out_floats, to, layout)
-        write_label(labels, state[ROW], query, key, now, now, True)
-        state[ROW] += 1
+                bad |= add_total(totals, queries.fresh[at] * totals.slots + s, output.totals, row)
+        write_label(output, words, query, now, now, True)
     return bad

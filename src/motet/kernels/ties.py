@@ -1,4 +1,4 @@
-"""Events of one key and time, put so that few of them have to wait for each other.
+"""Merge the events of one key and time, and order them so that few have to wait for each other.
 
 Equal timestamps never follow each other: what the events of one time add comes from the totals before it. Those of one
 class take the same steps, so they are one event that counts several times. And where no class of events reads what
@@ -7,26 +7,59 @@ another writes, one can be done with before the other begins.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from motet.kernels.arrays import Flags, Ints, SmallInts
 from motet.kernels.jit import kernel
-from motet.kernels.tables import Events, Flags, Times
+from motet.kernels.tables import Events
+
+# Rows of scratch memory, a column to a class.
+PLACE = 0  # of the merged event of the class at the current time
+NUMBER = 1  # of its events then
+FOUND = 2  # the classes found at that time
+
+
+class MergedEvents(NamedTuple):
+    """Columns of the merged events, and into which of them each event goes."""
+
+    offsets: Ints
+    time: Ints
+    klass: SmallInts
+    multiplicity: Ints
+    into: Ints
+
+
+def merge_tied_events(events: Events, rank: Ints, part: Ints, adds: Flags) -> Events:
+    """Merge events of a class and time, ordered by rank of their class, which is below the number of classes; of
+    neighbours of one part, the later go with the one before.
+
+    `adds` says which rows of ints add up; of the others the least counts. O(events * attribute rows + times * classes
+    at one time squared).
+    """
+    size = len(events.time)
+    merged = MergedEvents(
+        np.zeros_like(events.offsets), np.empty(size, np.int64), np.empty(size, np.int32), np.empty(size, np.int64),
+        np.empty(size, np.int64),
+    )  # fmt: skip
+    _merge_times(events, merged, rank, part, np.zeros((3, len(rank)), np.int64))
+    count = merged.offsets[-1]
+    ints = np.zeros((len(events.int_values), count), np.int64)
+    ints[~adds] = np.iinfo(np.int64).max
+    floats = np.zeros((len(events.float_values), count), np.float64)
+    for row, values in enumerate(events.int_values):
+        (np.add if adds[row] else np.minimum).at(ints[row], merged.into, values)
+    for row, weights in enumerate(events.float_values):
+        floats[row] = np.bincount(merged.into, weights, count)
+    time = merged.time[:count]
+    return Events(merged.offsets, time, time, time, merged.klass[:count], ints, floats, merged.multiplicity[:count])
 
 
 @kernel
-def merge_tied_events(events: Events, rank: Times, part: Times, adds: Flags) -> Events:
-    """The same events with those of a class and time joined, by rank of their class, which is below the number of
-    classes; of neighbours of one part, the later go with the one before. `adds` says which rows of whole numbers add
-    up; of the others the least counts. O(events * attribute rows + times * classes at one time squared).
-    """
-    size = events.time.size
-    keys, classes = events.offsets.size - 1, rank.size
-    offsets = np.zeros(keys + 1, np.int64)
-    time, klass, multiplicity = np.empty(size, np.int64), np.empty(size, np.int32), np.empty(size, np.int64)
-    into = np.empty(size, np.int64)
-    place, number, found = np.zeros(classes, np.int64), np.zeros(classes, np.int64), np.empty(classes, np.int64)
+def _merge_times(events: Events, merged: MergedEvents, rank: Ints, part: Ints, scratch: Ints) -> None:
     count = np.int64(0)
-    for key in range(keys):
+    for key in range(events.offsets.size - 1):
         e, end = events.offsets[key], events.offsets[key + 1]
         while e < end:
             now = events.time[e]
@@ -34,41 +67,25 @@ def merge_tied_events(events: Events, rank: Times, part: Times, adds: Flags) -> 
             kinds = 0
             while after < end and events.time[after] == now:
                 kind = events.klass[after]
-                if number[kind] == 0:
+                if scratch[NUMBER, kind] == 0:
                     at = kinds
-                    while at > 0 and rank[found[at - 1]] > rank[kind]:
-                        found[at] = found[at - 1]
+                    while at > 0 and rank[scratch[FOUND, at - 1]] > rank[kind]:
+                        scratch[FOUND, at] = scratch[FOUND, at - 1]
                         at -= 1
-                    found[at] = kind
+                    scratch[FOUND, at] = kind
                     kinds += 1
-                number[kind] += 1
+                scratch[NUMBER, kind] += 1
                 after += 1
             for at in range(kinds):
-                kind = found[at]
-                follows = at > 0 and part[found[at - 1]] == part[kind]
-                place[kind] = count
-                time[count] = now
-                klass[count] = kind
-                multiplicity[count] = -number[kind] if follows else number[kind]
-                number[kind] = 0
+                kind = scratch[FOUND, at]
+                follows = at > 0 and part[scratch[FOUND, at - 1]] == part[kind]
+                scratch[PLACE, kind] = count
+                merged.time[count] = now
+                merged.klass[count] = kind
+                merged.multiplicity[count] = -scratch[NUMBER, kind] if follows else scratch[NUMBER, kind]
+                scratch[NUMBER, kind] = 0
                 count += 1
             for a in range(e, after):
-                into[a] = place[events.klass[a]]
+                merged.into[a] = scratch[PLACE, events.klass[a]]
             e = after
-        offsets[key + 1] = count
-    int_values = np.empty((events.int_values.shape[0], count), np.int64)
-    float_values = np.zeros((events.float_values.shape[0], count), np.float64)
-    for row in range(int_values.shape[0]):
-        for at in range(count):
-            int_values[row, at] = 0 if adds[row] else np.int64(2**63 - 1)
-        for a in range(size):
-            if adds[row]:
-                int_values[row, into[a]] += events.int_values[row, a]
-            else:
-                int_values[row, into[a]] = min(int_values[row, into[a]], events.int_values[row, a])
-    for row in range(float_values.shape[0]):
-        for a in range(size):
-            float_values[row, into[a]] += events.float_values[row, a]
-    return Events(
-        offsets, time[:count], time[:count], time[:count], klass[:count], int_values, float_values, multiplicity[:count]
-    )
+        merged.offsets[key + 1] = count

@@ -1,13 +1,10 @@
 """Totals of partial matches: small vectors of channels, and the linear steps every strategy is made of.
 
-A total is a run of 64-bit words: the count of partial matches, further counts, minima (maxima negated), sums.
-Totals lie in flat buffers, `slots` of them to a node; a slot is a pane, a window, a start, or a row of a product.
-Each buffer comes as two views of the same memory, `ints` and `floats`. Counts wrap at 64 bits.
-*Extended* totals have further words: a floating shadow of each count and an exponent of each float, so that
-magnitudes beyond 64 bits, and beyond the largest double, stay known.
+A total is a run of 64-bit words: the count of partial matches, further counts, minima (maxima negated), sums. Counts
+wrap at 64 bits. *Extended* totals have further words, a floating shadow of each count and an exponent of each float,
+so that magnitudes beyond 64 bits, and beyond the largest double, stay known.
 
-Kernels take bare arrays rather than tuples of them, and loop rather than slice: either would cost reference
-counting at every step.
+Helpers loop rather than slice: a slice would cost more than what is done with it.
 """
 
 from __future__ import annotations
@@ -15,12 +12,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from motet.kernels.jit import inner, kernel
-
-Words = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from motet.kernels.arrays import Floats, Ints
+from motet.kernels.jit import inner
 
 NO_MINIMUM = np.int64(2**63 - 1)  # the minimum over no values
 
@@ -38,9 +32,11 @@ SHADOW_LIMIT = 1e300
 
 
 class Layout(NamedTuple):
-    """Where a total's words are: n, `ni` counts, `nm` minima, `nf` sums; extended, from word `x` on: the mantissa
-    and exponent
-    of n, those of each count, and the exponent of each sum."""
+    """Where a total's words are: a count, `ni` further counts, `nm` minima, `nf` sums.
+
+    Extended totals have from word `x` on the mantissa and exponent of the count, those of each further count, and the
+    exponent of each sum. Totals with shadows are one count each, with a float beside it.
+    """
 
     words: int
     ni: int
@@ -51,14 +47,34 @@ class Layout(NamedTuple):
     x: int
 
 
+class Totals(NamedTuple):
+    """A buffer of totals, `slots` of them to a row: total number s of row r is number r * slots + s of the buffer.
+
+    A slot is a pane, a window, a start, or a row of a product. `ints` and `floats` are two views of the same memory;
+    where the layout has shadows, `floats` are these, one to a total.
+    """
+
+    ints: Ints
+    floats: Floats
+    layout: Layout
+    slots: int
+
+
+class Weights(NamedTuple):
+    """What an event adds to each channel: `ints` to counts, then minima, `floats` to sums."""
+
+    ints: Ints
+    floats: Floats
+
+
 def make_layout(ni: int, nf: int, nm: int, extended: bool = False, shadowed: bool = False) -> Layout:
-    """The layout of totals with these numbers of counts, sums and minima."""
+    """Return the layout of totals with these numbers of counts, sums and minima."""
     x = 1 + ni + nm + nf
     return Layout(x + (2 + 2 * ni + nf if extended else 0), ni, nm, nf, extended, shadowed, x)
 
 
 def list_layouts(ni: int, nf: int, nm: int, rarely_large: bool) -> list[Layout]:
-    """The layouts to try in turn until no count overflows: the cheapest first where large counts are rare."""
+    """List the layouts to try in turn until no count overflows: the cheapest first where large counts are rare."""
     plain, extended = make_layout(ni, nf, nm), make_layout(ni, nf, nm, extended=True)
     if plain.words > 1:
         return [plain, extended]
@@ -67,7 +83,7 @@ def list_layouts(ni: int, nf: int, nm: int, rarely_large: bool) -> list[Layout]:
 
 
 def list_pair_layouts(ni: int, nf: int, nm: int) -> list[tuple[Layout, Layout]]:
-    """The layouts to try in turn for totals within a pane and for those of windows, which are much larger."""
+    """List the layouts to try in turn for totals within a pane and for those of windows, which are much larger."""
     plain, extended = make_layout(ni, nf, nm), make_layout(ni, nf, nm, extended=True)
     if plain.words > 1:
         return [(plain, plain), (extended, extended)]
@@ -75,45 +91,55 @@ def list_pair_layouts(ni: int, nf: int, nm: int) -> list[tuple[Layout, Layout]]:
     return [(plain, shadowed), (shadowed, shadowed), (extended, extended)]
 
 
-@kernel
-def create_totals(count: int, layout: Layout) -> tuple[Words, Floats]:
-    """Room for totals, all empty. O(count * words)."""
-    ints, floats = allocate_totals(count, layout)
-    clear_totals(ints, floats, layout, 0, count)
-    return ints, floats
+def create_totals(rows: int, slots: int, layout: Layout) -> Totals:
+    """Create totals, all empty. O(rows * slots * words)."""
+    count = rows * slots
+    ints = np.zeros(count * layout.words, np.int64)
+    if layout.nm > 0:
+        ints.reshape(count, layout.words)[:, 1 + layout.ni : 1 + layout.ni + layout.nm] = NO_MINIMUM
+    return _view_totals(ints, slots, layout)
 
 
-@kernel
-def allocate_totals(count: int, layout: Layout) -> tuple[Words, Floats]:
-    """Room for totals that will be written before they are read."""
-    ints = np.empty(count * layout.words, np.int64)
-    return ints, np.empty(count, np.float64) if layout.has_shadows else ints.view(np.float64)
+def allocate_totals(rows: int, slots: int, layout: Layout) -> Totals:
+    """Create totals that will be written before they are read."""
+    return _view_totals(np.empty(rows * slots * layout.words, np.int64), slots, layout)
 
 
-@kernel
-def grow_totals(ints: Words, floats: Floats, layout: Layout) -> tuple[Words, Floats]:
-    """The same totals with room for twice as many."""
-    count = ints.size // layout.words
-    wider, wider_floats = allocate_totals(2 * count, layout)
-    copy_totals(ints, floats, 0, wider, wider_floats, 0, count, layout)
-    return wider, wider_floats
+def _view_totals(ints: Ints, slots: int, layout: Layout) -> Totals:
+    floats = np.zeros(ints.size, np.float64) if layout.has_shadows else ints.view(np.float64)
+    return Totals(ints, floats, layout, slots)
+
+
+def grow_totals(totals: Totals) -> Totals:
+    """Copy totals to a buffer of twice the size."""
+    wider = allocate_totals(2 * (totals.ints.size // totals.layout.words), 1, totals.layout)
+    wider.ints[: totals.ints.size] = totals.ints
+    if totals.layout.has_shadows:
+        wider.floats[: totals.floats.size] = totals.floats
+    return wider._replace(slots=totals.slots)
+
+
+def create_weights(layout: Layout) -> Weights:
+    """Create the weights of no event at all: what propagates totals unchanged."""
+    ints = np.zeros(layout.ni + layout.nm, np.int64)
+    ints[layout.ni :] = NO_MINIMUM
+    return Weights(ints, np.zeros(layout.nf, np.float64))
 
 
 @inner
-def copy_totals(
-    ints: Words, floats: Floats, a: int, to_q: Words, to_g: Floats, b: int, count: int, layout: Layout
-) -> None:
-    """Copy `count` totals, to the same or another buffer; where they overlap, downwards only."""
-    for at in range(count * layout.words):
-        to_q[b + at] = ints[a + at]
-    if layout.has_shadows:
+def copy_totals(source: Totals, a: int, target: Totals, b: int, count: int) -> None:
+    """Copy `count` totals from number a on to number b on; within one buffer, downwards only."""
+    words = source.layout.words
+    for at in range(count * words):
+        target.ints[b * words + at] = source.ints[a * words + at]
+    if source.layout.has_shadows:
         for at in range(count):
-            to_g[b + at] = floats[a + at]
+            target.floats[b + at] = source.floats[a + at]
 
 
 @inner
 def sum_extended(m1: float, e1: int, m2: float, e2: int) -> tuple[float, int]:
-    """The sum of two extended numbers."""
+    """Add two extended numbers, each a mantissa and an exponent."""
     if m1 == 0.0:
         return m2, e2
     if m2 == 0.0:
@@ -133,7 +159,7 @@ def sum_extended(m1: float, e1: int, m2: float, e2: int) -> tuple[float, int]:
 
 @inner
 def multiply_extended(m1: float, e1: int, m2: float, e2: int) -> tuple[float, int]:
-    """The product of two extended numbers."""
+    """Multiply two extended numbers."""
     m = m1 * m2
     e = e1 + e2
     if abs(m) >= RADIX:
@@ -144,70 +170,112 @@ def multiply_extended(m1: float, e1: int, m2: float, e2: int) -> tuple[float, in
 
 
 @inner
-def add_extended(ints: Words, floats: Floats, at: int, exponent_at: int, m: float, e: int) -> None:
+def _add_extended(totals: Totals, at: int, exponent_at: int, m: float, e: int) -> None:
     """Add to the extended number whose mantissa and exponent are at these words."""
-    m, e = sum_extended(floats[at], ints[exponent_at], m, e)
-    floats[at] = m
-    ints[exponent_at] = e
+    m, e = sum_extended(totals.floats[at], totals.ints[exponent_at], m, e)
+    totals.floats[at] = m
+    totals.ints[exponent_at] = e
 
 
 @inner
-def add_counts(ints: Words, floats: Floats, a: int, b: int, count: int) -> None:
-    """What `propagate` is for counts alone: loops over consecutive words."""
-    for s in range(count):
-        ints[b + s] += ints[a + s]
-    for s in range(count):
-        floats[b + s] += floats[a + s]
+def add_counts(totals: Totals, a: int, b: int, count: int, n: int) -> None:
+    """Do what `propagate` does for counts with shadows: loops over consecutive words."""
+    ints, floats = totals.ints, totals.floats
+    if n == 1:
+        for s in range(count):
+            ints[b + s] += ints[a + s]
+        for s in range(count):
+            floats[b + s] += floats[a + s]
+    else:
+        times = np.float64(n)
+        for s in range(count):
+            ints[b + s] += n * ints[a + s]
+        for s in range(count):
+            floats[b + s] += times * floats[a + s]
 
 
 @inner
-def propagate(ints: Words, floats: Floats, layout: Layout, a: int, b: int, count: int, wi: Words, wf: Floats) -> int:
-    """Add `count` totals from word a on, joined by an event of weights wi (counts, then minima) and wf (sums), to
-    those from word b on.
+def propagate(totals: Totals, a: int, b: int, count: int, n: int, weights: Weights) -> int:
+    """Let n events of one time, alike, extend the matches of `count` totals from number a on: add what they become to
+    the totals from number b on.
 
-    Returns a negative number where a 64-bit count overflowed (never so when extended). O(count * words).
+    `weights` are those of all n events taken together. Returns a negative number where a 64-bit count overflowed (never
+    so when extended). O(count * words).
     """
-    words = layout.words
+    layout = totals.layout
     if layout.has_shadows:
-        add_counts(ints, floats, a, b, count)
+        add_counts(totals, a, b, count, n)
         return 0
-    bad = np.int64(0)
+    words = layout.words
     if layout.extended:
         for s in range(count):
-            _propagate_extended(ints, floats, layout, a + s * words, b + s * words, 1, wi, wf)
+            _propagate_extended(totals, (a + s) * words, (b + s) * words, n, weights)
         return 0
-    ni, nm = layout.ni, layout.nm
-    if ni == 1 and nm == 0 and layout.nf == 1:
-        return _propagate_sums(ints, floats, a, b, count, 1, wi[0], wf[0])
+    if words == 1:
+        return _propagate_counts(totals.ints, a, b, count, n)
+    if layout.ni == 1 and layout.nm == 0 and layout.nf == 1:
+        return _propagate_sums(totals, a, b, count, n, weights.ints[0], weights.floats[0])
+    return _propagate_channels(totals, a * words, b * words, count, n, weights)
+
+
+@inner
+def _propagate_counts(ints: Ints, a: int, b: int, count: int, n: int) -> int:
+    """Propagate counts without shadows."""
+    bad = np.int64(0)
+    if n == 1:
+        for s in range(count):
+            total = ints[b + s] + ints[a + s]
+            ints[b + s] = total
+            bad |= total
+        return bad
+    for s in range(count):
+        if np.float64(n) * np.float64(ints[a + s]) >= COUNT_SURE:
+            return -1
+        total = ints[b + s] + n * ints[a + s]
+        ints[b + s] = total
+        bad |= total
+    return bad
+
+
+@inner
+def _propagate_channels(totals: Totals, a: int, b: int, count: int, n: int, weights: Weights) -> int:
+    """Propagate totals of any channels, from and to these words."""
+    ints, floats, layout = totals.ints, totals.floats, totals.layout
+    ni, nm, words = layout.ni, layout.nm, layout.words
+    times = np.float64(n)
+    bad = np.int64(0)
     for s in range(count):
         one, other = a + s * words, b + s * words
         new = ints[one]
         if new == 0:
             continue
-        total = ints[other] + new
+        if n > 1 and times * np.float64(new) >= COUNT_SURE:
+            return -1
+        total = ints[other] + n * new
         ints[other] = total
         bad |= total
         for c in range(1, 1 + ni):
-            more = ints[one + c] + wi[c - 1] * new
-            bad |= more
-            more += ints[other + c]
+            if times * np.float64(ints[one + c]) + np.float64(weights.ints[c - 1]) * np.float64(new) >= COUNT_SURE:
+                return -1
+            more = ints[other + c] + n * ints[one + c] + weights.ints[c - 1] * new
             ints[other + c] = more
             bad |= more
         for c in range(1 + ni, 1 + ni + nm):
-            ints[other + c] = min(ints[other + c], ints[one + c], wi[c - 1])
+            ints[other + c] = min(ints[other + c], ints[one + c], weights.ints[c - 1])
         for c in range(layout.nf):
             at = 1 + ni + nm + c
-            floats[other + at] += floats[one + at] + wf[c] * new
+            floats[other + at] += times * floats[one + at] + weights.floats[c] * new
     return bad
 
 
 @inner
-def _propagate_sums(ints: Words, floats: Floats, a: int, b: int, count: int, n: int, wi: int, wf: float) -> int:
-    """`propagate_many` for totals of a count, another and a sum: without loops over channels."""
+def _propagate_sums(totals: Totals, a: int, b: int, count: int, n: int, wi: int, wf: float) -> int:
+    """Propagate totals of a count, another and a sum: without loops over channels."""
+    ints, floats = totals.ints, totals.floats
     bad = np.int64(0)
     times, weight = np.float64(n), np.float64(wi)
     for s in range(count):
-        one, other = a + 3 * s, b + 3 * s
+        one, other = 3 * (a + s), 3 * (b + s)
         new = ints[one]
         if new == 0:
             continue
@@ -224,241 +292,182 @@ def _propagate_sums(ints: Words, floats: Floats, a: int, b: int, count: int, n: 
 
 
 @inner
-def propagate_many(
-    ints: Words, floats: Floats, layout: Layout, a: int, b: int, count: int, n: int, wi: Words, wf: Floats
-) -> int:
-    """Do what `propagate` does for each of n events at one time, whose weights taken together are wi and wf: all of
-    them join the totals as they were.
-    """
-    words = layout.words
-    times = np.float64(n)
-    if layout.has_shadows:
-        for s in range(count):
-            ints[b + s] += n * ints[a + s]
-        for s in range(count):
-            floats[b + s] += times * floats[a + s]
-        return 0
-    if layout.extended:
-        for s in range(count):
-            _propagate_extended(ints, floats, layout, a + s * words, b + s * words, n, wi, wf)
-        return 0
-    bad = np.int64(0)
-    ni, nm = layout.ni, layout.nm
-    if ni == 1 and nm == 0 and layout.nf == 1:
-        return _propagate_sums(ints, floats, a, b, count, n, wi[0], wf[0])
-    for s in range(count):
-        one, other = a + s * words, b + s * words
-        new = ints[one]
-        if new == 0:
-            continue
-        if times * np.float64(new) >= COUNT_SURE:
-            return -1
-        total = ints[other] + n * new
-        ints[other] = total
-        bad |= total
-        for c in range(1, 1 + ni):
-            if times * np.float64(ints[one + c]) + np.float64(wi[c - 1]) * np.float64(new) >= COUNT_SURE:
-                return -1
-            more = ints[other + c] + n * ints[one + c] + wi[c - 1] * new
-            ints[other + c] = more
-            bad |= more
-        for c in range(1 + ni, 1 + ni + nm):
-            ints[other + c] = min(ints[other + c], ints[one + c], wi[c - 1])
-        for c in range(layout.nf):
-            at = 1 + ni + nm + c
-            floats[other + at] += times * floats[one + at] + wf[c] * new
-    return bad
-
-
-@inner
-def _propagate_extended(
-    ints: Words, floats: Floats, layout: Layout, one: int, other: int, n: int, wi: Words, wf: Floats
-) -> None:
+def _propagate_extended(totals: Totals, one: int, other: int, n: int, weights: Weights) -> None:
+    """Propagate an extended total from and to these words."""
+    ints, floats, layout = totals.ints, totals.floats, totals.layout
     ni, nm, nf, x = layout.ni, layout.nm, layout.nf, layout.x
     m, e = floats[one + x], ints[one + x + 1]
     if m == 0.0:
         return
     new = ints[one]
-    # Channels before the count: a node may be carried to itself.
+    times = np.float64(n)
+    # Channels before the count: a node may be propagated to itself.
     for c in range(ni):
         at, exponent = x + 2 + 2 * c, x + 3 + 2 * c
-        ints[other + 1 + c] += n * ints[one + 1 + c] + wi[c] * new
-        own = multiply_extended(np.float64(n), 0, floats[one + at], ints[one + exponent])
-        weight = multiply_extended(np.float64(wi[c]), 0, m, e)
-        shadow = sum_extended(own[0], own[1], weight[0], weight[1])
-        add_extended(ints, floats, other + at, other + exponent, shadow[0], shadow[1])
+        ints[other + 1 + c] += n * ints[one + 1 + c] + weights.ints[c] * new
+        _add_scaled(totals, one, other, at, exponent, times, np.float64(weights.ints[c]), m, e)
     for c in range(1 + ni, 1 + ni + nm):
-        ints[other + c] = min(ints[other + c], ints[one + c], wi[c - 1])
+        ints[other + c] = min(ints[other + c], ints[one + c], weights.ints[c - 1])
     for c in range(nf):
-        at, exponent = 1 + ni + nm + c, x + 2 + 2 * ni + c
-        own = multiply_extended(np.float64(n), 0, floats[one + at], ints[one + exponent])
-        product = multiply_extended(wf[c], 0, m, e)
-        total = sum_extended(own[0], own[1], product[0], product[1])
-        add_extended(ints, floats, other + at, other + exponent, total[0], total[1])
+        _add_scaled(totals, one, other, 1 + ni + nm + c, x + 2 + 2 * ni + c, times, weights.floats[c], m, e)
     ints[other] += n * new
-    m, e = multiply_extended(np.float64(n), 0, m, e)
-    add_extended(ints, floats, other + x, other + x + 1, m, e)
+    m, e = multiply_extended(times, 0, m, e)
+    _add_extended(totals, other + x, other + x + 1, m, e)
 
 
 @inner
-def clear_totals(ints: Words, floats: Floats, layout: Layout, a: int, count: int) -> None:
-    """Empty `count` totals from word a on."""
-    for at in range(a, a + count * layout.words):
-        ints[at] = 0
+def _add_scaled(
+    totals: Totals, one: int, other: int, at: int, exponent: int, times: float, weight: float, m: float, e: int
+) -> None:
+    """Add to an extended channel of one total `times` that of another, and `weight` times the other's count m, e."""
+    m1, e1 = multiply_extended(times, 0, totals.floats[one + at], totals.ints[one + exponent])
+    m2, e2 = multiply_extended(weight, 0, m, e)
+    m3, e3 = sum_extended(m1, e1, m2, e2)
+    _add_extended(totals, other + at, other + exponent, m3, e3)
+
+
+@inner
+def clear_totals(totals: Totals, first: int, count: int) -> None:
+    """Empty `count` totals from number `first` on."""
+    layout = totals.layout
+    words = layout.words
+    for at in range(first * words, (first + count) * words):
+        totals.ints[at] = 0
     if layout.has_shadows:
-        for at in range(a, a + count):
-            floats[at] = 0.0
+        for at in range(first, first + count):
+            totals.floats[at] = 0.0
     if layout.nm > 0:
-        for s in range(count):
+        for s in range(first, first + count):
             for c in range(1 + layout.ni, 1 + layout.ni + layout.nm):
-                ints[a + s * layout.words + c] = NO_MINIMUM
+                totals.ints[s * words + c] = NO_MINIMUM
 
 
 @inner
-def set_empty_match(ints: Words, floats: Floats, layout: Layout, a: int) -> None:
-    """One empty match: what a start node holds."""
-    ints[a] = 1
+def set_empty_match(totals: Totals, at: int) -> None:
+    """Let an empty total count one empty match: what a start node holds."""
+    layout = totals.layout
+    totals.ints[at * layout.words] = 1
     if layout.extended:
-        floats[a + layout.x] = 1.0
+        totals.floats[at * layout.words + layout.x] = 1.0
     elif layout.has_shadows:
-        floats[a] = 1.0
+        totals.floats[at] = 1.0
 
 
 @inner
-def has_matches(ints: Words, floats: Floats, layout: Layout, a: int) -> bool:
-    """Whether a total counts any match; a wrapped count of zero does not deceive it."""
+def has_matches(totals: Totals, at: int) -> bool:
+    """Return whether a total counts any match; a wrapped count of zero does not deceive it."""
+    layout = totals.layout
     if layout.extended:
-        return bool(floats[a + layout.x] != 0.0)
+        return bool(totals.floats[at * layout.words + layout.x] != 0.0)
     if layout.has_shadows:
-        return bool(floats[a] != 0.0)
-    return bool(ints[a] != 0)
+        return bool(totals.floats[at] != 0.0)
+    return bool(totals.ints[at * layout.words] != 0)
 
 
 @inner
-def add_total(ints: Words, floats: Floats, a: int, into_q: Words, into_floats: Floats, b: int, layout: Layout) -> int:
+def add_total(source: Totals, a: int, target: Totals, b: int) -> int:
     """Add one total to another, of another buffer; negative where a count left its bounds."""
+    ints, floats, layout = source.ints, source.floats, source.layout
     if layout.has_shadows:
-        into_q[b] += ints[a]
-        into_floats[b] += floats[a]
-        return 0 if into_floats[b] < SHADOW_LIMIT else -1
+        target.ints[b] += ints[a]
+        target.floats[b] += floats[a]
+        return 0 if target.floats[b] < SHADOW_LIMIT else -1
     ni, nm, nf, x = layout.ni, layout.nm, layout.nf, layout.x
+    a, b = a * layout.words, b * layout.words
     bad = np.int64(0)
     for c in range(1 + ni):
-        into_q[b + c] += ints[a + c]
-        bad |= into_q[b + c]
+        target.ints[b + c] += ints[a + c]
+        bad |= target.ints[b + c]
     for c in range(1 + ni, 1 + ni + nm):
-        into_q[b + c] = min(into_q[b + c], ints[a + c])
+        target.ints[b + c] = min(target.ints[b + c], ints[a + c])
     if not layout.extended:
         for c in range(1 + ni + nm, x):
-            into_floats[b + c] += floats[a + c]
+            target.floats[b + c] += floats[a + c]
         return bad
     for c in range(1 + ni):
         at = x + 2 * c
-        add_extended(into_q, into_floats, b + at, b + at + 1, floats[a + at], ints[a + at + 1])
+        _add_extended(target, b + at, b + at + 1, floats[a + at], ints[a + at + 1])
     for c in range(nf):
         at, exponent = 1 + ni + nm + c, x + 2 + 2 * ni + c
-        add_extended(into_q, into_floats, b + at, b + exponent, floats[a + at], ints[a + exponent])
+        _add_extended(target, b + at, b + exponent, floats[a + at], ints[a + exponent])
     return 0
 
 
 @inner
-def add_totals(
-    ints: Words, floats: Floats, a: int, count: int, into_q: Words, into_floats: Floats, b: int, layout: Layout
-) -> int:
+def add_totals(source: Totals, a: int, count: int, target: Totals, b: int) -> int:
     """Add `count` totals that lie side by side to one of another buffer; negative where a count left its bounds."""
-    if layout.has_shadows:
-        total, shadow = into_q[b], into_floats[b]
+    if source.layout.has_shadows:
+        total, shadow = target.ints[b], target.floats[b]
         for at in range(a, a + count):
-            total += ints[at]
-            shadow += floats[at]
-        into_q[b], into_floats[b] = total, shadow
+            total += source.ints[at]
+            shadow += source.floats[at]
+        target.ints[b], target.floats[b] = total, shadow
         return 0 if shadow < SHADOW_LIMIT else -1
     bad = np.int64(0)
     for s in range(count):
-        bad |= add_total(ints, floats, a + s * layout.words, into_q, into_floats, b, layout)
+        bad |= add_total(source, a + s, target, b)
     return bad
 
 
 @inner
-def add_product(
-    ints: Words,
-    floats: Floats,
-    a: int,
-    r: Words,
-    h: Floats,
-    b: int,
-    into_q: Words,
-    into_floats: Floats,
-    to: int,
-    layout: Layout,
-) -> int:
-    """Add to the total at word `to` the product of two others: every match of one followed by every match of the other.
+def add_product(left: Totals, a: int, right: Totals, b: int, target: Totals, to: int) -> int:
+    """Add to a total the product of two others: every match of one followed by every match of the other.
 
-    Returns a negative number where a 64-bit count overflowed (never so when extended).
+    Returns a negative number where a 64-bit count overflowed (never so when extended). Layouts are those of the target.
     """
+    layout = target.layout
     if layout.has_shadows:
-        if floats[a] != 0.0 and h[b] != 0.0:
-            into_q[to] += ints[a] * r[b]
-            into_floats[to] += floats[a] * h[b]
-        return 0 if into_floats[to] < SHADOW_LIMIT else -1
+        if left.floats[a] != 0.0 and right.floats[b] != 0.0:
+            target.ints[to] += left.ints[a] * right.ints[b]
+            target.floats[to] += left.floats[a] * right.floats[b]
+        return 0 if target.floats[to] < SHADOW_LIMIT else -1
+    a, b, to = a * layout.words, b * layout.words, to * layout.words
     if layout.extended:
-        _add_product_extended(ints, floats, a, r, h, b, into_q, into_floats, to, layout)
+        _add_product_extended(left, a, right, b, target, to)
         return 0
-    one, other = ints[a], r[b]
+    one, other = left.ints[a], right.ints[b]
     if one == 0 or other == 0:
         return 0
     if float(one) * float(other) >= COUNT_SURE:
         return -1
-    total = into_q[to] + one * other
-    into_q[to] = total
+    total = target.ints[to] + one * other
+    target.ints[to] = total
     bad = total
     ni, nm = layout.ni, layout.nm
     for c in range(1, 1 + ni):
-        u, v = ints[a + c], r[b + c]
+        u, v = left.ints[a + c], right.ints[b + c]
         if float(one) * float(v) + float(u) * float(other) >= COUNT_SURE:
             return -1
-        into_q[to + c] += one * v + u * other
-        bad |= into_q[to + c]
+        target.ints[to + c] += one * v + u * other
+        bad |= target.ints[to + c]
     for c in range(1 + ni, 1 + ni + nm):
-        into_q[to + c] = min(into_q[to + c], ints[a + c], r[b + c])
+        target.ints[to + c] = min(target.ints[to + c], left.ints[a + c], right.ints[b + c])
     for c in range(1 + ni + nm, layout.x):
-        into_floats[to + c] += one * h[b + c] + floats[a + c] * other
+        target.floats[to + c] += one * right.floats[b + c] + left.floats[a + c] * other
     return bad
 
 
 @inner
-def _add_product_extended(
-    ints: Words,
-    floats: Floats,
-    a: int,
-    r: Words,
-    h: Floats,
-    b: int,
-    into_q: Words,
-    into_floats: Floats,
-    to: int,
-    layout: Layout,
-) -> None:
+def _add_product_extended(left: Totals, a: int, right: Totals, b: int, target: Totals, to: int) -> None:
+    """Add the product of the extended totals at these words."""
+    layout = target.layout
     ni, nm, nf, x = layout.ni, layout.nm, layout.nf, layout.x
-    m1, e1, m2, e2 = floats[a + x], ints[a + x + 1], h[b + x], r[b + x + 1]
+    m1, e1, m2, e2 = left.floats[a + x], left.ints[a + x + 1], right.floats[b + x], right.ints[b + x + 1]
     if m1 == 0.0 or m2 == 0.0:
         return
-    one, other = ints[a], r[b]
-    into_q[to] += one * other
+    one, other = left.ints[a], right.ints[b]
+    target.ints[to] += one * other
     m, e = multiply_extended(m1, e1, m2, e2)
-    add_extended(into_q, into_floats, to + x, to + x + 1, m, e)
-    for c in range(ni):
-        at = x + 2 + 2 * c
-        into_q[to + 1 + c] += one * r[b + 1 + c] + ints[a + 1 + c] * other
-        m, e = multiply_extended(m1, e1, h[b + at], r[b + at + 1])
-        add_extended(into_q, into_floats, to + at, to + at + 1, m, e)
-        m, e = multiply_extended(floats[a + at], ints[a + at + 1], m2, e2)
-        add_extended(into_q, into_floats, to + at, to + at + 1, m, e)
+    _add_extended(target, to + x, to + x + 1, m, e)
     for c in range(1 + ni, 1 + ni + nm):
-        into_q[to + c] = min(into_q[to + c], ints[a + c], r[b + c])
-    for c in range(nf):
-        at, exponent = 1 + ni + nm + c, x + 2 + 2 * ni + c
-        m, e = multiply_extended(m1, e1, h[b + at], r[b + exponent])
-        add_extended(into_q, into_floats, to + at, to + exponent, m, e)
-        m, e = multiply_extended(floats[a + at], ints[a + exponent], m2, e2)
-        add_extended(into_q, into_floats, to + at, to + exponent, m, e)
+        target.ints[to + c] = min(target.ints[to + c], left.ints[a + c], right.ints[b + c])
+    for c in range(ni):
+        target.ints[to + 1 + c] += one * right.ints[b + 1 + c] + left.ints[a + 1 + c] * other
+    for c in range(ni + nf):
+        at, exponent = x + 2 + 2 * c, x + 3 + 2 * c
+        if c >= ni:
+            at, exponent = 1 + nm + c, x + 2 + ni + c
+        m, e = multiply_extended(m1, e1, right.floats[b + at], right.ints[b + exponent])
+        _add_extended(target, to + at, to + exponent, m, e)
+        m, e = multiply_extended(left.floats[a + at], left.ints[a + exponent], m2, e2)
+        _add_extended(target, to + at, to + exponent, m, e)

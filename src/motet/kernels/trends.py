@@ -1,4 +1,4 @@
-"""Adjacent conditions: totals per event, in an order index, so that an inequality between neighbours costs O(log n).
+"""Run a query with adjacent conditions: totals per event, in an order index, so that an inequality costs O(log n).
 
 Beside the totals of its nodes, the engine keeps an *entry* for each event whose successors are under a condition:
 the totals of the matches that end in it. An inequality sums a prefix of a Fenwick tree over the entries' values, an
@@ -11,52 +11,69 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from motet.kernels.arrays import MAX_TIME, Flags, Ints, SmallInts
 from motet.kernels.jit import inner, kernel
 from motet.kernels.slots import (
-    AT,
     BASE,
-    DONE,
-    EMPTY,
     HI,
     LO,
-    NEEDS_ROOM,
-    OVERFLOWED,
-    ROW,
+    SLOT_STATE,
     STARTS,
-    STATE,
     WINDOWS,
-    Labels,
+    Inputs,
+    SlotState,
+    close_start,
+    create_slot_state,
+    finish_key,
+    make_window,
+    open_slots,
     report_completed,
     reset_key,
     slot_capacity,
-    update_starts,
-    update_windows,
-    zero_weights,
 )
-from motet.kernels.steps import DUE, apply_negations, commit_fresh_nodes, mark_windows_due, record_negations, touch
+from motet.kernels.steps import (
+    Moment,
+    Slots,
+    activate,
+    apply_negations,
+    commit_fresh_nodes,
+    mark_windows_due,
+    next_moment,
+    record_negations,
+)
 from motet.kernels.tables import (
-    LABELS,
-    MAX_TIME,
+    AT,
+    DONE,
+    KEY,
     MOVES,
+    NEEDS_ROOM,
+    OVERFLOWED,
     STEPS,
-    Code,
     Events,
-    Flags,
+    KernelResult,
     Machine,
+    Output,
     Queries,
-    Times,
-    divides_all,
+    begin_key,
+    collect_results,
+    create_output,
     fill,
-    grow_labels,
     load_weights,
     membership_mask,
     moves_at,
     step_width,
     steps_at,
 )
-from motet.kernels.totals import Floats, Layout, Words, clear_totals, copy_totals, create_totals, grow_totals, propagate
+from motet.kernels.totals import (
+    Layout,
+    Totals,
+    Weights,
+    clear_totals,
+    copy_totals,
+    create_totals,
+    propagate,
+)
 
 LESS = 0
 LESS_EQUAL = 1
@@ -66,7 +83,11 @@ EQUAL = 4
 UNEQUAL = 5
 SCAN = 6  # several conditions on one transition
 
-HORIZON = STATE  # a further word of a run's state: the event up to which values are indexed
+# Further words of a run's state.
+HORIZON = SLOT_STATE  # the event up to which values are indexed
+ENTRIES = SLOT_STATE + 1  # how many entries there are
+PENDING = SLOT_STATE + 2  # how many joins of the current time
+TREND_STATE = SLOT_STATE + 3
 
 
 class Edges(NamedTuple):
@@ -76,75 +97,54 @@ class Edges(NamedTuple):
     the earlier event with after[c] of the later, as codes of equal order, -1 for null. `kind` is the operator, or SCAN.
     """
 
-    source: NDArray[np.int32]
-    target: NDArray[np.int32]
-    kind: NDArray[np.int32]
-    offsets: NDArray[np.int64]
-    operator: NDArray[np.int32]
-    before: NDArray[np.int64]
-    after: NDArray[np.int64]
+    source: SmallInts
+    target: SmallInts
+    kind: SmallInts
+    offsets: Ints
+    operator: SmallInts
+    before: Ints  # condition, event
+    after: Ints
 
 
-class OrderIndex(NamedTuple):
-    """The order index: per edge, the sorted values it covers; its tree lies in rows first_row[k] onward."""
+class Capacity(NamedTuple):
+    """How many entries to keep, and the most events at one time."""
 
-    values: NDArray[np.int64]
-    size: NDArray[np.int64]
-    first_row: NDArray[np.int64]
-
-
-class EntryStore(NamedTuple):
-    """Entries 0 to count[0]: their events and nodes (-1: given up). Entry x has its totals in row first_row[0] + x."""
-
-    count: NDArray[np.int64]
-    event: NDArray[np.int64]
-    node: NDArray[np.int32]
-    first_row: NDArray[np.int64]
+    entries: int
+    tied: int
 
 
-class PendingJoins(NamedTuple):
-    """Joins of the current time: their events and the fresh nodes they reach; join x has its totals in the x-th row
-    after the nodes.
+class TrendIndex(NamedTuple):
+    """Entries, joins of the current time, and per edge the sorted values that its tree covers.
+
+    Join x has its totals in row `first_pending` + x, entry x in row `first_entry` + x, and the tree of edge k in rows
+    `first_tree[k]` onward. Joins have an event and the fresh node they reach, entries an event and a node (-1: given
+    up).
     """
 
-    event: NDArray[np.int64]
-    node: NDArray[np.int32]
+    join_event: Ints
+    join_node: SmallInts
+    entry_event: Ints
+    entry_node: SmallInts
+    is_stored: Flags  # whether events that reach a node need entries
+    values: Ints  # edge, place
+    size: Ints  # how many values
+    first_tree: Ints
+    first_pending: int
+    first_entry: int
 
 
-class RowBuffer(NamedTuple):
-    """Rows of totals, `slots` to a row, and which rows are in use."""
+class Trend(NamedTuple):
+    """What a run over trends works on: its state, totals by row, the conditions, and the index of entries."""
 
-    ints: Words
-    floats: Floats
-    layout: Layout
-    slots: int
-    touched: Flags
-
-
-@inner
-def add_row(t: RowBuffer, source: int, target: int, lo: int, hi: int, wi: Words, wf: Floats) -> int:
-    """Carry the totals of one row to another in slots lo..hi; negative where a 64-bit count overflowed."""
-    words = t.layout.words
-    t.touched[target] = True
-    a, b = (source * t.slots + lo) * words, (target * t.slots + lo) * words
-    return propagate(t.ints, t.floats, t.layout, a, b, hi - lo + 1, wi, wf)
+    state: SlotState
+    totals: Totals
+    edges: Edges
+    index: TrendIndex
 
 
-@inner
-def clear_row(t: RowBuffer, row: int) -> None:
-    clear_totals(t.ints, t.floats, t.layout, row * t.slots * t.layout.words, t.slots)
-
-
-@inner
-def copy_row(t: RowBuffer, source: int, target: int) -> None:
-    size = t.slots * t.layout.words
-    copy_totals(t.ints, t.floats, source * size, t.ints, t.floats, target * size, t.slots, t.layout)
-    t.touched[target] = True
-
-
-@inner
+@kernel
 def count_live_events(events: Events, widest: int) -> tuple[int, int]:
-    """The most events of one key in a window (all of them where widest is 0), and the most at one time. O(n)."""
+    """Return the most events of one key in a window (all of them where widest is 0), and the most at one time. O(n)."""
     most = np.int64(1)
     tied = np.int64(1)
     for key in range(events.offsets.size - 1):
@@ -161,395 +161,273 @@ def count_live_events(events: Events, widest: int) -> tuple[int, int]:
     return most, tied
 
 
-@kernel
 def run_trends(
     events: Events,
     machine: Machine,
     queries: Queries,
     edges: Edges,
     layout: Layout,
+    capacity: Capacity,
     mode: int,
     unit: int,
-    room: int,
-    tied: int,
     ranked: bool,
-    emit_from: int,
-    emit_to: int,
-) -> tuple[Labels, Words, Floats, Flags]:
-    """Results of one query with adjacent conditions over all keys, and which keys overflowed 64 bits (theirs are
-    left out).
+    bounds: tuple[int, int],
+) -> KernelResult:
+    """Return the results of one query with adjacent conditions over all keys; see `collect_results`.
 
-    Each transition costs O(open slots * log of the events in a window) under one inequality, O(open slots) under
-    one equality, O(open slots * events in a window) otherwise. `room` is the number of entries to keep, `tied` the
-    most events at one time.
+    `bounds` are the times from which and before which results are wanted; see `Window` for the other arguments. Each
+    transition costs O(open slots * log of the events in a window) under one inequality, O(open slots) under one
+    equality, O(open slots * events in a window) otherwise.
     """
-    keys = events.offsets.size - 1
-    nodes = machine.fold.size
-    widest = queries.within[0]
-    slots = slot_capacity(events, machine.code, mode, unit, widest)
-    first_entry = nodes + tied * nodes
-    spread = 2 * room + tied  # values an index may cover
-    trees = first_entry + room + np.arange(edges.source.size) * (spread + 1)
-    rows = first_entry + room + edges.source.size * (spread + 1)
-    ints, floats = create_totals(rows * slots, layout)
-    t = RowBuffer(ints, floats, layout, slots, np.zeros(rows, np.bool_))
-    index = OrderIndex(np.empty((edges.source.size, spread), np.int64), np.zeros(edges.source.size, np.int64), trees)
-    store = EntryStore(
-        np.zeros(1, np.int64), np.empty(room, np.int64), np.empty(room, np.int32), np.full(1, first_entry, np.int64)
+    nodes, count = len(machine.fold), len(edges.source)
+    window = make_window(queries, mode, unit, ranked, int(MAX_TIME), *bounds)
+    slots = slot_capacity(events, machine, window)
+    first_entry = nodes + capacity.tied * nodes
+    spread = 2 * capacity.entries + capacity.tied  # values an index may cover
+    first_tree = first_entry + capacity.entries
+    rows = first_tree + count * (spread + 1)
+    index = TrendIndex(
+        join_event=np.empty(capacity.tied * nodes, np.int64),
+        join_node=np.empty(capacity.tied * nodes, np.int32),
+        entry_event=np.empty(capacity.entries, np.int64),
+        entry_node=np.empty(capacity.entries, np.int32),
+        is_stored=membership_mask(edges.source, nodes),
+        values=np.empty((count, spread), np.int64),
+        size=np.zeros(count, np.int64),
+        first_tree=first_tree + np.arange(count) * (spread + 1),
+        first_pending=nodes,
+        first_entry=first_entry,
     )
-    pending = PendingJoins(np.empty(tied * nodes, np.int64), np.empty(tied * nodes, np.int32))
-    labels = np.empty((1024, LABELS), np.int64)
-    out, out_floats = create_totals(1024, layout)
-    overflowed = np.zeros(keys, np.bool_)
-    fresh = np.zeros(nodes + 1, np.int32)
-    last_neg = np.empty(queries.neg.size + 1, np.int64)
-    due = np.empty((DUE, 2), np.int64)
-    began = np.empty(slots if mode == STARTS else 1, np.int64)
-    state = np.zeros(STATE + 1, np.int64)
-    for key in range(keys):
-        mark = state[ROW]
-        reset_key(state, events.offsets[key], due, last_neg)
-        state[HORIZON] = events.offsets[key]
-        store.count[0] = 0
-        fill(index.size, 0)
-        status = NEEDS_ROOM
-        while status == NEEDS_ROOM:
-            status = _run_key(
-                state, key, t, events, machine, queries, edges, index, store, pending, labels, out, out_floats,
-                fresh, last_neg, due, began, mode, unit, room, ranked, emit_from, emit_to,
-            )  # fmt: skip
-            if status == NEEDS_ROOM:
-                labels = grow_labels(labels)
-                out, out_floats = grow_totals(out, out_floats, layout)
-        if status == OVERFLOWED:
-            fresh[-1] = 0
-            overflowed[key] = True
-            state[ROW] = mark
-        for row in range(rows):
-            if t.touched[row]:
-                clear_row(t, row)
-                t.touched[row] = False
-    return labels[: state[ROW]], out[: state[ROW] * layout.words], out_floats[: state[ROW] * layout.words], overflowed
+    totals = create_totals(rows, slots, layout)
+    state = create_slot_state(machine, queries, layout, window, slots)
+    in_use = state.nodes._replace(in_use=np.zeros(rows, np.bool_))
+    state = state._replace(words=np.zeros(TREND_STATE, np.int64), nodes=in_use)
+    output = create_output(1024, len(events.offsets) - 1, layout)
+    trend, inputs = Trend(state, totals, edges, index), Inputs(events, machine, queries, window)
+    return collect_results(lambda output: _run_keys(trend, output, inputs), state.words, output)
 
 
 @kernel
-def _run_key(
-    state: NDArray[np.int64],
-    key: int,
-    t: RowBuffer,
-    events: Events,
-    machine: Machine,
-    queries: Queries,
-    edges: Edges,
-    index: OrderIndex,
-    store: EntryStore,
-    pending: PendingJoins,
-    labels: Labels,
-    out: Words,
-    out_floats: Floats,
-    fresh: NDArray[np.int32],
-    last_neg: Times,
-    due: NDArray[np.int64],
-    began: Times,
-    mode: int,
-    unit: int,
-    room: int,
-    ranked: bool,
-    emit_from: int,
-    emit_to: int,
-) -> int:
+def _run_keys(trend: Trend, output: Output, inputs: Inputs) -> int:
+    """Run on through all keys, unless the room for results runs out (then call again)."""
+    state, totals, index = trend.state, trend.totals, trend.index
+    events = inputs.events
+    for key in range(state.words[KEY], events.offsets.size - 1):
+        if begin_key(state.words, key, events.offsets[key]):
+            reset_key(state)
+            state.words[HORIZON] = events.offsets[key]
+            state.words[ENTRIES] = 0
+            fill(index.size, 0)
+        status = _run_key(trend, output, inputs)
+        if status == NEEDS_ROOM:
+            return status
+        finish_key(state, totals, output, status)
+    return DONE
+
+
+@inner
+def _run_key(trend: Trend, output: Output, inputs: Inputs) -> int:
     """Run on through one key's events until they end, counts overflow, or the room for results runs out (then call
     again).
     """
-    time, klass, code, fold, starts = events.time, events.klass, machine.code, machine.fold, machine.starts
-    ints, floats, layout, slots, touched = t.ints, t.floats, t.layout, t.slots, t.touched
-    nodes = fold.size
-    width = step_width(layout)
-    widest = queries.within[0]
-    aligned = unit == 0 or divides_all(unit, queries.within)
-    is_start = membership_mask(starts, nodes)
-    stored = membership_mask(edges.source, nodes)
-    wi, wf = np.zeros(layout.ni + layout.nm, np.int64), np.zeros(layout.nf, np.float64)
-    zero_int, zero_float = zero_weights(layout), np.zeros(layout.nf, np.float64)
-    end = events.offsets[key + 1]
-    e = state[AT]
+    state, totals = trend.state, trend.totals
+    events, machine, queries, window = inputs.events, inputs.machine, inputs.queries, inputs.window
+    words, nodes, zero = state.words, state.nodes, state.zero
+    width = step_width(totals.layout)
+    end = events.offsets[words[KEY] + 1]
     while True:
-        flush = e >= end
-        now = MAX_TIME if flush else time[e]
-        after = e + 1
-        while after < end and time[after] == now:
-            after += 1
-        state[AT] = e
-        if mode == STARTS:
-            status = update_starts(
-                state,
-                key,
-                ints,
-                floats,
-                layout,
-                slots,
-                touched.size,
-                labels,
-                out,
-                out_floats,
-                events.enter,
-                events.leave,
-                klass,
-                code,
-                starts,
-                queries,
-                touched,
-                last_neg,
-                began,
-                e,
-                after,
-                now,
-                flush,
-                widest,
-                ranked,
-                emit_from,
-                emit_to,
-            )
-        elif flush or state[EMPTY] or not aligned or (unit > 0 and now // unit > state[BASE] + state[HI]):
-            status = update_windows(
-                state,
-                key,
-                ints,
-                floats,
-                layout,
-                slots,
-                labels,
-                out,
-                out_floats,
-                starts,
-                queries,
-                touched,
-                last_neg,
-                due,
-                now,
-                flush,
-                mode,
-                unit,
-                widest,
-                emit_from,
-                emit_to,
-            )
-        else:
-            status = DONE
-        if status != DONE or flush:
+        moment = next_moment(events, words[AT], end, window.until)
+        status = open_slots(state, totals, output, inputs, moment)
+        if status != DONE or moment.first >= end:
             return status
-        lo, hi = state[LO], state[HI]
-        if lo <= hi:
-            bad = np.int64(0)
-            if after > state[HORIZON] or store.count[0] + (after - e) * nodes > room:
-                state[HORIZON] = min(after + room, end)
-                bad |= _rebuild(t, events, edges, index, store, e, state[HORIZON], widest, lo, hi, zero_int, zero_float)
-            count, flaw = _join(
-                t, events, code, fold, fresh, is_start, edges, index, store, pending,
-                e, after, lo, hi, mode, wi, wf, zero_int, zero_float,
-            )  # fmt: skip
-            bad |= flaw
-            bad |= apply_negations(
-                ints, floats, layout, slots, code, klass, touched, fold, fresh, e, after, lo, hi, zero_int, zero_float
-            )
-            bad |= _move_entries(t, code, klass, edges, index, store, e, after, lo, hi, zero_int, zero_float)
-            if mode == STARTS:
-                bad |= report_completed(
-                    state, ints, floats, layout, slots, labels, out, out_floats, queries, key, now, emit_from, emit_to
-                )
-            bad |= commit_fresh_nodes(ints, floats, layout, slots, touched, fold, fresh, lo, hi, zero_int, zero_float)
-            for x in range(count):
-                node = fold[pending.node[x]]
-                if stored[node]:
-                    at = store.count[0]
-                    row = store.first_row[0] + at
-                    store.event[at] = pending.event[x]
-                    store.node[at] = node
-                    store.count[0] = at + 1
-                    copy_row(t, nodes + x, row)
-                    bad |= _insert(t, edges, index, node, pending.event[x], row, lo, hi, zero_int, zero_float)
-                clear_row(t, nodes + x)
+        slots = Slots(words[LO], words[HI], window.mode != WINDOWS)
+        if slots.lo <= slots.hi:
+            bad = _make_room(trend, events, machine, moment, slots, window.widest)
+            bad |= _join_events(trend, events, machine, moment, slots)
+            bad |= apply_negations(totals, nodes, machine, events, moment, slots, zero)
+            bad |= _move_entries(trend, events, machine, moment, slots)
+            if window.mode == STARTS:
+                bad |= report_completed(state, totals, output, queries, window, moment.time)
+            bad |= commit_fresh_nodes(totals, nodes, machine, slots, zero)
+            bad |= _store_entries(trend, machine, slots)
             if bad < 0:
                 return OVERFLOWED
-            if mode == STARTS:
-                for at in range(starts.size):
-                    clear_totals(ints, floats, layout, (starts[at] * slots + hi) * layout.words, 1)
+            if window.mode == STARTS:
+                close_start(totals, machine, slots.hi)
             else:
-                mark_windows_due(
-                    code, klass, width, queries.within, queries.slide, queries.accept_offsets, queries.accept,
-                    touched, due, e, after, now, state[BASE] + hi,
-                )  # fmt: skip
-        record_negations(code, klass, width, last_neg, e, after, now)
-        e = after
+                mark_windows_due(state.due, nodes, machine, events, queries, moment, width, words[BASE] + slots.hi)
+        record_negations(state.last_neg, machine, events, moment, width)
+        words[AT] = moment.after
 
 
-@kernel
-def _join(
-    t: RowBuffer,
-    events: Events,
-    code: Code,
-    fold: NDArray[np.int32],
-    fresh: NDArray[np.int32],
-    is_start: Flags,
-    edges: Edges,
-    index: OrderIndex,
-    store: EntryStore,
-    pending: PendingJoins,
-    e: int,
-    after: int,
-    lo: int,
-    hi: int,
-    mode: int,
-    wi: Words,
-    wf: Floats,
-    zero_int: Words,
-    zero_float: Floats,
-) -> tuple[int, int]:
+@inner
+def _add_row(trend: Trend, source: int, target: int, slots: Slots, weights: Weights) -> int:
+    """Propagate the totals of one row to another; negative where a 64-bit count overflowed."""
+    state, totals = trend.state, trend.totals
+    state.nodes.in_use[target] = True
+    a, b = source * totals.slots + slots.lo, target * totals.slots + slots.lo
+    return propagate(totals, a, b, slots.hi - slots.lo + 1, 1, weights)
+
+
+@inner
+def _clear_row(trend: Trend, row: int) -> None:
+    """Empty a row that is in use."""
+    state, totals = trend.state, trend.totals
+    if state.nodes.in_use[row]:
+        clear_totals(totals, row * totals.slots, totals.slots)
+        state.nodes.in_use[row] = False
+
+
+@inner
+def _copy_row(trend: Trend, source: int, target: int) -> None:
+    """Copy a row to another."""
+    state, totals = trend.state, trend.totals
+    copy_totals(totals, source * totals.slots, totals, target * totals.slots, totals.slots)
+    state.nodes.in_use[target] = True
+
+
+@inner
+def _join_events(trend: Trend, events: Events, machine: Machine, moment: Moment, slots: Slots) -> int:
     """Join each event of one time to the matches before it: a pending row for each node it reaches.
 
-    Their number, and overflow.
+    Returns a negative number where a 64-bit count overflowed.
     """
+    state, totals, edges, index = trend.state, trend.totals, trend.edges, trend.index
     bad = np.int64(0)
-    count = 0
-    width = step_width(t.layout)
-    first_row = fold.size
-    for a in range(e, after):
-        block = code[events.klass[a]]
+    code, count = machine.code, 0
+    width = step_width(totals.layout)
+    for e in range(moment.first, moment.after):
+        block = code[events.klass[e]]
         own = count
-        step = steps_at(block, code, width)
+        step = steps_at(code, block, width)
         for _ in range(code[block + STEPS]):
             source, target = code[step], code[step + 1]
             at = own
-            while at < count and pending.node[at] != target:
+            while at < count and index.join_node[at] != target:
                 at += 1
             if at == count:
-                pending.event[count] = a
-                pending.node[count] = target
+                index.join_event[count] = e
+                index.join_node[count] = target
                 count += 1
-            load_weights(wi, wf, t.layout, code, step, events.int_values, events.float_values, a)
+            load_weights(state.weights, totals.layout, code, step, events, e, 1)
             edge = 0
             while edge < edges.source.size and not (edges.source[edge] == source and edges.target[edge] == target):
                 edge += 1
+            row = index.first_pending + at
             if edge == edges.source.size:
-                first = hi if mode != WINDOWS and is_start[source] else lo
-                bad |= add_row(t, source, first_row + at, first, hi, wi, wf)
+                first = slots.hi if slots.newest_only and state.nodes.is_start[source] else slots.lo
+                bad |= _add_row(trend, source, row, Slots(first, slots.hi, False), state.weights)
             else:
-                bad |= _join_edge(t, edges, index, store, edge, a, first_row + at, lo, hi, wi, wf)
+                bad |= _join_edge(trend, edge, e, row, slots)
             step += width
         for at in range(own, count):
-            touch(t.touched, fold, fresh, pending.node[at])
-            bad |= add_row(t, first_row + at, pending.node[at], lo, hi, zero_int, zero_float)
-    return count, bad
+            activate(state.nodes, machine, index.join_node[at])
+            row = index.first_pending + at
+            bad |= _add_row(trend, row, index.join_node[at], slots, state.zero)
+    state.words[PENDING] = count
+    return bad
 
 
-@kernel
-def _join_edge(
-    t: RowBuffer,
-    edges: Edges,
-    index: OrderIndex,
-    store: EntryStore,
-    edge: int,
-    a: int,
-    row: int,
-    lo: int,
-    hi: int,
-    wi: Words,
-    wf: Floats,
-) -> int:
-    """Sum the entries an edge's conditions allow before event a."""
+@inner
+def _join_edge(trend: Trend, edge: int, e: int, row: int, slots: Slots) -> int:
+    """Add to a row the entries that an edge's conditions allow before event e; negative where a count overflowed."""
+    state, edges, index = trend.state, trend.edges, trend.index
     bad = np.int64(0)
     kind = edges.kind[edge]
     if kind == SCAN or kind == UNEQUAL:
-        for x in range(store.count[0]):
-            if store.node[x] == edges.source[edge] and _allowed(edges, edge, store.event[x], a):
-                bad |= add_row(t, store.first_row[0] + x, row, lo, hi, wi, wf)
+        for x in range(state.words[ENTRIES]):
+            if index.entry_node[x] == edges.source[edge] and _is_allowed(edges, edge, index.entry_event[x], e):
+                bad |= _add_row(trend, index.first_entry + x, row, slots, state.weights)
         return bad
-    value = edges.after[edges.offsets[edge], a]
+    value = edges.after[edges.offsets[edge], e]
     if value < 0:
         return bad
-    values = index.values[edge, : index.size[edge]]
-    first_row = index.first_row[edge]
+    first_row, size = index.first_tree[edge], index.size[edge]
     if kind == EQUAL:
-        at = np.searchsorted(values, value)
-        if at < values.size and values[at] == value:
-            bad |= add_row(t, first_row + 1 + at, row, lo, hi, wi, wf)
+        at = _count_below(index, edge, value)
+        if at < size and index.values[edge, at] == value:
+            bad |= _add_row(trend, first_row + 1 + at, row, slots, state.weights)
         return bad
     if kind == LESS:
-        prefix = np.searchsorted(values, value)
+        prefix = _count_below(index, edge, value)
     elif kind == LESS_EQUAL:
-        prefix = np.searchsorted(values, value, "right")
+        prefix = _count_below(index, edge, value + 1)
     elif kind == GREATER:
-        prefix = values.size - np.searchsorted(values, value, "right")
+        prefix = size - _count_below(index, edge, value + 1)
     else:
-        prefix = values.size - np.searchsorted(values, value)
+        prefix = size - _count_below(index, edge, value)
     while prefix > 0:
-        bad |= add_row(t, first_row + prefix, row, lo, hi, wi, wf)
+        bad |= _add_row(trend, first_row + prefix, row, slots, state.weights)
         prefix -= prefix & -prefix
     return bad
 
 
 @inner
-def _allowed(edges: Edges, edge: int, one: int, other: int) -> bool:
-    """Whether all of an edge's conditions hold between two events."""
+def _count_below(index: TrendIndex, edge: int, value: int) -> int:
+    """Return how many of an edge's values are below another. O(log n)."""
+    low, high = np.int64(0), index.size[edge]
+    while low < high:
+        middle = (low + high) // 2
+        if index.values[edge, middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@inner
+def _is_allowed(edges: Edges, edge: int, one: int, other: int) -> bool:
+    """Return whether all of an edge's conditions hold between two events."""
     for c in range(edges.offsets[edge], edges.offsets[edge + 1]):
         x, y = edges.before[c, one], edges.after[c, other]
         if x < 0 or y < 0:
             return False
         operator = edges.operator[c]
         if operator == LESS:
-            fine = x < y
+            holds = x < y
         elif operator == LESS_EQUAL:
-            fine = x <= y
+            holds = x <= y
         elif operator == GREATER:
-            fine = x > y
+            holds = x > y
         elif operator == GREATER_EQUAL:
-            fine = x >= y
+            holds = x >= y
         elif operator == EQUAL:
-            fine = x == y
+            holds = x == y
         else:
-            fine = x != y
-        if not fine:
+            holds = x != y
+        if not holds:
             return False
     return True
 
 
-@kernel
-def _place(edges: Edges, index: OrderIndex, edge: int, event: int) -> int:
-    """Where an event stands in an edge's tree (from 1), 0 where it has no value."""
+@inner
+def _place_in_tree(trend: Trend, edge: int, event: int) -> int:
+    """Return where an event stands in an edge's tree (from 1), 0 where it has no value."""
+    edges, index = trend.edges, trend.index
     value = edges.before[edges.offsets[edge], event]
     if value < 0:
         return 0
-    values = index.values[edge, : index.size[edge]]
     kind = edges.kind[edge]
     if kind == EQUAL:
-        return np.searchsorted(values, value) + 1
+        return _count_below(index, edge, value) + 1
     if kind == LESS or kind == LESS_EQUAL:
-        return np.searchsorted(values, value, "right")
-    return values.size - np.searchsorted(values, value)
+        return _count_below(index, edge, value + 1)
+    return index.size[edge] - _count_below(index, edge, value)
 
 
-@kernel
-def _insert(
-    t: RowBuffer,
-    edges: Edges,
-    index: OrderIndex,
-    node: int,
-    event: int,
-    row: int,
-    lo: int,
-    hi: int,
-    zero_int: Words,
-    zero_float: Floats,
-) -> int:
-    """Add an entry's totals to the trees of the edges that leave its node."""
+@inner
+def _insert_entry(trend: Trend, node: int, entry: int, slots: Slots) -> int:
+    """Add an entry's totals to the trees of the edges that leave a node; negative where a count overflowed."""
+    state, edges, index = trend.state, trend.edges, trend.index
     bad = np.int64(0)
+    row = index.first_entry + entry
     for edge in range(edges.source.size):
         kind = edges.kind[edge]
         if edges.source[edge] != node or kind == SCAN or kind == UNEQUAL:
             continue
-        at = _place(edges, index, edge, event)
+        at = _place_in_tree(trend, edge, index.entry_event[entry])
         while at > 0 and at <= index.size[edge]:
-            bad |= add_row(t, row, index.first_row[edge] + at, lo, hi, zero_int, zero_float)
+            bad |= _add_row(trend, row, index.first_tree[edge] + at, slots, state.zero)
             if kind == EQUAL:
                 break
             at += at & -at
@@ -557,100 +435,135 @@ def _insert(
 
 
 @inner
-def _clear_tree(t: RowBuffer, index: OrderIndex, edge: int) -> None:
-    for row in range(index.first_row[edge] + 1, index.first_row[edge] + index.size[edge] + 1):
-        if t.touched[row]:
-            clear_row(t, row)
-            t.touched[row] = False
-
-
-@kernel
-def _rebuild(
-    t: RowBuffer,
-    events: Events,
-    edges: Edges,
-    index: OrderIndex,
-    store: EntryStore,
-    e: int,
-    horizon: int,
-    widest: int,
-    lo: int,
-    hi: int,
-    zero_int: Words,
-    zero_float: Floats,
-) -> int:
-    """Drop the entries that expired and index the rest together with the values to come up to the horizon."""
-    kept = 0
-    first_entry = store.first_row[0]
-    for x in range(store.count[0]):
-        if store.node[x] >= 0 and (widest == 0 or events.leave[e] - events.enter[store.event[x]] < widest):
-            if kept < x:
-                store.event[kept] = store.event[x]
-                store.node[kept] = store.node[x]
-                copy_row(t, first_entry + x, first_entry + kept)
-            kept += 1
-    for x in range(kept, store.count[0]):
-        clear_row(t, first_entry + x)
-        t.touched[first_entry + x] = False
-    store.count[0] = kept
-    for edge in range(edges.source.size):
-        if edges.kind[edge] == SCAN or edges.kind[edge] == UNEQUAL:
-            continue
-        _clear_tree(t, index, edge)
-        size = 0
-        condition = edges.offsets[edge]
-        for x in range(kept):  # of any node: an absence may move an entry to this edge's
-            if edges.before[condition, store.event[x]] >= 0:
-                index.values[edge, size] = edges.before[condition, store.event[x]]
-                size += 1
-        for a in range(e, horizon):
-            if edges.before[condition, a] >= 0:
-                index.values[edge, size] = edges.before[condition, a]
-                size += 1
-        index.values[edge, :size] = np.sort(index.values[edge, :size])
-        index.size[edge] = size
+def _store_entries(trend: Trend, machine: Machine, slots: Slots) -> int:
+    """Keep the joins of the current time as entries where successors need them; negative where a count overflowed."""
+    state, index = trend.state, trend.index
     bad = np.int64(0)
-    for x in range(kept):
-        bad |= _insert(t, edges, index, store.node[x], store.event[x], first_entry + x, lo, hi, zero_int, zero_float)
+    for x in range(state.words[PENDING]):
+        row = index.first_pending + x
+        node = machine.fold[index.join_node[x]]
+        if index.is_stored[node]:
+            entry = state.words[ENTRIES]
+            index.entry_event[entry] = index.join_event[x]
+            index.entry_node[entry] = node
+            state.words[ENTRIES] = entry + 1
+            _copy_row(trend, row, index.first_entry + entry)
+            bad |= _insert_entry(trend, node, entry, slots)
+        _clear_row(trend, row)
     return bad
 
 
-@kernel
-def _move_entries(
-    t: RowBuffer,
-    code: Code,
-    klass: NDArray[np.int32],
-    edges: Edges,
-    index: OrderIndex,
-    store: EntryStore,
-    e: int,
-    after: int,
-    lo: int,
-    hi: int,
-    zero_int: Words,
-    zero_float: Floats,
-) -> int:
-    """Move the entries behind the totals that absences moved away."""
+@inner
+def _clear_tree(trend: Trend, edge: int) -> None:
+    """Empty the tree of an edge."""
+    index = trend.index
+    for row in range(index.first_tree[edge] + 1, index.first_tree[edge] + index.size[edge] + 1):
+        _clear_row(trend, row)
+
+
+@inner
+def _make_room(trend: Trend, events: Events, machine: Machine, moment: Moment, slots: Slots, widest: int) -> int:
+    """Where entries may not suffice or values are not indexed, drop the entries that expired and index the rest.
+
+    Values to come are indexed with them, as far as there may be entries for them. Negative where a count overflowed.
+    O(n log n), once for as many events as there is room for entries.
+    """
+    state, edges, index = trend.state, trend.edges, trend.index
+    words, room = state.words, index.entry_event.size
+    needed = words[ENTRIES] + (moment.after - moment.first) * machine.fold.size
     bad = np.int64(0)
-    width = step_width(t.layout)
-    for a in range(e, after):
-        block = code[klass[a]]
-        move = moves_at(block, code, width)
+    if moment.after <= words[HORIZON] and needed <= room:
+        return bad
+    words[HORIZON] = min(moment.after + room, events.offsets[words[KEY] + 1])
+    leave = events.leave[moment.first]
+    kept = 0
+    for x in range(words[ENTRIES]):
+        is_live = widest == 0 or leave - events.enter[index.entry_event[x]] < widest
+        if index.entry_node[x] >= 0 and is_live:
+            if kept < x:
+                index.entry_event[kept] = index.entry_event[x]
+                index.entry_node[kept] = index.entry_node[x]
+                _copy_row(trend, index.first_entry + x, index.first_entry + kept)
+            kept += 1
+    for x in range(kept, words[ENTRIES]):
+        _clear_row(trend, index.first_entry + x)
+    words[ENTRIES] = kept
+    for edge in range(edges.source.size):
+        if edges.kind[edge] != SCAN and edges.kind[edge] != UNEQUAL:
+            _clear_tree(trend, edge)
+            _index_values(trend, edge, moment.first)
+    for x in range(kept):
+        bad |= _insert_entry(trend, index.entry_node[x], x, slots)
+    return bad
+
+
+@inner
+def _index_values(trend: Trend, edge: int, e: int) -> None:
+    """Sort the values of an edge's entries and of events from e up to the horizon."""
+    edges, index = trend.edges, trend.index
+    condition = edges.offsets[edge]
+    size = 0
+    for x in range(trend.state.words[ENTRIES]):  # of any node: an absence may move an entry to this edge's
+        if edges.before[condition, index.entry_event[x]] >= 0:
+            index.values[edge, size] = edges.before[condition, index.entry_event[x]]
+            size += 1
+    for a in range(e, trend.state.words[HORIZON]):
+        if edges.before[condition, a] >= 0:
+            index.values[edge, size] = edges.before[condition, a]
+            size += 1
+    index.size[edge] = size
+    _sort_values(index.values, edge, size)
+
+
+@inner
+def _sort_values(values: Ints, row: int, size: int) -> None:
+    """Sort the first values of a row by heapsort. O(n log n)."""
+    for root in range(size // 2 - 1, -1, -1):
+        _sift_down(values, row, root, size)
+    for end in range(size - 1, 0, -1):
+        values[row, 0], values[row, end] = values[row, end], values[row, 0]
+        _sift_down(values, row, 0, end)
+
+
+@inner
+def _sift_down(values: Ints, row: int, root: int, end: int) -> None:
+    """Move a value down a heap to its place."""
+    value = values[row, root]
+    while 2 * root + 1 < end:
+        child = 2 * root + 1
+        if child + 1 < end and values[row, child + 1] > values[row, child]:
+            child += 1
+        if values[row, child] <= value:
+            break
+        values[row, root] = values[row, child]
+        root = child
+    values[row, root] = value
+
+
+@inner
+def _move_entries(trend: Trend, events: Events, machine: Machine, moment: Moment, slots: Slots) -> int:
+    """Move the entries behind the totals that negations moved away; negative where a 64-bit count overflowed."""
+    state, totals, edges, index = trend.state, trend.totals, trend.edges, trend.index
+    bad = np.int64(0)
+    code, entries = machine.code, state.words[ENTRIES]
+    width = step_width(totals.layout)
+    for e in range(moment.first, moment.after):
+        block = code[events.klass[e]]
+        move = moves_at(code, block, width)
         for at in range(code[block + MOVES]):
             source, target = code[move + 2 * at], code[move + 2 * at + 1]
             if target >= 0:
-                for x in range(store.count[0]):
-                    if store.node[x] == source:
-                        row = store.first_row[0] + x
-                        bad |= _insert(t, edges, index, target, store.event[x], row, lo, hi, zero_int, zero_float)
-                        store.node[x] = -2 - target  # until the source's own trees are cleared
+                for x in range(entries):
+                    if index.entry_node[x] == source:
+                        bad |= _insert_entry(trend, target, x, slots)
+                        index.entry_node[x] = -2 - target  # until the source's own trees are cleared
                 continue
             for edge in range(edges.source.size):
                 if edges.source[edge] == source:
-                    _clear_tree(t, index, edge)
-            for x in range(store.count[0]):
-                if store.node[x] <= -2:
-                    store.node[x] = -2 - store.node[x]
-                elif store.node[x] == source:
-                    store.node[x] = -1
+                    _clear_tree(trend, edge)
+            for x in range(entries):
+                if index.entry_node[x] <= -2:
+                    index.entry_node[x] = -2 - index.entry_node[x]
+                elif index.entry_node[x] == source:
+                    index.entry_node[x] = -1
     return bad

@@ -1,9 +1,18 @@
 """Queries in Python: the same model as the text gives.
 
-trade, quote = event("Trade", "t"), event("Quote", "q")
-motet.query("rise").pattern(seq(quote, trade.plus())).where(next_(trade).price > trade.price).same("symbol").within(
-    "10 min", slide="1 min"
-).returning(count(), sum_(trade.price).as_("spent")).build()
+>>> import motet
+>>> trade, quote = motet.event("Trade", "t"), motet.event("Quote", "q")
+>>> rise = (
+...     motet.query("rise")
+...     .pattern(motet.seq(quote, trade.plus()))
+...     .where(motet.next_(trade).price > trade.price)
+...     .same("symbol")
+...     .within("10 min", slide="1 min")
+...     .returning(motet.count(), motet.sum_(trade.price).as_("spent"))
+...     .build()
+... )
+>>> rise.name
+'rise'
 """
 
 from __future__ import annotations
@@ -11,31 +20,15 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import overload
+from typing import Any, overload
 
 from motet.errors import Diagnostic, QueryError
 from motet.language.clauses import make_window, resolve_item
 from motet.language.durations import EVENTS, TICKS, TIME, Length, read_length
-from motet.language.printer import expression_text
+from motet.language.printer import expression_text, pattern_text
 from motet.language.syntax import ClauseError, parse_clause
 from motet.language.tokens import tokenize
-from motet.model.expression import (
-    Arithmetic,
-    At,
-    Attribute,
-    Call,
-    Comparison,
-    Expression,
-    Inverse,
-    IsNull,
-    KleeneAggregate,
-    Like,
-    Literal,
-    Logical,
-    Membership,
-    Negative,
-    conjuncts,
-)
+from motet.model import expression as ex
 from motet.model.names import resolve_variables
 from motet.model.pattern import And, Event, Neg, Not, Or, Pattern, Repeat, Seq
 from motet.model.query import (
@@ -49,8 +42,7 @@ from motet.model.query import (
     Variable,
     Workload,
 )
-from motet.model.validate import find_problems
-from motet.model.window import Window
+from motet.model.validate import check_workload
 
 Value = int | float | str | bool | dt.datetime | None
 
@@ -63,8 +55,11 @@ class Operand:
 
     __hash__ = None  # type: ignore[assignment]  # == builds a comparison
 
-    def __init__(self, node: Expression) -> None:
+    def __init__(self, node: ex.Expression) -> None:
         self.node = node
+
+    def __repr__(self) -> str:
+        return expression_text(self.node)
 
     def __add__(self, other: Operand | Value) -> Operand:
         return _arithmetic("+", self, other)
@@ -97,7 +92,7 @@ class Operand:
         return _arithmetic("%", other, self)
 
     def __neg__(self) -> Operand:
-        return Operand(Negative(self.node))
+        return Operand(ex.Negative(self.node))
 
     def __eq__(self, other: object) -> Operand:  # type: ignore[override]
         return _comparison("=", self, other)
@@ -118,71 +113,71 @@ class Operand:
         return _comparison(">=", self, other)
 
     def __and__(self, other: Operand) -> Operand:
-        return Operand(Logical("AND", (*_flatten("AND", self), *_flatten("AND", other))))
+        return Operand(ex.Logical("AND", (*_flatten("AND", self), *_flatten("AND", other))))
 
     def __or__(self, other: Operand) -> Operand:
-        return Operand(Logical("OR", (*_flatten("OR", self), *_flatten("OR", other))))
+        return Operand(ex.Logical("OR", (*_flatten("OR", self), *_flatten("OR", other))))
 
     def __invert__(self) -> Operand:
-        return Operand(Inverse(self.node))
+        return Operand(ex.Inverse(self.node))
 
     def __bool__(self) -> bool:
         raise TypeError("a condition has no truth value yet: join conditions by & | ~ rather than and, or, not")
 
     def is_null(self) -> Operand:
-        """`IS NULL`."""
-        return Operand(IsNull(self.node))
+        """Test for NULL: `IS NULL`."""
+        return Operand(ex.IsNull(self.node))
 
     def is_not_null(self) -> Operand:
-        """`IS NOT NULL`."""
-        return Operand(IsNull(self.node, negated=True))
+        """Test for a value: `IS NOT NULL`."""
+        return Operand(ex.IsNull(self.node, negated=True))
 
     def is_in(self, *options: Value) -> Operand:
-        """`IN (options)`."""
-        return Operand(Membership(self.node, tuple(map(Literal, options))))
+        """Test for one of some values: `IN (options)`."""
+        return Operand(ex.Membership(self.node, tuple(map(ex.Literal, options))))
 
     def not_in(self, *options: Value) -> Operand:
-        """`NOT IN (options)`."""
-        return Operand(Membership(self.node, tuple(map(Literal, options)), negated=True))
+        """Test for none of some values: `NOT IN (options)`."""
+        return Operand(ex.Membership(self.node, tuple(map(ex.Literal, options)), negated=True))
 
     def like(self, pattern: str) -> Operand:
-        """`LIKE pattern`."""
-        return Operand(Like(self.node, pattern))
+        """Test a text, where `%` is any run of characters and `_` any one: `LIKE pattern`."""
+        return Operand(ex.Like(self.node, pattern))
 
     def not_like(self, pattern: str) -> Operand:
-        """`NOT LIKE pattern`."""
-        return Operand(Like(self.node, pattern, negated=True))
+        """Test that a text is not like a pattern: `NOT LIKE pattern`."""
+        return Operand(ex.Like(self.node, pattern, negated=True))
 
     def between(self, low: Operand | Value, high: Operand | Value) -> Operand:
-        """`BETWEEN low AND high`, both included."""
+        """Test for a range, both ends included: `BETWEEN low AND high`."""
         return (self >= low) & (self <= high)
 
     def as_(self, alias: str) -> Computed | Aggregate:
-        """Name the value in RETURN."""
+        """Name the value in the result: `AS alias`."""
         return Computed(self.node, alias)
 
 
-def _as_expression(value: object) -> Expression:
+def _as_expression(value: object) -> ex.Expression:
     match value:
         case Operand(node=node):
             return node
         case None | bool() | int() | float() | str() | dt.datetime():
-            return Literal(value)
+            return ex.Literal(value)
     raise TypeError(f"{value!r} cannot be part of an expression")
 
 
 def _arithmetic(operator: str, left: object, right: object) -> Operand:
-    return Operand(Arithmetic(operator, _as_expression(left), _as_expression(right)))
+    return Operand(ex.Arithmetic(operator, _as_expression(left), _as_expression(right)))
 
 
 def _comparison(operator: str, left: object, right: object) -> Operand:
-    return Operand(Comparison(operator, _as_expression(left), _as_expression(right)))
+    return Operand(ex.Comparison(operator, _as_expression(left), _as_expression(right)))
 
 
-def _flatten(operator: str, operand: Operand) -> tuple[Expression, ...]:
+def _flatten(operator: str, operand: Operand) -> tuple[ex.Expression, ...]:
     """Return the parts of `a & b` in `a & b & c`, which Python reads as `(a & b) & c`."""
     match operand.node:
-        case Logical(same, parts) if same == operator:
+        case ex.Logical(same, parts) if same == operator:
             return parts
     return (operand.node,)
 
@@ -191,15 +186,15 @@ class AggregateOperand(Operand):
     """An aggregate: over all matches where RETURN has it alone, over the events of one match inside an expression."""
 
     def __init__(self, function: str, variable: str, name: str | None) -> None:
-        super().__init__(KleeneAggregate(function, variable, name))
+        super().__init__(ex.KleeneAggregate(function, variable, name))
         self.item = Aggregate(function, variable, name)
 
     def as_(self, alias: str) -> Aggregate:
-        """Name the aggregate over all matches."""
+        """Name the aggregate over all matches: `AVG(b.price) AS alias`."""
         return replace(self.item, alias=alias)
 
     def per_match(self, alias: str) -> Computed:
-        """Return the aggregate over the events of each match, as `(AVG(b.price)) AS alias` in text."""
+        """Return the aggregate over the events of each match instead: `(AVG(b.price)) AS alias`."""
         return Computed(self.node, alias)
 
 
@@ -210,26 +205,34 @@ class Part:
     """A pattern or a part of one."""
 
     def __init__(self, pattern: Pattern) -> None:
-        self._as_pattern = pattern
+        self._pattern = pattern
+
+    def __repr__(self) -> str:
+        return pattern_text(self._pattern)
 
     def plus(self) -> Part:
-        """`P+`: once or more."""
+        """Repeat once or more: `P+`."""
         return self.times(1, None)
 
     def star(self) -> Part:
-        """`P*`: any number of times."""
+        """Repeat any number of times: `P*`."""
         return self.times(0, None)
 
     def optional(self) -> Part:
-        """`P?`: once or not at all."""
+        """Match once or not at all: `P?`."""
         return self.times(0, 1)
 
     def times(self, low: int, high: int | None = -1) -> Part:
-        """`P{low,high}`; no limit where `high` is None, and exactly `low` times where it is left out."""
-        return Part(Repeat(self._as_pattern, low, low if high == -1 else high))
+        """Repeat `low` to `high` times: `P{low,high}`.
+
+        Args:
+            low: The fewest repetitions.
+            high: The most; None for no limit, and exactly `low` where it is left out.
+        """
+        return Part(Repeat(self._pattern, low, low if high == -1 else high))
 
     def __getitem__(self, bounds: object) -> Part:
-        """`part[2:5]` is `P{2,5}`, both ends included as in the text; `part[1:]` is `P+`."""
+        """Repeat by a slice: `part[2:5]` is `P{2,5}`, both ends included as in the text; `part[1:]` is `P+`."""
         if not isinstance(bounds, slice) or bounds.step is not None:
             raise TypeError("a repetition is written as a slice, such as part[1:] or part[2:5]")
         return self.times(bounds.start or 0, bounds.stop)
@@ -248,37 +251,100 @@ class EventPart(Part):
         return attr(self, name)
 
     def __invert__(self) -> Part:
-        """`~event("N")` is `NOT N`."""
+        """Forbid the event in the gap where it stands: `~event("N")` is `NOT N`."""
         return Part(Not(self._event))
 
 
 def event(type: str, variable: str | None = None) -> EventPart:
-    """Return one event of a type, with a variable where one is given."""
+    """Make one event of a pattern.
+
+    Args:
+        type: The event's type: a value of the type column, or the name of a definition (see `define`).
+        variable: What conditions and results call it; its type, where no other event of the pattern has it.
+
+    Returns:
+        A part for `seq` and the like. Its attributes are values for conditions: `event("Trade", "t").price` is
+        `t.price`. `~` forbids it, `part[2:5]` and `plus()` repeat it.
+
+    Example:
+        >>> import motet
+        >>> trade = motet.event("Trade", "t")
+        >>> trade.plus(), trade.price > 1000
+        (Trade t+, t.price > 1000)
+    """
     return EventPart(Event(type, variable))
 
 
 def seq(*parts: Part | str) -> Part:
-    """`SEQ(...)`: one part after the other. A string is the type of an event."""
+    """Put parts one after the other: `SEQ(...)`.
+
+    Args:
+        *parts: Parts of the pattern; a string is the type of an event.
+
+    Returns:
+        A part that binds all of them, each strictly after the one before it.
+
+    Example:
+        >>> import motet
+        >>> motet.seq("Quote", motet.event("Trade").plus(), ~motet.event("Halt"), "Close")
+        SEQ(Quote, Trade+, NOT Halt, Close)
+    """
     return Part(Seq(tuple(map(_as_pattern, parts))))
 
 
 def all_of(*parts: Part | str) -> Part:
-    """`AND(...)`: all parts in any order."""
+    """Put parts in any order: `AND(...)`.
+
+    Args:
+        *parts: Parts of the pattern; a string is the type of an event.
+
+    Returns:
+        A part that binds all of them, ties allowed.
+
+    Example:
+        >>> import motet
+        >>> motet.all_of("Passport", "Ticket")
+        AND(Passport, Ticket)
+    """
     return Part(And(tuple(map(_as_pattern, parts))))
 
 
 def any_of(*parts: Part | str) -> Part:
-    """`OR(...)`: any one of the parts."""
+    """Choose between parts: `OR(...)`.
+
+    Args:
+        *parts: Parts of the pattern; a string is the type of an event.
+
+    Returns:
+        A part that binds any one of them.
+
+    Example:
+        >>> import motet
+        >>> motet.any_of("Card", "Cash")
+        OR(Card, Cash)
+    """
     return Part(Or(tuple(map(_as_pattern, parts))))
 
 
 def neg(part: EventPart | str) -> Part:
-    """`NEG(E)`: no such event anywhere in the window of the match."""
+    """Forbid an event in all of a match's window: `NEG(E)`.
+
+    Args:
+        part: The event, or its type.
+
+    Returns:
+        A part for `seq` or `all_of`. To forbid an event in one gap of a sequence, write `~event("N")` there.
+
+    Example:
+        >>> import motet
+        >>> motet.seq("A", "B", motet.neg("Alarm"))
+        SEQ(A, B, NEG(Alarm))
+    """
     return Part(Neg(part._event if isinstance(part, EventPart) else Event(part)))
 
 
 def _as_pattern(part: Part | str) -> Pattern:
-    return Event(part) if isinstance(part, str) else part._as_pattern
+    return Event(part) if isinstance(part, str) else part._pattern
 
 
 def _name(variable: EventPart | str) -> str:
@@ -286,19 +352,44 @@ def _name(variable: EventPart | str) -> str:
 
 
 def attr(variable: EventPart | str, name: str) -> Operand:
-    """`variable.name`, for attributes whose names Python cannot spell or that an event part uses itself."""
-    return Operand(Attribute(_name(variable), name))
+    """Read an attribute whose name Python cannot spell, or that an event part uses itself.
+
+    Args:
+        variable: The event, or its variable.
+        name: The column.
+
+    Returns:
+        The value `variable.name`, for conditions and results.
+
+    Example:
+        >>> import motet
+        >>> motet.attr("t", "plus") > 3
+        t.plus > 3
+    """
+    return Operand(ex.Attribute(_name(variable), name))
 
 
 def column(name: str) -> Operand:
-    """Return a bare column, for the condition of `define`."""
-    return Operand(Attribute("", name))
+    """Read a bare column, in the condition of `define`.
+
+    Args:
+        name: The column.
+
+    Returns:
+        The value of the column in the row that a definition looks at.
+
+    Example:
+        >>> import motet
+        >>> (motet.column("side") == "buy") & (motet.column("qty") > 1000)
+        side = 'buy' AND qty > 1000
+    """
+    return Operand(ex.Attribute("", name))
 
 
 class EventSelector:
     """`NEXT(b)`, `FIRST(b)` or `LAST(b)`: its attributes stand in conditions."""
 
-    def __init__(self, variable: str, at: At) -> None:
+    def __init__(self, variable: str, at: ex.At) -> None:
         self._variable = variable
         self._at = at
 
@@ -308,27 +399,78 @@ class EventSelector:
         return self[name]
 
     def __getitem__(self, name: str) -> Operand:
-        return Operand(Attribute(self._variable, name, self._at))
+        return Operand(ex.Attribute(self._variable, name, self._at))
 
 
 def next_(variable: EventPart | str) -> EventSelector:
-    """`NEXT(b)`: the next event bound to the same variable."""
-    return EventSelector(_name(variable), At.NEXT)
+    """Select, for each event of a repetition, the next one bound to the same variable: `NEXT(b)`.
+
+    Args:
+        variable: The repeated event, or its variable.
+
+    Returns:
+        A selector: `next_(b).price` or `next_(b)["price"]` is `NEXT(b).price`, for conditions.
+
+    Example:
+        >>> import motet
+        >>> trade = motet.event("Trade", "t")
+        >>> motet.next_(trade).price > trade.price
+        NEXT(t).price > t.price
+    """
+    return EventSelector(_name(variable), ex.At.NEXT)
 
 
 def first(variable: EventPart | str) -> EventSelector:
-    """`FIRST(b)`: the first event bound to a variable."""
-    return EventSelector(_name(variable), At.FIRST)
+    """Select the first event that a match binds to a variable: `FIRST(b)`.
+
+    Args:
+        variable: The repeated event, or its variable.
+
+    Returns:
+        A selector: `first(b).price` is `FIRST(b).price`, for conditions and results.
+
+    Example:
+        >>> import motet
+        >>> motet.last("t").price - motet.first("t").price
+        LAST(t).price - FIRST(t).price
+    """
+    return EventSelector(_name(variable), ex.At.FIRST)
 
 
 def last(variable: EventPart | str) -> EventSelector:
-    """`LAST(b)`: the last event bound to a variable."""
-    return EventSelector(_name(variable), At.LAST)
+    """Select the last event that a match binds to a variable: `LAST(b)`.
+
+    Args:
+        variable: The repeated event, or its variable.
+
+    Returns:
+        A selector: `last(b).price` is `LAST(b).price`, for conditions and results.
+
+    Example:
+        >>> import motet
+        >>> motet.last("t").price > 100
+        LAST(t).price > 100
+    """
+    return EventSelector(_name(variable), ex.At.LAST)
 
 
 def call(function: str, *arguments: Operand | Value) -> Operand:
-    """Return a scalar function such as `call("ABS", a.price)`."""
-    return Operand(Call(function.upper(), tuple(map(_as_expression, arguments))))
+    """Call a scalar function.
+
+    Args:
+        function: ABS, FLOOR, CEIL, SQRT, LOWER, UPPER, LENGTH or COALESCE, in any case.
+        *arguments: Values, and constants.
+
+    Returns:
+        The value of the call, for conditions and results.
+
+    Example:
+        >>> import motet
+        >>> a, b = motet.event("A", "a"), motet.event("B", "b")
+        >>> motet.call("abs", a.price - b.price) < 0.5
+        ABS(a.price - b.price) < 0.5
+    """
+    return Operand(ex.Call(function.upper(), tuple(map(_as_expression, arguments))))
 
 
 # Aggregates
@@ -340,6 +482,7 @@ class MatchCount:
     """`COUNT(*)`."""
 
     def as_(self, alias: str) -> Aggregate:
+        """Name the count in the result: `COUNT(*) AS alias`."""
         return Aggregate("COUNT", alias=alias)
 
 
@@ -352,43 +495,137 @@ def count(of: AggregateArgument, name: str | None = None) -> AggregateOperand: .
 
 
 def count(of: AggregateArgument | None = None, name: str | None = None) -> AggregateOperand | MatchCount:
-    """`COUNT(*)`, `COUNT(E)`, or `COUNT(E.name)`."""
+    """Count matches, `COUNT(*)`, or the events or values that they bind: `COUNT(E)`, `COUNT(E.name)`.
+
+    Args:
+        of: An attribute of an event (`b.price`), an event, or its variable; all matches where it is left out.
+        name: The attribute, where `of` is an event or a variable.
+
+    Returns:
+        The aggregate, for `returning`; `as_` names it. Inside an expression it is over the events of one match.
+
+    Example:
+        >>> import motet
+        >>> motet.query("q").pattern("A", "B").returning(motet.count(), motet.count("B")).build().returns[1].label
+        'COUNT(B)'
+    """
     return MatchCount() if of is None else _aggregate("COUNT", of, name)
 
 
 def sum_(of: AggregateArgument, name: str | None = None) -> AggregateOperand:
-    """`SUM(E.name)`, from `sum_(b.price)` or `sum_("b", "price")`."""
+    """Add up an attribute: `SUM(E.name)`.
+
+    Args:
+        of: An attribute of an event (`b.price`), an event, or its variable.
+        name: The attribute, where `of` is an event or a variable.
+
+    Returns:
+        The aggregate, for `returning`; `as_` names it. Inside an expression it is over the events of one match.
+
+    Raises:
+        TypeError: `of` is a value that is no attribute of an event.
+
+    Example:
+        >>> import motet
+        >>> motet.sum_(motet.event("B", "b").price), motet.sum_("b", "price")
+        (SUM(b.price), SUM(b.price))
+    """
     return _aggregate("SUM", of, name)
 
 
 def avg(of: AggregateArgument, name: str | None = None) -> AggregateOperand:
-    """`AVG(E.name)`."""
+    """Average an attribute: `AVG(E.name)`.
+
+    Args:
+        of: An attribute of an event (`b.price`), an event, or its variable.
+        name: The attribute, where `of` is an event or a variable.
+
+    Returns:
+        The aggregate, for `returning`; `as_` names it. Inside an expression it is over the events of one match.
+
+    Example:
+        >>> import motet
+        >>> motet.avg("b", "price")
+        AVG(b.price)
+    """
     return _aggregate("AVG", of, name)
 
 
 def min_(of: AggregateArgument, name: str | None = None) -> AggregateOperand:
-    """`MIN(E.name)`."""
+    """Find the least value of an attribute: `MIN(E.name)`.
+
+    Args:
+        of: An attribute of an event (`b.price`), an event, or its variable.
+        name: The attribute, where `of` is an event or a variable.
+
+    Returns:
+        The aggregate, for `returning`; `as_` names it. Inside an expression it is over the events of one match.
+
+    Example:
+        >>> import motet
+        >>> motet.min_("b", "price")
+        MIN(b.price)
+    """
     return _aggregate("MIN", of, name)
 
 
 def max_(of: AggregateArgument, name: str | None = None) -> AggregateOperand:
-    """`MAX(E.name)`."""
+    """Find the greatest value of an attribute: `MAX(E.name)`.
+
+    Args:
+        of: An attribute of an event (`b.price`), an event, or its variable.
+        name: The attribute, where `of` is an event or a variable.
+
+    Returns:
+        The aggregate, for `returning`; `as_` names it. Inside an expression it is over the events of one match.
+
+    Example:
+        >>> import motet
+        >>> motet.max_("b", "price")
+        MAX(b.price)
+    """
     return _aggregate("MAX", of, name)
 
 
 def var(of: AggregateArgument, name: str | None = None) -> AggregateOperand:
-    """`VAR(E.name)`, over all matches only."""
+    """Compute the variance of an attribute over all matches: `VAR(E.name)`.
+
+    Args:
+        of: An attribute of an event (`b.price`), an event, or its variable.
+        name: The attribute, where `of` is an event or a variable.
+
+    Returns:
+        The aggregate, for `returning`; `as_` names it.
+
+    Example:
+        >>> import motet
+        >>> motet.var("b", "price")
+        VAR(b.price)
+    """
     return _aggregate("VAR", of, name)
 
 
 def stddev(of: AggregateArgument, name: str | None = None) -> AggregateOperand:
-    """`STDDEV(E.name)`, over all matches only."""
+    """Compute the standard deviation of an attribute over all matches: `STDDEV(E.name)`.
+
+    Args:
+        of: An attribute of an event (`b.price`), an event, or its variable.
+        name: The attribute, where `of` is an event or a variable.
+
+    Returns:
+        The aggregate, for `returning`; `as_` names it.
+
+    Example:
+        >>> import motet
+        >>> motet.stddev("b", "price")
+        STDDEV(b.price)
+    """
     return _aggregate("STDDEV", of, name)
 
 
 def _aggregate(function: str, of: AggregateArgument, name: str | None) -> AggregateOperand:
     match of:
-        case Operand(node=Attribute(variable, attribute, At.EACH)) if name is None:
+        case Operand(node=ex.Attribute(variable, attribute, ex.At.EACH)) if name is None:
             return AggregateOperand(function, variable, attribute)
         case Operand():
             raise TypeError(f"{function} takes an attribute of an event, such as b.price")
@@ -400,94 +637,141 @@ def _aggregate(function: str, of: AggregateArgument, name: str | None) -> Aggreg
 ReturnArgument = AggregateOperand | MatchCount | Operand | EventPart | str | ReturnItem
 
 
+_NO_PATTERN = Seq(())
+
+
 @dataclass(frozen=True)
 class QueryBuilder:
-    """A query in the making: every method gives a new one, so parts can be kept and varied."""
+    """A query under construction: every method returns a new one, so parts can be kept and varied."""
 
-    name: str
-    _as_pattern: Pattern | None = None
+    _query: Query
     _returns: tuple[ReturnArgument, ...] = ("*",)
-    _conditions: tuple[Expression, ...] = ()
-    _equivalence: tuple[str, ...] = ()
-    _group_by: tuple[str, ...] = ()
-    _window: Window | None = None
-    _policy: Policy = Policy.SKIP_TILL_ANY
+
+    @property
+    def name(self) -> str:
+        """What results call the query."""
+        return self._query.name
+
+    def _with(self, **clauses: Any) -> QueryBuilder:
+        return replace(self, _query=replace(self._query, **clauses))
 
     def pattern(self, *parts: Part | str) -> QueryBuilder:
-        """Return what to look for; several parts are a SEQ."""
+        """Set what to look for; several parts are a SEQ."""
         patterns = tuple(map(_as_pattern, parts))
-        return replace(self, _as_pattern=patterns[0] if len(patterns) == 1 else Seq(patterns))
+        return self._with(pattern=patterns[0] if len(patterns) == 1 else Seq(patterns))
 
     def where(self, *conditions: Operand) -> QueryBuilder:
         """Add conditions, all of which must hold."""
-        added = [part for condition in conditions for part in conjuncts(_as_expression(condition))]
-        return replace(self, _conditions=(*self._conditions, *added))
+        added = [part for condition in conditions for part in ex.conjuncts(_as_expression(condition))]
+        return self._with(conditions=(*self._query.conditions, *added))
 
     def same(self, *attributes: str) -> QueryBuilder:
-        """`[attributes]`: all events of a match agree on them."""
-        return replace(self, _equivalence=_drop_repeated((*self._equivalence, *attributes)))
+        """Let all events of a match agree on some attributes: `[attributes]`."""
+        return self._with(equivalence=_drop_repeated((*self._query.equivalence, *attributes)))
 
     def group_by(self, *attributes: str) -> QueryBuilder:
-        """Results per value of these attributes."""
-        return replace(self, _group_by=_drop_repeated((*self._group_by, *attributes)))
+        """Return results for each value of some attributes: `GROUP BY attributes`."""
+        return self._with(group_by=_drop_repeated((*self._query.group_by, *attributes)))
 
     def within(self, size: str | int | dt.timedelta, slide: str | int | dt.timedelta | None = None) -> QueryBuilder:
-        """Return a window of time: "10 min", a timedelta, or a number in units of a whole-number time column."""
+        """Set a window of time: `WITHIN size SLIDE slide`.
+
+        Args:
+            size: "10 min", a timedelta, or a number in units of a whole-number time column.
+            slide: How far apart windows begin, in the same terms; without it the window is continuous.
+
+        Raises:
+            QueryError: A length cannot be read, or the two do not fit together.
+        """
         try:
             window = make_window(_read_length(size), None if slide is None else _read_length(slide))
         except ClauseError as wrong:
-            raise QueryError([replace(wrong.diagnostic, span=None, query=self.name)], origin="<python>") from None
-        return replace(self, _window=replace(window, span=None))
+            raise self._error(replace(wrong.diagnostic, span=None)) from None
+        return self._with(window=replace(window, span=None))
 
     def within_events(self, size: int) -> QueryBuilder:
-        """Return a window of so many consecutive events."""
-        return replace(self, _window=make_window(Length(size, EVENTS, None), None))
+        """Set a window of so many consecutive events: `WITHIN size EVENTS`."""
+        return self._with(window=make_window(Length(size, EVENTS, None), None))
 
     def policy(self, policy: Policy | str) -> QueryBuilder:
-        """Return which events may be passed over: "SKIP TILL ANY" (the default), "SKIP TILL NEXT" or "CONTIGUOUS"."""
-        return replace(self, _policy=Policy(policy))
+        """Say which events may be passed over: "SKIP TILL ANY" (the default), "SKIP TILL NEXT" or "CONTIGUOUS"."""
+        return self._with(policy=Policy(policy))
 
     def returning(self, *items: ReturnArgument) -> QueryBuilder:
-        """Return what to return: aggregates, events, named values, attributes of `group_by`, or "*"."""
+        """Set what to return: aggregates, events, named values, attributes of `group_by`, or "*" (the default)."""
         return replace(self, _returns=items)
 
     def build(self) -> Query:
-        """Return the query, validated: QueryError says all that is wrong with it."""
-        if self._as_pattern is None:
-            raise QueryError(
-                [Diagnostic("this query has no pattern", query=self.name, hint="as in .pattern(seq('A', 'B'))")],
-                origin="<python>",
-            )
-        query = Query(
-            self.name,
-            self._as_pattern,
-            tuple(_as_item(item, self._group_by) for item in self._returns),
-            self._conditions,
-            self._equivalence,
-            self._group_by,
-            self._window,
-            self._policy,
-        )
-        return workload(query).queries[0]
+        """Build the query. Raises QueryError with all that is wrong with it."""
+        if self._query.pattern is _NO_PATTERN:
+            raise self._error(Diagnostic("this query has no pattern", hint="as in .pattern(seq('A', 'B'))"))
+        returns = tuple(_as_item(item, self._query.group_by) for item in self._returns)
+        return workload(replace(self._query, returns=returns)).queries[0]
+
+    def _error(self, problem: Diagnostic) -> QueryError:
+        return QueryError([replace(problem, query=self._query.name)], origin="<python>")
 
 
 def query(name: str) -> QueryBuilder:
-    """Begin a query."""
-    return QueryBuilder(name)
+    """Begin a query.
+
+    Args:
+        name: What results call it.
+
+    Returns:
+        A builder: `pattern` says what to look for, `where`, `same`, `group_by`, `within` and `policy` narrow it down,
+        `returning` says what to return. It can be run as it is; `build` makes the query.
+
+    Example:
+        >>> import motet
+        >>> pairs = motet.query("pairs").pattern("A", "B").same("user").within("10 min").returning(motet.count())
+        >>> pairs.build().equivalence
+        ('user',)
+    """
+    return QueryBuilder(Query(name, _NO_PATTERN, ()))
 
 
 def define(name: str, condition: Operand) -> EventDefinition:
-    """`EVENT name AS condition`, over columns: `define("BigBuy", column("qty") > 1000)`."""
+    """Define an event type by a condition on single rows: `EVENT name AS condition`.
+
+    Args:
+        name: The new type, for patterns.
+        condition: What a row must satisfy, over columns (see `column`).
+
+    Returns:
+        The definition, for `workload`.
+
+    Example:
+        >>> import motet
+        >>> big = motet.define("BigBuy", motet.column("qty") > 1000)
+        >>> motet.workload(motet.query("q").pattern("BigBuy", "Sell"), definitions=[big]).definitions[0].name
+        'BigBuy'
+    """
     return EventDefinition(name, _as_expression(condition))
 
 
 def workload(*queries: Query | QueryBuilder, definitions: Iterable[EventDefinition] = ()) -> Workload:
-    """Return several queries as one workload, validated together."""
+    """Put queries into one workload, to run together.
+
+    Args:
+        *queries: Queries, or builders of them.
+        definitions: The event types that they use beside those of the data (see `define`).
+
+    Returns:
+        The workload.
+
+    Raises:
+        QueryError: Something is wrong with the queries, or they do not fit together.
+
+    Example:
+        >>> import motet
+        >>> two = motet.workload(motet.query("ab").pattern("A", "B"), motet.query("ac").pattern("A", "C"))
+        >>> [query.name for query in two.queries]
+        ['ab', 'ac']
+    """
     built = tuple(each.build() if isinstance(each, QueryBuilder) else resolve_variables(each) for each in queries)
     whole = Workload(built, tuple(definitions))
-    errors = [problem for problem in find_problems(whole) if not problem.warning]
-    if errors:
-        raise QueryError(errors, origin="<python>")
+    check_workload(replace(whole, origin="<python>"))
     return whole
 
 

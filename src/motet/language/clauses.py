@@ -16,7 +16,7 @@ from motet.model.window import CountWindow, TimeWindow, Window
 
 
 def read_item(tree: Tree[Token], group_by: tuple[str, ...]) -> ReturnItem:
-    """Return one item of RETURN."""
+    """Read one item of RETURN."""
     span = span_of(tree)
     if tree.data == "all_variables":
         return AllVariables(span=span)
@@ -35,12 +35,12 @@ def read_item(tree: Tree[Token], group_by: tuple[str, ...]) -> ReturnItem:
 
 
 def resolve_item(name: str, alias: str | None, group_by: tuple[str, ...], span: Span | None = None) -> ReturnItem:
-    """Return what a bare name in RETURN stands for: an attribute of GROUP BY, or else a variable."""
+    """Resolve what a bare name in RETURN stands for: an attribute of GROUP BY, or else a variable."""
     return GroupKey(name, span=span) if alias is None and name in group_by else Variable(name, alias, span=span)
 
 
 def read_aggregation(tree: Tree[Token], group_by: tuple[str, ...]) -> ReturnItem:
-    """Return one item of A-Seq's AGG clause, where `COUNT` alone counts the matches."""
+    """Read one item of A-Seq's AGG clause, where `COUNT` alone counts the matches."""
     match tree.children:
         case [Tree(data="name", children=[function])] if str(function).upper() == "COUNT":
             return Aggregate("COUNT", span=span_of(tree))
@@ -51,7 +51,7 @@ def read_aggregation(tree: Tree[Token], group_by: tuple[str, ...]) -> ReturnItem
 
 
 def split_where(tree: Tree[Token]) -> Iterator[Tree[Token]]:
-    """Return the conditions and `[attribute]` entries that a WHERE clause joins by AND and commas."""
+    """Yield the conditions and `[attribute]` entries that a WHERE clause joins by AND and commas."""
     if tree.data in ("where", "conjunction"):
         for part in tree.children:
             if isinstance(part, Tree):
@@ -70,7 +70,7 @@ def _has_entries(tree: Tree[Token]) -> bool:
 
 
 def read_names(tree: Tree[Token]) -> dict[str, Span]:
-    """Return the attributes of GROUP BY or of `[...]`, each once, with where they are written first."""
+    """Read the attributes of GROUP BY or of `[...]`, each once, with where they are written first."""
     places: dict[str, Span] = {}
     for path in tree.children:
         if isinstance(path, Tree):
@@ -86,7 +86,7 @@ def _read_plain_name(path: Tree[Token]) -> str:
 
 
 def make_window(within: Length, slide: Length | None) -> Window:
-    """Return the window of WITHIN and SLIDE."""
+    """Make the window of WITHIN and SLIDE."""
     if within.measure == EVENTS:
         if slide is not None:
             raise ClauseError("a window counted in EVENTS cannot SLIDE", slide.span, "it moves with every event")
@@ -103,7 +103,7 @@ def make_window(within: Length, slide: Length | None) -> Window:
 
 
 def read_policy(token: Token) -> Policy:
-    """Return the policy that a token such as `skip-till-next-match` names."""
+    """Read the policy that a token such as `skip-till-next-match` names."""
     word = token.lower()
     if word == "contiguous":
         return Policy.CONTIGUOUS

@@ -28,7 +28,7 @@ class Length:
 
 
 def read_length(tree: Tree[Token]) -> Length:
-    """Return the length that a WITHIN or SLIDE clause states."""
+    """Read the length that a WITHIN or SLIDE clause states."""
     span = span_of(tree)
     tokens = [child for child in tree.children if isinstance(child, Token)]
     match tree.data:
@@ -65,7 +65,7 @@ def _read_quantity(number: Token, unit: Token, span: Span) -> Length:
 
 
 def _find_nearest_unit(word: str) -> str | None:
-    """Return the unit meant by a misspelt one; short ones such as `mn` are too short for a plain likeness."""
+    """Find the unit meant by a misspelt one; short ones such as `mn` are too short for a plain likeness."""
     return find_nearest(word, [unit for unit in [*UNITS, "events"] if len(unit) > 2], 0.6)
 
 

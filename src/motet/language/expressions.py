@@ -7,36 +7,19 @@ import datetime as dt
 from lark import Token, Tree
 
 from motet.errors import did_you_mean
-from motet.language.syntax import ClauseError, check_depth, span_of
-from motet.model.expression import (
-    FUNCTIONS,
-    Arithmetic,
-    At,
-    Attribute,
-    Call,
-    Comparison,
-    Expression,
-    Inverse,
-    IsNull,
-    KleeneAggregate,
-    Like,
-    Literal,
-    Logical,
-    Membership,
-    Negative,
-    operands,
-)
+from motet.language.syntax import ClauseError, check_depth, span_of, subtrees, token_of
+from motet.model import expression as ex
 from motet.model.kinds import KLEENE_FUNCTIONS
 from motet.model.query import AGGREGATE_FUNCTIONS
 from motet.model.span import Span
 
-_SELECTORS = {"NEXT": At.NEXT, "FIRST": At.FIRST, "LAST": At.LAST}
+_SELECTORS = {"NEXT": ex.At.NEXT, "FIRST": ex.At.FIRST, "LAST": ex.At.LAST}
 _COMPARATORS = {"EQ": "=", "NE": "!=", "LT": "<", "LE": "<=", "GT": ">", "GE": ">="}
 
 
-def read_expression(tree: Tree[Token], bare: bool = False) -> Expression:
-    """Return the expression of a tree. Where `bare`, names are columns of the one row an EVENT definition looks at."""
-    return check_depth(_ExpressionReader(bare).read(tree), operands, span_of(tree))
+def read_expression(tree: Tree[Token], bare: bool = False) -> ex.Expression:
+    """Read the expression of a tree. Where `bare`, names are columns of the one row an EVENT definition looks at."""
+    return check_depth(_ExpressionReader(bare).read(tree), ex.operands, span_of(tree))
 
 
 def is_aggregate(tree: Tree[Token]) -> bool:
@@ -45,7 +28,7 @@ def is_aggregate(tree: Tree[Token]) -> bool:
 
 
 def read_aggregate(tree: Tree[Token]) -> tuple[str, str | None, str | None]:
-    """Return the function, variable and attribute of an aggregate call."""
+    """Read the function, variable and attribute of an aggregate call."""
     function = str(tree.children[0]).upper()
     if tree.data == "call_all":
         if function != "COUNT":
@@ -55,8 +38,8 @@ def read_aggregate(tree: Tree[Token]) -> tuple[str, str | None, str | None]:
 
 
 def _read_argument(tree: Tree[Token], function: str) -> tuple[str, str | None]:
-    """Return the variable and attribute inside the brackets of an aggregate."""
-    match _subtrees(tree):
+    """Read the variable and attribute inside the brackets of an aggregate."""
+    match subtrees(tree):
         case [Tree(data="name", children=[variable])]:
             return str(variable), None
         case [Tree(data="attribute", children=[variable, _, name])]:
@@ -71,31 +54,31 @@ class _ExpressionReader:
     def __init__(self, bare: bool) -> None:
         self.bare = bare
 
-    def read(self, tree: Tree[Token]) -> Expression:
+    def read(self, tree: Tree[Token]) -> ex.Expression:
         span = span_of(tree)
-        below = _subtrees(tree)
+        below = subtrees(tree)
         match tree.data:
             case "parenthesis":
                 return self.read(below[0])
             case "disjunction" | "conjunction":
                 operator = "OR" if tree.data == "disjunction" else "AND"
-                return Logical(operator, tuple(self.read(part) for part in below), span=span)
+                return ex.Logical(operator, tuple(self.read(part) for part in below), span=span)
             case "inverse":
-                return Inverse(self.read(below[0]), span=span)
+                return ex.Inverse(self.read(below[0]), span=span)
             case "comparisons":
                 return self._comparisons(below, span)
             case "is_null" | "is_not_null":
-                return IsNull(self.read(below[0]), tree.data == "is_not_null", span=span)
+                return ex.IsNull(self.read(below[0]), tree.data == "is_not_null", span=span)
             case "in_options" | "not_in_options":
-                options = tuple(_option(option) for option in _subtrees(below[1]))
-                return Membership(self.read(below[0]), options, tree.data == "not_in_options", span=span)
+                options = tuple(_option(option) for option in subtrees(below[1]))
+                return ex.Membership(self.read(below[0]), options, tree.data == "not_in_options", span=span)
             case "like" | "not_like":
-                return Like(self.read(below[0]), str(tree.children[-1]), tree.data == "not_like", span=span)
+                return ex.Like(self.read(below[0]), str(tree.children[-1]), tree.data == "not_like", span=span)
             case "in_range" | "not_in_range":
                 inside = self._range(below, span)
-                return inside if tree.data == "in_range" else Inverse(inside, span=span)
+                return inside if tree.data == "in_range" else ex.Inverse(inside, span=span)
             case "arithmetic":
-                return Arithmetic(str(tree.children[1]), self.read(below[0]), self.read(below[1]), span=span)
+                return ex.Arithmetic(str(tree.children[1]), self.read(below[0]), self.read(below[1]), span=span)
             case "negative":
                 return self._negative(below[0], span)
             case "literal" | "typed_literal":
@@ -103,7 +86,7 @@ class _ExpressionReader:
             case "name":
                 return self._column(str(tree.children[0]), span)
             case "attribute":
-                return self._attribute(str(tree.children[0]), str(tree.children[2]), At.EACH, span)
+                return self._attribute(str(tree.children[0]), str(tree.children[2]), ex.At.EACH, span)
             case "call_attribute":
                 return self._selected(below[0], str(tree.children[-1]), span)
             case "call":
@@ -117,54 +100,53 @@ class _ExpressionReader:
                     "compare the attributes instead, as in a.vehicle = b.vehicle",
                 )
 
-    def _comparisons(self, below: list[Tree[Token]], span: Span) -> Expression:
-        """Return one comparison, or a chain `a = b = c` as the conjunction it stands for."""
+    def _comparisons(self, below: list[Tree[Token]], span: Span) -> ex.Expression:
+        """Read one comparison, or a chain `a = b = c` as the conjunction it stands for."""
         signs = below[1::2]
-        operators = [_COMPARATORS[_token(sign).type] for sign in signs]
+        operators = [_COMPARATORS[token_of(sign).type] for sign in signs]
         if len(operators) > 1 and "!=" in operators:
             raise ClauseError(
                 "'!=' cannot be part of a chain of comparisons", span_of(signs[operators.index("!=")]), "use AND"
             )
         sides = [self.read(side) for side in below[::2]]
         links = zip(operators, sides, sides[1:], strict=False)
-        comparisons = tuple(Comparison(operator, left, right, span=span) for operator, left, right in links)
-        return comparisons[0] if len(comparisons) == 1 else Logical("AND", comparisons, span=span)
+        comparisons = tuple(ex.Comparison(operator, left, right, span=span) for operator, left, right in links)
+        return comparisons[0] if len(comparisons) == 1 else ex.Logical("AND", comparisons, span=span)
 
-    def _range(self, below: list[Tree[Token]], span: Span) -> Expression:
+    def _range(self, below: list[Tree[Token]], span: Span) -> ex.Expression:
         operand, low, high = (self.read(part) for part in below)
-        limits = (Comparison(">=", operand, low, span=span), Comparison("<=", operand, high, span=span))
-        return Logical("AND", limits, span=span)
+        limits = (ex.Comparison(">=", operand, low, span=span), ex.Comparison("<=", operand, high, span=span))
+        return ex.Logical("AND", limits, span=span)
 
-    def _negative(self, tree: Tree[Token], span: Span) -> Expression:
+    def _negative(self, tree: Tree[Token], span: Span) -> ex.Expression:
         operand = self.read(tree)
         match operand:
-            case Literal(int() | float() as value) if tree.data == "literal" and not isinstance(value, bool):
-                return Literal(-value, span=span)
-        return Negative(operand, span=span)
+            case ex.Literal(int() | float() as value) if tree.data == "literal" and not isinstance(value, bool):
+                return ex.Literal(-value, span=span)
+        return ex.Negative(operand, span=span)
 
-    def _column(self, name: str, span: Span) -> Expression:
+    def _column(self, name: str, span: Span) -> ex.Expression:
         if not self.bare:
             hint = f"write the variable first, as in E.{name}; [{name}] makes all events of a match agree"
             raise ClauseError(f"'{name}' does not say which event it is about", span, hint)
-        return Attribute("", name, span=span)
+        return ex.Attribute("", name, span=span)
 
-    def _attribute(self, variable: str, name: str, at: At, span: Span) -> Attribute:
+    def _attribute(self, variable: str, name: str, at: ex.At, span: Span) -> ex.Attribute:
         if self.bare:
             raise ClauseError("a definition looks at one row: columns have no variable", span, f"write '{name}' alone")
-        return Attribute(variable, name, at, span=span)
+        return ex.Attribute(variable, name, at, span=span)
 
-    def _selected(self, call: Tree[Token], name: str, span: Span) -> Expression:
+    def _selected(self, call: Tree[Token], name: str, span: Span) -> ex.Expression:
         """Read `NEXT(T).speed` and the like."""
         function = str(call.children[0]).upper()
-        match _subtrees(call):
+        match subtrees(call):
             case [Tree(data="name", children=[variable])] if function in _SELECTORS:
                 return self._attribute(str(variable), name, _SELECTORS[function], span)
         hint = "as in NEXT(b).price, FIRST(b).price or LAST(b).price"
         raise ClauseError(f"{function}(...) has no attribute '{name}'", span_of(call), hint)
 
-    def _call(self, tree: Tree[Token], span: Span) -> Expression:
-        word = tree.children[0]
-        assert isinstance(word, Token)
+    def _call(self, tree: Tree[Token], span: Span) -> ex.Expression:
+        word = token_of(tree)
         function = word.upper()
         if function in _SELECTORS:
             variable, name = _read_argument(tree, function)
@@ -175,52 +157,52 @@ class _ExpressionReader:
             return self._attribute(variable, name, _SELECTORS[function], span)
         if function in KLEENE_FUNCTIONS and not self.bare:
             variable, name = _read_argument(tree, function)
-            return KleeneAggregate(function, variable, name, span=span)
+            return ex.KleeneAggregate(function, variable, name, span=span)
         if function in AGGREGATE_FUNCTIONS:
             raise ClauseError(
                 f"{function} cannot be used here", span_of(word), "it is an aggregate over all matches, for RETURN"
             )
-        if function not in FUNCTIONS:
+        if function not in ex.FUNCTIONS:
             raise _unknown_function(word)
-        return Call(function, tuple(self.read(argument) for argument in _subtrees(tree)), span=span)
+        return ex.Call(function, tuple(self.read(argument) for argument in subtrees(tree)), span=span)
 
 
 def _unknown_function(word: Token) -> ClauseError:
-    known = [*FUNCTIONS, *AGGREGATE_FUNCTIONS, *_SELECTORS]
+    known = [*ex.FUNCTIONS, *AGGREGATE_FUNCTIONS, *_SELECTORS]
     return ClauseError(f"unknown function '{word}'", span_of(word), did_you_mean(word, known))
 
 
 def _misplaced_star(tree: Tree[Token], span: Span) -> ClauseError:
-    word = _token(tree)
+    word = token_of(tree)
     match word.upper():
         case "COUNT":
             hint = "COUNT(b) counts the events of a match"
             return ClauseError("COUNT(*) counts matches: it stands alone in RETURN", span, hint)
-        case function if function in (*FUNCTIONS, *AGGREGATE_FUNCTIONS, *_SELECTORS):
+        case function if function in (*ex.FUNCTIONS, *AGGREGATE_FUNCTIONS, *_SELECTORS):
             return ClauseError(f"{function}(*) means nothing", span, f"name an attribute: {function}(E.attribute)")
     return _unknown_function(word)
 
 
-def _option(tree: Tree[Token]) -> Literal:
+def _option(tree: Tree[Token]) -> ex.Literal:
     if tree.data == "negative_option":
-        return Literal(-_number(_token(tree, 1)), span=span_of(tree))
-    return _literal(_subtrees(tree)[0])
+        return ex.Literal(-_number(token_of(tree, 1)), span=span_of(tree))
+    return _literal(subtrees(tree)[0])
 
 
-def _literal(tree: Tree[Token]) -> Literal:
+def _literal(tree: Tree[Token]) -> ex.Literal:
     span = span_of(tree)
     if tree.data == "typed_literal":
-        return Literal(_timestamp(_token(tree), str(tree.children[1]), span), span=span)
-    token = _token(tree)
+        return ex.Literal(_timestamp(token_of(tree), str(tree.children[1]), span), span=span)
+    token = token_of(tree)
     match token.type:
         case "NUMBER":
-            return Literal(_number(token), span=span)
+            return ex.Literal(_number(token), span=span)
         case "STRING":
-            return Literal(str(token), span=span)
+            return ex.Literal(str(token), span=span)
         case "NULL":
-            return Literal(None, span=span)
+            return ex.Literal(None, span=span)
         case _:
-            return Literal(token.type == "TRUE", span=span)
+            return ex.Literal(token.type == "TRUE", span=span)
 
 
 def _number(token: Token) -> int | float:
@@ -235,13 +217,3 @@ def _timestamp(word: Token, text: str, span: Span) -> dt.datetime:
         return dt.datetime.fromisoformat(text.strip())
     except ValueError:
         raise ClauseError(f"'{text}' is no timestamp", span, "as in TIMESTAMP '2024-05-01 12:30:00'") from None
-
-
-def _token(tree: Tree[Token], place: int = 0) -> Token:
-    token = tree.children[place]
-    assert isinstance(token, Token)
-    return token
-
-
-def _subtrees(tree: Tree[Token]) -> list[Tree[Token]]:
-    return [child for child in tree.children if isinstance(child, Tree)]

@@ -13,12 +13,12 @@ TEXT = "margin: 0.2em 0 0.6em; padding: 0.6em 0.9em; border-left: 3px solid #888
 
 
 def query_html(query: Query) -> str:
-    """Return the text of a query."""
+    """Format the text of a query."""
     return f'<pre style="{TEXT}">{escape(to_text(query).rstrip())}</pre>'
 
 
 def workload_html(workload: Workload) -> str:
-    """Return the queries of a workload, by name and pattern; the text of each unfolds."""
+    """Format the queries of a workload, by name and pattern; the text of each unfolds."""
     queries = workload.queries
     parts = [f"<p><b>{len(queries):,} {'query' if len(queries) == 1 else 'queries'}</b></p>"]
     parts += [f'<pre style="{TEXT}">{escape(to_text(each).rstrip())}</pre>' for each in workload.definitions]

@@ -25,11 +25,11 @@ from motet.language.durations import read_length
 from motet.language.expressions import read_expression
 from motet.language.patterns import read_pattern
 from motet.language.statements import Clause, Statement, split_statements
-from motet.language.syntax import ClauseError, parse_clause, span_of
+from motet.language.syntax import ClauseError, parse_clause, span_of, subtrees
 from motet.language.tokens import tokenize
 from motet.model.expression import Expression, conjuncts
 from motet.model.names import resolve_variables
-from motet.model.pattern import Event, Pattern
+from motet.model.pattern import Event, Pattern, Seq
 from motet.model.query import AllVariables, EventDefinition, Policy, Query, ReturnItem, Workload
 from motet.model.span import Span
 from motet.model.validate import find_problems
@@ -45,9 +45,23 @@ _SKIPPABLE = frozenset({"WHERE", "WITHIN", "SLIDE", "POLICY"})
 
 
 def parse(text: str, origin: str = "<text>") -> Workload:
-    """Return the workload that a text describes. Raises QueryError with all that is wrong with it.
+    """Parse the text of queries.
 
-    A query that is only a pattern takes RETURN, WHERE, GROUP BY, window and policy from the last full query before it.
+    Args:
+        text: One or more queries, and definitions of event types.
+        origin: What messages call the text, such as the path of its file.
+
+    Returns:
+        The workload. A query that is only a pattern takes RETURN, WHERE, GROUP BY, window and policy from the last full
+        query before it.
+
+    Raises:
+        QueryError: All that is wrong with the text, with the place of each mistake.
+
+    Example:
+        >>> import motet
+        >>> motet.parse("QUERY ab RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 10 min").queries[0].name
+        'ab'
     """
     draft = read_draft(text, origin)
     found = [
@@ -61,7 +75,24 @@ def parse(text: str, origin: str = "<text>") -> Workload:
 
 
 def read(source: str | Path) -> Workload:
-    """Return the workload of a file, or of a text: a one-line string without spaces or brackets names a file."""
+    """Read queries from a file, or from a text.
+
+    Args:
+        source: The path of a query file, or the text itself. A string is a path if it is one line and ends in `.motet`,
+            has neither spaces nor brackets, or names a file that exists.
+
+    Returns:
+        The workload.
+
+    Raises:
+        QueryError: All that is wrong with the text, with the place of each mistake.
+        DataError: The file cannot be read.
+
+    Example:
+        >>> import motet
+        >>> len(motet.read("PATTERN SEQ(A, B) WITHIN 10 min").queries)
+        1
+    """
     if isinstance(source, str) and not _is_file_name(source):
         return parse(source)
     path = Path(source)
@@ -122,7 +153,7 @@ def read_draft(text: str, origin: str = "<text>") -> Draft:
 
 
 def _with_query(problem: Diagnostic, places: Sequence[tuple[int, str | None]]) -> Diagnostic:
-    """Return a problem of letters or words, found before there were queries, with the query it lies in."""
+    """Add its query to a problem of letters or words, which was found before there were queries."""
     if problem.query is not None or problem.span is None:
         return problem
     before = [name for start, name in places if start <= problem.span.start]
@@ -130,7 +161,7 @@ def _with_query(problem: Diagnostic, places: Sequence[tuple[int, str | None]]) -
 
 
 def _name_statements(statements: Sequence[Statement]) -> list[str]:
-    """Return what each statement is called; a query without a name is q and its number."""
+    """Name each statement; a query without a name is q and its number."""
     used_names = {str(statement.name) for statement in statements if statement.name is not None}
     names = []
     number = 1
@@ -145,18 +176,11 @@ def _name_statements(statements: Sequence[Statement]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class _Clauses:
-    """All of a query but its pattern; `broken` names the clauses that could not be read."""
+class _Frame:
+    """A query whose pattern is still to come; `broken` names the clauses that could not be read."""
 
-    source: str = ""
-    returns: tuple[ReturnItem, ...] = (AllVariables(),)
-    conditions: tuple[Expression, ...] = ()
-    equivalence: tuple[str, ...] = ()
-    group_by: tuple[str, ...] = ()
-    window: Window | None = None
-    policy: Policy = Policy.SKIP_TILL_ANY
-    places: tuple[tuple[str, Span], ...] = ()
-    broken: frozenset[str] = frozenset()
+    query: Query
+    broken: frozenset[str]
 
 
 class _Reader:
@@ -170,7 +194,7 @@ class _Reader:
         self.places: list[tuple[int, str | None]] = []  # where statements begin, and the names of queries
         self.unreadable: set[str] = set()  # queries that could not be read
         self.name: str | None = None
-        self.clauses: _Clauses | None = None
+        self.frame: _Frame | None = None
         self.unused_header: Statement | None = None
         self.broken: set[str] = set()
 
@@ -182,19 +206,19 @@ class _Reader:
         if statement.kind == "EVENT":
             self._read_definition(name, statement)
             return
-        if statement.is_bare and self.clauses is not None:
-            clauses = self.clauses
-            self.sources[name] = clauses.source
+        if statement.is_bare and self.frame is not None:
+            frame = self.frame
+            self.sources[name] = frame.query.name
             self.unused_header = None
         else:
-            clauses = self._read_clauses(name, statement)
+            frame = self._read_frame(name, statement)
             if not statement.is_bare:
-                self.clauses = clauses
+                self.frame = frame
         pattern = self._read_pattern(statement)
         if statement.kind == "HEADER" and (statement.clause("PATTERN") is None or _is_placeholder(pattern)):
             self.unused_header = statement
         else:
-            self._add_query(name, pattern, clauses, statement.span)
+            self._add_query(name, pattern, frame, statement.span)
 
     def finish(self) -> None:
         """Report what can only be known at the end of the file."""
@@ -204,14 +228,14 @@ class _Reader:
                 Diagnostic("no pattern follows this header", span_of(self.unused_header.opening), hint=hint)
             )
 
-    def _add_query(self, name: str, pattern: Pattern | None, clauses: _Clauses, span: Span) -> None:
+    def _add_query(self, name: str, pattern: Pattern | None, frame: _Frame, span: Span) -> None:
         """Add a query if enough of it could be read to say more about it."""
-        readable = pattern is not None and clauses.broken <= _SKIPPABLE
+        readable = pattern is not None and frame.broken <= _SKIPPABLE
         known = self.unreadable if readable else self.unreadable | {query.name for query in self.queries}
         if name in known:
             self.found.append(Diagnostic(f"there is already a query called '{name}'", span, hint="choose another name"))
         if pattern is not None and readable:
-            self.queries.append(resolve_variables(_build_query(name, pattern, clauses, span)))
+            self.queries.append(resolve_variables(replace(frame.query, name=name, pattern=pattern, span=span)))
         else:
             self.unreadable.add(name)
 
@@ -220,7 +244,7 @@ class _Reader:
         tree = self._parse("condition", clause)
         if tree is None or statement.name is None:
             return
-        condition = self._try(clause, read_expression, _child(tree), bare=True)
+        condition = self._try(clause, read_expression, subtrees(tree)[0], bare=True)
         if condition is not None:
             self.definitions.append(EventDefinition(name, condition, span=statement.span))
 
@@ -234,17 +258,23 @@ class _Reader:
         tree = self._parse("pattern", clause)
         return None if tree is None else self._try(clause, read_pattern, tree)
 
-    def _read_clauses(self, name: str, statement: Statement) -> _Clauses:
-        """Return all clauses but PATTERN."""
+    def _read_frame(self, name: str, statement: Statement) -> _Frame:
+        """Read all clauses but PATTERN."""
         clauses = {clause.kind: clause for clause in statement.clauses}
         group_by = self._read_names(clauses.get("GROUP_BY"))
         conditions, equivalence = self._read_where(clauses.get("WHERE"))
-        returns = self._read_returns(clauses.get("RETURN") or clauses.get("AGG"), tuple(group_by))
-        window = self._read_window(clauses.get("WITHIN"), clauses.get("SLIDE"))
-        policy = self._read_policy(clauses.get("POLICY"), clauses.get("SKIP_TILL"))
-        broken = frozenset(self.broken)
-        places = tuple({**equivalence, **group_by}.items())
-        return _Clauses(name, returns, conditions, tuple(equivalence), tuple(group_by), window, policy, places, broken)
+        query = Query(
+            name,
+            Seq(()),
+            self._read_returns(clauses.get("RETURN") or clauses.get("AGG"), tuple(group_by)),
+            conditions,
+            tuple(equivalence),
+            tuple(group_by),
+            self._read_window(clauses.get("WITHIN"), clauses.get("SLIDE")),
+            self._read_policy(clauses.get("POLICY"), clauses.get("SKIP_TILL")),
+            places=tuple({**equivalence, **group_by}.items()),
+        )
+        return _Frame(query, frozenset(self.broken))
 
     def _read_names(self, clause: Clause | None) -> dict[str, Span]:
         tree = self._parse("names", clause)
@@ -253,7 +283,7 @@ class _Reader:
         return self._try(clause, read_names, tree) or {}
 
     def _read_where(self, clause: Clause | None) -> tuple[tuple[Expression, ...], dict[str, Span]]:
-        """Return the conditions of WHERE, and the attributes of its `[attr]` with their places."""
+        """Read the conditions of WHERE, and the attributes of its `[attr]` with their places."""
         conditions: list[Expression] = []
         equivalence: dict[str, Span] = {}
         tree = self._parse("where", clause)
@@ -271,9 +301,9 @@ class _Reader:
     def _read_returns(self, clause: Clause | None, group_by: tuple[str, ...]) -> tuple[ReturnItem, ...]:
         tree = self._parse("returns", clause)
         if tree is None or clause is None:
-            return _Clauses.returns
+            return (AllVariables(),)
         read = read_aggregation if clause.kind == "AGG" else read_item
-        items = [self._try(clause, read, item, group_by) for item in _subtrees(tree)]
+        items = [self._try(clause, read, item, group_by) for item in subtrees(tree)]
         return tuple(item for item in items if item is not None)
 
     def _read_window(self, within: Clause | None, slide: Clause | None) -> Window | None:
@@ -301,14 +331,14 @@ class _Reader:
         return read_policy(clause.opening)
 
     def _parse(self, start: str, clause: Clause | None) -> Tree[Token] | None:
-        """Return the syntax tree of a clause, where there is one and it can be read."""
+        """Parse a clause into its syntax tree, where there is one and it can be read."""
         if clause is None:
             return None
         tokens = [_retype_as_name(token) for token in clause.body] if start == "pattern" else clause.body
         return self._try(clause, parse_clause, start, tokens, clause.title, clause.opening)
 
     def _try(self, clause: Clause, action: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result | None:
-        """Return what reading something gives, or None where it is wrong and now reported."""
+        """Return what an action gives; where it fails, report that and return None."""
         try:
             return action(*args, **kwargs)
         except ClauseError as wrong:
@@ -325,21 +355,6 @@ class _Reader:
         self.found.append(Diagnostic(message, span, self.name, hint))
 
 
-def _build_query(name: str, pattern: Pattern, clauses: _Clauses, span: Span) -> Query:
-    return Query(
-        name,
-        pattern,
-        clauses.returns,
-        clauses.conditions,
-        clauses.equivalence,
-        clauses.group_by,
-        clauses.window,
-        clauses.policy,
-        span=span,
-        places=clauses.places,
-    )
-
-
 def _is_placeholder(pattern: Pattern | None) -> bool:
     """Return whether a header's pattern only stands for the patterns that follow."""
     return isinstance(pattern, Event) and pattern.variable is None
@@ -347,11 +362,3 @@ def _is_placeholder(pattern: Pattern | None) -> bool:
 
 def _retype_as_name(token: Token) -> Token:
     return Token.new_borrow_pos("NAME", str(token), token) if token.type in _NAMES_IN_PATTERNS else token
-
-
-def _subtrees(tree: Tree[Token]) -> list[Tree[Token]]:
-    return [child for child in tree.children if isinstance(child, Tree)]
-
-
-def _child(tree: Tree[Token]) -> Tree[Token]:
-    return _subtrees(tree)[0]

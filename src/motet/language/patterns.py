@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from lark import Token, Tree
 
-from motet.language.syntax import ClauseError, check_depth, find_nearest, span_of
-from motet.language.tokens import PATTERN_OPERATORS
+from motet.language.keywords import PATTERN_OPERATORS
+from motet.language.syntax import ClauseError, check_depth, find_nearest, span_of, subtrees, token_of
 from motet.model.pattern import And, Event, Neg, Not, Or, Pattern, Repeat, Seq, children
 from motet.model.span import Span
 
@@ -26,8 +26,8 @@ _SIGNS = {"AND": "AMP", "CONJ": "AMP", "OR": "BAR", "DISJ": "BAR"}
 
 
 def read_pattern(tree: Tree[Token]) -> Pattern:
-    """Return the pattern of a whole clause: a bare comma list is a SEQ."""
-    operands = _subtrees(tree)[0]
+    """Read the pattern of a whole clause: a bare comma list is a SEQ."""
+    operands = subtrees(tree)[0]
     return check_depth(_as_sequence(_read_parts(operands, "SEQ"), span_of(operands)), children, span_of(operands))
 
 
@@ -35,9 +35,9 @@ def _read_element(tree: Tree[Token]) -> Pattern:
     match tree.data:
         case "negation":
             span = span_of(tree)
-            return Not(_require_event((_read_element(_subtrees(tree)[0]),), "NOT", span), span=span)
+            return Not(_require_event((_read_element(subtrees(tree)[0]),), "NOT", span), span=span)
         case _:
-            primary, *suffixes = _subtrees(tree)
+            primary, *suffixes = subtrees(tree)
             pattern = _read_primary(primary)
             for suffix in suffixes:
                 pattern = _apply_suffix(pattern, suffix)
@@ -50,25 +50,24 @@ def _read_primary(tree: Tree[Token]) -> Pattern:
         case "event":
             return Event(str(tree.children[0]), span=span)
         case "group":
-            return _as_sequence(_read_parts(_subtrees(tree)[0], "SEQ"), span)
+            return _as_sequence(_read_parts(subtrees(tree)[0], "SEQ"), span)
         case _:
-            word = tree.children[0]
-            assert isinstance(word, Token)
+            word = token_of(tree)
             operation = _OPERATIONS.get(word.upper())
             if operation is None:
                 meant = find_nearest(word, PATTERN_OPERATORS, 0.6)
                 hint = f"did you mean '{meant}'?" if meant else f"known operators: {', '.join(PATTERN_OPERATORS)}"
                 raise ClauseError(f"unknown pattern operator '{word}'", span_of(word), hint)
-            return operation(_read_parts(_subtrees(tree)[0], word.upper()), span)
+            return operation(_read_parts(subtrees(tree)[0], word.upper()), span)
 
 
 def _read_parts(operands: Tree[Token], operator: str) -> tuple[Pattern, ...]:
-    """Return the operands of an operator, after a look at what stands between them."""
+    """Read the operands of an operator and check what stands between them."""
     for sign in operands.children:
         if isinstance(sign, Token) and sign.type not in ("COMMA", _SIGNS.get(operator)):
             spelling = "AND(A, B)" if sign.type == "AMP" else "OR(A, B)"
             raise ClauseError(f"'{sign}' cannot stand between parts of {operator}", span_of(sign), f"write {spelling}")
-    return tuple(_read_element(operand) for operand in _subtrees(operands))
+    return tuple(_read_element(operand) for operand in subtrees(operands))
 
 
 def _apply_suffix(pattern: Pattern, suffix: Tree[Token]) -> Pattern:
@@ -99,8 +98,7 @@ def _apply_suffix(pattern: Pattern, suffix: Tree[Token]) -> Pattern:
 
 def _set_variable(pattern: Pattern, suffix: Tree[Token]) -> Pattern:
     """Name the event of `A a`, `A AS a`, or `A+ a`."""
-    name = suffix.children[-1]
-    assert isinstance(name, Token)
+    name = token_of(suffix, -1)
     match pattern:
         case Event(type, None):
             return Event(type, str(name), span=pattern.span)
@@ -129,7 +127,3 @@ def _read_count(token: Token) -> int:
     if not token.isdecimal():
         raise ClauseError(f"a repetition takes whole numbers, not '{token}'", span_of(token), "as in A{2,5}")
     return int(token)
-
-
-def _subtrees(tree: Tree[Token]) -> list[Tree[Token]]:
-    return [child for child in tree.children if isinstance(child, Tree)]

@@ -6,23 +6,8 @@ import datetime as dt
 import re
 from collections.abc import Iterable
 
-from motet.language.tokens import RESERVED
-from motet.model.expression import (
-    Arithmetic,
-    At,
-    Attribute,
-    Call,
-    Comparison,
-    Expression,
-    Inverse,
-    IsNull,
-    KleeneAggregate,
-    Like,
-    Literal,
-    Logical,
-    Membership,
-    Negative,
-)
+from motet.language.keywords import RESERVED
+from motet.model import expression as ex
 from motet.model.pattern import And, Event, Neg, Not, Or, Pattern, Repeat, Seq
 from motet.model.query import (
     Aggregate,
@@ -147,7 +132,7 @@ def _item_text(item: ReturnItem) -> str:
         case Computed(expression, alias):
             text = expression_text(expression)
             # In brackets an aggregate is over the events of each match, not over all matches.
-            shown = f"({text})" if isinstance(expression, KleeneAggregate) else text
+            shown = f"({text})" if isinstance(expression, ex.KleeneAggregate) else text
             return _with_alias(shown, None if alias == text else alias)
 
 
@@ -159,51 +144,51 @@ def _path(variable: str, name: str | None) -> str:
     return name_text(variable) if name is None else f"{name_text(variable)}.{name_text(name)}"
 
 
-def expression_text(expression: Expression) -> str:
+def expression_text(expression: ex.Expression) -> str:
     """Return the canonical text of an expression, with no more brackets than it needs."""
     return _text_at(expression, _OR)
 
 
-def _text_at(expression: Expression, least: int) -> str:
+def _text_at(expression: ex.Expression, least: int) -> str:
     """Return the text of an operand in a place that asks for a binding of at least `least`."""
     binding, text = _written(expression)
     return text if binding >= least else f"({text})"
 
 
-def _written(expression: Expression) -> tuple[int, str]:
+def _written(expression: ex.Expression) -> tuple[int, str]:
     """Return the text of an expression and how tightly it binds."""
     match expression:
-        case Literal(value):
+        case ex.Literal(value):
             return _ATOM, _literal_text(value)
-        case Attribute("", name):
+        case ex.Attribute("", name):
             return _ATOM, name_text(name)
-        case Attribute(variable, name, At.EACH):
+        case ex.Attribute(variable, name, ex.At.EACH):
             return _ATOM, _path(variable, name)
-        case Attribute(variable, name, at):
+        case ex.Attribute(variable, name, at):
             return _ATOM, f"{at.upper()}({name_text(variable)}).{name_text(name)}"
-        case KleeneAggregate(function, variable, name):
+        case ex.KleeneAggregate(function, variable, name):
             return _ATOM, f"{function}({_path(variable, name)})"
-        case Call(function, arguments):
+        case ex.Call(function, arguments):
             return _ATOM, f"{function}({', '.join(map(expression_text, arguments))})"
-        case Negative(operand):
+        case ex.Negative(operand):
             # -5 is a literal and -- a comment, so what is negated keeps brackets.
-            bracketed = isinstance(operand, Literal | Negative)
+            bracketed = isinstance(operand, ex.Literal | ex.Negative)
             return _UNARY, f"-({expression_text(operand)})" if bracketed else f"-{_text_at(operand, _UNARY)}"
-        case Arithmetic(operator, left, right):
+        case ex.Arithmetic(operator, left, right):
             binding = _SUM if operator in "+-" else _PRODUCT
             return binding, f"{_text_at(left, binding)} {operator} {_text_at(right, binding + 1)}"
-        case Comparison(operator, left, right):
+        case ex.Comparison(operator, left, right):
             return _PREDICATE, f"{_text_at(left, _SUM)} {operator} {_text_at(right, _SUM)}"
-        case IsNull(operand, negated):
+        case ex.IsNull(operand, negated):
             return _PREDICATE, f"{_text_at(operand, _SUM)} IS {'NOT ' if negated else ''}NULL"
-        case Membership(operand, options, negated):
+        case ex.Membership(operand, options, negated):
             shown = ", ".join(_literal_text(option.value) for option in options)
             return _PREDICATE, f"{_text_at(operand, _SUM)} {'NOT ' if negated else ''}IN ({shown})"
-        case Like(operand, pattern, negated):
+        case ex.Like(operand, pattern, negated):
             return _PREDICATE, f"{_text_at(operand, _SUM)} {'NOT ' if negated else ''}LIKE {_literal_text(pattern)}"
-        case Inverse(operand):
+        case ex.Inverse(operand):
             return _NOT, f"NOT {_text_at(operand, _ATOM)}"
-        case Logical(operator, operands):
+        case ex.Logical(operator, operands):
             binding = _OR if operator == "OR" else _AND
             return binding, f" {operator} ".join(_text_at(operand, binding + 1) for operand in operands)
 

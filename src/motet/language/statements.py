@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from lark import Token
 
 from motet.errors import Diagnostic
+from motet.language.keywords import CLAUSE_TYPES
 from motet.language.syntax import span_between, span_of
-from motet.language.tokens import CLAUSE_TYPES, starts_line
+from motet.language.tokens import starts_line
 from motet.model.span import Span
 
 
@@ -54,7 +55,7 @@ class Statement:
 
 
 def split_statements(tokens: Sequence[Token], problems: list[Diagnostic]) -> list[Statement]:
-    """Return the statements of a file, in the order written."""
+    """Split a file into its statements, in the order written."""
     statements: list[Statement] = []
     current: Statement | None = None
 
@@ -140,7 +141,7 @@ def _has_extra_bracket(body: Sequence[Token]) -> bool:
 
 
 def _report_repeated(statement: Statement, problems: list[Diagnostic]) -> None:
-    """Return a clause written twice, or RETURN beside AGG; the first one counts."""
+    """Report and drop a clause that is written twice, or RETURN beside AGG; the first one counts."""
     name = None if statement.name is None else str(statement.name)
     seen: set[str] = set()
     for clause in list(statement.clauses):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import os
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import TypeVar, cast
 
 from lark import Lark, Token, Tree
@@ -31,10 +34,21 @@ class ClauseError(Exception):
 
 @cache
 def grammar() -> Lark:
-    """Return the grammar, built at its first use."""
+    """Build the grammar at its first use, or load it from the file in which an earlier process kept it.
+
+    The file lies with the bytecode of this package: whoever can write it can change the package too.
+    """
     text = files("motet.language").joinpath("grammar.lark").read_text(encoding="utf-8")
+    folder = Path(__file__).parent / "__pycache__"
+    can_keep = not sys.dont_write_bytecode and os.access(folder, os.W_OK)
     return Lark(
-        text, start=list(STARTS), parser="lalr", lexer="basic", propagate_positions=True, maybe_placeholders=False
+        text,
+        start=list(STARTS),
+        parser="lalr",
+        lexer="basic",
+        propagate_positions=True,
+        maybe_placeholders=False,
+        cache=str(folder / "grammar.cache") if can_keep else False,
     )
 
 
@@ -45,6 +59,18 @@ def span_of(node: Tree[Token] | Token) -> Span:
     return Span(cast(int, place.start_pos), cast(int, place.end_pos), cast(int, place.line), cast(int, place.column))
 
 
+def subtrees(tree: Tree[Token]) -> list[Tree[Token]]:
+    """Return the trees directly below one, without tokens."""
+    return [child for child in tree.children if isinstance(child, Tree)]
+
+
+def token_of(tree: Tree[Token], place: int = 0) -> Token:
+    """Return a token directly below a tree."""
+    token = tree.children[place]
+    assert isinstance(token, Token)
+    return token
+
+
 def span_between(first: Token, last: Token) -> Span:
     """Return the stretch from the start of one token to the end of another."""
     start, end = span_of(first), span_of(last)
@@ -52,7 +78,7 @@ def span_between(first: Token, last: Token) -> Span:
 
 
 def find_nearest(word: str, known: Iterable[str], cutoff: float = 0.7) -> str | None:
-    """Return the known word that a misspelt one is close to, if any."""
+    """Find the known word that a misspelt one is close to, if any."""
     lowered = {choice.lower(): choice for choice in known}
     close = difflib.get_close_matches(word.lower(), lowered, n=1, cutoff=cutoff)
     return lowered[close[0]] if close else None
@@ -69,7 +95,7 @@ def check_depth(node: Node, below: Callable[[Node], Iterable[Node]], span: Span)
 
 
 def parse_clause(start: str, tokens: Sequence[Token], clause: str, place: Token) -> Tree[Token]:
-    """Return the tree of one clause; `place` is where to point when the clause is empty."""
+    """Parse the tokens of one clause; `place` is where to point when the clause is empty."""
     if not tokens:
         raise ClauseError(f"{clause} is empty", span_of(place), f"expected {_EXPECTED_AT_START[start]}")
     machine = grammar().parse_interactive(start=start)
@@ -100,7 +126,7 @@ def _describe_unexpected(
 
 
 def _find_unclosed(tokens: Sequence[Token]) -> Token | None:
-    """Return the innermost bracket that is open at the end of a clause."""
+    """Find the innermost bracket that is open at the end of a clause."""
     opened: list[Token] = []
     for token in tokens:
         if token.type in ("LPAR", "LSQB", "LBRACE"):
@@ -165,7 +191,7 @@ _HINTS = {
 
 
 def _describe_expected(start: str, accepts: set[str]) -> list[str]:
-    """Return what could have stood at a place, in users' words."""
+    """Describe what could have stood at a place, in users' words."""
     left = set(accepts)
     phrases = []
     groups = _PATTERN_GROUPS if start == "pattern" else _EXPRESSION_GROUPS

@@ -9,29 +9,9 @@ from typing import cast
 from lark import Token
 
 from motet.errors import Diagnostic
+from motet.language.keywords import CLAUSE_TYPES, CLAUSES, OPERATORS, PATTERN_OPERATORS
 from motet.language.syntax import find_nearest, grammar, span_between, span_of
 from motet.model.span import Span
-
-# Words that open a clause -> the clause.
-CLAUSES = {
-    "return": "RETURN",
-    "pattern": "PATTERN",
-    "where": "WHERE",
-    "within": "WITHIN",
-    "window": "WITHIN",
-    "slide": "SLIDE",
-    "agg": "AGG",
-}
-CLAUSE_TYPES = frozenset({*CLAUSES.values(), "GROUP_BY", "POLICY", "SKIP_TILL"})
-OPERATORS = frozenset({"and", "or", "not", "as", "is", "null", "in", "like", "between", "true", "false"})
-PATTERN_OPERATORS = ("SEQ", "AND", "OR", "NEG", "NOT", "CONJ", "DISJ", "KL")
-
-# Every word that may mean something to the language; a name like one of them is printed in quotes.
-RESERVED = frozenset(
-    {*CLAUSES, *OPERATORS, *(word.lower() for word in PATTERN_OPERATORS)}
-    | {"query", "event", "events", "group", "by", "group_by", "groupby", "skip", "till", "contiguous"}
-    | {"timestamp", "date", "interval"}
-)
 
 _CORRECTABLE = ("RETURN", "PATTERN", "WHERE", "WITHIN", "WINDOW", "SLIDE", "QUERY", "EVENT")
 _NAMES = frozenset({"WORD", "NAME"})
@@ -54,7 +34,7 @@ _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 
 
 def tokenize(text: str) -> tuple[list[Token], list[Diagnostic]]:
-    """Return the tokens of a text, each word settled as a keyword or a name, and what is wrong with their letters."""
+    """Cut a text into tokens, each word resolved as a keyword or a name, and what is wrong with their letters."""
     tokens, problems = _lex(text)
     return _resolve_words(tokens, problems), problems
 
@@ -95,7 +75,7 @@ def _lex(text: str) -> tuple[list[Token], list[Diagnostic]]:
 
 
 def _unescape(text: str) -> str:
-    """Return the text of E'...', with its backslash escapes and doubled quotes resolved."""
+    """Return the content of E'...', with its backslash escapes and doubled quotes resolved."""
 
     def resolve(found: re.Match[str]) -> str:
         if found["code"]:
@@ -186,7 +166,7 @@ class _WordContext:
 
 
 def _classify_word(context: _WordContext, problems: list[Diagnostic]) -> tuple[str, int]:
-    """Return what a word is, and how many tokens that takes up."""
+    """Decide what a word is, and how many tokens that takes up."""
     if context.type_before == "QUERY" and not (context.word in CLAUSES and context.starts_line):
         return "NAME", 2 if context.type_after() in ("COLON", "EQ") else 1
     if context.type_before in ("DOT", "EVENT") or context.type_after() == "DOT":
@@ -267,7 +247,7 @@ def _correct_group_by(context: _WordContext, problems: list[Diagnostic]) -> tupl
 
 
 def _correct_misspelling(context: _WordContext, problems: list[Diagnostic]) -> tuple[str, int] | None:
-    """Return a word that was meant to open a clause or a statement: report it and read it as meant."""
+    """Recognize a word that was meant to open a clause or a statement, and report it."""
     if len(context.word) < 4 or not context.word.isalpha() or context.type_after() not in _OPERAND_STARTS:
         return None
     keyword = find_nearest(context.word, _CORRECTABLE, 0.75)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 
-from motet.model.span import Span, span_field
+from motet.model.span import QueryNode
 
 
 class At(StrEnum):
@@ -21,104 +21,92 @@ class At(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Literal:
+class Literal(QueryNode):
     """A constant; None is SQL's NULL."""
 
     value: int | float | str | bool | dt.datetime | None
-    span: Span | None = span_field()
 
 
 @dataclass(frozen=True, slots=True)
-class Attribute:
+class Attribute(QueryNode):
     """`variable.name`; `NEXT(variable).name` and the like by `at`. In an EVENT definition `variable` is empty."""
 
     variable: str
     name: str
     at: At = At.EACH
-    span: Span | None = span_field()
 
 
 @dataclass(frozen=True, slots=True)
-class KleeneAggregate:
+class KleeneAggregate(QueryNode):
     """An aggregate over the events one match binds to a variable: `AVG(b.price)`, `COUNT(b)` (name is None)."""
 
     function: str  # COUNT, SUM, AVG, MIN, MAX
     variable: str
     name: str | None
-    span: Span | None = span_field()
 
 
 @dataclass(frozen=True, slots=True)
-class Arithmetic:
+class Arithmetic(QueryNode):
     operator: str  # + - * / %
     left: Expression
     right: Expression
-    span: Span | None = span_field()
 
 
 @dataclass(frozen=True, slots=True)
-class Negative:
+class Negative(QueryNode):
     operand: Expression
-    span: Span | None = span_field()
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(QueryNode):
     operator: str  # = != < <= > >=
     left: Expression
     right: Expression
-    span: Span | None = span_field()
 
 
 @dataclass(frozen=True, slots=True)
-class Logical:
+class Logical(QueryNode):
     operator: str  # AND OR
     operands: tuple[Expression, ...]
-    span: Span | None = span_field()
 
 
 @dataclass(frozen=True, slots=True)
-class Inverse:
+class Inverse(QueryNode):
     """Logical NOT."""
 
     operand: Expression
-    span: Span | None = span_field()
 
 
 @dataclass(frozen=True, slots=True)
-class IsNull:
+class IsNull(QueryNode):
     operand: Expression
     negated: bool = False
-    span: Span | None = span_field()
 
 
 @dataclass(frozen=True, slots=True)
-class Membership:
+class Membership(QueryNode):
     """`operand IN (options)`."""
 
     operand: Expression
     options: tuple[Literal, ...]
     negated: bool = False
-    span: Span | None = span_field()
 
 
 @dataclass(frozen=True, slots=True)
-class Like:
+class Like(QueryNode):
     """SQL LIKE: `%` any run of characters, `_` any one."""
 
     operand: Expression
     pattern: str
     negated: bool = False
-    span: Span | None = span_field()
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class Call(QueryNode):
     """A scalar function: see `FUNCTIONS`."""
 
     function: str
     arguments: tuple[Expression, ...]
-    span: Span | None = span_field()
 
 
 Expression = (
@@ -165,21 +153,41 @@ def operands(expression: Expression) -> tuple[Expression, ...]:
             return parts
 
 
+def map_operands(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
+    """Return an expression with every expression directly below it changed."""
+    match expression:
+        case Literal() | Attribute() | KleeneAggregate():
+            return expression
+        case Arithmetic(_, left, right) | Comparison(_, left, right):
+            return replace(expression, left=change(left), right=change(right))
+        case Negative(operand) | Inverse(operand) | IsNull(operand) | Membership(operand) | Like(operand):
+            return replace(expression, operand=change(operand))
+        case Logical(_, parts):
+            return replace(expression, operands=tuple(map(change, parts)))
+        case Call(_, parts):
+            return replace(expression, arguments=tuple(map(change, parts)))
+
+
 def walk(expression: Expression) -> Iterator[Expression]:
-    """Return an expression and all below it, parents first."""
+    """Yield an expression and all below it, parents first."""
     yield expression
     for operand in operands(expression):
         yield from walk(operand)
 
 
 def conjuncts(*conditions: Expression) -> Iterator[Expression]:
-    """Return the conditions that hold exactly where all of these do and that are no conjunctions themselves."""
+    """Yield the conditions that hold exactly where all of these do and that are no conjunctions themselves."""
     for condition in conditions:
         match condition:
             case Logical("AND", parts):
                 yield from conjuncts(*parts)
             case _:
                 yield condition
+
+
+def conjoin(conditions: Sequence[Expression]) -> Expression:
+    """Return one condition that holds where all of these do."""
+    return conditions[0] if len(conditions) == 1 else Logical("AND", tuple(conditions))
 
 
 def attributes(expression: Expression) -> list[Attribute]:
@@ -191,3 +199,14 @@ def attributes(expression: Expression) -> list[Attribute]:
 def variables(expression: Expression) -> frozenset[str]:
     """Return every variable an expression speaks of."""
     return frozenset(node.variable for node in walk(expression) if isinstance(node, Attribute | KleeneAggregate))
+
+
+def has_aggregate(expression: Expression) -> bool:
+    """Return whether an expression aggregates the events that a match binds to a variable."""
+    return any(isinstance(node, KleeneAggregate) for node in walk(expression))
+
+
+def is_local(condition: Expression) -> bool:
+    """Return whether a condition reads single events of at most one variable."""
+    is_plain = not has_aggregate(condition) and all(attribute.at is At.EACH for attribute in attributes(condition))
+    return is_plain and len(variables(condition)) <= 1

@@ -7,24 +7,11 @@ import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from motet.model.expression import (
-    FUNCTIONS,
-    Arithmetic,
-    Attribute,
-    Call,
-    Comparison,
-    Expression,
-    Inverse,
-    IsNull,
-    KleeneAggregate,
-    Like,
-    Literal,
-    Logical,
-    Membership,
-    Negative,
-    operands,
-)
+from motet.model import expression as ex
 from motet.model.query import Aggregate
+
+# The kind of each column of the data; None where they are not known.
+Columns = Mapping[str, str] | None
 
 Kind = typing.Literal["integer", "number", "text", "boolean", "time", "other"]
 
@@ -49,34 +36,34 @@ _SUM_FUNCTIONS = ("SUM", "AVG", "VAR", "STDDEV")
 class Misfit:
     """A place in an expression where a value of the wrong kind stands."""
 
-    node: Expression
+    node: ex.Expression
     message: str
     hint: str | None = None
     warning: bool = False
 
 
-def infer_kind(expression: Expression, columns: Mapping[str, str] | None = None) -> Kind | None:
-    """Return the kind of value an expression has; None where that is not known (NULL, or no columns given)."""
+def infer_kind(expression: ex.Expression, columns: Columns = None) -> Kind | None:
+    """Infer the kind of value an expression has; None where that is not known (NULL, or no columns given)."""
     match expression:
-        case Literal(value):
+        case ex.Literal(value):
             return _infer_literal_kind(value)
-        case Attribute(_, name):
+        case ex.Attribute(_, name):
             return _look_up_column_kind(name, columns)
-        case KleeneAggregate(function, _, name):
+        case ex.KleeneAggregate(function, _, name):
             return infer_aggregate_kind(function, name, columns)
-        case Arithmetic(operator, left, right):
+        case ex.Arithmetic(operator, left, right):
             whole = operator != "/" and {infer_kind(left, columns), infer_kind(right, columns)} == {"integer"}
             return "integer" if whole else "number"
-        case Negative(operand):
+        case ex.Negative(operand):
             return "integer" if infer_kind(operand, columns) == "integer" else "number"
-        case Comparison() | Logical() | Inverse() | IsNull() | Membership() | Like():
+        case ex.Comparison() | ex.Logical() | ex.Inverse() | ex.IsNull() | ex.Membership() | ex.Like():
             return "boolean"
-        case Call(function, arguments):
+        case ex.Call(function, arguments):
             return _infer_call_kind(function, [infer_kind(argument, columns) for argument in arguments])
 
 
-def infer_aggregate_kind(function: str, name: str | None, columns: Mapping[str, str] | None = None) -> Kind | None:
-    """Return the kind of an aggregate of an attribute."""
+def infer_aggregate_kind(function: str, name: str | None, columns: Columns = None) -> Kind | None:
+    """Infer the kind of an aggregate of an attribute."""
     match function:
         case "COUNT":
             return "integer"
@@ -86,8 +73,8 @@ def infer_aggregate_kind(function: str, name: str | None, columns: Mapping[str, 
             return "number"
 
 
-def find_aggregate_misfit(item: Aggregate | KleeneAggregate, columns: Mapping[str, str] | None) -> str | None:
-    """Return what is wrong with the kind of the attribute that an aggregate is over."""
+def find_aggregate_misfit(item: Aggregate | ex.KleeneAggregate, columns: Columns) -> str | None:
+    """Say what is wrong with the kind of the attribute that an aggregate is over; None where nothing is."""
     kind = None if item.name is None else _look_up_column_kind(item.name, columns)
     if kind is None or item.function == "COUNT":
         return None
@@ -98,31 +85,31 @@ def find_aggregate_misfit(item: Aggregate | KleeneAggregate, columns: Mapping[st
     return None
 
 
-def find_misfits(expression: Expression, columns: Mapping[str, str] | None = None) -> Iterator[Misfit]:
-    """Return everything in an expression that does not fit the kinds of its operands, innermost first."""
-    for operand in operands(expression):
+def find_misfits(expression: ex.Expression, columns: Columns = None) -> Iterator[Misfit]:
+    """Find everything in an expression that does not fit the kinds of its operands, innermost first."""
+    for operand in ex.operands(expression):
         yield from find_misfits(operand, columns)
     match expression:
-        case Comparison(operator, left, right):
+        case ex.Comparison(operator, left, right):
             yield from _find_comparison_misfits(expression, operator, left, right, columns)
-        case Membership(operand, options):
+        case ex.Membership(operand, options):
             for option in options:
                 yield from _find_pair_misfits(option, operand, option, columns)
-        case Arithmetic(_, left, right):
+        case ex.Arithmetic(_, left, right):
             yield from _check_operands(NUMERIC, "arithmetic needs numbers", (left, right), columns)
-        case Negative(operand):
+        case ex.Negative(operand):
             yield from _check_operands(NUMERIC, "arithmetic needs numbers", (operand,), columns)
-        case Logical(operator, parts):
+        case ex.Logical(operator, parts):
             yield from _check_operands({"boolean"}, f"{operator} joins conditions", parts, columns)
-        case Inverse(operand):
+        case ex.Inverse(operand):
             yield from _check_operands({"boolean"}, "NOT takes a condition", (operand,), columns)
-        case Like(operand):
+        case ex.Like(operand):
             yield from _check_operands({"text"}, "LIKE compares texts", (operand,), columns)
-        case KleeneAggregate():
+        case ex.KleeneAggregate():
             message = find_aggregate_misfit(expression, columns)
             if message is not None:
                 yield Misfit(expression, message)
-        case Call():
+        case ex.Call():
             yield from _find_call_misfits(expression, columns)
 
 
@@ -141,7 +128,7 @@ def _infer_literal_kind(value: object) -> Kind | None:
     return None
 
 
-def _look_up_column_kind(name: str, columns: Mapping[str, str] | None) -> Kind | None:
+def _look_up_column_kind(name: str, columns: Columns) -> Kind | None:
     kind = None if columns is None else columns.get(name)
     return typing.cast("Kind | None", kind)
 
@@ -163,7 +150,10 @@ def _infer_call_kind(function: str, arguments: list[Kind | None]) -> Kind | None
 
 
 def _check_operands(
-    wanted: typing.Collection[str | None], rule: str, parts: tuple[Expression, ...], columns: Mapping[str, str] | None
+    wanted: typing.Collection[str | None],
+    rule: str,
+    parts: tuple[ex.Expression, ...],
+    columns: Columns,
 ) -> Iterator[Misfit]:
     for part in parts:
         kind = infer_kind(part, columns)
@@ -172,19 +162,19 @@ def _check_operands(
 
 
 def _find_comparison_misfits(
-    whole: Comparison, operator: str, left: Expression, right: Expression, columns: Mapping[str, str] | None
+    whole: ex.Comparison, operator: str, left: ex.Expression, right: ex.Expression, columns: Columns
 ) -> Iterator[Misfit]:
-    if any(side == Literal(None) for side in (left, right)):
+    if any(side == ex.Literal(None) for side in (left, right)):
         hint = "write IS NOT NULL" if operator == "!=" else "write IS NULL"
         yield Misfit(whole, "a comparison with NULL never holds", hint, warning=True)
     yield from _find_pair_misfits(whole, left, right, columns)
 
 
 def _find_pair_misfits(
-    place: Expression,
-    left: Expression,
-    right: Expression,
-    columns: Mapping[str, str] | None,
+    place: ex.Expression,
+    left: ex.Expression,
+    right: ex.Expression,
+    columns: Columns,
     verb: str = "cannot be compared with",
 ) -> Iterator[Misfit]:
     """Check that two values that meet are of one kind; whole numbers and others are."""
@@ -198,11 +188,11 @@ def _find_pair_misfits(
     yield Misfit(place, f"{first} {verb} {second}", hint)
 
 
-def _find_call_misfits(call: Call, columns: Mapping[str, str] | None) -> Iterator[Misfit]:
-    if call.function not in FUNCTIONS:
-        yield Misfit(call, f"unknown function '{call.function}'", f"known here: {', '.join(FUNCTIONS)}")
+def _find_call_misfits(call: ex.Call, columns: Columns) -> Iterator[Misfit]:
+    if call.function not in ex.FUNCTIONS:
+        yield Misfit(call, f"unknown function '{call.function}'", f"known here: {', '.join(ex.FUNCTIONS)}")
         return
-    fewest, most = FUNCTIONS[call.function]
+    fewest, most = ex.FUNCTIONS[call.function]
     if not fewest <= len(call.arguments) <= most:
         wanted = f"{fewest} argument{'s' if fewest > 1 else ''}" if fewest == most else f"{fewest} to {most} arguments"
         yield Misfit(call, f"{call.function} takes {wanted}, not {len(call.arguments)}")

@@ -5,34 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from motet.model.expression import (
-    Arithmetic,
-    Attribute,
-    Call,
-    Comparison,
-    Expression,
-    Inverse,
-    IsNull,
-    KleeneAggregate,
-    Like,
-    Literal,
-    Logical,
-    Membership,
-    Negative,
-)
-from motet.model.pattern import Event, Pattern, children
+from motet.model.expression import Attribute, Expression, KleeneAggregate, map_operands
+from motet.model.pattern import Event, Pattern, walk_pattern
 from motet.model.query import Computed, Query, ReturnItem, Variable
 
 
 def list_events(pattern: Pattern) -> list[Event]:
-    """Return every event of a pattern in the order written, those under NOT and NEG included."""
-    if isinstance(pattern, Event):
-        return [pattern]
-    return [event for part in children(pattern) for event in list_events(part)]
+    """List every event of a pattern in the order written, those under NOT and NEG included."""
+    return [part for part in walk_pattern(pattern) if isinstance(part, Event)]
 
 
 def find_events(pattern: Pattern, name: str) -> list[Event]:
-    """Return the events that a name stands for: the one with that variable, else all of that type.
+    """Find the events that a name stands for: the one with that variable, else all of that type.
 
     A condition may use a name only where this is one event; an aggregate of RETURN speaks of all of them.
     """
@@ -67,25 +51,11 @@ def _rename_item(item: ReturnItem, names: Mapping[str, str]) -> ReturnItem:
 
 def rename_variables(expression: Expression, names: Mapping[str, str]) -> Expression:
     """Return an expression whose variables are called by their new names."""
-
-    def called(leaf: Attribute | KleeneAggregate) -> Expression:
-        return replace(leaf, variable=names.get(leaf.variable, leaf.variable))
-
-    return rewrite_leaves(expression, called)
+    return rewrite_leaves(expression, lambda leaf: replace(leaf, variable=names.get(leaf.variable, leaf.variable)))
 
 
 def rewrite_leaves(expression: Expression, change: Callable[[Attribute | KleeneAggregate], Expression]) -> Expression:
     """Return an expression with everything that it reads of events changed."""
-    match expression:
-        case Literal():
-            return expression
-        case Attribute() | KleeneAggregate():
-            return change(expression)
-        case Arithmetic(_, left, right) | Comparison(_, left, right):
-            return replace(expression, left=rewrite_leaves(left, change), right=rewrite_leaves(right, change))
-        case Negative(operand) | Inverse(operand) | IsNull(operand) | Membership(operand) | Like(operand):
-            return replace(expression, operand=rewrite_leaves(operand, change))
-        case Logical(_, operands):
-            return replace(expression, operands=tuple(rewrite_leaves(operand, change) for operand in operands))
-        case Call(_, arguments):
-            return replace(expression, arguments=tuple(rewrite_leaves(argument, change) for argument in arguments))
+    if isinstance(expression, Attribute | KleeneAggregate):
+        return change(expression)
+    return map_operands(expression, lambda operand: rewrite_leaves(operand, change))

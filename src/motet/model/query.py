@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from motet.model.expression import Expression
 from motet.model.pattern import Pattern
-from motet.model.span import Span, span_field
+from motet.model.span import QueryNode, Span
 from motet.model.window import Window
 
 
@@ -24,14 +24,13 @@ AGGREGATE_FUNCTIONS = ("COUNT", "SUM", "AVG", "MIN", "MAX", "VAR", "STDDEV")
 
 
 @dataclass(frozen=True, slots=True)
-class Aggregate:
+class Aggregate(QueryNode):
     """An aggregate over all matches: `COUNT(*)` has no variable, `COUNT(E)` no name."""
 
     function: str
     variable: str | None = None
     name: str | None = None
     alias: str | None = None
-    span: Span | None = span_field()
 
     @property
     def label(self) -> str:
@@ -44,19 +43,16 @@ class Aggregate:
 
 
 @dataclass(frozen=True, slots=True)
-class AllVariables:
+class AllVariables(QueryNode):
     """`RETURN *`: every variable of each match."""
-
-    span: Span | None = span_field()
 
 
 @dataclass(frozen=True, slots=True)
-class Variable:
+class Variable(QueryNode):
     """`RETURN a`: one variable of each match."""
 
     name: str
     alias: str | None = None
-    span: Span | None = span_field()
 
     @property
     def label(self) -> str:
@@ -64,12 +60,11 @@ class Variable:
 
 
 @dataclass(frozen=True, slots=True)
-class Computed:
-    """`RETURN b.price - a.price AS gain`: an expression over each match. `text` is its source where unnamed."""
+class Computed(QueryNode):
+    """`RETURN b.price - a.price AS gain`: an expression over each match; unnamed, its alias is its text."""
 
     expression: Expression
     alias: str
-    span: Span | None = span_field()
 
     @property
     def label(self) -> str:
@@ -77,18 +72,17 @@ class Computed:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupKey:
+class GroupKey(QueryNode):
     """A GROUP BY attribute repeated in RETURN; results carry all of them anyway."""
 
     name: str
-    span: Span | None = span_field()
 
 
 ReturnItem = Aggregate | AllVariables | Variable | Computed | GroupKey
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class Query(QueryNode):
     """One pattern query. `conditions` is a conjunction; `equivalence` holds the attributes of `[attr]`, and `places`
     where they and those of GROUP BY are written.
     """
@@ -101,7 +95,6 @@ class Query:
     group_by: tuple[str, ...] = ()
     window: Window | None = None
     policy: Policy = Policy.SKIP_TILL_ANY
-    span: Span | None = span_field()
     places: tuple[tuple[str, Span], ...] = field(default=(), compare=False, repr=False, kw_only=True)
 
     def find_place(self, attribute: str) -> Span | None:
@@ -124,12 +117,11 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
-class EventDefinition:
+class EventDefinition(QueryNode):
     """`EVENT name AS condition`: a type made of the rows that satisfy a condition over bare columns."""
 
     name: str
     condition: Expression
-    span: Span | None = span_field()
 
 
 @dataclass(frozen=True, slots=True)

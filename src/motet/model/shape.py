@@ -31,7 +31,7 @@ def repeated_names(pattern: Pattern) -> frozenset[str]:
 
 
 def find_open_absences(pattern: Pattern, before: bool = False, after: bool = False) -> Iterator[Not]:
-    """Return each NOT that some match leaves without a bound event before it or after it.
+    """Yield each NOT that some match leaves without a bound event before it or after it.
 
     `before` and `after` say whether an event is always bound on that side of the pattern.
     """

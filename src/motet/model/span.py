@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +15,8 @@ class Span:
     column: int
 
 
-def span_field() -> Any:
-    """Return a dataclass field for a node's span: kept for messages, ignored by equality."""
-    return field(default=None, compare=False, repr=False, kw_only=True)
+@dataclass(frozen=True, slots=True)
+class QueryNode:
+    """A piece of a query. Where it stands is kept for messages and ignored by equality."""
+
+    span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from motet.model.span import Span, span_field
+from motet.model.span import QueryNode
 
 # Spellings of a unit -> microseconds.
 UNITS: dict[str, int] = {
@@ -19,7 +19,7 @@ UNITS: dict[str, int] = {
 
 
 @dataclass(frozen=True, slots=True)
-class TimeWindow:
+class TimeWindow(QueryNode):
     """`WITHIN size [SLIDE slide]` in microseconds, or in ticks of a whole-number time column where `ticks`.
 
     Without a slide the window is continuous: `last - first < size`.
@@ -28,15 +28,13 @@ class TimeWindow:
     size: int
     slide: int | None = None
     ticks: bool = False
-    span: Span | None = span_field()
 
 
 @dataclass(frozen=True, slots=True)
-class CountWindow:
+class CountWindow(QueryNode):
     """`WITHIN size EVENTS`: all bound events are among `size` consecutive events of the partition."""
 
     size: int
-    span: Span | None = span_field()
 
 
 Window = TimeWindow | CountWindow

@@ -1,5 +1,6 @@
-"""The cheapest tree of one reading, by dynamic programming over sets of items; orders are trees whose right side is one
-item, and are all that is searched where there are many.
+"""The cheapest join tree of one pattern, by dynamic programming over sets of what is joined.
+
+Orders are trees whose right sides are single inputs; they are all that is searched where there are many inputs.
 """
 
 from __future__ import annotations
@@ -11,73 +12,86 @@ from motet.plans.detect.build import JoinSpec, JoinTree, TreeChooser
 from motet.plans.detect.cost import Cardinalities, Rates, tree_join_cost
 from motet.plans.detect.partial_orders import Bits, items_of
 
-# Up to so many items all trees are searched, up to so many all orders; beyond, the next best item is taken each time.
+# Up to so many inputs all trees are searched, up to so many all orders; beyond, inputs are joined greedily.
 MOST_FOR_TREES = 8
 MOST_FOR_ORDERS = 13
 
 
-def cheapest_tree(rates: Rates) -> TreeChooser:
-    """Chooses by rates and selectivities."""
-
-    def choose(spec: JoinSpec) -> JoinTree:
-        count = len(spec.items)
-        sizes = Cardinalities(spec, rates)
-        return _greedy(count, sizes) if count > MOST_FOR_ORDERS else _best(count, sizes)
-
-    return choose
-
-
-def _best(count: int, sizes: Cardinalities) -> JoinTree:
-    """The cheapest tree over all items."""
-
-    def price(left: Bits, right: Bits) -> float:
-        return tree_join_cost(sizes, left, right)
-
-    return find_cheapest_tree([JoinInput(1 << item, item) for item in range(count)], price)[1]
-
-
 @dataclass(frozen=True, slots=True)
 class JoinInput:
-    """Items that are found together already, and by which tree."""
+    """Items that are joined as one, and the tree that finds them."""
 
     items: Bits
     tree: JoinTree
 
 
-def find_cheapest_tree(atoms: Sequence[JoinInput], price: Callable[[Bits, Bits], float]) -> tuple[float, JoinTree]:
-    """The cheapest tree over some atoms and its cost, from small sets of them to large; `price` is that of one join,
-    whichever side comes first.
+def single_items(items: Sequence[int]) -> list[JoinInput]:
+    """Return each item as an input of its own."""
+    return [JoinInput(1 << item, item) for item in items]
 
-    O(3^n) for all trees, O(n 2^n) for all orders.
+
+def choose_cheapest(rates: Rates) -> TreeChooser:
+    """Return a chooser of the cheapest tree of a pattern by rates and selectivities."""
+
+    def choose(spec: JoinSpec) -> JoinTree:
+        sizes = Cardinalities(spec, rates)
+        return find_cheapest_tree(
+            single_items(range(len(spec.items))),
+            lambda left, right: tree_join_cost(sizes, left, right),
+            sizes.instances,
+        )[1]
+
+    return choose
+
+
+def find_cheapest_tree(
+    inputs: Sequence[JoinInput],
+    join_cost: Callable[[Bits, Bits], float],
+    instances: Callable[[Bits], float],
+    orders_only: bool = False,
+    first: int | None = None,
+) -> tuple[float, JoinTree]:
+    """Return the cost of the cheapest tree over some inputs, and the tree.
+
+    O(3^n) for all trees, O(n 2^n) for all orders, O(n^2) beyond that.
+
+    Args:
+        inputs: What is joined.
+        join_cost: The cost of joining two sets of items, whichever side comes first.
+        instances: The expected number of instances of a set of items, for what is too large to search.
+        orders_only: Search orders and no other trees.
+        first: The number of the input that an order must begin with.
     """
-    every = len(atoms) <= MOST_FOR_TREES
+    if len(inputs) > MOST_FOR_ORDERS:
+        return _join_greedily(inputs, join_cost, instances, first)
+    orders_only = orders_only or len(inputs) > MOST_FOR_TREES
     items = [0]
-    for atom in atoms:
-        items += [before | atom.items for before in items]
+    for each in inputs:
+        items += [before | each.items for before in items]
     cost, split = [0.0] * len(items), [0] * len(items)
     for chosen in range(1, len(items)):
         if chosen & (chosen - 1) == 0:
             continue
-        low, at = -1.0, 0
-        for part in _splits(chosen, every):
+        lowest, at = -1.0, 0
+        for part in _splits(chosen, orders_only, first):
             rest = chosen ^ part
-            found = cost[part] + cost[rest] + price(items[rest], items[part])
-            if low < 0 or found < low:
-                low, at = found, part
-        cost[chosen], split[chosen] = low, at
+            found = cost[part] + cost[rest] + join_cost(items[rest], items[part])
+            if lowest < 0 or found < lowest:
+                lowest, at = found, part
+        cost[chosen], split[chosen] = lowest, at
 
-    def tree(chosen: Bits) -> JoinTree:
+    def tree(chosen: int) -> JoinTree:
         if chosen & (chosen - 1) == 0:
-            return atoms[chosen.bit_length() - 1].tree
+            return inputs[chosen.bit_length() - 1].tree
         return tree(chosen ^ split[chosen]), tree(split[chosen])
 
     return cost[-1], tree(len(items) - 1)
 
 
-def _splits(chosen: Bits, every: bool) -> Iterator[Bits]:
-    """One of two sets that make up all: each that has not the last of them, or each single one."""
-    if not every:
-        yield from (1 << at for at in items_of(chosen))
+def _splits(chosen: int, orders_only: bool, first: int | None) -> Iterator[int]:
+    """Yield one side of each split of a set of inputs: all sides without the last of them, or single inputs."""
+    if orders_only:
+        yield from (1 << at for at in items_of(chosen) if at != first)
         return
     rest = chosen ^ 1 << (chosen.bit_length() - 1)
     part = rest
@@ -86,13 +100,19 @@ def _splits(chosen: Bits, every: bool) -> Iterator[Bits]:
         part = (part - 1) & rest
 
 
-def _greedy(count: int, sizes: Cardinalities) -> JoinTree:
-    """From the rarest item on, always the item that leaves fewest instances. O(n^2)."""
-    first = min(range(count), key=lambda item: sizes.of(frozenset({item})))
-    tree: JoinTree = first
-    bound = frozenset({first})
-    while len(bound) < count:
-        now = bound
-        item = min(set(range(count)) - bound, key=lambda each: sizes.of(now | {each}))
-        tree, bound = (tree, item), bound | {item}
-    return tree
+def _join_greedily(
+    inputs: Sequence[JoinInput],
+    join_cost: Callable[[Bits, Bits], float],
+    instances: Callable[[Bits], float],
+    first: int | None,
+) -> tuple[float, JoinTree]:
+    """Begin with the rarest input, and always join the one that leaves the fewest instances."""
+    left = list(inputs)
+    joined = left.pop(min(range(len(left)), key=lambda at: instances(left[at].items)) if first is None else first)
+    cost = 0.0
+    while left:
+        at = min(range(len(left)), key=lambda at: instances(joined.items | left[at].items))
+        other = left.pop(at)
+        cost += join_cost(joined.items, other.items)
+        joined = JoinInput(joined.items | other.items, (joined.tree, other.tree))
+    return cost, joined.tree

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from motet.model.query import Aggregate, Query
 from motet.template.positions import Positions
@@ -30,6 +30,10 @@ class Channels:
     extremes: tuple[Channel, ...]
 
     @property
+    def tables(self) -> tuple[tuple[Channel, ...], tuple[Channel, ...], tuple[Channel, ...]]:
+        return self.counts, self.sums, self.extremes
+
+    @property
     def shape(self) -> tuple[int, int, int]:
         return len(self.counts), len(self.sums), len(self.extremes)
 
@@ -48,37 +52,30 @@ class ResultColumn:
 
 
 def build_channels(query: Query, positions: Positions) -> tuple[Channels, tuple[ResultColumn, ...]]:
-    """Return the channels a query's aggregates need, without repetition, and its outputs."""
-    tables = _ChannelLists([], [], [])
-    outputs = tuple(_build_column(item, positions, tables) for item in query.aggregates)
-    return Channels(tuple(tables.counts), tuple(tables.sums), tuple(tables.extremes)), outputs
+    """Build the channels that a query's aggregates need, without repetition, and its result columns."""
+    counts: list[Channel] = []
+    sums: list[Channel] = []
+    extremes: list[Channel] = []
 
+    def build_column(item: Aggregate) -> ResultColumn:
+        column = ResultColumn(item.label, item.function, item.name)
+        if item.variable is None:
+            return column
+        bound = positions.find(item.variable)
+        if item.function in ("MIN", "MAX"):
+            return replace(column, extreme=_index_of(extremes, Channel(item.function.lower(), bound, item.name)))
+        column = replace(column, count=_index_of(counts, Channel("count", bound, item.name)))
+        if item.function != "COUNT":
+            column = replace(column, total=_index_of(sums, Channel("sum", bound, item.name)))
+        if item.function in ("VAR", "STDDEV"):
+            column = replace(column, square=_index_of(sums, Channel("square", bound, item.name)))
+        return column
 
-@dataclass(slots=True)
-class _ChannelLists:
-    counts: list[Channel]
-    sums: list[Channel]
-    extremes: list[Channel]
+    columns = tuple(map(build_column, query.aggregates))
+    return Channels(tuple(counts), tuple(sums), tuple(extremes)), columns
 
 
 def _index_of(table: list[Channel], channel: Channel) -> int:
     if channel not in table:
         table.append(channel)
     return table.index(channel)
-
-
-def _build_column(item: Aggregate, positions: Positions, tables: _ChannelLists) -> ResultColumn:
-    if item.variable is None:
-        return ResultColumn(item.label, "COUNT", None)
-    bound = frozenset(positions.of_name(item.variable))
-    if item.function in ("MIN", "MAX"):
-        extreme = _index_of(tables.extremes, Channel(item.function.lower(), bound, item.name))
-        return ResultColumn(item.label, item.function, item.name, extreme=extreme)
-    count = _index_of(tables.counts, Channel("count", bound, item.name))
-    if item.function == "COUNT":
-        return ResultColumn(item.label, "COUNT", item.name, count=count)
-    total = _index_of(tables.sums, Channel("sum", bound, item.name))
-    if item.function in ("SUM", "AVG"):
-        return ResultColumn(item.label, item.function, item.name, count=count, total=total)
-    square = _index_of(tables.sums, Channel("square", bound, item.name))
-    return ResultColumn(item.label, item.function, item.name, count=count, total=total, square=square)

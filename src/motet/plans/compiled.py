@@ -9,9 +9,9 @@ from motet.model.expression import Expression
 from motet.model.query import Policy, Query, Workload
 from motet.model.window import CountWindow, TimeWindow
 from motet.plans.channels import Channels, ResultColumn, build_channels
-from motet.template.automaton import Automaton, TooManyNodes, build_automaton
+from motet.template.automaton import Automaton, TooManyNodes, UnsupportedPattern, build_automaton
 from motet.template.conditions import AdjacentCondition, classify_conditions, extract_equivalence
-from motet.template.positions import UnsupportedPattern, build_positions
+from motet.template.positions import build_positions
 from motet.template.symbols import Symbol, make_symbol
 
 
@@ -55,9 +55,14 @@ class CompiledQuery:
         return set(self.partition) != set(self.query.group_by)
 
     @property
+    def reports_at_close(self) -> bool:
+        """Whether it reports when a window ends, not when a match completes."""
+        return not self.span.is_continuous or self.needs_window_close
+
+    @property
     def needs_sweep(self) -> bool:
         """Whether combining its partitions needs a sweep over time: each has a value at every moment."""
-        return self.is_combined and self.span.is_continuous and not self.needs_window_close
+        return self.is_combined and not self.reports_at_close
 
 
 def compile_query(number: int, workload: Workload, tick: int) -> CompiledQuery | Diagnostic:
@@ -125,7 +130,7 @@ def build_window_span(query: Query, tick: int) -> WindowSpan:
 
 
 def _check_limits(compiled: CompiledQuery) -> Diagnostic | None:
-    """Return what cannot be had together."""
+    """Return a diagnostic where a query asks for things that cannot be had together."""
     if not (compiled.span.is_continuous and compiled.automaton.leading_guard):
         return None
     if compiled.needs_window_close or compiled.adjacent:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
+from motet.kernels.ragged import offsets_of
 from motet.kernels.tables import WEIGHT_ONE, WEIGHT_ZERO, Machine, Queries
 from motet.plans.channels import Channel
 from motet.plans.compiled import CompiledQuery
@@ -97,19 +98,17 @@ class AttributeRows:
     real: tuple[tuple[str, str], ...]
 
     @staticmethod
-    def of(queries: Sequence[CompiledQuery]) -> AttributeRows:
-        tables = [(c.channels.counts, c.channels.sums, c.channels.extremes) for c in queries]
-        channels = [channel for query in tables for table in query for channel in table]
-        rows = dict.fromkeys((c.column, c.kind in FLOAT_KINDS, c.kind) for c in channels if c.column is not None)
+    def from_queries(queries: Sequence[CompiledQuery]) -> AttributeRows:
+        channels = [channel for compiled in queries for table in compiled.channels.tables for channel in table]
+        rows = dict.fromkeys((c.column, c.kind) for c in channels if c.column is not None)
         return AttributeRows(
-            whole=tuple((column, kind) for column, is_real, kind in rows if not is_real),
-            real=tuple((column, kind) for column, is_real, kind in rows if is_real),
+            whole=tuple((column, kind) for column, kind in rows if kind not in FLOAT_KINDS),
+            real=tuple((column, kind) for column, kind in rows if kind in FLOAT_KINDS),
         )
 
     def weights(self, compiled: CompiledQuery, position: int) -> Weights:
         """Return what an event at a position adds to each count, sum and minimum."""
-        channels = compiled.channels
-        tables = (channels.counts, channels.sums, channels.extremes)
+        tables = compiled.channels.tables
         counts, sums, extremes = (tuple(self._weight(channel, position) for channel in table) for table in tables)
         return counts, sums, extremes
 
@@ -122,38 +121,46 @@ class AttributeRows:
 
 
 def merge_queries(queries: Sequence[CompiledQuery]) -> MergedAutomaton:
-    """Return one machine for queries whose channels have the same shape."""
-    rows = AttributeRows.of(queries)
-    edges: list[MachineEdge] = []
-    shifts: list[Shift] = []
-    fold: list[int] = []
-    freshness: list[int] = []
-    starts: list[int] = []
-    accepting: list[list[int]] = []
+    """Merge queries whose channels have the same shape into one machine."""
+    rows = AttributeRows.from_queries(queries)
+    union = _place_side_by_side(queries, rows)
+    # Adjacent conditions tell apart what steps alone do not.
+    is_mergeable = not any(compiled.adjacent for compiled in queries)
+    block = _find_equal_nodes(union) if is_mergeable else list(range(len(union.fold)))
+    return _build_quotient(queries, rows, union, block)
+
+
+@dataclass(slots=True)
+class _DisjointUnion:
+    """The automata of some queries side by side, their nodes numbered through; `starts` has the first node of each."""
+
+    edges: list[MachineEdge] = field(default_factory=list)
+    shifts: list[Shift] = field(default_factory=list)
+    fold: list[int] = field(default_factory=list)
+    freshness: list[int] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+
+
+def _place_side_by_side(queries: Sequence[CompiledQuery], rows: AttributeRows) -> _DisjointUnion:
+    union = _DisjointUnion()
     for compiled in queries:
-        base = len(fold)
+        base = len(union.fold)
         automaton = compiled.automaton
-        starts.append(base)
+        union.starts.append(base)
         for step in automaton.transitions:
-            weights = rows.weights(compiled, step.position)
-            edges.append(MachineEdge(compiled.symbols[step.position], base + step.source, base + step.target, weights))
+            symbol, weights = compiled.symbols[step.position], rows.weights(compiled, step.position)
+            union.edges.append(MachineEdge(symbol, base + step.source, base + step.target, weights))
         for move in automaton.moves:
             target = base + move.target if move.target >= 0 else -1
-            shifts.append(Shift(compiled.absences[move.absence], base + move.source, target))
-        fold += [base + settled for settled in automaton.fold]
-        freshness += automaton.freshness
-        accepting.append([base + node for node in sorted(automaton.accepting)])
-    if any(compiled.adjacent for compiled in queries):
-        block = list(range(len(fold)))  # adjacent conditions tell apart what steps alone do not
-    else:
-        block = _find_equal_nodes(edges, shifts, fold, freshness, starts)
-    return _build_quotient(queries, rows, block, edges, shifts, fold, freshness, starts, accepting)
+            union.shifts.append(Shift(compiled.absences[move.absence], base + move.source, target))
+        union.fold += [base + settled for settled in automaton.fold]
+        union.freshness += automaton.freshness
+    return union
 
 
-def _find_equal_nodes(
-    edges: list[MachineEdge], shifts: list[Shift], fold: list[int], freshness: list[int], starts: list[int]
-) -> list[int]:
+def _find_equal_nodes(union: _DisjointUnion) -> list[int]:
     """Return the block of each node: the coarsest partition in which equal steps come into equal nodes."""
+    edges, shifts, fold = union.edges, union.shifts, union.fold
     size = len(fold)
     leaving: list[set[Symbol]] = [set() for _ in range(size)]
     for shift in shifts:
@@ -163,24 +170,18 @@ def _find_equal_nodes(
     for settled in fold:
         ordinal.append(seen[settled])
         seen[settled] += 1
-    first = set(starts)
-    labels: list[Hashable] = [
-        (node in first, freshness[node], ordinal[node], frozenset(leaving[node])) for node in range(size)
-    ]
+    starts = set(union.starts)
+    labels = [(node in starts, union.freshness[node], ordinal[node], frozenset(leaving[node])) for node in range(size)]
     block = _number_labels(labels)
     # What steps and moves do is compared in every round: by numbers, which is quick.
-    done = _number_labels([*((edge.symbol, edge.weights) for edge in edges), *(shift.symbol for shift in shifts)])
-    steps = [(edge.source, edge.target, does) for edge, does in zip(edges, done, strict=False)]
-    moves = [(m.source, m.target, does) for m, does in zip(shifts, done[len(edges) :], strict=True) if m.target >= 0]
+    actions = _number_labels([*((edge.symbol, edge.weights) for edge in edges), *(shift.symbol for shift in shifts)])
+    ends = [*((edge.source, edge.target) for edge in edges), *((shift.source, shift.target) for shift in shifts)]
+    steps = [(source, target, action) for (source, target), action in zip(ends, actions, strict=True) if target >= 0]
+    steps += [(node, settled, -1) for node, settled in enumerate(fold) if settled != node]
     while True:
         incoming: list[list[tuple[int, int]]] = [[] for _ in range(size)]
-        for source, target, does in steps:
-            incoming[target].append((does, block[source]))
-        for source, target, does in moves:
-            incoming[target].append((does, block[source]))
-        for node, settled in enumerate(fold):
-            if settled != node:
-                incoming[settled].append((-1, block[node]))
+        for source, target, action in steps:
+            incoming[target].append((action, block[source]))
         refined = _number_labels(
             [(block[node], block[fold[node]], tuple(sorted(incoming[node]))) for node in range(size)]
         )
@@ -196,51 +197,47 @@ def _number_labels(labels: Sequence[Hashable]) -> list[int]:
 
 
 def _build_quotient(
-    queries: Sequence[CompiledQuery],
-    rows: AttributeRows,
-    block: list[int],
-    edges: list[MachineEdge],
-    shifts: list[Shift],
-    fold: list[int],
-    freshness: list[int],
-    starts: list[int],
-    accepting: list[list[int]],
+    queries: Sequence[CompiledQuery], rows: AttributeRows, union: _DisjointUnion, block: list[int]
 ) -> MergedAutomaton:
     """Keep one node of each block, with the steps that come into it."""
-    size = max(block) + 1
-    representative = [block.index(number) for number in range(size)]
+    representative = [block.index(number) for number in range(max(block) + 1)]
     kept = set(representative)
-    merged_edges = [
-        MachineEdge(edge.symbol, block[edge.source], block[edge.target], edge.weights)
-        for edge in edges
+    edges = [
+        replace(edge, source=block[edge.source], target=block[edge.target])
+        for edge in union.edges
         if edge.target in kept
     ]
-    merged_edges.sort(key=lambda edge: -freshness[representative[edge.target]])
+    edges.sort(key=lambda edge: -union.freshness[representative[edge.target]])
     carried = [
-        Shift(shift.symbol, block[shift.source], block[shift.target]) for shift in shifts if shift.target in kept
+        replace(shift, source=block[shift.source], target=block[shift.target])
+        for shift in union.shifts
+        if shift.target in kept
     ]
-    cleared = dict.fromkeys(Shift(shift.symbol, block[shift.source], -1) for shift in shifts)
-    negs = list(dict.fromkeys(symbol for compiled in queries for symbol in compiled.negs))
+    cleared = dict.fromkeys(Shift(shift.symbol, block[shift.source], -1) for shift in union.shifts)
+    nodes = tuple(
+        tuple(block[start : start + compiled.automaton.size])
+        for start, compiled in zip(union.starts, queries, strict=True)
+    )
     return MergedAutomaton(
-        size=size,
-        edges=tuple(merged_edges),
+        size=len(representative),
+        edges=tuple(edges),
         shifts=(*carried, *cleared),
-        fold=tuple(block[fold[node]] for node in representative),
-        starts=frozenset(block[start] for start in starts),
-        accepting=tuple(tuple(block[node] for node in nodes) for nodes in accepting),
+        fold=tuple(block[union.fold[node]] for node in representative),
+        starts=frozenset(block[start] for start in union.starts),
+        accepting=tuple(
+            tuple(own[node] for node in sorted(compiled.automaton.accepting))
+            for own, compiled in zip(nodes, queries, strict=True)
+        ),
         queries=tuple(queries),
-        negs=tuple(negs),
+        negs=tuple(dict.fromkeys(symbol for compiled in queries for symbol in compiled.negs)),
         whole=rows.whole,
         real=rows.real,
-        nodes=tuple(
-            tuple(block[start : start + len(compiled.automaton.fold)])
-            for start, compiled in zip(starts, queries, strict=True)
-        ),
+        nodes=nodes,
     )
 
 
 def build_machine(merged: MergedAutomaton, classes: Sequence[frozenset[Symbol]]) -> Machine:
-    """Return the machine's code for the classes of events at hand, a class being the symbols its events have."""
+    """Encode the machine for the classes of events at hand, a class being the symbols its events have."""
     by_symbol: dict[Symbol, list[int]] = {}
     for number, edge in enumerate(merged.edges):
         by_symbol.setdefault(edge.symbol, []).append(number)
@@ -258,7 +255,7 @@ def build_machine(merged: MergedAutomaton, classes: Sequence[frozenset[Symbol]])
 
 
 def _encode_class(merged: MergedAutomaton, edges: list[MachineEdge], symbols: frozenset[Symbol]) -> list[int]:
-    """Return the code of one class: see `motet.kernels.tables`."""
+    """Encode the steps of one class: see `motet.kernels.tables`."""
     # One absence after the other, and a carry before the clearing of its source.
     absences = {symbol: number for number, symbol in enumerate(symbols)}
     own = [shift for shift in merged.shifts if shift.symbol in symbols]
@@ -307,7 +304,7 @@ def _find_direct_order(merged: MergedAutomaton, edges: list[MachineEdge]) -> lis
 
 
 def build_queries_table(merged: MergedAutomaton) -> Queries:
-    """Return the queries of a machine as the kernels read them."""
+    """Build the table of a machine's queries that the kernels read."""
     folding: dict[int, list[int]] = {}
     for node, settled in enumerate(merged.fold):
         if node != settled:
@@ -320,19 +317,14 @@ def build_queries_table(merged: MergedAutomaton) -> Queries:
     return Queries(
         within=np.array([span.within for span in spans], np.int64),
         slide=np.array([span.slide for span in spans], np.int64),
-        accept_offsets=compute_offsets(merged.accepting),
+        accept_offsets=offsets_of(merged.accepting),
         accept=np.array([node for nodes in merged.accepting for node in nodes], np.int32),
-        fresh_offsets=compute_offsets(fresh),
+        fresh_offsets=offsets_of(fresh),
         fresh=np.array([node for nodes in fresh for node in nodes], np.int32),
-        neg_offsets=compute_offsets(negs),
+        neg_offsets=offsets_of(negs),
         neg=np.array([at for group in negs for at in group], np.int32),
         at_close=np.array(
             [c and q.needs_window_close for c, q in zip(continuous, merged.queries, strict=True)], np.bool_
         ),
         expiries=np.array([compiled.needs_sweep for compiled in merged.queries], np.bool_),
     )
-
-
-def compute_offsets(groups: Sequence[Sequence[object]]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Return where each group begins in the list of all their members, and where the last ends."""
-    return np.concatenate(([0], np.cumsum([len(group) for group in groups]))).astype(np.int64)

@@ -20,6 +20,7 @@ from graphlib import CycleError, TopologicalSorter
 import numpy as np
 from numpy.typing import NDArray
 
+from motet.kernels.ragged import offsets_of
 from motet.plans.compiled import CompiledQuery
 from motet.plans.machine import AttributeRows, MergedAutomaton, Weights
 from motet.plans.sharing import ShareKey
@@ -51,7 +52,7 @@ class Pairs:
     begin: tuple[int, ...]
     accept: tuple[tuple[int, ...], ...]
     pane: int
-    apart: int  # how many pairs there are before equal ones are merged
+    unmerged_size: int  # how many pairs there are before equal ones are merged
 
 
 def can_run_by_pairs(compiled: CompiledQuery) -> bool:
@@ -66,7 +67,7 @@ def can_run_by_pairs(compiled: CompiledQuery) -> bool:
 
 
 def merge_pairs(merged: MergedAutomaton, share_key: ShareKey) -> Pairs:
-    """Return the pairs of the queries of one machine."""
+    """Merge the pairs of the queries of one machine."""
     builder = _PairsBuilder(AttributeRows(merged.whole, merged.real), share_key)
     for compiled in merged.queries:
         builder.add(compiled)
@@ -84,9 +85,7 @@ def _list_arcs(compiled: CompiledQuery) -> list[tuple[int, int]]:
 
 def _topological_order(compiled: CompiledQuery) -> list[int] | None:
     """Return the settled nodes, each after those that lead to it; None where some lead in a circle."""
-    before: dict[int, set[int]] = {
-        node: set() for node, settled in enumerate(compiled.automaton.fold) if node == settled
-    }
+    before: dict[int, set[int]] = {node: set() for node in compiled.automaton.settled}
     for source, target in _list_arcs(compiled):
         if source != target:
             before[target].add(source)
@@ -122,7 +121,7 @@ class _PairsBuilder:
         self.steps: list[tuple[int, int, int, int]] = []
         self.moves: list[tuple[int, int, int]] = []
         self.rows: dict[int, tuple[tuple[int, int], ...]] = {}  # by pair: another row and a pair
-        self.apart = 0
+        self.unmerged_size = 0
         self.begin: list[int] = []
         self.accept: list[tuple[int, ...]] = []
 
@@ -135,7 +134,7 @@ class _PairsBuilder:
         for node in order:
             for origin in origins[node]:
                 found[origin, node] = self._add_pair(origin, node, links[node], found)
-        self.apart += len(found)
+        self.unmerged_size += len(found)
         for node in order:
             joins = ((found[0, origin], found[origin, node]) for origin in origins[node] if (0, origin) in found)
             self.rows.setdefault(found[0, node], tuple(joins))
@@ -143,7 +142,7 @@ class _PairsBuilder:
         self.accept.append(tuple(found[0, end] for end in sorted(compiled.automaton.accepting)))
 
     def _add_pair(self, origin: int, node: int, links: _Links, found: Mapping[tuple[int, int], int]) -> int:
-        """Return the number of a pair, new or known."""
+        """Add a pair unless it is known, and return its number."""
         key = _pair_key(origin, node, links, found)
         if key in self.pairs:
             return self.pairs[key]
@@ -208,7 +207,7 @@ class _PairsBuilder:
             begin=tuple(number[row] for row in self.begin),
             accept=tuple(tuple(number[row] for row in rows) for rows in self.accept),
             pane=pane,
-            apart=self.apart,
+            unmerged_size=self.unmerged_size,
         )
 
 
@@ -244,7 +243,7 @@ def _order_rows(rows: Mapping[int, tuple[tuple[int, int], ...]]) -> list[int]:
 
 
 def encode_pairs(pairs: Pairs, classes: Sequence[frozenset[Symbol]], negs: Sequence[Symbol]) -> NDArray[np.int32]:
-    """Return the code that each class of events runs: see `motet.kernels.pairs`."""
+    """Encode what each class of events runs: see `motet.kernels.pairs`."""
     numbers = {symbol: number for number, symbol in enumerate(pairs.symbols)}
     code: list[list[int]] = []
     for found in classes:
@@ -254,7 +253,7 @@ def encode_pairs(pairs: Pairs, classes: Sequence[frozenset[Symbol]], negs: Seque
         negated = [at for at, neg in enumerate(negs) if neg in found]
         head = [int(not moves), len(runs), len(moves), len(negated)]
         code.append([*head, *(word for run in runs for word in run), *(w for m in moves for w in m), *negated])
-    addresses = len(classes) + np.cumsum([0, *map(len, code)])[:-1]
+    addresses = len(classes) + offsets_of(code)[:-1]
     return np.array([*addresses.tolist(), *(word for block in code for word in block)], np.int32)
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -69,7 +69,7 @@ MAX_WINDOWS = 256
 
 
 def choose_strategy(compiled: CompiledQuery, forced: str = "auto") -> tuple[Strategy, int, int]:
-    """Return the strategy for one query, with the width of its slots and how many are open at once.
+    """Choose the strategy for one query, with the width of its slots and how many are open at once.
 
     `forced` is 'panes', 'pairs' or 'stacks' where the caller wants that one wherever it is possible, 'slots' where
     anything but pairs, 'live' where the totals have to be kept between runs. Pairs are not for one query to choose:
@@ -94,18 +94,17 @@ def choose_strategy(compiled: CompiledQuery, forced: str = "auto") -> tuple[Stra
 
 
 def estimate_slots_cost(compiled: CompiledQuery, slots: int) -> float:
-    """Return what one transition costs with totals per slot."""
+    """Estimate what one transition costs with totals per slot."""
     return SLOT_OVERHEAD + SLOT_COST * slots * (1 + 3 * sum(compiled.channels.shape))
 
 
 def estimate_stacks_cost(compiled: CompiledQuery) -> float:
-    """Return what one transition costs with two stacks, whatever the window holds."""
-    settled = sum(1 for node, target in enumerate(compiled.automaton.fold) if node == target)
-    return STACK_OVERHEAD + STACK_COST * settled * (1 + sum(compiled.channels.shape))
+    """Estimate what one transition costs with two stacks, whatever the window holds."""
+    return STACK_OVERHEAD + STACK_COST * len(compiled.automaton.settled) * (1 + sum(compiled.channels.shape))
 
 
 def estimate_pairs_cost(merged: MergedAutomaton, pairs: Pairs) -> float:
-    """Return what all transitions of a unit cost with pairs."""
+    """Estimate what all transitions of a unit cost with pairs."""
     return PAIR_OVERHEAD * len(merged.edges) + PAIR_COST * int(pairs.steps.shape[1]) * _weigh_pair(merged)
 
 
@@ -123,7 +122,7 @@ def uniform_frequency(symbol: Symbol) -> float:
 
 
 def estimate_cost(units: Sequence[Unit], frequency: Frequency = uniform_frequency) -> float:
-    """Return what so many events of every symbol cost, to compare plans of the same queries.
+    """Estimate what so many events of every symbol cost, to compare plans of the same queries.
 
     An event's share is about a nanosecond for each 1.
     """
@@ -131,7 +130,7 @@ def estimate_cost(units: Sequence[Unit], frequency: Frequency = uniform_frequenc
 
 
 def estimate_unshared_cost(queries: Sequence[CompiledQuery], frequency: Frequency = uniform_frequency) -> float:
-    """Return what plans in which every query runs alone cost at least: each picks out its events by itself."""
+    """Estimate what plans without sharing cost at least: each query picks out its events by itself."""
     return READ_COST * sum(frequency(symbol) for compiled in queries for symbol in set(compiled.symbols))
 
 
@@ -171,59 +170,53 @@ def plan_units(
     share_key: ShareKey = share_all,
     merge: Callable[[Sequence[CompiledQuery]], MergedAutomaton] = merge_queries,
 ) -> tuple[Unit, ...]:
-    """Group the queries of one partitioning into units: those that can share totals run on one machine, as far as
-    `groups` lets them. `share_key` limits what is shared by pairs.
+    """Group the queries of one partitioning into units.
+
+    Those that can share totals run on one machine, as far as `groups` lets them. `share_key` limits what is shared by
+    pairs, `merge` merges the queries of a unit.
     """
-    members_of: dict[tuple[object, ...], list[CompiledQuery]] = {}
-    slots: dict[tuple[object, ...], int] = {}
-    by_pairs: dict[tuple[object, ...], list[CompiledQuery]] = {}
+
+    def unit_key(compiled: CompiledQuery, wanted: str) -> tuple[object, ...]:
+        strategy, width, _ = choose_strategy(compiled, wanted)
+        own = {Strategy.STARTS: compiled.span, Strategy.STACKS: compiled.number, Strategy.TRENDS: compiled.number}
+        return strategy, width, compiled.channels.shape, groups(compiled.number), own.get(strategy)
+
     units: list[Unit] = []
-    for compiled in queries:
-        if forced in ("auto", "pairs") and can_run_by_pairs(compiled):
-            pairs_key = (*choose_strategy(compiled, "panes")[:2], compiled.channels.shape, groups(compiled.number))
-            by_pairs.setdefault(pairs_key, []).append(compiled)
-    for members in by_pairs.values():
-        unit = _build_pairs_unit(members, share_key, forced == "pairs", merge)
-        if unit is not None and (unit.forced or (unit.slots <= MAX_WINDOWS and _saves_over_slots(unit))):
-            units.append(unit)
+    if forced in ("auto", "pairs"):
+        candidates = [compiled for compiled in queries if can_run_by_pairs(compiled)]
+        for members in _group_queries(candidates, lambda compiled: unit_key(compiled, "panes")):
+            if sum(len(compiled.automaton.settled) ** 2 for compiled in members) > MAX_PAIRS:
+                continue
+            unit = _build_unit(members, "panes", merge)
+            pairs = merge_pairs(unit.merged, share_key)
+            if forced == "pairs" or (unit.slots <= MAX_WINDOWS and _saves_over_slots(unit, pairs)):
+                units.append(replace(unit, strategy=Strategy.PAIRS, pairs=pairs, forced=forced == "pairs"))
     planned = {compiled.number for unit in units for compiled in unit.queries}
-    for compiled in queries:
-        if compiled.number in planned:
-            continue
-        strategy, width, open_slots = choose_strategy(compiled, forced)
-        key: tuple[object, ...] = (strategy, width, compiled.channels.shape, groups(compiled.number))
-        if strategy is Strategy.STARTS:
-            key = (*key, compiled.span)
-        elif strategy in (Strategy.STACKS, Strategy.TRENDS):
-            key = (*key, compiled.number)
-        members_of.setdefault(key, []).append(compiled)
-        slots[key] = max(slots.get(key, 0), open_slots)
-    units += [
-        Unit(Strategy(str(key[0])), int(str(key[1])), merge(members), slots[key]) for key, members in members_of.items()
-    ]
+    others = [compiled for compiled in queries if compiled.number not in planned]
+    for members in _group_queries(others, lambda compiled: unit_key(compiled, forced)):
+        units.append(_build_unit(members, forced, merge))
     return tuple(sorted(units, key=lambda unit: unit.queries[0].number))
 
 
-def _build_pairs_unit(
-    queries: Sequence[CompiledQuery],
-    share_key: ShareKey,
-    forced: bool,
-    merge: Callable[[Sequence[CompiledQuery]], MergedAutomaton],
-) -> Unit | None:
-    """Return the unit that runs queries of one width of slots by pairs; None where that would take too many."""
-    settled = [sum(node == target for node, target in enumerate(c.automaton.fold)) for c in queries]
-    if sum(count * count for count in settled) > MAX_PAIRS:
-        return None
-    planned = [choose_strategy(compiled, "panes") for compiled in queries]
-    merged = merge(queries)
-    slots = max(open_slots for _, _, open_slots in planned)
-    return Unit(Strategy.PAIRS, planned[0][1], merged, slots, merge_pairs(merged, share_key), forced)
+def _group_queries(
+    queries: Sequence[CompiledQuery], key: Callable[[CompiledQuery], Hashable]
+) -> Iterable[list[CompiledQuery]]:
+    found: dict[Hashable, list[CompiledQuery]] = {}
+    for compiled in queries:
+        found.setdefault(key(compiled), []).append(compiled)
+    return found.values()
 
 
-def _saves_over_slots(unit: Unit) -> bool:
+def _build_unit(
+    queries: Sequence[CompiledQuery], forced: str, merge: Callable[[Sequence[CompiledQuery]], MergedAutomaton]
+) -> Unit:
+    """Build the unit of queries with one strategy and width of slots."""
+    chosen = [choose_strategy(compiled, forced) for compiled in queries]
+    strategy, width, _ = chosen[0]
+    return Unit(strategy, width, merge(queries), max(slots for _, _, slots in chosen))
+
+
+def _saves_over_slots(unit: Unit, pairs: Pairs) -> bool:
     """Return whether pairs cost less than slots."""
-    assert unit.pairs is not None
-    first = unit.queries[0]
-    return estimate_pairs_cost(unit.merged, unit.pairs) < len(unit.merged.edges) * estimate_slots_cost(
-        first, unit.slots
-    )
+    by_slots = len(unit.merged.edges) * estimate_slots_cost(unit.queries[0], unit.slots)
+    return estimate_pairs_cost(unit.merged, pairs) < by_slots

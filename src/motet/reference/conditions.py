@@ -7,16 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise, product
 
 from motet.errors import Diagnostic, QueryError, did_you_mean
-from motet.model.expression import (
-    At,
-    Attribute,
-    Expression,
-    KleeneAggregate,
-    attributes,
-    conjuncts,
-    variables,
-    walk,
-)
+from motet.model.expression import At, Expression, attributes, conjuncts, has_aggregate, is_local, variables
 from motet.model.pattern import Event
 from motet.model.query import Query
 from motet.reference.expressions import EvaluationScope, Occurrence, evaluate_expression
@@ -36,17 +27,8 @@ class OracleConditions:
     adjacent: tuple[Expression, ...]
 
 
-def is_local(condition: Expression) -> bool:
-    """Return whether a condition reads single events of one variable only."""
-    one = len(variables(condition)) <= 1
-    return one and all(
-        not isinstance(node, KleeneAggregate) and (not isinstance(node, Attribute) or node.at is At.EACH)
-        for node in walk(condition)
-    )
-
-
 def sort_conditions(query: Query, expanded: ExpandedPattern) -> OracleConditions:
-    """Return each conjunct where it belongs; names that the pattern does not have are an error."""
+    """Sort each conjunct where it belongs; names that the pattern does not have are an error."""
     missing_events = (*expanded.absent, *expanded.never)
     absent_names = {event.type: event for event in missing_events} | {event.name: event for event in missing_events}
     local: list[tuple[str, Expression]] = []
@@ -81,10 +63,7 @@ def sort_conditions(query: Query, expanded: ExpandedPattern) -> OracleConditions
 
 def is_adjacent(condition: Expression, expanded: ExpandedPattern) -> bool:
     """Return whether a condition only ever compares events that directly follow each other."""
-    if any(
-        isinstance(node, KleeneAggregate) or (isinstance(node, Attribute) and node.at in (At.FIRST, At.LAST))
-        for node in walk(condition)
-    ):
+    if has_aggregate(condition) or any(attribute.at in (At.FIRST, At.LAST) for attribute in attributes(condition)):
         return False
     positions = [expanded.positions(name) for name in sorted(variables(condition))]
     uses_next = any(attribute.at is At.NEXT for attribute in attributes(condition))

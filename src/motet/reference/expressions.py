@@ -12,22 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from motet.errors import RunError
-from motet.model.expression import (
-    Arithmetic,
-    At,
-    Attribute,
-    Call,
-    Comparison,
-    Expression,
-    Inverse,
-    IsNull,
-    KleeneAggregate,
-    Like,
-    Literal,
-    Logical,
-    Membership,
-    Negative,
-)
+from motet.model import expression as ex
 from motet.reference.aggregates import aggregate
 
 SMALLEST, LARGEST = -(2**63), 2**63 - 1
@@ -70,59 +55,59 @@ def normalize_value(value: Any) -> Any:
             return value
 
 
-def evaluate_expression(expression: Expression, scope: EvaluationScope) -> Any:
-    """Return the value of an expression; None where it is null."""
+def evaluate_expression(expression: ex.Expression, scope: EvaluationScope) -> Any:
+    """Evaluate an expression; None where it is null."""
     match expression:
-        case Literal(value):
+        case ex.Literal(value):
             return normalize_value(value)
-        case Attribute():
+        case ex.Attribute():
             return read_attribute(expression, scope)
-        case KleeneAggregate(function, variable, name):
+        case ex.KleeneAggregate(function, variable, name):
             events = scope.bound[variable]
             if name is None:
                 return len(events)
             return aggregate(function, [event.values.get(name) for event in events])
-        case Arithmetic(operator, left, right):
+        case ex.Arithmetic(operator, left, right):
             return calculate(operator, evaluate_expression(left, scope), evaluate_expression(right, scope))
-        case Negative(operand):
+        case ex.Negative(operand):
             return calculate("-", 0, evaluate_expression(operand, scope))
-        case Comparison(operator, left, right):
+        case ex.Comparison(operator, left, right):
             return compare(operator, evaluate_expression(left, scope), evaluate_expression(right, scope))
-        case Logical("AND", parts):
+        case ex.Logical("AND", parts):
             return conjunction([evaluate_expression(part, scope) for part in parts])
-        case Logical(_, parts):
+        case ex.Logical(_, parts):
             return negation(conjunction([negation(evaluate_expression(part, scope)) for part in parts]))
-        case Inverse(operand):
+        case ex.Inverse(operand):
             return negation(evaluate_expression(operand, scope))
-        case IsNull(operand, negated):
+        case ex.IsNull(operand, negated):
             return (evaluate_expression(operand, scope) is None) != negated
-        case Membership(operand, options, negated):
+        case ex.Membership(operand, options, negated):
             inside = is_member(
                 evaluate_expression(operand, scope), [normalize_value(option.value) for option in options]
             )
             return negation(inside) if negated else inside
-        case Like(operand, pattern, negated):
+        case ex.Like(operand, pattern, negated):
             alike = is_like(evaluate_expression(operand, scope), pattern)
             return negation(alike) if negated else alike
-        case Call(function, arguments):
+        case ex.Call(function, arguments):
             return call_function(function, [evaluate_expression(argument, scope) for argument in arguments])
 
 
-def read_attribute(node: Attribute, scope: EvaluationScope) -> Any:
-    """Return an attribute of the event that `node.at` picks; null where the match binds none."""
+def read_attribute(node: ex.Attribute, scope: EvaluationScope) -> Any:
+    """Read an attribute of the event that `node.at` picks; null where the match binds none."""
     event = pick_event(node, scope)
     return None if event is None else event.values.get(node.name)
 
 
-def pick_event(node: Attribute, scope: EvaluationScope) -> Occurrence | None:
+def pick_event(node: ex.Attribute, scope: EvaluationScope) -> Occurrence | None:
     match node.at:
-        case At.EACH:
+        case ex.At.EACH:
             return scope.current.get(node.variable)
-        case At.NEXT:
+        case ex.At.NEXT:
             return scope.following.get(node.variable)
-        case At.FIRST:
+        case ex.At.FIRST:
             return next(iter(scope.bound[node.variable]), None)
-        case At.LAST:
+        case ex.At.LAST:
             return next(reversed(scope.bound[node.variable]), None)
 
 
@@ -215,7 +200,7 @@ def calculate(operator: str, left: Any, right: Any) -> int | float | None:
 
 
 def check_range(value: int | float) -> int | float | None:
-    """Return a result in range: an overflow of whole numbers is an error, a floating NaN is null."""
+    """Check that a result is in range: an overflow of whole numbers is an error, a floating NaN is null."""
     if isinstance(value, int) and not SMALLEST <= value <= LARGEST:
         raise RunError(f"a whole number left the range of 64 bits: {value}")
     return None if isinstance(value, float) and math.isnan(value) else value
@@ -229,7 +214,7 @@ def compute_remainder(left: int | float, right: int | float) -> int | float:
 
 
 def call_function(function: str, arguments: Sequence[Any]) -> Any:
-    """Return a scalar function; null in, null out, save for COALESCE."""
+    """Call a scalar function; null in, null out, save for COALESCE."""
     if function == "COALESCE":
         return next((argument for argument in arguments if argument is not None), None)
     (argument,) = arguments

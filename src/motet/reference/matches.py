@@ -59,7 +59,7 @@ def find_matches(
 def find_fragments(
     tree: Tree, candidates: Callable[[int], Iterable[Candidate]], fits: Fits, limit: int
 ) -> set[Fragment]:
-    """Return the fragments of a part, by the definition of each operator."""
+    """Find the fragments of a part, by the definition of each operator."""
 
     def below(part: Tree) -> set[Fragment]:
         return find_fragments(part, candidates, fits, limit)
@@ -97,7 +97,7 @@ def find_fragments(
 
 
 def join_in_order(lefts: set[Fragment], rights: set[Fragment], fits: Fits, limit: int) -> set[Fragment]:
-    """Return each left fragment with each right one that begins strictly after it ends."""
+    """Join each left fragment with each right one that begins strictly after it ends."""
     unbound = [right for right in rights if not right.bound]
     bound = sorted((right for right in rights if right.bound), key=lambda right: right.first)
     firsts = [right.first for right in bound]
@@ -117,7 +117,7 @@ def join_in_order(lefts: set[Fragment], rights: set[Fragment], fits: Fits, limit
 
 
 def join_unbound(left: Fragment, right: Fragment) -> Fragment:
-    """Return a sequence of two fragments one of which binds nothing: its NOTs join those that stand open beside it."""
+    """Join two fragments in order, one of which binds nothing: its NOTs join those that stand open beside it."""
     events = left if left.bound else right
     return Fragment(
         left.bound | right.bound,
@@ -130,7 +130,7 @@ def join_unbound(left: Fragment, right: Fragment) -> Fragment:
 
 
 def join_bound(left: Fragment, right: Fragment) -> Fragment:
-    """Return a sequence of two fragments: the NOTs open between them guard the gap from one to the other."""
+    """Join two fragments in order: the NOTs open between them guard the gap from one to the other."""
     between = frozenset(Guard(absent, left.last, right.first) for absent in left.closing | right.opening)
     return Fragment(
         left.bound | right.bound,
@@ -143,7 +143,7 @@ def join_bound(left: Fragment, right: Fragment) -> Fragment:
 
 
 def join_interleaved(lefts: set[Fragment], rights: set[Fragment], fits: Fits, limit: int) -> set[Fragment]:
-    """Return each left fragment with each right one, in any order and with ties, as long as they share no event."""
+    """Join each left fragment with each right one, in any order and with ties, as long as they share no event."""
     joined: set[Fragment] = set()
     for left in lefts:
         used = {index for _, index in left.bound}

@@ -80,7 +80,7 @@ class ExpandedPattern:
 
 
 def expand_pattern(pattern: Pattern) -> ExpandedPattern:
-    """Return the positions of a pattern, in the order written."""
+    """Write a pattern out into positions, numbered in the order written."""
     positions: list[int] = []
     absent: list[Event] = []
     never: list[Event] = []
@@ -155,7 +155,7 @@ VOID = FragmentShape(None, None, False, False)
 
 
 def list_shapes(tree: Tree) -> frozenset[FragmentShape]:
-    """Return every shape the fragments of a tree can take."""
+    """List every shape the fragments of a tree can take."""
     match tree:
         case Place(position):
             return frozenset({FragmentShape(position, position, False, False)})
@@ -253,7 +253,7 @@ def is_nullable(tree: Tree) -> bool:
 
 
 def list_steps(tree: Tree) -> frozenset[tuple[int, Tree]]:
-    """Return every position that may be bound next, with what then remains (partial derivatives; AND interleaves)."""
+    """List every position that may be bound next, with what then remains (partial derivatives; AND interleaves)."""
     match tree:
         case Place(position):
             return frozenset({(position, NOTHING)})
@@ -280,7 +280,7 @@ def list_steps(tree: Tree) -> frozenset[tuple[int, Tree]]:
 
 
 def chain_two(left: Tree, right: Tree) -> Tree:
-    """Return a sequence of two, with nothing left out so that equal remainders are equal."""
+    """Chain two trees, flat, so that equal remainders are equal."""
     parts = (*(left.parts if isinstance(left, Chain) else (left,)),)
     parts += right.parts if isinstance(right, Chain) else (right,)
     return parts[0] if len(parts) == 1 else Chain(parts)

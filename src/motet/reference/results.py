@@ -62,7 +62,7 @@ def aggregate_values(
 
 
 def aggregate_over(query: Query, expanded: ExpandedPattern, item: Aggregate, matches: Sequence[Match]) -> Any:
-    """Return one aggregate over the events that each match binds to its variable, each as often as matches bind it."""
+    """Compute one aggregate over the events that each match binds to its variable, each as often as matches bind it."""
     if item.variable is None:
         return len(matches)
     positions = resolve_positions(query, expanded, item.variable)
@@ -90,7 +90,7 @@ def finish_count(value: Any, item: Aggregate, counts: str, totals: OracleTotals)
 
 
 def match_row(query: Query, expanded: ExpandedPattern, match: Match) -> dict[str, Any]:
-    """Return one match as a row."""
+    """Make one match a row."""
     found: dict[str, Any] = {}
     for item in query.returns:
         match item:
@@ -127,7 +127,7 @@ def match_events(expanded: ExpandedPattern, match: Match, positions: frozenset[i
 
 
 def compute_value(query: Query, expanded: ExpandedPattern, match: Match, expression: Expression) -> Any:
-    """Return an expression over a match; a variable bound more than once needs FIRST, LAST or an aggregate."""
+    """Compute an expression over a match; a variable bound more than once needs FIRST, LAST or an aggregate."""
     bound = {name: match.events(resolve_positions(query, expanded, name)) for name in variables(expression)}
     scope = EvaluationScope(bound, {name: events[0] for name, events in bound.items() if len(events) == 1})
     for name in names_read_once(expression):

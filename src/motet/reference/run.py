@@ -4,28 +4,32 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 from motet.errors import DataError, Diagnostic, QueryError
+from motet.model.expression import variables
 from motet.model.pattern import Event
-from motet.model.query import Query, Workload
+from motet.model.query import Policy, Query, Workload
 from motet.model.window import CountWindow, TimeWindow, Window
 from motet.reference import windows
 from motet.reference.conditions import Bindings, OracleConditions, holds, holds_for, sort_conditions
 from motet.reference.expressions import EvaluationScope, Occurrence, evaluate_expression, normalize_value
 from motet.reference.matches import DEFAULT_LIMIT, Candidate, Fragment, Guard, find_matches
-from motet.reference.policies import Path, events_in_gap, is_kept
 from motet.reference.positions import (
     ExpandedPattern,
+    Tree,
     can_begin_with_not,
     can_end_with_not,
     expand_pattern,
     has_open_not_in_and,
+    list_steps,
 )
 from motet.reference.results import Match, OracleTotals, aggregate_values, match_row, sort_rows
 from motet.reference.windows import Extent
@@ -56,7 +60,7 @@ def evaluate(
     counts: str = "exact",
     limit: int = DEFAULT_LIMIT,
 ) -> OracleResult:
-    """Return what a workload gives over rows in any order. A whole-number time is `tick` microseconds long."""
+    """Evaluate a workload over rows in any order. A whole-number time is `tick` microseconds long."""
     events, invalid_rows = read_events(workload, rows, time, type, tick)
     totals = OracleTotals()
     found: list[dict[str, Any]] = []
@@ -68,7 +72,7 @@ def evaluate(
 def read_events(
     workload: Workload, rows: Sequence[Mapping[str, Any]], time: str, type: str, tick: int | Fraction
 ) -> tuple[list[Occurrence], int]:
-    """Return the events of the rows in time order, and how many rows have no time or no type."""
+    """Read the rows as events in time order, and how many rows have no time or no type."""
     defined = {definition.name for definition in workload.definitions}
     events = []
     for index, row in enumerate(rows):
@@ -88,7 +92,7 @@ def read_events(
 
 
 def microseconds(value: Any, tick: int | Fraction) -> int:
-    """Return a time as whole microseconds since the epoch."""
+    """Convert a time to whole microseconds since the epoch."""
     match value:
         case dt.datetime():
             return (value - EPOCH) // dt.timedelta(microseconds=1)
@@ -116,7 +120,7 @@ class PreparedQuery:
 
 
 def prepare(query: Query, tick: int | Fraction) -> PreparedQuery:
-    """Return a query made ready, or what is wrong with its NOTs and NEGs."""
+    """Prepare a query. Raises QueryError where its NOTs or NEGs stand where they cannot."""
     expanded = expand_pattern(query.pattern)
     if has_open_not_in_and(expanded.tree):
         message = "a NOT in a part of an AND needs a bound event on both sides"
@@ -131,7 +135,7 @@ def prepare(query: Query, tick: int | Fraction) -> PreparedQuery:
 def evaluate_query(
     query: Query, events: Sequence[Occurrence], tick: int | Fraction, counts: str, limit: int, totals: OracleTotals
 ) -> Iterable[dict[str, Any]]:
-    """Return the rows of one query, in any order."""
+    """Evaluate one query; its rows come in any order."""
     prepared = prepare(query, tick)
     partitions = [OraclePartition(prepared, key, members) for key, members in split(events, query.partition).items()]
     found = [(partition, partition.matches(limit)) for partition in partitions]
@@ -176,7 +180,7 @@ class OraclePartition:
         self.times = [event.time for event in events]
 
     def matches(self, limit: int) -> Found:
-        """Return every match that satisfies the conditions and the policy, with the ways to read its NOTs."""
+        """Find every match that satisfies the conditions and the policy, with the ways to read its NOTs."""
         by_index = {event.index: event for event in self.events}
         found: Found = []
         for bound, ways in find_matches(self.prepared.expanded.tree, self.candidates, self.fits, limit).items():
@@ -205,10 +209,46 @@ class OraclePartition:
             bindings = collect_bindings(prepared.expanded, match)
             if not all(holds(condition, bindings) for condition in prepared.conditions.whole):
                 return False
-        path = Path(match.steps)
-        return is_kept(
-            prepared.query.policy, path, self.events, prepared.expanded, self.may_bind, prepared.conditions.adjacent
-        )
+        match prepared.query.policy:
+            case Policy.SKIP_TILL_ANY:
+                return True
+            case Policy.CONTIGUOUS:
+                return self.is_contiguous(match)
+            case Policy.SKIP_TILL_NEXT:
+                return self.takes_earliest_steps(match)
+
+    def events_in_gap(self, after: int, before: int) -> Sequence[Occurrence]:
+        """Return the events strictly between two times."""
+        return self.events[bisect_right(self.times, after) : bisect_left(self.times, before)]
+
+    def is_contiguous(self, match: Match) -> bool:
+        """Return whether every event from the first to the last step of a match is bound."""
+        bound = {event.index for _, event in match.steps}
+        between = self.events_in_gap(match.first - 1, match.last + 1)
+        return len(match.steps) == 1 or all(event.index in bound for event in between)
+
+    def takes_earliest_steps(self, match: Match) -> bool:
+        """Return whether no event between two neighbouring steps could have continued the match there."""
+        remaining: set[Tree] = {self.prepared.expanded.tree}
+        for (position, event), (_, later) in pairwise(match.steps):
+            remaining = {rest for tree in remaining for step, rest in list_steps(tree) if step == position}
+            possible = {step for tree in remaining for step, _ in list_steps(tree)}
+            for passed in self.events_in_gap(event.time, later.time):
+                for step in possible:
+                    if self.may_bind(step, passed) and self.satisfies_adjacent((position, event), (step, passed)):
+                        return False
+        return True
+
+    def satisfies_adjacent(self, *steps: tuple[int, Occurrence]) -> bool:
+        """Return whether the adjacent conditions on two neighbouring steps hold."""
+        for condition in self.prepared.conditions.adjacent:
+            bindings = {
+                name: tuple(event for position, event in steps if position in self.prepared.expanded.positions(name))
+                for name in variables(condition)
+            }
+            if all(bindings.values()) and not holds(condition, bindings):
+                return False
+        return True
 
     def extents(self, match: Match, ways: Ways) -> list[Extent]:
         """Return the windows in which a match counts: those that hold it and in which its NOTs and NEGs do hold."""
@@ -239,7 +279,7 @@ class OraclePartition:
             and all(
                 holds(condition, {absent.name: (event,), absent.type: (event,), **bindings}) for condition in conditions
             )
-            for event in events_in_gap(self.events, after, before)
+            for event in self.events_in_gap(after, before)
         )
 
     def counts_at(self, match: Match, ways: Ways, now: int) -> bool:
@@ -266,7 +306,7 @@ class OraclePartition:
 
 
 def collect_guards(way: Fragment, extent: Extent) -> Iterable[Guard]:
-    """Return the gaps that one reading of a match guards, those at its ends closed by the window."""
+    """Yield the gaps that one reading of a match guards, those at its ends closed by the window."""
     yield from way.guards
     for absent in way.opening:
         yield Guard(absent, extent.leading_after, way.first)
@@ -275,7 +315,7 @@ def collect_guards(way: Fragment, extent: Extent) -> Iterable[Guard]:
 
 
 def collect_bindings(expanded: ExpandedPattern, match: Match) -> Bindings:
-    """Return the events of every name a condition may use."""
+    """Collect the events of every name a condition may use."""
     names = {name for event in expanded.events for name in (event.name, event.type)}
     return {name: match.events(expanded.positions(name)) for name in names}
 
@@ -283,7 +323,7 @@ def collect_bindings(expanded: ExpandedPattern, match: Match) -> Bindings:
 def group_partitions(
     query: Query, found: Iterable[tuple[OraclePartition, Found]]
 ) -> dict[tuple[Any, ...], list[tuple[OraclePartition, Found]]]:
-    """Return the partitions of each group: GROUP BY attributes come first in a partition's key."""
+    """Group partitions: GROUP BY attributes come first in a partition's key."""
     groups: defaultdict[tuple[Any, ...], list[tuple[OraclePartition, Found]]] = defaultdict(list)
     for partition, matches in found:
         groups[partition.key[: len(query.group_by)]].append((partition, matches))

@@ -43,7 +43,7 @@ def run_table(
     counts: str = "exact",
     limit: int = DEFAULT_LIMIT,
 ) -> pa.Table:
-    """Return the result table of a workload over events in any order."""
+    """Compute the result table of a workload over events in any order."""
     events = simplify_table(table)
     for column in (time, type):
         if column not in events.column_names:
@@ -55,7 +55,7 @@ def run_table(
 
 
 def simplify_table(table: pa.Table) -> pa.Table:
-    """Return a table that plain Python can hold: no dictionaries, and times of microseconds, rounded down."""
+    """Convert a table to one that plain Python can hold: no dictionaries, and times of microseconds, rounded down."""
 
     def column(values: pa.ChunkedArray) -> pa.ChunkedArray:
         if pa.types.is_dictionary(values.type):
@@ -72,7 +72,7 @@ def simplify_table(table: pa.Table) -> pa.Table:
 def build_result_table(
     result: OracleResult, workload: Workload, columns: pa.Schema, time: str, tick: int | Fraction, counts: str
 ) -> pa.Table:
-    """Return the rows of a result as a flat table."""
+    """Convert the rows of a result to a flat table."""
     schema = result_schema(workload, columns, time, counts)
     rows = [flat_row(row, schema, tick) for row in result.rows]
     return pa.Table.from_pylist(rows, schema=schema)
@@ -192,7 +192,7 @@ def coalesce_types(types: list[pa.DataType]) -> pa.DataType:
 
 
 def flat_row(row: Mapping[str, Any], schema: pa.Schema, tick: int | Fraction) -> dict[str, Any]:
-    """Return a result row with one entry for each column it fills."""
+    """Flatten a result row, with one entry for each column it fills."""
     found = {"query": row["query"], **row["group"], **row.get("values", {}), **row.get("match", {})}
     for name in (*WINDOW_COLUMNS, *MATCH_COLUMNS):
         if name in row:
@@ -201,14 +201,14 @@ def flat_row(row: Mapping[str, Any], schema: pa.Schema, tick: int | Fraction) ->
 
 
 def fit_value(value: Any, wanted: pa.DataType) -> Any:
-    """Return a value in the shape of its column: another query may have made it a list or a double."""
+    """Convert a value to the shape of its column: another query may have made it a list or a double."""
     if pa.types.is_list(wanted) and not isinstance(value, list):
         return [] if value is None else [value]
     return float(value) if pa.types.is_float64(wanted) and isinstance(value, int) else value
 
 
 def clock_value(microseconds: int, wanted: pa.DataType, tick: int | Fraction) -> int | dt.datetime:
-    """Return a time as it came in."""
+    """Convert a time back to how it came in."""
     if not pa.types.is_integer(wanted):
         zone = dt.UTC if wanted.tz is not None else None
         return EPOCH.replace(tzinfo=zone) + dt.timedelta(microseconds=microseconds)

@@ -50,7 +50,7 @@ def fits_window(window: Window | None, times: Sequence[int], first: int, last: i
 
 
 def events_between(times: Sequence[int], first: int, last: int) -> int:
-    """Return how many events of a partition lie between two times, both included."""
+    """Count how many events of a partition lie between two times, both included."""
     return bisect_right(times, last) - bisect_left(times, first)
 
 

@@ -13,13 +13,21 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sf
 
-from motet.engine import Branch, EventSchema, Program
+from motet.compile import Branch, Program
+from motet.compile.detect import DetectBranch
 from motet.engine.detect.planner import needs_plan_search, plan_ahead
-from motet.engine.detect.program import DetectBranch
 from motet.engine.encode import read_times
 from motet.errors import DataError, RunError
 from motet.io.events import EventSource
-from motet.spark.dataframes import column, get_event_schema, has_values, open_dataframe, prepare_events, to_spark_schema
+from motet.schema import EventSchema
+from motet.spark.dataframes import (
+    column,
+    get_event_schema,
+    has_values,
+    open_dataframe,
+    prepare_events,
+    to_spark_schema,
+)
 from motet.spark.parquet import find_plain_files, split_files
 from motet.spark.serialization import CachedPickle
 from motet.spark.session import local_session
@@ -282,7 +290,7 @@ def count_overflows(program: Program) -> Column:
     # One literal for all names: a call to the JVM for each would take longer than a small query.
     missing = [
         sf.count_if(column(label).isNull() & (sf.find_in_set(column("query"), sf.lit(",".join(names))) > 0))
-        for label, names in queries.items()
+        for label, names in program.count_columns.items()
     ]
     overflows = reduce(Column.__add__, missing, sf.lit(0).cast("bigint"))
     return sf.coalesce(overflows, sf.lit(0)).alias("overflows")

@@ -9,7 +9,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from motet.engine import Program
+from motet.compile import Program
 from motet.errors import RunError
 from motet.spark.buckets import Buckets, choose_buckets
 

@@ -17,11 +17,11 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from motet.engine import EventSchema
 from motet.errors import DataError, require_columns
 from motet.io.events import EventSource
 from motet.io.formats import PARQUET
 from motet.options import Options
+from motet.schema import EventSchema
 
 MICROS_PER_UNIT = {"s": 1_000_000, "ms": 1_000, "us": 1}
 UTC_NAMES = ("UTC", "Etc/UTC", "Z", "GMT", "+00:00")

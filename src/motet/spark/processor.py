@@ -15,8 +15,8 @@ from pyspark.sql.streaming.stateful_processor import (
     TimerValues,
 )
 
-from motet.engine import Program
-from motet.engine.detect.aggregate import END, QUERY
+from motet.compile.contributions import END, QUERY
+from motet.engine.context import RunContext
 from motet.engine.live import MicroBatchResult, create_operator
 from motet.kernels.tables import MIN_TIME
 from motet.spark.buckets import hash_text
@@ -42,14 +42,14 @@ class BucketProcessor(StatefulProcessor):
     `start_times` says since when queries that were added to a checkpoint see the stream, by their number.
     """
 
-    def __init__(self, cached: CachedPickle[Program], start_times: dict[int, int]) -> None:
+    def __init__(self, cached: CachedPickle[RunContext], start_times: dict[int, int]) -> None:
         self.cached = cached
         self.start_times = start_times
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.handle = handle
         self.store = BucketStore(handle)
-        self.branches = {branch.name: index for index, branch in enumerate(self.cached.value.all_branches)}
+        self.branches = {branch.name: index for index, branch in enumerate(self.cached.value.program.all_branches)}
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: TimerValues) -> Iterator[pd.DataFrame]:
         blobs = [table_from_ipc(blob) for frame in rows for blob in frame["rows"]]
@@ -65,10 +65,10 @@ class BucketProcessor(StatefulProcessor):
         if branch is None:  # its queries are gone
             self.store.clear()
             return
-        program = self.cached.value
-        operator = create_operator(program, branch, self.start_times)
+        context = self.cached.value
+        operator = create_operator(context, branch, self.start_times)
         self.store.load(operator)
-        events = pa.concat_tables(blobs) if blobs else program.schema.columns.empty_table()
+        events = pa.concat_tables(blobs) if blobs else context.program.schema.columns.empty_table()
         # Spark's watermark is 0 before there is one.
         result = operator.feed(events, watermark_ms * 1000 if watermark_ms > 0 else int(MIN_TIME))
         timer = self._update_timer(operator.wake, watermark_ms, -1 if fired else self.store.head.timer)
@@ -98,7 +98,7 @@ class BucketProcessor(StatefulProcessor):
         bodies = [(RESULTS, own, part) for part in _split_results(result.results)]
         bodies += [(PARTIALS, place, table) for place, table in _split_by_place(result.partials, "query", "end")]
         bodies += [(CONTRIBUTIONS, place, table) for place, table in _split_by_place(result.contributions, QUERY, END)]
-        if self.cached.value.options.keep_late:
+        if self.cached.value.program.options.keep_late:
             bodies.append((LATE, own, late))
         rows: list[tuple[Any, ...]] = [
             (RESULTS, 0, None, len(late), result.invalid_rows, waiting, state_bytes, None),

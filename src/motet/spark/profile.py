@@ -10,9 +10,10 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
-from motet.engine import EventSchema, workload_profile
+from motet.engine import workload_profile
 from motet.model.query import Workload
 from motet.options import Options
+from motet.schema import EventSchema
 from motet.spark.dataframes import (
     column,
     from_spark_batch,

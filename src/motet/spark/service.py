@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 
-from motet.engine import Program
-from motet.engine.live import ReplanPolicy
+from motet.compile import Program
+from motet.engine.replan import ReplanPolicy
 from motet.errors import DataError, MotetError
 from motet.io.formats import first_line
 from motet.io.writers import json_lines
@@ -182,12 +182,12 @@ class StreamService:
             return False
         change, program = proposal
         self.say(str(change))
-        if change.migrated:
+        if change.adopted:
             self.query.stop()
             self.program = program
             self.monitor.metrics.plan_changes += 1
             self.query = self._start(str(change))
-        return change.migrated
+        return change.adopted
 
     def stop(self) -> None:
         """Stop the stream, if it still runs."""

@@ -18,9 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from motet.engine import EventSchema
-from motet.engine.encode import read_times
-from motet.engine.groups import group_rows
+from motet.engine.encode import group_rows, read_times
+from motet.schema import EventSchema
 from motet.spark.buckets import find_balanced_keys
 from motet.spark.dataframes import from_spark_batch
 from motet.spark.parquet import FileRange, read_range

@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from motet.engine import Program
+from motet.compile import Program
 from motet.errors import DataError
 from motet.explain.page.document import POLICY, build_document
 from motet.explain.page.plan import render_plan_html

@@ -11,8 +11,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
-from motet.engine import Program, compile_workload, finish, merge
+from motet.compile import Program, compile_workload
+from motet.engine.context import RunContext
 from motet.engine.detect.run import finish_results
+from motet.engine.partials import finish, merge
 from motet.errors import DataError, OptionError
 from motet.model.query import Workload
 from motet.options import Options
@@ -101,7 +103,7 @@ def run(events: DataFrame, program: Program) -> StreamRun:
         buckets = choose_buckets(session, options.buckets)
     else:
         buckets, start_times = register_start(session, options.checkpoint, program)
-    cached = CachedPickle(program)
+    cached = CachedPickle(RunContext(program))
     processor = BucketProcessor(cached, start_times)
     keyed = pack_stream(events, program, buckets).groupBy("bucket")
     mode = (options.mode or "append").capitalize()
@@ -179,11 +181,11 @@ def _get_result_schema(program: Program) -> pa.Schema:
     return schema.append(pa.field("late", pa.string())) if program.options.keep_late else schema
 
 
-def make_result_task(cached: CachedPickle[Program]) -> Task:
+def make_result_task(cached: CachedPickle[RunContext]) -> Task:
     """Make a task that unpacks results, partial results and late rows."""
 
     def unpack(batches: Batches) -> Batches:
-        program = cached.value
+        program = cached.value.program
         target = _get_result_schema(program)
         found: dict[int, list[pa.Table]] = {RESULTS: [], PARTIALS: [], CONTRIBUTIONS: [], LATE: []}
         for batch in batches:

@@ -6,9 +6,11 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from motet.engine import Branch, Program, finish, merge, run_branch
-from motet.engine.detect.program import DetectBranch
+from motet.compile import Branch, Program
+from motet.compile.detect import DetectBranch
 from motet.engine.detect.run import DetectRun, finish_results
+from motet.engine.partials import finish, merge
+from motet.engine.run import run_branch
 from motet.spark.dataframes import from_spark_batch
 from motet.spark.serialization import CachedPickle
 from motet.spark.shuffle import Batches, ShufflePlan, Task

@@ -10,6 +10,8 @@ from functools import cached_property
 from typing import Any
 
 from motet.errors import DataError
+from motet.language.printer import expression_text
+from motet.template.symbols import Symbol
 
 MICROSECONDS = 1_000_000
 
@@ -106,3 +108,10 @@ def _rate(value: Any) -> float:
 def format_partition(partition: Sequence[str]) -> str:
     """Format partition attributes as one name, whatever their order."""
     return ", ".join(sorted(partition))
+
+
+def format_symbol(symbol: Symbol) -> str:
+    """Format a type with its local conditions: `A[x > 3]`."""
+    if not symbol.conditions:
+        return symbol.type
+    return f"{symbol.type}[{' AND '.join(map(expression_text, symbol.conditions))}]"

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from motet.errors import DataError, require_columns
+from motet.errors import require_columns
+from motet.schema import to_microseconds
 from motet.statistics.model import Statistics
 
 _TIME = "time"
-TICKS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 
 def profile(
@@ -22,7 +22,7 @@ def profile(
     no_time, no_type = pc.is_null(table[time]), pc.is_null(table[type])
     invalid = pc.or_(no_time, no_type)
     events = table.filter(pc.invert(invalid))
-    times = _microseconds(events[time], time, time_unit)
+    times = to_microseconds(events[time], time_unit, time)
     counted = events[type].cast(pa.string()).value_counts()
     places = pa.table({_TIME: times, **{f"key {place}": _key(events[key]) for place, key in enumerate(keys)}})
     partitioned = places.drop_null()
@@ -41,23 +41,6 @@ def profile(
         null_types=pc.sum(no_type).as_py() or 0,
         set_aside=pc.sum(invalid).as_py() or 0,
     )
-
-
-def _microseconds(column: pa.ChunkedArray, name: str, time_unit: str) -> pa.ChunkedArray:
-    kind = column.type
-    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        moments = column.cast(pa.timestamp("ns" if getattr(kind, "unit", "") == "ns" else "us"), safe=False)
-        return _whole_microseconds(moments.cast(pa.int64())) if moments.type.unit == "ns" else moments.cast(pa.int64())
-    if not pa.types.is_integer(kind):
-        raise DataError(f"the time column {name!r} is {kind}: a timestamp, date or whole number will do")
-    whole = column.cast(pa.int64())
-    return _whole_microseconds(whole) if time_unit == "ns" else pc.multiply(whole, TICKS[time_unit])
-
-
-def _whole_microseconds(nanoseconds: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Convert nanoseconds to microseconds, rounding down also before the epoch."""
-    quotient = pc.divide(nanoseconds, 1000)
-    return pc.subtract(quotient, pc.less(nanoseconds, pc.multiply(quotient, 1000)).cast(pa.int64()))
 
 
 def _key(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -1,82 +1,61 @@
-"""The ways to read a pattern: alternatives without choice, each a set of items, their order, and the gaps they guard.
+"""The alternatives of a pattern for detection: each a set of items that a join can bind, their order, and their gaps.
 
-OR, `?` and `{n,m}` become alternatives; what repeats without end becomes a *loop*, an item whose instances are paths
-of its position automaton. So a reading is what a join tree can take. Where a pattern has too many readings, all of it
-is one loop without a way back.
+An alternative is a path through the position automaton. Items that repeat together are one *loop*, an item whose
+instances are paths of its own; an AND block becomes the items of one alternative of each operand. Where a pattern has
+too many alternatives, all of it is one loop without a way back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import reduce
 
-from motet.template.written import Alternation, Chain, Gap, Interleave, Optional, Place, Plus, Tree
-
-Guards = frozenset[int]  # absences that must hold together
-Ways = frozenset[Guards]  # any of these will do; none contains another
-FREE: Ways = frozenset({frozenset()})
+from motet.template.positions import OPEN, Block, Guard, Leaf, PositionGraph, Ways
 
 MAX_ALTERNATIVES = 64
+# A block in a loop is found by one node for all of its alternatives, so it may have more of them.
+MAX_LOOP_ALTERNATIVES = 4096
+
+# The number of the component before all items, and of the one after them.
+OUTSIDE = -1
+
+Gaps = dict[tuple[int, int], Ways]
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
-    """An item bound to one event."""
+class Choice:
+    """A block in a loop: any one of these alternatives is a round of it."""
 
-    position: int
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """An AND as an item of a line."""
-
-    readings: tuple[Alternative, ...]
-
-
-@dataclass(slots=True, eq=False)
-class LoopGraph:
-    """Items that follow one another: which may be first and last, which may follow which, and what each gap forbids.
-
-    `empty` are the ways to pass without binding anything; none where that is impossible.
-    """
-
-    items: list[Leaf | Block] = field(default_factory=list)
-    first: dict[int, Ways] = field(default_factory=dict)
-    last: dict[int, Ways] = field(default_factory=dict)
-    follow: dict[tuple[int, int], Ways] = field(default_factory=dict)
-    empty: Ways = frozenset()
+    alternatives: tuple[Alternative, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """An item bound to a path of a line that begins and ends with one of some of its items."""
+    """An item bound to a path through some items, which begins and ends with one of some of them.
 
-    line: LoopGraph
+    `items` and `follow` are a part of the position automaton, renumbered. Loops of one pattern over the same positions
+    have them in common.
+    """
+
+    positions: frozenset[int]
     firsts: frozenset[int]
     lasts: frozenset[int]
-
-    @property
-    def positions(self) -> frozenset[int]:
-        return frozenset().union(*(_positions(item) for item in self.line.items))
+    items: tuple[Leaf | Choice, ...] = field(compare=False)
+    follow: Mapping[tuple[int, int], Ways] = field(compare=False)
 
 
 Item = Leaf | Loop
 
 
-def _positions(item: Leaf | Block | Loop) -> frozenset[int]:
+def item_positions(item: Leaf | Loop | Choice) -> frozenset[int]:
+    """Return the positions an item may bind."""
     match item:
         case Leaf(position):
             return frozenset({position})
-        case Loop():
-            return item.positions
-        case Block(readings):
-            return frozenset().union(*(_positions(inner) for reading in readings for inner in reading.items))
-
-
-def item_positions(item: Item) -> frozenset[int]:
-    """Return the positions an item may bind."""
-    return _positions(item)
+        case Loop(positions):
+            return positions
+        case Choice(alternatives):
+            return frozenset().union(*(item_positions(inner) for each in alternatives for inner in each.items))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,212 +77,171 @@ class Alternative:
     items: frozenset[Item] = frozenset()
     order: frozenset[tuple[Item, Item]] = frozenset()
     guards: frozenset[GapGuard] = frozenset()
-    opening: Guards = frozenset()
-    closing: Guards = frozenset()
+    opening: Guard = frozenset()
+    closing: Guard = frozenset()
 
 
 class TooManyAlternatives(Exception):
     """A pattern has more alternatives than are worth listing."""
 
 
-def list_alternatives(tree: Tree, most: int = MAX_ALTERNATIVES) -> tuple[Alternative, ...]:
-    """Return every reading of a tree that binds something."""
-    found = _list_alternatives(tree, most)
-    return tuple(sorted((reading for reading in found if reading.items), key=_sort_key))
+def list_alternatives(graph: PositionGraph, limit: int = MAX_ALTERNATIVES) -> tuple[Alternative, ...]:
+    """List the alternatives of a pattern: those with few items, then those with early positions first.
+
+    Raises TooManyAlternatives where there are more than `limit`.
+    """
+    components = _find_components(graph)
+    gaps = _group_gaps(graph, components)
+    bodies = {number: _Component(graph, components, number, limit) for number in set(components)}
+    found: list[Alternative] = []
+    # What a path binds so far, its last items, the guard of the gap it crosses next, and where it arrives.
+    paths: list[tuple[Alternative, frozenset[Item], Guard, int, frozenset[int]]] = [
+        (Alternative(opening=guard), frozenset(), OPEN, component, firsts)
+        for component, edges in gaps[OUTSIDE].items()
+        for guard, _, firsts in _split_gaps(edges)
+    ]
+    while paths:
+        path, before, guard, component, firsts = paths.pop()
+        for target, edges in gaps[component].items():
+            for next_guard, lasts, next_firsts in _split_gaps(edges):
+                for body in bodies[component].list_bodies(firsts, lasts):
+                    longer = _append(path, before, guard, body)
+                    if target == OUTSIDE:
+                        found.append(replace(longer, closing=next_guard))
+                    else:
+                        paths.append((longer, body.items, next_guard, target, next_firsts))
+        if len(found) > limit:
+            raise TooManyAlternatives
+    return tuple(sorted(found, key=_sort_key))
 
 
-def as_single_loop(tree: Tree) -> tuple[Alternative, ...]:
-    """Return the tree as paths of one line, without alternatives but for what stands open at its ends."""
-    return tuple(reading for reading in _list_loops(build_loop_graph(tree)) if reading.items)
+def as_single_loop(graph: PositionGraph) -> tuple[Alternative, ...]:
+    """Return all of a graph as one loop, without alternatives but for the absences at its ends."""
+    body = _Component(graph, [0] * len(graph.items), 0, MAX_ALTERNATIVES)
+    return tuple(
+        Alternative(frozenset({body.build_loop(firsts, lasts)}), opening=opening, closing=closing)
+        for opening, _, firsts in _split_gaps({(OUTSIDE, item): ways for item, ways in graph.first.items()})
+        for closing, lasts, _ in _split_gaps({(item, OUTSIDE): ways for item, ways in graph.last.items()})
+    )
 
 
-def is_ambiguous(readings: Iterable[Alternative]) -> bool:
-    """Return whether two readings, or two ways within one, may bind the same events to the same positions."""
+def is_ambiguous(alternatives: Iterable[Alternative]) -> bool:
+    """Return whether two alternatives, or two ways within one, may bind the same events to the same positions."""
     seen: set[frozenset[int]] = set()
-    for reading in readings:
-        bound = frozenset().union(*map(_positions, reading.items))
-        loops = [item for item in reading.items if isinstance(item, Loop)]
-        if bound in seen or any(isinstance(item, Block) for loop in loops for item in loop.line.items):
+    for alternative in alternatives:
+        bound = frozenset().union(*map(item_positions, alternative.items))
+        loops = [item for item in alternative.items if isinstance(item, Loop)]
+        if bound in seen or any(isinstance(item, Choice) for loop in loops for item in loop.items):
             return True
         seen.add(bound)
     return False
 
 
-def _sort_key(reading: Alternative) -> tuple[object, ...]:
-    places = sorted(min(_positions(item)) for item in reading.items)
-    return (
-        len(places),
-        places,
-        sorted(reading.opening),
-        sorted(reading.closing),
-        repr(sorted(map(_item_key, reading.items))),
-    )
+def _find_components(graph: PositionGraph) -> list[int]:
+    """Return for each item the first of those that repeat together with it (a strongly connected component)."""
+    later = graph.find_reachable()
+    return [min([p, *(q for q in after if p in later[q])]) for p, after in enumerate(later)]
 
 
-def _item_key(item: Item) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
-    if isinstance(item, Loop):
-        return min(item.positions), tuple(sorted(item.firsts)), tuple(sorted(item.lasts))
-    return item.position, (), ()
+def _group_gaps(graph: PositionGraph, components: list[int]) -> dict[int, dict[int, Gaps]]:
+    """Return the gaps from each component to each other one, and from and to the outside."""
+    gaps: dict[int, dict[int, Gaps]] = {}
+    for item, ways in graph.first.items():
+        gaps.setdefault(OUTSIDE, {}).setdefault(components[item], {})[OUTSIDE, item] = ways
+    for (p, q), ways in graph.follow.items():
+        if components[p] != components[q]:
+            gaps.setdefault(components[p], {}).setdefault(components[q], {})[p, q] = ways
+    for item, ways in graph.last.items():
+        gaps.setdefault(components[item], {}).setdefault(OUTSIDE, {})[item, OUTSIDE] = ways
+    return gaps
 
 
-def _list_alternatives(tree: Tree, most: int) -> set[Alternative]:
-    match tree:
-        case Place(position):
-            return {Alternative(frozenset({Leaf(position)}))}
-        case Gap(absence):
-            return {Alternative(opening=frozenset({absence}), closing=frozenset({absence}))}
-        case Chain(parts):
-            return reduce(
-                lambda lefts, part: _join_pairs(lefts, _list_alternatives(part, most), _join_in_order, most),
-                parts,
-                {Alternative()},
+def _split_gaps(gaps: Gaps) -> Iterator[tuple[Guard, frozenset[int], frozenset[int]]]:
+    """Split gaps by guard into sets of items such that each of the first may be followed by each of the second."""
+    for guard in sorted(frozenset().union(*gaps.values()), key=sorted):
+        targets: dict[int, set[int]] = {}
+        for (p, q), ways in gaps.items():
+            if guard in ways:
+                targets.setdefault(p, set()).add(q)
+        sources: dict[frozenset[int], set[int]] = {}
+        for p, reached in targets.items():
+            sources.setdefault(frozenset(reached), set()).add(p)
+        for followers, own in sources.items():
+            yield guard, frozenset(own), followers
+
+
+class _Component:
+    """The items of a graph that repeat together, or one that does not repeat."""
+
+    def __init__(self, graph: PositionGraph, components: Collection[int], own: int, limit: int) -> None:
+        self.limit = limit
+        self.number = {item: at for at, item in enumerate(n for n, c in enumerate(components) if c == own)}
+        self.items = [graph.items[item] for item in self.number]
+        self.follow = {
+            (self.number[p], self.number[q]): ways
+            for (p, q), ways in graph.follow.items()
+            if p in self.number and q in self.number
+        }
+        self.loop_items: tuple[Leaf | Choice, ...] = ()
+
+    def list_bodies(self, firsts: frozenset[int], lasts: frozenset[int]) -> tuple[Alternative, ...]:
+        """List what a path may bind here that arrives at one of some items and leaves from one of others."""
+        if self.follow:
+            return (Alternative(frozenset({self.build_loop(firsts, lasts)})),)
+        match self.items:
+            case [Block() as block]:
+                return _list_block(block, self.limit)
+            case [Leaf() as leaf]:
+                return (Alternative(frozenset({leaf})),)
+        raise AssertionError("several items in a component lead to one another")
+
+    def build_loop(self, firsts: frozenset[int], lasts: frozenset[int]) -> Loop:
+        """Build the loop over all items of this component."""
+        if not self.loop_items:
+            self.loop_items = tuple(
+                Choice(_list_block(item, MAX_LOOP_ALTERNATIVES)) if isinstance(item, Block) else item
+                for item in self.items
             )
-        case Interleave(parts):
-            return reduce(
-                lambda lefts, part: _join_pairs(lefts, _list_alternatives(part, most), _join_interleaved, most),
-                parts,
-                {Alternative()},
-            )
-        case Alternation(parts):
-            return _check_size({reading for part in parts for reading in _list_alternatives(part, most)}, most)
-        case Optional(part):
-            return _check_size(_list_alternatives(part, most) | {Alternative()}, most)
-        case Plus():
-            return _check_size(set(_list_loops(build_loop_graph(tree))), most)
-
-
-def _check_size(found: set[Alternative], most: int) -> set[Alternative]:
-    if len(found) > most:
-        raise TooManyAlternatives
-    return found
-
-
-def _join_pairs(
-    lefts: set[Alternative],
-    rights: set[Alternative],
-    joined: Callable[[Alternative, Alternative], Alternative],
-    most: int,
-) -> set[Alternative]:
-    if len(lefts) * len(rights) > most:
-        raise TooManyAlternatives
-    return {joined(left, right) for left in lefts for right in rights}
-
-
-def _join_in_order(left: Alternative, right: Alternative) -> Alternative:
-    """Return one after the other: absences that stand open between them guard the gap."""
-    if left.items and right.items:
-        between = {GapGuard(absence, left.items, right.items) for absence in left.closing | right.opening}
-        return Alternative(
-            left.items | right.items,
-            left.order | right.order | {(a, b) for a in left.items for b in right.items},
-            left.guards | right.guards | between,
-            left.opening,
-            right.closing,
+        return Loop(
+            frozenset().union(*map(item_positions, self.loop_items)),
+            frozenset(self.number[item] for item in firsts),
+            frozenset(self.number[item] for item in lasts),
+            self.loop_items,
+            self.follow,
         )
-    bound = left if left.items else right
+
+
+def _list_block(block: Block, limit: int) -> tuple[Alternative, ...]:
+    """List the alternatives of an AND that bind something: any alternative of each operand, in any order."""
+    found = [Alternative()]
+    for operand in block.operands:
+        options = [*list_alternatives(operand, limit), *([Alternative()] if operand.empty else [])]
+        if len(found) * len(options) > limit:
+            raise TooManyAlternatives
+        found = [
+            Alternative(one.items | other.items, one.order | other.order, one.guards | other.guards)
+            for one in found
+            for other in options
+        ]
+    return tuple(sorted((each for each in found if each.items), key=_sort_key))
+
+
+def _append(path: Alternative, before: frozenset[Item], guard: Guard, body: Alternative) -> Alternative:
+    """Return a path that goes on with the items of a body, across a gap after its last items."""
     return replace(
-        bound,
-        guards=left.guards | right.guards,
-        opening=left.opening if left.items else left.opening | right.opening,
-        closing=right.closing if right.items else left.closing | right.closing,
+        path,
+        items=path.items | body.items,
+        order=path.order | body.order | {(a, b) for a in path.items for b in body.items},
+        guards=path.guards | body.guards | {GapGuard(absence, before, body.items) for absence in guard},
     )
 
 
-def _join_interleaved(left: Alternative, right: Alternative) -> Alternative:
-    """In any order: what stands open at the ends of a part of an AND has a reading without it."""
-    return Alternative(left.items | right.items, left.order | right.order, left.guards | right.guards)
+def _sort_key(alternative: Alternative) -> tuple[object, ...]:
+    keys = sorted(map(_item_key, alternative.items))
+    return len(keys), [key[0] for key in keys], sorted(alternative.opening), sorted(alternative.closing), keys
 
 
-def _list_loops(line: LoopGraph) -> list[Alternative]:
-    """Return the readings of a line: by what stands open at either end of its paths."""
-    found = [Alternative(opening=guards, closing=guards) for guards in line.empty]
-    for opening in sorted(frozenset().union(*line.first.values()), key=sorted):
-        for closing in sorted(frozenset().union(*line.last.values()), key=sorted):
-            firsts = frozenset(item for item, ways in line.first.items() if opening in ways)
-            lasts = frozenset(item for item, ways in line.last.items() if closing in ways)
-            found.append(Alternative(frozenset({Loop(line, firsts, lasts)}), opening=opening, closing=closing))
-    return found
-
-
-# Lines: Glushkov's construction, with the ways to cross each gap
-
-
-def build_loop_graph(tree: Tree) -> LoopGraph:
-    """Return the position automaton of a tree; an AND is one item."""
-    line = LoopGraph(empty=FREE)
-    return _build_loop_graph(tree, line.items)
-
-
-def _build_loop_graph(tree: Tree, items: list[Leaf | Block]) -> LoopGraph:
-    match tree:
-        case Place(position):
-            return _single(Leaf(position), items)
-        case Gap(absence):
-            return LoopGraph(items, empty=frozenset({frozenset({absence})}))
-        case Chain(parts):
-            return reduce(
-                lambda left, part: _concatenate(left, _build_loop_graph(part, items)),
-                parts,
-                LoopGraph(items, empty=FREE),
-            )
-        case Alternation(parts):
-            lines = [_build_loop_graph(part, items) for part in parts]
-            empty = _keep_minimal(guards for line in lines for guards in line.empty)
-            return LoopGraph(
-                items,
-                {item: ways for line in lines for item, ways in line.first.items()},
-                {item: ways for line in lines for item, ways in line.last.items()},
-                {pair: ways for line in lines for pair, ways in line.follow.items()},
-                empty,
-            )
-        case Interleave(parts):
-            readings = _list_alternatives(Interleave(parts), MAX_ALTERNATIVES * MAX_ALTERNATIVES)
-            bound = tuple(sorted((reading for reading in readings if reading.items), key=_sort_key))
-            line = _single(Block(bound), items)
-            line.empty = FREE if any(not reading.items for reading in readings) else frozenset()
-            return line
-        case Plus(part):
-            line = _build_loop_graph(part, items)
-            for p, after in line.last.items():
-                for q, before in line.first.items():
-                    _cross(line.follow, p, q, after, before)
-            return line
-        case Optional(part):
-            line = _build_loop_graph(part, items)
-            line.empty = FREE
-            return line
-
-
-def _single(item: Leaf | Block, items: list[Leaf | Block]) -> LoopGraph:
-    items.append(item)
-    number = len(items) - 1
-    return LoopGraph(items, {number: FREE}, {number: FREE})
-
-
-def _concatenate(left: LoopGraph, right: LoopGraph) -> LoopGraph:
-    joined = LoopGraph(left.items, dict(left.first), dict(right.last), left.follow | right.follow)
-    for p, after in left.last.items():
-        for q, before in right.first.items():
-            _cross(joined.follow, p, q, after, before)
-    if left.empty:
-        for q, before in right.first.items():
-            joined.first[q] = _keep_minimal((*joined.first.get(q, ()), *_combine_ways(left.empty, before)))
-    if right.empty:
-        for p, after in left.last.items():
-            joined.last[p] = _keep_minimal((*joined.last.get(p, ()), *_combine_ways(after, right.empty)))
-    joined.empty = _combine_ways(left.empty, right.empty)
-    return joined
-
-
-def _cross(follow: dict[tuple[int, int], Ways], p: int, q: int, after: Ways, before: Ways) -> None:
-    follow[p, q] = _keep_minimal((*follow.get((p, q), ()), *_combine_ways(after, before)))
-
-
-def _combine_ways(one: Ways, other: Ways) -> Ways:
-    return _keep_minimal(a | b for a in one for b in other)
-
-
-def _keep_minimal(ways: Iterable[Guards]) -> Ways:
-    """Return the ways of which no other is a part: to forbid more never helps."""
-    found = set(ways)
-    return frozenset(guards for guards in found if not any(other < guards for other in found))
+def _item_key(item: Item) -> tuple[int, list[int], list[int]]:
+    if isinstance(item, Loop):
+        return min(item.positions), sorted(item.firsts), sorted(item.lasts)
+    return item.position, [], []

@@ -9,34 +9,31 @@ ones. Every step is linear, so any channel of totals obeys it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from motet.template.positions import OPEN, Block, Guard, PositionGraph, Positions
+from motet.errors import Diagnostic
+from motet.template.positions import OPEN, Block, Guard, Leaf, PositionGraph, Positions, Ways
 
 MAX_NODES = 4096
+MAX_STATES = 4 * MAX_NODES  # of progress: they cost next to nothing
+START = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Strand:
-    """What was last bound at one place of a line: a position, or the operands of an AND block (None: not begun)."""
+    """The item of a graph that was bound last (START: none yet); for an AND block, the strands of its operands.
+
+    `pending` are the guards of outgoing gaps that have held since.
+    """
 
     item: int
-    fresh: bool
-    pending: frozenset[Guard]  # guards of outgoing gaps that have held since
-    operands: tuple[Strand | None, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """Nothing bound yet; `pending` are the leading absences that have held since the window began."""
-
+    is_fresh: bool
     pending: frozenset[Guard]
+    operands: tuple[Strand | None, ...] = ()  # None: not begun
 
-
-Configuration = Start | Strand
 
 # All configurations that the same events at the same positions can lead to: a match counts once, however it is read.
-Node = frozenset[Configuration]
+Node = frozenset[Strand]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,59 +71,96 @@ class Automaton:
     leading_guard: bool
     trailing_guard: bool
 
+    @property
+    def settled(self) -> list[int]:
+        """The settled nodes."""
+        return [node for node, target in enumerate(self.fold) if node == target]
+
+
+class UnsupportedPattern(Exception):
+    """A pattern that no automaton of totals can count."""
+
+    def __init__(self, diagnostic: Diagnostic) -> None:
+        self.diagnostic = diagnostic
+        super().__init__(diagnostic.message)
+
 
 class TooManyNodes(Exception):
     """The AND blocks of a pattern have too many configurations."""
 
 
 def build_automaton(positions: Positions) -> Automaton:
-    """Explore all configurations of a pattern and keep those from which a match can still come."""
-    explorer = _ConfigurationExplorer(positions)
-    start: Node = frozenset((Start(frozenset(guard for guard in positions.graph.first.values() if guard)),))
-    numbers: dict[Node, int] = {start: 0}
-    nodes: list[Node] = [start]
+    """Explore all configurations of a pattern and keep those from which a match can still come.
+
+    Raises UnsupportedPattern where a gap may be crossed in several ways, and TooManyNodes.
+    """
+    explorer = _Explorer(positions.graph)
+    nodes = _NodeList(explorer.start, MAX_NODES)
     transitions: list[tuple[int, int, int]] = []
     moves: list[tuple[int, int, int]] = []
-    folds: dict[int, int] = {}
-
-    def number(node: Node) -> int:
-        if node not in numbers:
-            if len(nodes) >= MAX_NODES:
-                raise TooManyNodes
-            numbers[node] = len(nodes)
-            nodes.append(node)
-        return numbers[node]
-
-    at = 0
-    while at < len(nodes):
-        node = nodes[at]
-        targets: dict[int, set[Configuration]] = {}
-        for configuration in node:
-            for position, target in explorer.steps(configuration):
-                targets.setdefault(position, set()).add(target)
-        for position, reached in sorted(targets.items()):
-            transitions.append((position, at, number(frozenset(reached))))
+    folds: list[int] = []
+    for at, node in nodes:
+        transitions += [(position, at, nodes.number(target)) for position, target in explorer.list_targets(node)]
         for absence in range(len(positions.absences)):
-            moved = frozenset(explorer.apply_negation(configuration, absence) for configuration in node)
+            moved = frozenset(_apply_negation(strand, absence) for strand in node)
             if moved != node:
-                moves.append((absence, at, number(moved)))
-        folds[at] = number(frozenset(_settle(configuration) for configuration in node))
-        at += 1
+                moves.append((absence, at, nodes.number(moved)))
+        folds.append(nodes.number(frozenset(map(_settle, node))))
+    accepting = {at for at, node in nodes if any(map(explorer.accepts, node)) and folds[at] == at}
+    return _trim(positions.graph, [node for _, node in nodes], transitions, moves, folds, accepting)
 
-    accepting = {at for at, node in enumerate(nodes) if any(map(explorer.accepts, node)) and folds[at] == at}
-    return _trim(positions, nodes, transitions, moves, folds, accepting)
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What may come next along a path of positions, whatever is absent: an automaton whose state 0 is the beginning.
+
+    `moves[state]` maps each position that may be bound next to the state it leads to.
+    """
+
+    moves: tuple[dict[int, int], ...]
+
+
+def build_progress(graph: PositionGraph) -> Progress:
+    """Build the automaton of what may be bound next. Raises TooManyNodes."""
+    explorer = _Explorer(graph, ignores_guards=True)
+    nodes = _NodeList(explorer.start, MAX_STATES)
+    moves = []
+    for _, node in nodes:
+        targets = [(position, frozenset(map(_settle, target))) for position, target in explorer.list_targets(node)]
+        moves.append({position: nodes.number(target) for position, target in targets})
+    return Progress(tuple(moves))
+
+
+class _NodeList:
+    """Nodes numbered as they are found; iterating gives also those that are added meanwhile."""
+
+    def __init__(self, start: Node, limit: int) -> None:
+        self.numbers: dict[Node, int] = {start: 0}
+        self.nodes = [start]
+        self.limit = limit
+
+    def number(self, node: Node) -> int:
+        if node not in self.numbers:
+            if len(self.nodes) >= self.limit:
+                raise TooManyNodes
+            self.numbers[node] = len(self.nodes)
+            self.nodes.append(node)
+        return self.numbers[node]
+
+    def __iter__(self) -> Iterator[tuple[int, Node]]:
+        return enumerate(self.nodes)
 
 
 def _trim(
-    positions: Positions,
+    graph: PositionGraph,
     nodes: list[Node],
     transitions: list[tuple[int, int, int]],
     moves: list[tuple[int, int, int]],
-    folds: dict[int, int],
+    folds: list[int],
     accepting: set[int],
 ) -> Automaton:
     """Drop the nodes from which no match can come, and renumber."""
-    edges: list[tuple[int, int]] = [(s, t) for _, s, t in (*transitions, *moves)] + list(folds.items())
+    edges: list[tuple[int, int]] = [(s, t) for _, s, t in (*transitions, *moves)] + list(enumerate(folds))
     useful = set(accepting)
     while True:
         more = {source for source, target in edges if target in useful} - useful
@@ -146,120 +180,114 @@ def _trim(
         fold=tuple(new[folds[old]] for old in kept),
         accepting=frozenset(new[old] for old in accepting),
         freshness=tuple(freshness[old] for old in kept),
-        leading_guard=any(positions.graph.first.values()),
-        trailing_guard=any(positions.graph.last.values()),
+        leading_guard=graph.starts_with_guard,
+        trailing_guard=graph.ends_with_guard,
     )
 
 
-def _count_fresh_strands(node: Configuration) -> int:
-    if isinstance(node, Start):
-        return 0
-    return int(node.fresh and not node.operands) + sum(
-        _count_fresh_strands(strand) for strand in node.operands if strand
-    )
+def _count_fresh_strands(strand: Strand) -> int:
+    inner = sum(_count_fresh_strands(operand) for operand in strand.operands if operand)
+    return int(strand.is_fresh and not strand.operands) + inner
 
 
-def _settle(node: Configuration) -> Configuration:
-    if isinstance(node, Start):
-        return node
-    operands = tuple(strand and _settle_strand(strand) for strand in node.operands)
-    return Strand(node.item, False, node.pending, operands)
+def _settle(strand: Strand) -> Strand:
+    """Return a configuration when the current time is over."""
+    return replace(strand, is_fresh=False, operands=tuple(inner and _settle(inner) for inner in strand.operands))
 
 
-def _settle_strand(strand: Strand) -> Strand:
-    settled = _settle(strand)
-    assert isinstance(settled, Strand)
-    return settled
+def _apply_negation(strand: Strand, absence: int) -> Strand:
+    """Return the configuration after an event that an absence forbids: guards from before this time are lost."""
+    kept = frozenset(guard for guard in strand.pending if absence not in guard)
+    operands = tuple(inner and _apply_negation(inner, absence) for inner in strand.operands)
+    return replace(strand, pending=strand.pending if strand.is_fresh else kept, operands=operands)
 
 
-class _ConfigurationExplorer:
+class _Explorer:
     """The rules by which configurations change, for one pattern."""
 
-    def __init__(self, positions: Positions) -> None:
-        self.items = positions.items
-        self.graph = positions.graph
-        self.pending: dict[int, frozenset[Guard]] = {}
-        self._collect_pending(positions.graph)
+    def __init__(self, graph: PositionGraph, ignores_guards: bool = False) -> None:
+        self.graph = graph
+        self.ignores_guards = ignores_guards
+        self.pending: dict[tuple[PositionGraph, int], frozenset[Guard]] = {}
+        self._collect_pending(graph)
+        leading = frozenset(filter(None, map(self._guard, graph.first.values())))
+        self.start: Node = frozenset({Strand(START, False, leading)})
+
+    def _guard(self, ways: Ways) -> Guard:
+        """Return the one guard of a gap."""
+        if self.ignores_guards:
+            return OPEN
+        if len(ways) > 1:
+            raise UnsupportedPattern(
+                Diagnostic(
+                    "two different NOTs guard the same gap, either of which would do",
+                    hint="write the alternatives as an OR of two patterns with events of their own",
+                )
+            )
+        (guard,) = ways
+        return guard
 
     def _collect_pending(self, graph: PositionGraph) -> None:
-        found: dict[int, set[Guard]] = {}
-        for item, guard in (*graph.last.items(), *((p, guard) for (p, _), guard in graph.follow.items())):
-            if guard:
-                found.setdefault(item, set()).add(guard)
-        self.pending |= {item: frozenset(guards) for item, guards in found.items()}
-        for item in {*graph.first, *(q for _, q in graph.follow)}:
-            inner = self.items[item]
+        """Collect the guards of the gaps after each item."""
+        for item, inner in enumerate(graph.items):
+            outgoing = [graph.last[item]] if item in graph.last else []
+            outgoing += [ways for (p, _), ways in graph.follow.items() if p == item]
+            self.pending[graph, item] = frozenset(filter(None, map(self._guard, outgoing)))
             if isinstance(inner, Block):
                 for operand in inner.operands:
                     self._collect_pending(operand)
 
-    def steps(self, node: Configuration) -> Iterator[tuple[int, Strand]]:
-        """Return every (position, fresh configuration) to which one more event leads."""
-        if isinstance(node, Start):
-            yield from self._enter(self.graph, node.pending)
+    def list_targets(self, node: Node) -> list[tuple[int, Node]]:
+        """Return the fresh node to which an event at each position leads, by position."""
+        targets: dict[int, set[Strand]] = {}
+        for strand in node:
+            for position, target in self._advance(self.graph, strand):
+                targets.setdefault(position, set()).add(target)
+        return [(position, frozenset(reached)) for position, reached in sorted(targets.items())]
+
+    def _advance(self, graph: PositionGraph, strand: Strand) -> Iterator[tuple[int, Strand]]:
+        """Yield every (position, fresh configuration) to which one more event leads."""
+        if strand.item == START:
+            gaps = graph.first
         else:
-            yield from self._advance(self.graph, node)
+            item = graph.items[strand.item]
+            if isinstance(item, Block):
+                yield from self._advance_block(graph, item, strand)
+            if strand.is_fresh or not self._is_complete(graph, strand):
+                return
+            gaps = {q: ways for (p, q), ways in graph.follow.items() if p == strand.item}
+        for target, ways in gaps.items():
+            guard = self._guard(ways)
+            if not guard or guard in strand.pending:
+                yield from self._begin(graph, target)
 
-    def _enter(self, graph: PositionGraph, pending: frozenset[Guard]) -> Iterator[tuple[int, Strand]]:
-        for item, guard in graph.first.items():
-            if not guard or guard in pending:
-                yield from self._begin(item)
+    def _begin(self, graph: PositionGraph, number: int) -> Iterator[tuple[int, Strand]]:
+        item = graph.items[number]
+        if isinstance(item, Leaf):
+            yield item.position, Strand(number, True, self.pending[graph, number])
+        else:
+            empty = Strand(number, False, frozenset(), (None,) * len(item.operands))
+            yield from self._advance_block(graph, item, empty)
 
-    def _begin(self, number: int) -> Iterator[tuple[int, Strand]]:
-        item = self.items[number]
-        pending = self.pending.get(number, frozenset())
-        if isinstance(item, int):
-            yield item, Strand(number, True, pending)
-            return
-        for at, operand in enumerate(item.operands):
-            for position, strand in self._enter(operand, frozenset()):
-                operands = tuple(strand if i == at else None for i in range(len(item.operands)))
-                yield position, Strand(number, True, pending, operands)
+    def _advance_block(self, graph: PositionGraph, block: Block, strand: Strand) -> Iterator[tuple[int, Strand]]:
+        """Let one operand go on; a tie with the others is allowed, and the gap after the block opens anew."""
+        pending = self.pending[graph, strand.item]
+        for at, (operand, inner) in enumerate(zip(block.operands, strand.operands, strict=True)):
+            for position, moved in self._advance(operand, inner or Strand(START, False, frozenset())):
+                operands = tuple(moved if i == at else other for i, other in enumerate(strand.operands))
+                yield position, Strand(strand.item, True, pending, operands)
 
-    def _advance(self, graph: PositionGraph, node: Strand) -> Iterator[tuple[int, Strand]]:
-        item = self.items[node.item]
-        if isinstance(item, Block):
-            yield from self._advance_block(item, node)
-        if node.fresh or not self._is_complete(node):
-            return
-        for (p, q), guard in graph.follow.items():
-            if p == node.item and (not guard or guard in node.pending):
-                yield from self._begin(q)
-
-    def _advance_block(self, block: Block, node: Strand) -> Iterator[tuple[int, Strand]]:
-        """Return one operand goes on; a tie with the others is allowed, and the gap after the block opens anew."""
-        pending = self.pending.get(node.item, frozenset())
-        for at, (operand, strand) in enumerate(zip(block.operands, node.operands, strict=True)):
-            onward = self._enter(operand, frozenset()) if strand is None else self._advance(operand, strand)
-            for position, moved in onward:
-                operands = tuple(moved if i == at else other for i, other in enumerate(node.operands))
-                yield position, Strand(node.item, True, pending, operands)
-
-    def _is_complete(self, node: Strand) -> bool:
-        """Return whether a strand's item is fully matched: always so for a position."""
-        item = self.items[node.item]
-        if isinstance(item, int):
-            return True
-        return all(
-            operand.empty is not None if strand is None else strand.item in operand.last and self._is_complete(strand)
-            for operand, strand in zip(item.operands, node.operands, strict=True)
+    def _is_complete(self, graph: PositionGraph, strand: Strand) -> bool:
+        """Return whether the item of a strand is fully matched: always so for a position."""
+        item = graph.items[strand.item]
+        return isinstance(item, Leaf) or all(
+            bool(operand.empty) if inner is None else inner.item in operand.last and self._is_complete(operand, inner)
+            for operand, inner in zip(item.operands, strand.operands, strict=True)
         )
 
-    def accepts(self, node: Configuration) -> bool:
-        if isinstance(node, Start) or node.item not in self.graph.last or not self._is_complete(node):
+    def accepts(self, strand: Strand) -> bool:
+        """Return whether a configuration is a match."""
+        if strand.item not in self.graph.last or not self._is_complete(self.graph, strand):
             return False
-        guard = self.graph.last[node.item]
-        return guard == OPEN or guard in node.pending
-
-    def apply_negation(self, node: Configuration, absence: int) -> Configuration:
-        """Return the configuration after an event that an absence forbids: guards with it no longer hold."""
-        kept = frozenset(guard for guard in node.pending if absence not in guard)
-        if isinstance(node, Start):
-            return Start(kept)
-        operands = tuple(strand and self._apply_negation_to_strand(strand, absence) for strand in node.operands)
-        return Strand(node.item, node.fresh, node.pending if node.fresh else kept, operands)
-
-    def _apply_negation_to_strand(self, strand: Strand, absence: int) -> Strand:
-        moved = self.apply_negation(strand, absence)
-        assert isinstance(moved, Strand)
-        return moved
+        guard = self._guard(self.graph.last[strand.item])
+        return not guard or guard in strand.pending

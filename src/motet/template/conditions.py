@@ -12,14 +12,14 @@ from motet.model.expression import (
     Attribute,
     Comparison,
     Expression,
-    KleeneAggregate,
     attributes,
+    has_aggregate,
+    is_local,
     variables,
-    walk,
 )
 from motet.model.pattern import absences, events
 from motet.model.query import Query
-from motet.template.positions import PositionGraph, Positions
+from motet.template.positions import Leaf, PositionGraph, Positions
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +51,14 @@ def classify_conditions(query: Query, positions: Positions) -> ClassifiedConditi
     """Put each condition of a query where it can be tested earliest."""
     found = ClassifiedConditions({}, [], [], [])
     for condition in query.conditions:
-        if any(isinstance(node, KleeneAggregate) for node in walk(condition)):
+        if has_aggregate(condition):
             found.needs_match.append(condition)
         elif not variables(condition):
             found.everywhere.append(condition)
-        elif _is_local(condition):
+        elif is_local(condition):
             found.local.setdefault(next(iter(variables(condition))), []).append(condition)
         else:
-            adjacent = _find_adjacent(condition, query, positions)
+            adjacent = _find_adjacent(condition, positions)
             if adjacent is None:
                 found.needs_match.append(condition)
             else:
@@ -94,32 +94,20 @@ def _are_connected(links: list[Comparison], names: set[str]) -> bool:
         reached |= more
 
 
-def _is_local(condition: Expression) -> bool:
-    return len(variables(condition)) == 1 and all(attribute.at is At.EACH for attribute in attributes(condition))
-
-
-def _find_adjacent(condition: Expression, query: Query, positions: Positions) -> list[AdjacentCondition] | None:
-    """Return the transitions a condition guards; None where it is not a comparison of two events that are always
-    neighbours.
-    """
-    if not isinstance(condition, Comparison):
-        return None
-    sides = _split_sides(condition)
+def _find_adjacent(condition: Expression, positions: Positions) -> list[AdjacentCondition] | None:
+    """Return the transitions that a comparison guards; None where its two events are not always neighbours."""
+    sides = _split_sides(condition) if isinstance(condition, Comparison) else None
     if sides is None:
         return None
     operator, (one, before), (other, after) = sides
-    if any(name not in {event.name for event in positions.events} for name in (one, other)):
+    if not {one, other} <= {event.name for event in positions.events}:
         return None
-    followers = _list_followers(positions.graph)
-    item_of = {item: n for n, item in enumerate(positions.items) if n in followers and isinstance(item, int)}
-    ones, others = positions.of_name(one), positions.of_name(other)
-    if any(position not in item_of for position in (*ones, *others)):
+    graph = positions.graph
+    item_of = {item.position: number for number, item in enumerate(graph.items) if isinstance(item, Leaf)}
+    if any(position not in item_of for name in (one, other) for position in positions.find(name)):
         return None  # inside an AND nobody's neighbour is certain
-    steps = (
-        _steps_between_rounds(followers, [item_of[p] for p in ones])
-        if one == other
-        else _steps_between_variables(followers, [item_of[p] for p in ones], [item_of[p] for p in others])
-    )
+    ones, others = ({item_of[position] for position in positions.find(name)} for name in (one, other))
+    steps = _steps_between_rounds(graph, ones) if one == other else _steps_between_variables(graph, ones, others)
     if steps is None:
         return None
     position_of = {number: position for position, number in item_of.items()}
@@ -145,50 +133,29 @@ def _split_sides(condition: Comparison) -> tuple[str, tuple[str, Expression], tu
     return None
 
 
-def _steps_between_rounds(followers: dict[int, set[int]], own: list[int]) -> list[tuple[int, int, bool]] | None:
+# Steps from one item to the next, and whether they go against the order written.
+Steps = list[tuple[int, int, bool]]
+
+
+def _steps_between_rounds(graph: PositionGraph, own: set[int]) -> Steps | None:
     """Return the steps of NEXT from a variable to itself; None where something else can be bound between two events."""
-    for p in own:
-        for q in followers[p] - set(own):
-            if _find_reachable(followers, q) & set(own):
-                return None
-    return [(p, q, False) for p in own for q in followers[p] if q in own]
+    later = graph.find_reachable()
+    if any(p in own and q not in own and later[q] & own for p, q in graph.follow):
+        return None
+    return [(p, q, False) for p, q in sorted(graph.follow) if p in own and q in own]
 
 
-def _steps_between_variables(
-    followers: dict[int, set[int]], ones: list[int], others: list[int]
-) -> list[tuple[int, int, bool]] | None:
-    """Return the step from one variable to the other, and whether it goes against the order written."""
-    if len(ones) != 1 or len(others) != 1:
+def _steps_between_variables(graph: PositionGraph, ones: set[int], others: set[int]) -> Steps | None:
+    """Return the step from one variable to the other; None where they are not always neighbours."""
+    later = graph.find_reachable()
+    if len(ones) != 1 or len(others) != 1 or any(item in later[item] for item in (*ones, *others)):
         return None
     (p,), (q,) = ones, others
-    if p in _find_reachable(followers, p) or q in _find_reachable(followers, q):
-        return None
-    flipped = p in _find_reachable(followers, q)
+    flipped = p in later[q]
     if flipped:
         p, q = q, p
-    if q not in _find_reachable(followers, p):
+    if q not in later[p]:
         return []  # no match binds both
-    if any(q in _find_reachable(followers, middle) for middle in followers[p] - {q}):
+    if any(source == p and q in later[middle] for source, middle in graph.follow):
         return None
     return [(p, q, flipped)]
-
-
-def _list_followers(graph: PositionGraph) -> dict[int, set[int]]:
-    """Return which positions may directly follow which; without AND blocks, items are positions."""
-    followers: dict[int, set[int]] = {p: set() for p in (*graph.first, *graph.last)}
-    for p, q in graph.follow:
-        followers.setdefault(p, set()).add(q)
-        followers.setdefault(q, set())
-    return followers
-
-
-def _find_reachable(followers: dict[int, set[int]], start: int) -> set[int]:
-    """Return the positions that can come after one, itself only where it repeats."""
-    reached: set[int] = set()
-    pending = list(followers[start])
-    while pending:
-        position = pending.pop()
-        if position not in reached:
-            reached.add(position)
-            pending.extend(followers[position])
-    return reached

@@ -1,192 +1,266 @@
 """The position (Glushkov) automaton of a pattern, with the absences that guard its gaps.
 
 A pattern becomes a `PositionGraph`: items, which of them may come first and last, and which may follow which. An item
-is a position or an AND block, whose operands are graphs of their own. Every gap carries the set of absences (NOT) that
-must hold across it.
+is a position or an AND block, whose operands are graphs of their own. Every gap carries the ways to cross it, each a
+set of absences (NOT) that must hold.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from motet.errors import Diagnostic
 from motet.model.pattern import And, Event, Neg, Not, Or, Pattern, Repeat, Seq
 
-Guard = frozenset[int]  # indexes into Positions.absences
+Guard = frozenset[int]  # absences that must all hold, as indexes into `Positions.absences`
+Ways = frozenset[Guard]  # guards of which any one will do; none contains another
 OPEN: Guard = frozenset()
-Gap = TypeVar("Gap", int, tuple[int, int])
+FREE: Ways = frozenset({OPEN})
+IMPOSSIBLE: Ways = frozenset()
 
-
-class UnsupportedPattern(Exception):
-    """A pattern that no engine here can take as it stands."""
-
-    def __init__(self, diagnostic: Diagnostic) -> None:
-        self.diagnostic = diagnostic
-        super().__init__(diagnostic.message)
-
-
-@dataclass(slots=True)
-class PositionGraph:
-    """Items in linear order: `empty` is the guard of the empty word, None where there is none."""
-
-    first: dict[int, Guard] = field(default_factory=dict)
-    last: dict[int, Guard] = field(default_factory=dict)
-    follow: dict[tuple[int, int], Guard] = field(default_factory=dict)
-    empty: Guard | None = None
+Gap = TypeVar("Gap", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
+class Leaf:
+    """An item bound to one event."""
+
+    position: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Block:
     """An AND: its operands run side by side."""
 
     operands: tuple[PositionGraph, ...]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
+class PositionGraph:
+    """Items by number: which may be first and last, which may follow which, and the ways to cross each gap.
+
+    Every item lies on some path from a first to a last one. `empty` are the ways to pass without binding anything.
+    """
+
+    items: list[Leaf | Block] = field(default_factory=list)
+    first: dict[int, Ways] = field(default_factory=dict)
+    last: dict[int, Ways] = field(default_factory=dict)
+    follow: dict[tuple[int, int], Ways] = field(default_factory=dict)
+    empty: Ways = IMPOSSIBLE
+
+    @property
+    def has_block(self) -> bool:
+        return any(isinstance(item, Block) for item in self.items)
+
+    @property
+    def starts_with_guard(self) -> bool:
+        """Whether some match has a NOT before all that it binds."""
+        return any(OPEN not in ways for ways in self.first.values())
+
+    @property
+    def ends_with_guard(self) -> bool:
+        """Whether some match has a NOT after all that it binds."""
+        return any(OPEN not in ways for ways in self.last.values())
+
+    @property
+    def back_edges(self) -> set[tuple[int, int]]:
+        """The gaps that lead back to an item, or from it to itself."""
+        return {(p, q) for p, q in self.follow if p >= q}
+
+    @property
+    def is_line(self) -> bool:
+        """Whether every match binds all positions in order, apart from ways back."""
+        end = len(self.items) - 1
+        forward = {(at, at + 1) for at in range(end)}
+        is_required = set(self.first) == {0} and set(self.last) == {end} and not self.empty
+        return is_required and not self.has_block and set(self.follow) - self.back_edges == forward
+
+    def find_reachable(self) -> list[set[int]]:
+        """Return for each item those that may come at any later step; itself only where it repeats."""
+        later: list[set[int]] = [set() for _ in self.items]
+        edges = sorted(self.follow, reverse=True)  # most lead forward: what comes after the target is known first
+        changed = True
+        while changed:
+            changed = False
+            for p, q in edges:
+                if q not in later[p] or not later[q] <= later[p]:
+                    later[p] |= {q, *later[q]}
+                    changed = True
+        return later
+
+
+@dataclass(frozen=True, slots=True)
 class Positions:
-    """A pattern's positions (`events`), its items (a position's number or a block), absences and its top line."""
+    """A pattern's positions by their events, the events that must be absent in gaps (NOT) and anywhere (NEG)."""
 
-    events: list[Event]
-    items: list[int | Block]
-    absences: list[Event]
+    events: tuple[Event, ...]
+    absences: tuple[Event, ...]
+    negated: tuple[Event, ...]
     graph: PositionGraph
-    negated: list[Event]
 
-    def of_name(self, name: str) -> list[int]:
-        """Return the positions a variable (or type name) stands for."""
-        named = [p for p, event in enumerate(self.events) if event.variable == name]
-        return named or [p for p, event in enumerate(self.events) if event.type == name]
+    def find(self, name: str) -> frozenset[int]:
+        """Find the positions that a variable, or failing that a type, stands for."""
+        named = frozenset(p for p, event in enumerate(self.events) if event.variable == name)
+        return named or frozenset(p for p, event in enumerate(self.events) if event.type == name)
 
 
 def build_positions(pattern: Pattern) -> Positions:
-    """Number a pattern's positions and connect them."""
-    found = Positions([], [], [], PositionGraph(), [])
-    found.graph = _build_graph(pattern, found)
-    return found
+    """Number a pattern's positions in the order written and connect them; `P{n,m}` is m copies of P."""
+    numbering = _Numbering()
+    graph = _GraphBuilder(numbering).build_graph(pattern)
+    return Positions(tuple(numbering.events), tuple(numbering.absences), tuple(numbering.negated), graph)
 
 
-def _build_graph(pattern: Pattern, found: Positions) -> PositionGraph:
-    match pattern:
-        case Event():
-            found.events.append(pattern)
-            return _single(found, len(found.events) - 1)
-        case Not(event):
-            # Copies of one NOT are one absence: an event that belies one belies them all.
-            if event not in found.absences:
-                found.absences.append(event)
-            return PositionGraph(empty=frozenset((found.absences.index(event),)))
-        case Neg(event):
-            found.negated.append(event)
-            return PositionGraph(empty=OPEN)
-        case Seq(parts):
-            graph = PositionGraph(empty=OPEN)
-            for part in parts:
-                graph = _concatenate(graph, _build_graph(part, found))
-            return graph
-        case Or(parts):
-            graph = PositionGraph()
-            for part in parts:
-                graph = _either(graph, _build_graph(part, found))
-            return graph
-        case And(parts):
-            operands = tuple(_build_graph(part, found) for part in parts if not isinstance(part, Neg))
-            found.negated += [part.event for part in parts if isinstance(part, Neg)]
-            return _block(pattern, operands, found)
-        case Repeat(part, low, high):
-            return _repeat(part, low, high, found)
+@dataclass(slots=True)
+class _Numbering:
+    events: list[Event] = field(default_factory=list)
+    absences: list[Event] = field(default_factory=list)
+    negated: list[Event] = field(default_factory=list)
 
 
-def _single(found: Positions, item: int | Block) -> PositionGraph:
-    found.items.append(item)
-    number = len(found.items) - 1
-    return PositionGraph(first={number: OPEN}, last={number: OPEN})
+@dataclass(slots=True)
+class _SubGraph:
+    """The edges of a part of a graph under construction."""
+
+    first: dict[int, Ways] = field(default_factory=dict)
+    last: dict[int, Ways] = field(default_factory=dict)
+    empty: Ways = IMPOSSIBLE
 
 
-def _block(pattern: And, operands: tuple[PositionGraph, ...], found: Positions) -> PositionGraph:
-    for operand in operands:
-        if any((*operand.first.values(), *operand.last.values(), operand.empty)):
-            raise UnsupportedPattern(
-                Diagnostic(
-                    "a NOT at the edge of a part of an AND has no neighbour to stand between",
-                    pattern.span,
-                    hint="put it between two events of that part, or use NEG for 'nowhere in the window'",
+class _GraphBuilder:
+    """Glushkov's construction for one graph; the operands of an AND get builders of their own."""
+
+    def __init__(self, numbering: _Numbering) -> None:
+        self.numbering = numbering
+        self.items: list[Leaf | Block] = []
+        self.follow: dict[tuple[int, int], Ways] = {}
+
+    def build_graph(self, pattern: Pattern) -> PositionGraph:
+        part = self.build(pattern)
+        return PositionGraph(self.items, part.first, part.last, self.follow, part.empty)
+
+    def build(self, pattern: Pattern) -> _SubGraph:
+        match pattern:
+            case Event():
+                self.numbering.events.append(pattern)
+                return self._add_item(Leaf(len(self.numbering.events) - 1))
+            case Not(event):
+                # Copies of one NOT are one absence: an event that violates one violates them all.
+                return _SubGraph(empty=frozenset({frozenset({_index_of(event, self.numbering.absences)})}))
+            case Neg(event):
+                _index_of(event, self.numbering.negated)
+                return _SubGraph(empty=FREE)
+            case Seq(parts):
+                return self._concatenate(map(self.build, parts))
+            case Or(parts):
+                built = list(map(self.build, parts))
+                return _SubGraph(
+                    {item: ways for part in built for item, ways in part.first.items()},
+                    {item: ways for part in built for item, ways in part.last.items()},
+                    _keep_weakest(guard for part in built for guard in part.empty),
                 )
+            case And(parts):
+                return self._build_and(parts)
+            case Repeat(part, low, None):
+                required = [self.build(part) for _ in range(max(low - 1, 0))]
+                looped = self.build(part)
+                self._connect(looped, looped)
+                return self._concatenate([*required, looped if low else _make_optional(looped)])
+            case Repeat(part, low, high):
+                copies = [self.build(part) for _ in range(high or 0)]
+                tail = _SubGraph(empty=FREE)
+                for copy in reversed(copies[low:]):  # copy i is round i: an optional one lies inside the one before it
+                    tail = _make_optional(self._concatenate([copy, tail]))
+                return self._concatenate([*copies[:low], tail])
+
+    def _add_item(self, item: Leaf | Block) -> _SubGraph:
+        self.items.append(item)
+        number = len(self.items) - 1
+        return _SubGraph({number: FREE}, {number: FREE})
+
+    def _build_and(self, parts: tuple[Pattern, ...]) -> _SubGraph:
+        operands = [part for part in parts if not isinstance(part, Neg)]
+        for part in parts:
+            if isinstance(part, Neg):
+                _index_of(part.event, self.numbering.negated)
+        if len(operands) == 1:
+            return self.build(operands[0])
+        graphs = tuple(_GraphBuilder(self.numbering).build_graph(operand) for operand in operands)
+        block = self._add_item(Block(graphs))
+        if all(graph.empty for graph in graphs):
+            block.empty = FREE
+        return block
+
+    def _concatenate(self, parts: Iterable[_SubGraph]) -> _SubGraph:
+        whole = _SubGraph(empty=FREE)
+        for part in parts:
+            self._connect(whole, part)
+            whole = _SubGraph(
+                _union(whole.first, _prefix(whole.empty, part.first)),
+                _union(part.last, _prefix(part.empty, whole.last)),
+                _combine(whole.empty, part.empty),
             )
-    if len(operands) == 1:
-        return operands[0]
-    graph = _single(found, Block(operands))
-    if all(operand.empty is not None for operand in operands):
-        graph.empty = OPEN
-    return graph
+        return whole
 
-
-def _repeat(part: Pattern, low: int, high: int | None, found: Positions) -> PositionGraph:
-    """`P{n,m}` written out: n copies, then nested optional ones; without an upper end the last copy loops."""
-    required = low if high is not None else max(low - 1, 0)
-    graph = PositionGraph(empty=OPEN)
-    for _ in range(required):
-        graph = _concatenate(graph, _build_graph(part, found))
-    if high is None:
-        tail = _loop(_build_graph(part, found))
-        if low == 0:
-            tail = _optional(tail)
-    else:
-        copies = [_build_graph(part, found) for _ in range(high - low)]
-        tail = PositionGraph(empty=OPEN)
-        for copy in reversed(copies):
-            tail = _optional(_concatenate(copy, tail))
-    return _concatenate(graph, tail)
-
-
-def _loop(graph: PositionGraph) -> PositionGraph:
-    for p, after in graph.last.items():
-        for q, before in graph.first.items():
-            _connect(graph.follow, (p, q), after | before)
-    return graph
-
-
-def _optional(graph: PositionGraph) -> PositionGraph:
-    graph.empty = OPEN
-    return graph
-
-
-def _concatenate(left: PositionGraph, right: PositionGraph) -> PositionGraph:
-    joined = PositionGraph(first=dict(left.first), last=dict(right.last), follow=left.follow | right.follow)
-    for p, after in left.last.items():
-        for q, before in right.first.items():
-            _connect(joined.follow, (p, q), after | before)
-    if left.empty is not None:
-        for q, before in right.first.items():
-            _connect(joined.first, q, left.empty | before)
-    if right.empty is not None:
+    def _connect(self, left: _SubGraph, right: _SubGraph) -> None:
+        """Let each first item of one part follow each last item of another."""
         for p, after in left.last.items():
-            _connect(joined.last, p, after | right.empty)
-    if left.empty is not None and right.empty is not None:
-        joined.empty = left.empty | right.empty
-    return joined
+            for q, before in right.first.items():
+                ways = _combine(after, before)
+                self.follow[p, q] = _keep_weakest(self.follow[p, q] | ways) if (p, q) in self.follow else ways
 
 
-def _either(left: PositionGraph, right: PositionGraph) -> PositionGraph:
-    empty = (
-        left.empty if right.empty is None else right.empty if left.empty is None else _weaker(left.empty, right.empty)
-    )
-    return PositionGraph(left.first | right.first, left.last | right.last, left.follow | right.follow, empty)
+def _index_of(event: Event, known: list[Event]) -> int:
+    if event not in known:
+        known.append(event)
+    return known.index(event)
 
 
-def _connect(gaps: dict[Gap, Guard], gap: Gap, guard: Guard) -> None:
-    gaps[gap] = _weaker(gaps[gap], guard) if gap in gaps else guard
+def _make_optional(part: _SubGraph) -> _SubGraph:
+    return _SubGraph(part.first, part.last, FREE)
 
 
-def _weaker(one: Guard, other: Guard) -> Guard:
-    """Return the guard of a gap that may be crossed in two ways: a match needs only one of them to hold."""
-    if one <= other:
-        return one
-    if other <= one:
-        return other
-    raise UnsupportedPattern(
-        Diagnostic(
-            "two different NOTs guard the same gap, either of which would do",
-            hint="write the alternatives as an OR of two patterns with events of their own",
-        )
-    )
+def _prefix(empty: Ways, edges: dict[int, Ways]) -> dict[int, Ways]:
+    """Return the edges of a part as seen past another part that binds nothing; none where it must bind something."""
+    if empty == FREE:
+        return edges
+    return {item: _combine(empty, ways) for item, ways in edges.items()} if empty else {}
+
+
+def _union(one: dict[int, Ways], other: dict[int, Ways]) -> dict[int, Ways]:
+    return {**one, **other, **{item: _keep_weakest(one[item] | other[item]) for item in one.keys() & other.keys()}}
+
+
+def _combine(one: Ways, other: Ways) -> Ways:
+    """Return the ways to meet one of the guards on either side."""
+    if FREE in (one, other):
+        return one if other == FREE else other
+    return _keep_weakest(a | b for a in one for b in other)
+
+
+def _keep_weakest(guards: Iterable[Guard]) -> Ways:
+    """Drop guards that contain another: a match needs only one of them to hold."""
+    found = set(guards)
+    return frozenset(guard for guard in found if not any(other < guard for other in found))
+
+
+def max_bindings(graph: PositionGraph, positions: frozenset[int]) -> float:
+    """Return the largest number of events that one match may bind to some positions; infinite where they repeat."""
+    weights = [
+        float(item.position in positions)
+        if isinstance(item, Leaf)
+        else sum(max_bindings(operand, positions) for operand in item.operands)
+        for item in graph.items
+    ]
+    best = {item: weights[item] for item in graph.first}
+    edges = sorted(graph.follow)
+    for _ in graph.items:
+        before = dict(best)
+        for p, q in edges:
+            if p in best:
+                best[q] = max(best.get(q, 0.0), best[p] + weights[q])
+        if best == before:
+            return max((best[item] for item in graph.last), default=0.0)
+    return math.inf  # still growing: some path repeats them

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-from motet.model.expression import (
-    Arithmetic,
-    Attribute,
-    Call,
-    Comparison,
-    Expression,
-    Inverse,
-    IsNull,
-    Like,
-    Logical,
-    Membership,
-    Negative,
-)
+from motet.model.expression import Attribute, Expression
+from motet.model.names import rewrite_leaves
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +15,10 @@ class Symbol:
 
     type: str
     conditions: tuple[Expression, ...] = ()
+
+    def all_conditions(self, definitions: Mapping[str, Expression]) -> tuple[Expression, ...]:
+        """Return its conditions, with the one that defines its type if the workload does."""
+        return (definitions[self.type], *self.conditions) if self.type in definitions else self.conditions
 
 
 def make_symbol(type_name: str, conditions: list[Expression]) -> Symbol:
@@ -35,15 +29,4 @@ def make_symbol(type_name: str, conditions: list[Expression]) -> Symbol:
 
 def strip_variables(expression: Expression) -> Expression:
     """Return the same expression over bare columns."""
-    match expression:
-        case Attribute(_, name):
-            return Attribute("", name)
-        case Arithmetic(_, left, right) | Comparison(_, left, right):
-            return replace(expression, left=strip_variables(left), right=strip_variables(right))
-        case Negative(operand) | Inverse(operand) | IsNull(operand) | Membership(operand) | Like(operand):
-            return replace(expression, operand=strip_variables(operand))
-        case Logical(_, parts):
-            return replace(expression, operands=tuple(strip_variables(part) for part in parts))
-        case Call(_, parts):
-            return replace(expression, arguments=tuple(strip_variables(part) for part in parts))
-    return expression
+    return rewrite_leaves(expression, lambda leaf: Attribute("", leaf.name) if isinstance(leaf, Attribute) else leaf)

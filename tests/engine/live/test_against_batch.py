@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from motet.engine import EventSchema, compile_workload
+from motet.compile import compile_workload
 from motet.engine.live import Stream, replay_log, restore, save, save_changes
 from motet.engine.local import run_table
 from motet.language.printer import to_text
 from motet.options import Options
 from motet.reference.tables import run_table as enumerate_table
+from motet.schema import EventSchema
 from tests.comparison import assert_same_results
 from tests.engine.live.micro_batches import Rows, endless, micro_batches
 from tests.strategies import build_stream_table, streams, workloads

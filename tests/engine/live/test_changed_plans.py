@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from motet.engine import EventSchema, Program, compile_workload
+from motet.compile import Program, compile_workload
 from motet.engine.live import SavedState, Stream
 from motet.engine.live.state import first_unseen_time
 from motet.engine.local import run_table
@@ -19,6 +19,7 @@ from motet.model.query import Workload
 from motet.options import Options
 from motet.plans.sharing import Grouping
 from motet.reference.tables import run_table as enumerate_table
+from motet.schema import EventSchema
 from tests.comparison import assert_same_results
 from tests.engine.live.micro_batches import SECOND, Rows, endless, kindred, micro_batches
 from tests.engine.live.test_changed_queries import own_rows, since

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from motet.engine import EventSchema, compile_workload
+from motet.compile import compile_workload
 from motet.engine.live import Stream
 from motet.engine.live.saved import SavedState
 from motet.engine.live.state import first_unseen_time
@@ -19,6 +19,7 @@ from motet.language.printer import to_text
 from motet.model.query import Query, Workload
 from motet.model.window import CountWindow, TimeWindow
 from motet.options import Options
+from motet.schema import EventSchema
 from tests.comparison import assert_same_results
 from tests.engine.live.micro_batches import SECOND, Rows, endless, micro_batches
 from tests.strategies import STREAM_SCHEMA, build_stream_table, streams, workloads

@@ -7,7 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from motet.engine import EventSchema, compile_workload
+from motet.compile import compile_workload
+from motet.engine.context import RunContext
 from motet.engine.live import (
     BranchOperator,
     SavedState,
@@ -22,6 +23,7 @@ from motet.errors import QueryError, RunError
 from motet.kernels.tables import MIN_TIME
 from motet.language import parse
 from motet.options import Options
+from motet.schema import EventSchema
 
 SECOND = 1_000_000
 COLUMNS = pa.schema([("time", pa.int64()), ("type", pa.string()), ("k", pa.int64()), ("x", pa.int64())])
@@ -36,7 +38,7 @@ def stream(text: str, **options: Any) -> Stream:
 def branch(text: str) -> BranchOperator:
     program = compile_workload(parse(text), EventSchema(COLUMNS), Options(mode="append"))
     assert len(program.all_branches) == len(program.detect) == 1
-    return create_operator(program, 0)
+    return create_operator(RunContext(program), 0)
 
 
 def events(*rows: tuple[int, str, int, int]) -> pa.Table:
@@ -175,7 +177,7 @@ def test_other_plans_take_over_the_same_state() -> None:
     first = branch(RISING)
     first.feed(events((1, "A", 1, 1)), int(MIN_TIME))
     program = compile_workload(parse(RISING), EventSchema(COLUMNS), Options(mode="append", optimizer="none"))
-    second = create_operator(program, 0)
+    second = create_operator(RunContext(program), 0)
     restore(second, SavedState.from_bytes(save(first).to_bytes()))
     second.feed(events((2, "B", 1, 2)), SECOND)
     assert pairs(second.feed(events(), 3 * SECOND).results) == [(1, 2)]

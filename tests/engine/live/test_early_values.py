@@ -9,12 +9,13 @@ import pyarrow.compute as pc
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from motet.engine import EventSchema, compile_workload
+from motet.compile import compile_workload
 from motet.engine.live import Stream
 from motet.engine.local import run_table
 from motet.language.printer import to_text
 from motet.model.query import Workload
 from motet.options import Options
+from motet.schema import EventSchema
 from tests.comparison import assert_same_results
 from tests.engine.live.micro_batches import SECOND, Rows, endless, micro_batches
 from tests.strategies import STREAM_SCHEMA, build_stream_table, streams, workloads

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import motet
-from motet.engine import compile_workload
+from motet.compile import compile_workload
 from motet.engine.live import LiveWorkload
-from motet.engine.live.replan import query_groups
+from motet.engine.replan import query_groups
 from motet.errors import DataError, MotetError, QueryError
 from motet.plans.sharing import Grouping
 from tests.comparison import assert_same_results
@@ -60,12 +60,12 @@ def test_rates_that_turn_round_in_mid_stream_lead_to_another_plan(optimizer: str
     tables = reversed_in_mid_stream()
     found = [live.feed(table) for table in tables[:10]]
     apart = query_groups(live.program)
-    assert [change.migrated for change in live.changes] == [True]
+    assert [change.adopted for change in live.changes] == [True]
     assert frozenset({"short0", "long0"}) not in {frozenset(names) for names in apart if len(names) > 1}
     found += [live.feed(table) for table in tables[10:]]
     drifted = [change for change in live.changes if change.reason.startswith("rates have drifted")]
-    assert any(change.migrated for change in drifted)
-    assert all(change.migrated == (change.saved > change.cost) for change in drifted)
+    assert any(change.adopted for change in drifted)
+    assert all(change.adopted == (change.saved > change.cost) for change in drifted)
     assert query_groups(live.program) == {frozenset(query.name for query in live.queries)}
     found.append(live.finish())
     whole = motet.run(pa.concat_tables(tables), f"{SHORT}\n{LONG}", time_unit="ms")
@@ -79,7 +79,7 @@ def test_a_plan_stays_where_moving_costs_more_than_it_saves() -> None:
     for table in reversed_in_mid_stream():
         live.feed(table)
     assert len(live.changes) > 1
-    assert not any(change.migrated for change in live.changes)
+    assert not any(change.adopted for change in live.changes)
     assert any(change.saved > 0 for change in live.changes)
     assert query_groups(live.program) == before
     assert "the plan stays" in str(live.changes[-1])

@@ -13,13 +13,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from motet.engine import EventSchema, compile_workload
+from motet.compile import compile_workload
 from motet.engine.live import SavedState, Stream
 from motet.engine.live.saved import MAGIC, VERSION
 from motet.engine.local import run_table
 from motet.errors import RunError
 from motet.language import parse
 from motet.options import Options
+from motet.schema import EventSchema
 from tests.comparison import assert_same_results
 
 FOLDER = Path(__file__).with_name("states")

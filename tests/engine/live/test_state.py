@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from motet.engine import EventSchema, compile_workload
+from motet.compile import compile_workload
+from motet.engine.context import RunContext
 from motet.engine.live import BranchOperator, SavedState, create_operator, restore, save, save_changes
 from motet.kernels.tables import MIN_TIME
 from motet.language import parse
 from motet.options import Options
+from motet.schema import EventSchema
 
 SECOND = 1_000_000
 COLUMNS = pa.schema([("time", pa.int64()), ("type", pa.string()), ("k", pa.int64()), ("x", pa.int64())])
@@ -19,7 +21,7 @@ MOVING = "QUERY moving RETURN COUNT(*) PATTERN SEQ(A, B) GROUP BY k WITHIN 20 s"
 def branch(text: str) -> BranchOperator:
     program = compile_workload(parse(text), EventSchema(COLUMNS), Options(mode="append"))
     assert len(program.all_branches) == 1
-    return create_operator(program, 0)
+    return create_operator(RunContext(program), 0)
 
 
 def events(rows: list[tuple[int, str, int]], x: int = 1) -> pa.Table:

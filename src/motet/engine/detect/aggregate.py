@@ -12,72 +12,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from motet.compile import Program
+from motet.compile.contributions import DUE, END, FROM, NUMBER, QUERY, SUMS, UNTIL, partial_columns
+from motet.engine.detect.bindings import entries_at
 from motet.engine.detect.instances import NodeRunner
-from motet.engine.detect.match_filter import match_of_entries
-from motet.engine.detect.results import restore_times
+from motet.engine.detect.windows import Bounds
 from motet.engine.encode import EncodedEvents, Ints, read_column
-from motet.engine.schema import EventSchema
-from motet.kernels.instances import MIN_TIME
 from motet.kernels.match_filter import Matches
+from motet.kernels.ragged import expand_ranges
 from motet.model.query import Aggregate
 from motet.plans.detect.query import DetectQuery
-
-MAX_TIME = -MIN_TIME
-Bounds = tuple[int, int]
-SUMS = ("SUM", "AVG", "VAR", "STDDEV")
-
-# Columns of contributions beside the groups and values: of how many matches they are, the window's end, or the time
-# from which on a match counts, until it expires; and whether a result is due when it completes.
-NUMBER = "#n"
-END = "#end"
-FROM = "#from"
-UNTIL = "#until"
-DUE = "#due"
-QUERY = "#query"
-
-
-def partial_columns(query: DetectQuery) -> dict[str, Aggregate]:
-    """Map the value columns of a query's contributions to the aggregate each is for."""
-    found: dict[str, Aggregate] = {}
-    for at, item in enumerate(query.query.aggregates):
-        if item.variable is None:
-            continue
-        prefix = f"#{query.number}_{at}_"
-        found[prefix + "count"] = item
-        if item.function in SUMS:
-            found[prefix + "sum"] = item
-        if item.function in ("VAR", "STDDEV"):
-            found[prefix + "squares"] = item
-        if item.function in ("MIN", "MAX"):
-            found[prefix + "extreme"] = item
-    return found
-
-
-def contribution_fields(query: DetectQuery, schema: EventSchema) -> list[pa.Field]:
-    """Return the columns that only this query's contributions have."""
-    fields = []
-    for name, item in partial_columns(query).items():
-        kind = name.rpartition("_")[2]
-        if kind == "count":
-            fields.append(pa.field(name, pa.int64()))
-        elif kind == "extreme":
-            assert item.name is not None
-            fields.append(pa.field(name, _stored_type(schema.columns.field(item.name).type)))
-        else:
-            fields.append(pa.field(name, pa.float64()))
-    return fields
-
-
-def _stored_type(data_type: pa.DataType) -> pa.DataType:
-    if pa.types.is_dictionary(data_type):
-        return _stored_type(data_type.value_type)
-    if pa.types.is_decimal(data_type) or pa.types.is_floating(data_type):
-        return pa.float64()
-    return pa.string() if pa.types.is_large_string(data_type) or pa.types.is_string_view(data_type) else data_type
+from motet.schema import EventSchema, build_table
 
 
 def build_contributions(
-    query: DetectQuery, found: Matches, which: Ints, times: dict[str, Any], runner: NodeRunner, schema: pa.Schema
+    query: DetectQuery, found: Matches, which: Ints, times: dict[str, Any], runner: NodeRunner, program: Program
 ) -> pa.Table:
     """Build the contributions of matches: a row for each of `which`, with its times."""
     encoded = runner.encoded
@@ -90,11 +39,7 @@ def build_contributions(
         if item.variable is not None:
             values = _values(query, item, found, encoded, f"#{query.number}_{at}_")
             columns |= {name: value.take(pa.array(which)) for name, value in values.items()}
-    arrays = [
-        columns[field.name].cast(field.type) if field.name in columns else pa.nulls(len(which), field.type)
-        for field in schema
-    ]
-    return pa.Table.from_arrays(arrays, schema=schema)
+    return build_table(columns, program.contribution_schema, len(which))
 
 
 def _values(
@@ -103,10 +48,7 @@ def _values(
     """Compute what each match adds to one aggregate, over the events it binds to its variable."""
     assert item.variable is not None
     size = len(found.key)
-    wanted = np.zeros(len(query.written.events), np.bool_)
-    wanted[list(query.written.of_name(item.variable))] = True
-    entries = np.flatnonzero(wanted[found.position])
-    match_of = match_of_entries(found)[entries]
+    entries, match_of = entries_at(found, query.positions.find(item.variable))
     if item.name is None:
         return {prefix + "count": pa.array(np.bincount(match_of, minlength=size).astype(np.int64))}
     column = read_column(encoded.table, item.name).take(pa.array(encoded.rows[found.event[entries]]))
@@ -127,9 +69,7 @@ def _values(
     return values
 
 
-def build_results(
-    query: DetectQuery, rows: pa.Table, schema: EventSchema, result: pa.Schema, counts: str, bounds: Bounds
-) -> pa.Table:
+def build_results(query: DetectQuery, rows: pa.Table, program: Program, bounds: Bounds) -> pa.Table:
     """Build the results of one query from all of its contributions, those that are due in [from, to)."""
     groups = list(query.query.group_by)
     swept = query.span.is_continuous and not query.needs_window_close
@@ -138,19 +78,15 @@ def build_results(
         end = grouped.column(END).to_numpy()
         grouped = grouped.filter(pa.array((bounds[0] <= end) & (end < bounds[1])))
     if not len(grouped):
-        return result.empty_table()
+        return program.result_schema.empty_table()
     summed = _sum_by(query, grouped, [*groups, END])
     size = len(summed)
     columns: dict[str, Any] = {"query": pa.repeat(query.query.name, size)}
     columns |= {name: summed.column(name) for name in groups}
-    columns |= _times(query, summed.column(END).to_numpy().astype(np.int64), schema)
+    columns |= _times(query, summed.column(END).to_numpy().astype(np.int64), program.schema)
     for at, item in enumerate(query.query.aggregates):
-        columns[item.label] = _result(item, summed, f"#{query.number}_{at}_", counts)
-    arrays = [
-        columns[field.name].cast(field.type) if field.name in columns else pa.nulls(size, field.type)
-        for field in result
-    ]
-    return pa.Table.from_arrays(arrays, schema=result)
+        columns[item.label] = _result(item, summed, f"#{query.number}_{at}_", program.options.counts)
+    return build_table(columns, program.result_schema, size)
 
 
 def merge_contributions(query: DetectQuery, rows: pa.Table) -> pa.Table:
@@ -159,11 +95,7 @@ def merge_contributions(query: DetectQuery, rows: pa.Table) -> pa.Table:
     summed = _sum_by(query, rows, keys)
     made = {name: summed.column(f"{name}_{how}") for name, how in _sums(query).items()}
     made |= {QUERY: pa.repeat(query.number, len(summed))} | {name: summed.column(name) for name in keys}
-    arrays = [
-        made[field.name].cast(field.type) if field.name in made else pa.nulls(len(summed), field.type)
-        for field in rows.schema
-    ]
-    return pa.Table.from_arrays(arrays, schema=rows.schema)
+    return build_table(made, rows.schema, len(summed))
 
 
 def _sum_by(query: DetectQuery, rows: pa.Table, keys: list[str]) -> pa.Table:
@@ -183,8 +115,11 @@ def _times(query: DetectQuery, end: Ints, schema: EventSchema) -> dict[str, pa.A
     if query.span.within == 0:
         return {}
     if query.span.is_continuous:
-        return {"time": restore_times(end, schema)}
-    return {"window_start": restore_times(end - query.span.within, schema), "window_end": restore_times(end, schema)}
+        return {"time": schema.from_microseconds(end)}
+    return {
+        "window_start": schema.from_microseconds(end - query.span.within),
+        "window_end": schema.from_microseconds(end),
+    }
 
 
 def _result(item: Aggregate, table: pa.Table, prefix: str, counts: str) -> Any:
@@ -227,7 +162,6 @@ def _repeat_until_expiry(rows: pa.Table, groups: list[str]) -> pa.Table:
         high = np.maximum(np.searchsorted(moments, until[own]), low)
         counts = high - low
         repeated.append(np.repeat(own, counts))
-        first = np.cumsum(counts) - counts
-        at.append(moments[np.repeat(low - first, counts) + np.arange(counts.sum())])
+        at.append(moments[expand_ranges(low, counts)])
     taken = rows.take(pa.array(np.concatenate(repeated)))
     return taken.set_column(taken.schema.get_field_index(END), END, pa.array(np.concatenate(at).astype(np.int64)))

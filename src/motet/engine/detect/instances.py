@@ -3,41 +3,44 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from motet.engine.detect.bundles import BundleStore, concat_paths, merge_ragged_rows, take_paths
-from motet.engine.detect.code import build_tests
+from motet.engine.detect.bindings import BundleStore, check_overflow, concat_bindings, mask_bindings
+from motet.engine.detect.code import TestRows, build_tests
 from motet.engine.detect.match_limit import MatchLimit
-from motet.engine.detect.tables import (
-    NodeTests,
-    build_filter_table,
-    build_join_table,
-    build_line_table,
-    sort_by_equal_values,
-)
+from motet.engine.detect.tables import build_filter_table, build_join_table, build_line_table, sort_by_equal_values
+from motet.engine.detect.values import CompiledExpressions
 from motet.engine.encode import EncodedEvents, Ints
-from motet.errors import DataError
-from motet.kernels.expressions import OVERFLOW, Bytecode, EventScope, Values, new_stack
-from motet.kernels.instance_filter import filter_instances
-from motet.kernels.instances import Absences, Bundles, Instances, Tests
-from motet.kernels.join import MAX_TIME, JoinTable, allocate_join_output, flatten_bindings, join
-from motet.kernels.match_filter import Matches
+from motet.kernels.expressions import EventScope, new_stack
+from motet.kernels.instances import Absences, Bundles, EvalContext, Instances, Tests
+from motet.kernels.join import (
+    MAX_TIME,
+    JoinCursor,
+    JoinOutput,
+    JoinTable,
+    allocate_join_output,
+    filter_instances,
+    flatten_bindings,
+    join,
+)
 from motet.kernels.path_join import filter_paths, find_path_ends_for_rows
 from motet.kernels.paths import (
     PathEnds,
     PathGraph,
     PathList,
+    PathStarts,
     allocate_paths,
     find_path_ends,
     latest_starts,
     list_paths,
     new_cursor,
 )
+from motet.kernels.ragged import offsets_from_counts, offsets_of, row_numbers
 from motet.plans.detect.nodes import (
     FilterNode,
     JoinNode,
@@ -56,6 +59,8 @@ BLOCK_ENTRIES = 1 << 20
 OUTER_ROWS = 1 << 12
 UNLIMITED = 1 << 62
 NO_BOUND = -(1 << 62)
+
+T = TypeVar("T")
 
 
 class MemoryLimitReached(Exception):
@@ -92,8 +97,7 @@ class PreparedLoop(NamedTuple):
 
     line: PathGraph
     tests: Tests
-    latest: Ints
-    so_far: Ints
+    starts: PathStarts
 
 
 @dataclass
@@ -101,9 +105,8 @@ class NodeRunner:
     """Run of the nodes of a plan over the events of a branch, with the instances of each node."""
 
     encoded: EncodedEvents
-    values: Values
-    code: Bytecode
-    tests: Mapping[Node, NodeTests]
+    expressions: CompiledExpressions
+    tests: Mapping[Node, TestRows]
     oldest: Mapping[Node, Ints]  # what each node's windows allow, event by event
     absent: tuple[Symbol, ...]
     budget: MemoryBudget
@@ -112,6 +115,7 @@ class NodeRunner:
     instance_counts: Counter[Node] = field(default_factory=Counter)  # instances so far
 
     def __post_init__(self) -> None:
+        self.values, self.code = self.expressions.values, self.expressions.code
         self.of_class = {
             symbol: np.array([symbol in found for found in self.encoded.classes], np.bool_)
             for symbol in {symbol for found in self.encoded.classes for symbol in found}
@@ -132,7 +136,7 @@ class NodeRunner:
     def absences_of(self, symbols: tuple[Symbol, ...]) -> Absences:
         """Return the events of some symbols, by symbol and key."""
         events = [self.events_of(symbol) for symbol in symbols]
-        starts = np.cumsum([0, *map(len, events)])
+        starts = offsets_of(events)
         keys = len(self.encoded.offsets)
         offsets = np.zeros((max(len(events), 1), keys), np.int64)
         for at, own in enumerate(events):
@@ -143,20 +147,12 @@ class NodeRunner:
     @property
     def bundles(self) -> Bundles:
         """All that items may be bound to: events and bundles."""
-        return self.store.all
+        return self.store.arrays
 
     def _as_bundles(self, paths: PathList) -> Instances:
         """Keep paths as bundles; return them as instances of one item."""
-        order = np.lexsort((paths.last, paths.key))
-        base = self.store.keep(paths)
-        return _instances(
-            (base + order)[None, :],
-            paths.first[order],
-            paths.last[order],
-            paths.end[order],
-            paths.key[order],
-            len(self.encoded.offsets) - 1,
-        )
+        numbers = self.store.add(paths) + np.arange(len(paths.first))
+        return self._sort_blocks([JoinOutput(numbers[None, :], paths.first, paths.last, paths.end, paths.key)])
 
     # Nodes
 
@@ -174,33 +170,33 @@ class NodeRunner:
 
     def _run(self, node: Node) -> Instances:
         match node:
-            case LeafNode() | FilterNode() | PathScanNode():
-                found = self._compute(node)
-                self.instance_counts[node] += len(found.first)
-                return found
             case JoinNode():
-                return self._join(node)
+                return self._sort_blocks(self._collect(node, self.join_blocks(node), _bytes))
             case LoopNode():
-                return self._as_bundles(self._collect_paths(node))
+                paths = self._collect(node, self.path_blocks(node), lambda block: _bytes(block[1:7]))
+                return self._as_bundles(concat_bindings(paths))
             case UnionNode():
                 return self._as_bundles(self._union(node))
-
-    def _compute(self, node: LeafNode | FilterNode | PathScanNode) -> Instances:
-        match node:
             case LeafNode(symbol):
-                return self._leaf(symbol)
+                return self._count(node, self._leaf(symbol))
             case FilterNode():
-                return self._filter(node)
+                return self._count(node, self._filter(node))
             case PathScanNode():
-                return self._scan_paths(node)
+                blocks = self._collect(node, self._scan_paths(node), _bytes)
+                return self._count(node, self._sort_blocks(blocks))
 
-    def _collect_paths(self, node: LoopNode) -> PathList:
-        blocks = []
-        for block in self.path_blocks(node):
-            blocks.append(block)
-            if not self.budget.reserve(32 * len(block.first) + 12 * len(block.event), node):
+    def _count(self, node: Node, found: Instances) -> Instances:
+        self.instance_counts[node] += len(found.first)
+        return found
+
+    def _collect(self, node: Node, blocks: Iterable[T], size: Callable[[T], int]) -> list[T]:
+        """Collect the instances of a node as long as they fit in memory; one block always does."""
+        kept = []
+        for block in blocks:
+            kept.append(block)
+            if not self.budget.reserve(size(block), node):
                 break
-        return concat_paths(blocks)
+        return kept
 
     def _leaf(self, symbol: Symbol) -> Instances:
         events = self.events_of(symbol)
@@ -208,23 +204,16 @@ class NodeRunner:
         offsets = np.searchsorted(events, self.encoded.offsets).astype(np.int64)
         return Instances(events[None, :], time, time, events, offsets)
 
-    def _join(self, node: JoinNode) -> Instances:
-        blocks = []
-        for block in self.join_blocks(node):
-            blocks.append(block)
-            if not self.budget.reserve(8 * block[0].size + 32 * block[0].shape[1], node):
-                break
-        return self._sort_blocks(blocks)
-
-    def _sort_blocks(self, blocks: Sequence[tuple[Any, Ints, Ints, Ints, Ints]]) -> Instances:
-        """Concatenate blocks of columns, first, last, end and key to instances by key and last time."""
+    def _sort_blocks(self, blocks: Sequence[JoinOutput]) -> Instances:
+        """Concatenate blocks of instances, and sort them by key and last time."""
         columns, *rest = (np.concatenate(parts, axis=-1) for parts in zip(*blocks, strict=True))
         first, last, end, key = rest
         # Outer rows come by key and time, so that results often are in order already.
-        if ((np.diff(key) == 0) & (np.diff(last) < 0)).any():
+        if ((np.diff(key) < 0) | ((np.diff(key) == 0) & (np.diff(last) < 0))).any():
             order = np.lexsort((last, key))
             columns, first, last, end, key = columns[:, order], first[order], last[order], end[order], key[order]
-        return _instances(columns, first, last, end, key, len(self.encoded.offsets) - 1)
+        offsets = np.searchsorted(key, np.arange(len(self.encoded.offsets))).astype(np.int64)
+        return Instances(np.ascontiguousarray(columns, np.int64), first, last, end, offsets)
 
     def _filter(self, node: FilterNode) -> Instances:
         """Return the instances of a filter's input that pass it, their columns in the filter's order."""
@@ -234,13 +223,8 @@ class NodeRunner:
             found,
             np.array(node.new_order, np.int32).reshape(len(node.new_order), 2),
             build_filter_table(node, self.absent),
-            build_tests(self.tests[node].rows, self.code),
-            self.values,
-            self.bundles,
-            self.absences,
+            self._context(build_tests(self.tests[node], self.code), len(node.items)),
             self.oldest[node],
-            _scope(len(node.items)),
-            self.stack,
         )
         self._check()
         rows = np.flatnonzero(kept)
@@ -252,62 +236,36 @@ class NodeRunner:
         columns = np.ascontiguousarray(found.columns[:, rows])
         return Instances(columns, found.first[rows], found.last[rows], found.end[rows], offsets)
 
-    def _scan_paths(self, node: PathScanNode) -> Instances:
-        """Return the paths of a sequence as columns of events, those within the node's own windows."""
+    def _scan_paths(self, node: PathScanNode) -> Iterator[JoinOutput]:
+        """Yield the paths of a sequence as columns of events in blocks, those within the node's own windows."""
         width = len(node.items)
-        blocks = []
         for block in self.path_blocks(node.loop):
             columns = np.empty((width, len(block.first)), np.int64)
             columns[block.position, np.arange(len(block.event)) // width] = block.event
             rows = np.flatnonzero(block.first >= self.oldest[node][block.end])
-            blocks.append((columns[:, rows], block.first[rows], block.last[rows], block.end[rows], block.key[rows]))
-            if not self.budget.reserve(8 * (width + 4) * len(rows), node):
-                break
-        return self._sort_blocks(blocks)
+            yield JoinOutput(columns[:, rows], block.first[rows], block.last[rows], block.end[rows], block.key[rows])
 
-    def join_blocks(self, node: JoinNode, since: int = NO_BOUND) -> Iterator[tuple[Any, Ints, Ints, Ints, Ints]]:
-        """Yield the instances of a join that end at `since` or later in blocks: columns, first, last, end and key."""
+    def join_blocks(self, node: JoinNode, since: int = NO_BOUND) -> Iterator[JoinOutput]:
+        """Yield the instances of a join that end at `since` or later, in blocks."""
         if isinstance(node.inner, LoopNode):
             yield from self._join_paths(node, node.inner)
             return
         outer, table = self.instances(node.outer), self._table(node)
         inner, stretch = sort_by_equal_values(outer, self.instances(node.inner), table, self.values)
-        tests = build_tests([row for row in self.tests[node].rows if row[0] < 0], self.code)
-        scope = _scope(len(node.items))
-        at, within = 0, -1
+        tests = build_tests([row for row in self.tests[node] if row[0] < 0], self.code)
+        context = self._context(tests, len(node.items))
+        cursor = JoinCursor(0, -1)
         while True:
             room = allocate_join_output(len(node.items), BLOCK_ROWS)
-            found, at, within = join(
-                outer,
-                inner,
-                stretch,
-                table,
-                tests,
-                self.values,
-                self.bundles,
-                self.absences,
-                self.oldest[node],
-                scope,
-                self.stack,
-                room,
-                since,
-                at,
-                within,
-            )
+            found, cursor = join(outer, inner, stretch, table, context, self.oldest[node], room, since, cursor)
             self._check()
             self.instance_counts[node] += found
-            yield (
-                room.columns[:, :found].copy(),
-                room.first[:found].copy(),
-                room.last[:found].copy(),
-                room.end[:found].copy(),
-                room.key[:found].copy(),
-            )
-            if at >= len(outer.first):
+            yield JoinOutput(*(part[..., :found].copy() for part in room))
+            if cursor.outer >= len(outer.first):
                 return
 
     def expand_paths(
-        self, node: JoinNode, loop: LoopNode, since: int = NO_BOUND, quota: MatchLimit | None = None
+        self, node: JoinNode, loop: LoopNode, since: int = NO_BOUND, match_limit: MatchLimit | None = None
     ) -> Iterator[tuple[Instances, Ints, PathList]]:
         """Yield outer instances with the paths of a loop that fit them, and the outer instance of each path."""
         outer, prepared, table = self.instances(node.outer), self._prepare_loop(loop), self._table(node)
@@ -315,24 +273,24 @@ class NodeRunner:
         for start in range(0, max(len(outer.first), 1), OUTER_ROWS):
             stop = min(start + OUTER_ROWS, len(outer.first))
             owner, ends = find_path_ends_for_rows(
-                outer, start, stop, table, prepared.line, prepared.latest, self.bundles, since
+                outer, (start, stop), table, prepared.line, prepared.starts.latest, self.bundles, since
             )
             last = np.maximum(outer.last[owner], prepared.line.last[ends.row])
-            for block in self._list_paths(prepared, ends, UNLIMITED, quota, last):
+            for block in self._list_paths(prepared, ends, UNLIMITED, match_limit, last):
                 owners = owner[block.origin]
                 kept = filter_paths(outer.columns, owners, block, table, self.bundles, self.absences)
                 self.instance_counts[node] += int(kept.sum())
-                yield outer, owners[kept], block if kept.all() else take_paths(block, np.flatnonzero(kept))
+                yield outer, owners[kept], mask_bindings(block, kept)
 
-    def _join_paths(self, node: JoinNode, loop: LoopNode) -> Iterator[tuple[Any, Ints, Ints, Ints, Ints]]:
+    def _join_paths(self, node: JoinNode, loop: LoopNode) -> Iterator[JoinOutput]:
         """Yield the instances of a join with a loop in blocks; its paths are kept as bundles."""
         for outer, owners, paths in self.expand_paths(node, loop):
-            base = self.store.keep(paths)
+            base = self.store.add(paths)
             columns = np.empty((len(node.items), len(owners)), np.int64)
             columns[list(node.outer_items)] = outer.columns[:, owners]
             columns[list(node.inner_items)] = base + np.arange(len(owners))
             later = paths.last > outer.last[owners]
-            yield (
+            yield JoinOutput(
                 columns,
                 np.minimum(outer.first[owners], paths.first),
                 np.maximum(outer.last[owners], paths.last),
@@ -341,52 +299,39 @@ class NodeRunner:
             )
 
     def _table(self, node: JoinNode) -> JoinTable:
-        return build_join_table(node, self.tests[node].rows, self.absent, self.encoded.classes)
+        return build_join_table(node, self.tests[node], self.absent, self.encoded.classes)
 
     def path_blocks(
-        self, node: LoopNode, most: int = UNLIMITED, since: int = NO_BOUND, quota: MatchLimit | None = None
+        self, node: LoopNode, most: int = UNLIMITED, since: int = NO_BOUND, match_limit: MatchLimit | None = None
     ) -> Iterator[PathList]:
         """Yield the paths of a loop in blocks, at most `most` for each end; positions count from the loop's first."""
         prepared = self._prepare_loop(node)
-        ends = find_path_ends(prepared.line, prepared.latest, since)
-        for block in self._list_paths(prepared, ends, most, quota, prepared.line.last[ends.row]):
+        ends = find_path_ends(prepared.line, prepared.starts.latest, since)
+        for block in self._list_paths(prepared, ends, most, match_limit, prepared.line.last[ends.row]):
             self.instance_counts[node] += len(block.first)
             yield block
+
+    def _context(self, tests: Tests, slots: int) -> EvalContext:
+        """Return what kernels need to run tests on combinations of so many items."""
+        return EvalContext(tests, self.values, self.bundles, self.absences, _scope(slots), self.stack)
 
     def _prepare_loop(self, node: LoopNode) -> PreparedLoop:
         if node not in self.prepared:
             instances = [self.instances(item) for item in node.items]
-            line = build_line_table(node, instances, self.absent, self.oldest[node], self.tests[node])
-            self.prepared[node] = PreparedLoop(
-                line, build_tests(self.tests[node].rows, self.code), *latest_starts(line)
-            )
+            line = build_line_table(node, instances, self.absent, self.oldest[node])
+            self.prepared[node] = PreparedLoop(line, build_tests(self.tests[node], self.code), latest_starts(line))
         return self.prepared[node]
 
     def _list_paths(
-        self, prepared: PreparedLoop, ends: PathEnds, most: int, quota: MatchLimit | None, last: Ints
+        self, prepared: PreparedLoop, ends: PathEnds, most: int, match_limit: MatchLimit | None, last: Ints
     ) -> Iterator[PathList]:
         """Yield the paths to some ends in blocks; none to ends whose matches, at the time `last`, exceed the limit."""
-        line, tests, latest, so_far = prepared
         longest = int(np.diff(self.encoded.offsets).max(initial=0)) + 2
-        walk, scope = new_cursor(longest), _scope(2)
+        cursor, context = new_cursor(longest), self._context(prepared.tests, 2)
         done = False
         while not done:
             out = allocate_paths(BLOCK_ROWS, max(BLOCK_ENTRIES, 2 * longest))
-            found, done = list_paths(
-                line,
-                latest,
-                so_far,
-                ends,
-                walk,
-                tests,
-                self.values,
-                self.bundles,
-                self.absences,
-                scope,
-                self.stack,
-                out,
-                most,
-            )
+            found, done = list_paths(prepared.line, prepared.starts, ends, cursor, context, out, most)
             self._check()
             entries = int(out.begin[found])
             yield PathList(
@@ -395,7 +340,7 @@ class NodeRunner:
                 out.event[:entries].copy(),
                 *(column[:found].copy() for column in out[3:]),
             )
-            wanted = None if quota is None or done else quota.accepts(ends.key, last)
+            wanted = None if match_limit is None or done else match_limit.accepts(ends.key, last)
             if wanted is not None:
                 ends.floor[~wanted] = MAX_TIME  # no path begins so late
 
@@ -403,85 +348,15 @@ class NodeRunner:
         blocks = []
         for part, places in node.parts:
             found = self.instances(part)
-            starts, positions = self._position_tables(part, places)
+            starts, positions = position_tables(part, places)
             begin, position, event = flatten_bindings(found.columns, starts, positions, self.bundles)
-            key = np.repeat(np.arange(len(found.offsets) - 1), np.diff(found.offsets))
+            key = row_numbers(found.offsets)
             blocks.append(PathList(begin, position, event, found.first, found.last, found.end, key, key))
             self.instance_counts[node] += len(found.first)
-        return concat_paths(blocks)
-
-    def _position_tables(self, node: Node, positions: tuple[int, ...]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Return where the positions of each column of a node begin, and the positions."""
-        items = node.items if isinstance(node, SubpatternNode) else (node,)
-        sizes = [1 if isinstance(item, LeafNode) else _width(item) for item in items]
-        return np.cumsum([0, *sizes[:-1]]).astype(np.int32), np.array(positions, np.int32)
+        return concat_bindings(blocks)
 
     def _check(self) -> None:
-        if self.stack.status[0] == OVERFLOW:
-            raise DataError(
-                "a whole number in a condition between two events does not fit in 64 bits "
-                "(multiplied by 1.0 it is computed as a floating number)"
-            )
-
-    # Matches
-
-    def match_blocks(
-        self, node: Node, positions: tuple[int, ...], shared: bool, most: int, since: int, quota: MatchLimit
-    ) -> Iterator[Matches]:
-        """Yield the instances of a root as matches in blocks; kept only where other nodes or queries read them too.
-
-        Of paths with the same last event at most `most` are listed, none that ends before `since`, and none beyond the
-        limit.
-        """
-        starts, table = self._position_tables(node, positions)
-        loop = node.loop if isinstance(node, PathScanNode) and self.oldest[node] is self.oldest[node.loop] else node
-        if isinstance(loop, LoopNode) and not shared and node not in self.kept:
-            for block in self.path_blocks(loop, most, since, quota):
-                yield Matches(block.begin, table[block.position], block.event, block.key)
-            return
-        if isinstance(node, JoinNode) and isinstance(node.inner, LoopNode) and not shared and node not in self.kept:
-            yield from self._matches_with_paths(node, node.inner, starts, table, since, quota)
-            return
-        if isinstance(node, JoinNode) and not shared and node not in self.kept:
-            for columns, _, _, _, key in self.join_blocks(node, since):
-                yield Matches(*flatten_bindings(columns, starts, table, self.bundles), key)
-            return
-        found = self.instances(node)
-        keys = np.repeat(np.arange(len(found.offsets) - 1), np.diff(found.offsets))
-        for at in range(0, max(len(found.first), 1), BLOCK_ROWS):
-            columns = np.ascontiguousarray(found.columns[:, at : at + BLOCK_ROWS])
-            yield Matches(*flatten_bindings(columns, starts, table, self.bundles), keys[at : at + BLOCK_ROWS].copy())
-
-    def _matches_with_paths(
-        self,
-        node: JoinNode,
-        loop: LoopNode,
-        starts: NDArray[np.int32],
-        table: NDArray[np.int32],
-        since: int,
-        quota: MatchLimit,
-    ) -> Iterator[Matches]:
-        """Yield outer instances with the paths that fit them as matches; no path is kept."""
-        (inner_item,) = node.inner_items
-        for outer, owners, paths in self.expand_paths(node, loop, since, quota):
-            columns = np.ascontiguousarray(outer.columns[:, owners])
-            begin, position, event = flatten_bindings(columns, starts[list(node.outer_items)], table, self.bundles)
-            together, ours, theirs = merge_ragged_rows(begin, paths.begin)
-            positions = np.empty(together[-1], np.int32)
-            events = np.empty(together[-1], np.int64)
-            positions[ours], events[ours] = position, event
-            positions[theirs], events[theirs] = table[starts[inner_item] + paths.position], paths.event
-            yield Matches(together, positions, events, paths.key)
-
-
-def _width(item: Node) -> int:
-    """Return how many positions an item has."""
-    match item:
-        case LoopNode(items):
-            return sum(_width(each) for each in items)
-        case UnionNode(parts):
-            return 1 + max(place for _, places in parts for place in places)
-    return 1
+        check_overflow(self.stack, "a whole number in a condition between two events")
 
 
 def _scope(slots: int) -> EventScope:
@@ -493,6 +368,21 @@ def _scope(slots: int) -> EventScope:
     )
 
 
-def _instances(columns: Any, first: Ints, last: Ints, end: Ints, key: Ints, keys: int) -> Instances:
-    offsets = np.searchsorted(key, np.arange(keys + 1)).astype(np.int64)
-    return Instances(np.ascontiguousarray(columns, np.int64), first, last, end, offsets)
+def _bytes(arrays: Iterable[NDArray[Any]]) -> int:
+    return sum(array.nbytes for array in arrays)
+
+
+def position_tables(node: Node, positions: tuple[int, ...]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Return where the positions of each column of a node begin, and the positions."""
+    items = node.items if isinstance(node, SubpatternNode) else (node,)
+    return offsets_from_counts([_width(item) for item in items])[:-1].astype(np.int32), np.array(positions, np.int32)
+
+
+def _width(item: Node) -> int:
+    """Return how many positions an item has."""
+    match item:
+        case LoopNode(items):
+            return sum(_width(each) for each in items)
+        case UnionNode(parts):
+            return 1 + max(place for _, places in parts for place in places)
+    return 1

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from motet.engine.encode import Ints
+from motet.kernels.ragged import expand_ranges
 from motet.plans.compiled import WindowSpan
 
 
@@ -35,7 +36,7 @@ class MatchLimit:
         self.full.update(places[at] for at in over)
         order = np.argsort(which, kind="stable")
         rank = np.empty(len(key), np.int64)
-        rank[order] = np.arange(len(key)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        rank[order] = expand_ranges(np.zeros_like(sizes), sizes)
         return before[which] + rank < self.limit
 
     def accepts(self, key: Ints, last: Ints) -> Any:

@@ -12,17 +12,18 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
+from motet.compile import Program
+from motet.compile.detect import DetectBranch
 from motet.engine.detect.measured_rates import count_symbols, measure_rates
-from motet.engine.detect.program import DetectBranch
-from motet.engine.encode import EncodedEvents, encode
-from motet.engine.program import JOIN_OPTIMIZERS, Program
-from motet.optimizer.joins import WITHOUT_RATES, plan_trees, replan_trees
-from motet.optimizer.joins.plan import JoinPlan, extend_plan
+from motet.engine.encode import EncodedEvents, encode_branch
+from motet.engine.replan import NANOSECOND, PlanChange
+from motet.optimizer.joins import JoinPlan
+from motet.optimizer.registry import extend_plan, get_join_optimizer, get_optimizer, plan_trees, replan_trees
 from motet.options import Options
 from motet.plans.detect.build import PlannedQuery, plan_queries
 from motet.plans.detect.cost import Rates
 from motet.plans.detect.estimates import estimate_nodes, estimate_tree_cost, list_roots, sum_costs
-from motet.statistics.symbols import format_symbol
+from motet.statistics.model import format_symbol
 
 # How many pairs the share of a condition is estimated from, and how many standard deviations count as a change of it.
 SAMPLED_PAIRS = 512
@@ -50,17 +51,6 @@ class DetectReplanPolicy:
     expected_batches: float | None = None
 
 
-@dataclass(frozen=True)
-class PlanChange:
-    """What came of a change of rates: the costs of the old and the new plan for the new rates."""
-
-    batch: int
-    reason: str
-    before: float
-    after: float
-    adopted: bool
-
-
 @dataclass
 class BranchPlanner:
     """Planner of a branch over its life. Without `drift` the first plan stays."""
@@ -86,7 +76,11 @@ class BranchPlanner:
         if self._planned is None:
             self._make_first_plan(encoded)
             self._began = time.perf_counter()
-        elif self.drift is not None and self.branch.join_specs and self.options.optimizer not in WITHOUT_RATES:
+        elif (
+            self.drift is not None
+            and self.branch.join_specs
+            and get_join_optimizer(self.options.optimizer).uses_statistics
+        ):
             self._replan_on_change(encoded, self.drift)
         assert self._planned is not None
         return self._planned
@@ -101,17 +95,21 @@ class BranchPlanner:
     def with_queries(self, branch: DetectBranch, options: Options) -> BranchPlanner:
         """Return a planner for the branch with other queries.
 
-        By multitree, queries that stay keep their trees, and new ones read what these find where that is cheapest.
-        Else, or where it was planned ahead, all is planned again.
+        Where the optimizer can extend its plan, queries that stay keep their trees, and new ones read what these find
+        where that is cheapest. Else, or where it was planned ahead, all is planned again.
         """
         changed = BranchPlanner(branch, options, self.drift, self.log, batches=self.batches)
         chosen, rates = self.chosen, self._rates
-        if chosen is None or rates is None or branch.trees is not None or chosen.method != "multitree":
+        if chosen is None or rates is None or branch.trees is not None:
             return changed
         found = extend_plan(chosen, changed.branch.join_specs, rates)
+        if found is None:
+            return changed
         reason = f"{len(self.branch.join_specs)} patterns have become {len(changed.branch.join_specs)}"
         before, after = chosen.considered[chosen.method], found.considered[found.method]
-        self.log.append(PlanChange(self.batches, reason, before, after, adopted=True))
+        self.log.append(
+            PlanChange(self.batches, reason, before * NANOSECOND, after * NANOSECOND, 0.0, 0.0, adopted=True)
+        )
         changed.adopt(found, rates)
         return changed
 
@@ -123,7 +121,7 @@ class BranchPlanner:
         else:
             rates = (
                 Rates()
-                if options.optimizer in WITHOUT_RATES or not branch.join_specs
+                if not get_join_optimizer(options.optimizer).uses_statistics or not branch.join_specs
                 else measure_rates(branch, encoded)
             )
             self.adopt(plan_trees(branch.join_specs, options.optimizer, rates, options.budget_seconds), rates)
@@ -149,18 +147,19 @@ class BranchPlanner:
         assert self.chosen is not None
         self._changes += 1
         expected_batches = self.batches / self._changes if drift.expected_batches is None else drift.expected_batches
-        before = self._expected_cost(rates)
-        worth = drift.share * before * 1e-9 * expected_batches
+        before = self._expected_cost(rates) * NANOSECOND
+        worth = drift.share * before * expected_batches
         if worth <= self._building:
-            self.log.append(PlanChange(self.batches, reason, before, before, adopted=False))
+            self.log.append(PlanChange(self.batches, reason, before, before, 0.0, self._building, adopted=False))
             self._rates = rates
             return
         seconds = min(drift.seconds, self.options.budget_seconds, worth)
         found = replan_trees(self.chosen, self.branch.join_specs, self.options.optimizer, rates, seconds)
-        before, after = estimate_tree_cost(self.chosen.trees, rates), found.considered[found.method]
-        saved = (before - after) * 1e-9 * expected_batches
+        before = estimate_tree_cost(self.chosen.trees, rates) * NANOSECOND
+        after = found.considered[found.method] * NANOSECOND
+        saved = (before - after) * expected_batches
         adopted = after < before * (1 - drift.gain) and saved > self._building
-        self.log.append(PlanChange(self.batches, reason, before, after, adopted))
+        self.log.append(PlanChange(self.batches, reason, before, after, saved, self._building, adopted))
         if adopted:
             self.adopt(found, rates)
         else:
@@ -175,7 +174,7 @@ class BranchPlanner:
 def plan_ahead(program: Program, branch: DetectBranch, sample: pa.Table, share: float) -> DetectBranch:
     """Return a branch with trees planned from a sample that is a `share` of its events, for runs in many tasks."""
     options, wanted = program.options, branch.join_specs
-    encoded = encode(sample, program.schema, branch.partition, branch.symbols, program.definitions, branch.ranked)
+    encoded = encode_branch(program, branch, sample)
     if not len(encoded.time):
         return branch
     found = measure_rates(branch, encoded)
@@ -189,9 +188,11 @@ def needs_plan_search(branch: DetectBranch, options: Options) -> bool:
 
     That is so where an optimizer that searches has several patterns, or `auto` has many to compare plans for.
     """
-    if branch.trees is not None or options.optimizer in WITHOUT_RATES:
+    optimizer = get_optimizer(options.optimizer)
+    if branch.trees is not None or not get_join_optimizer(options.optimizer).uses_statistics:
         return False
-    return len(branch.join_specs) > (1 if options.optimizer in JOIN_OPTIMIZERS else FEW_PATTERNS)
+    is_own = optimizer.joins is not None and optimizer.by_statistics
+    return len(branch.join_specs) > (1 if is_own else FEW_PATTERNS)
 
 
 def find_changed_rates(known: Rates, now: Rates, drift: DetectReplanPolicy) -> Iterator[str]:

@@ -8,92 +8,65 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from motet.compile import Program
+from motet.compile.detect import decode_type, match_columns
+from motet.engine.detect.bindings import check_overflow, entries_at, longest_match, match_times
 from motet.engine.detect.instances import NodeRunner
-from motet.engine.detect.match_filter import QueryCode, match_of_entries, match_times
-from motet.engine.detect.program import decode_type, match_columns
+from motet.engine.detect.rules import QueryCode, position_slots
 from motet.engine.encode import Ints
-from motet.engine.schema import TICKS, EventSchema
-from motet.errors import DataError
-from motet.kernels.expressions import OVERFLOW, Bytecode
 from motet.kernels.match_filter import Matches, evaluate_matches, new_match_scratch
+from motet.kernels.ragged import offsets_from_counts
 from motet.plans.detect.query import DetectQuery
-from motet.template.written import max_bindings
-
-
-def restore_times(times: Ints, schema: EventSchema) -> pa.Array:
-    """Return times in the type of the time column."""
-    if schema.has_integer_time:
-        unit = schema.time_unit
-        return pa.array(times * 1000 if unit == "ns" else times // TICKS[unit])
-    return pa.array(times).cast(schema.result_time_type)
+from motet.template.positions import max_bindings
 
 
 class MatchTableBuilder:
     """Builder of the rows of one query that returns matches."""
 
     def __init__(
-        self,
-        query: DetectQuery,
-        numbers: QueryCode,
-        code: Bytecode,
-        kinds: list[str],
-        words: pa.Array,
-        runner: NodeRunner,
-        events: dict[str, pa.Array],
-        schema: EventSchema,
-        result: pa.Schema,
+        self, query: DetectQuery, codes: QueryCode, runner: NodeRunner, events: dict[str, pa.Array], program: Program
     ) -> None:
         self.query = query
-        self.numbers = numbers
-        self.code = code
-        self.kinds = kinds
-        self.words = words
-        self.runner = runner
+        self.codes = codes
+        self.encoded, self.expressions = runner.encoded, runner.expressions
         self.columns = list(events.values())
         self.fields = [pa.field(name, array.type) for name, array in events.items()]
-        self.schema = schema
-        self.result = result
-        self.slot = np.full(len(query.written.events), -1, np.int32)
-        for number, positions in enumerate(query.slots):
-            self.slot[list(positions)] = number
+        self.schema, self.result_schema = program.schema, program.result_schema
 
-    def table(self, found: Matches) -> pa.Table:
+    def build(self, found: Matches) -> pa.Table:
         """Build the rows of some matches."""
         size = len(found.key)
-        first, last = match_times(found, self.runner.encoded)
+        first, last = match_times(found, self.encoded)
         columns: dict[str, Any] = {
             "query": pa.repeat(self.query.query.name, size),
-            "start": restore_times(first, self.schema),
-            "end": restore_times(last, self.schema),
+            "start": self.schema.from_microseconds(first),
+            "end": self.schema.from_microseconds(last),
         }
         for name in self.query.query.group_by:
-            columns[name] = self.runner.encoded.keys[name].take(pa.array(found.key))
+            columns[name] = self.encoded.keys[name].take(pa.array(found.key))
         for label, what in match_columns(self.query):
-            wanted = self.result.field(label).type
+            wanted = self.result_schema.field(label).type
             if isinstance(what, frozenset):
                 columns[label] = self._bound_events(found, what, pa.types.is_list(wanted))
             else:
-                columns[label] = self._compute_column(found, self.numbers.computed[label])
+                columns[label] = self._compute_column(found, self.codes.computed[label])
         arrays = [
             _cast_to(columns[field.name], field.type) if field.name in columns else pa.nulls(size, field.type)
-            for field in self.result
+            for field in self.result_schema
         ]
-        return pa.Table.from_arrays(arrays, schema=self.result)
+        return pa.Table.from_arrays(arrays, schema=self.result_schema)
 
     def _bound_events(self, found: Matches, positions: frozenset[int], as_list: bool) -> pa.Array:
         """Return the events of a variable: a list where it may be bound more than once, else the event or null."""
-        several = max_bindings(self.query.written.tree, positions) > 1
+        several = max_bindings(self.query.positions.graph, positions) > 1
         column = None if several or as_list else _single_event_column(found, positions)
         if column is not None:
-            return self._structs(pa.array(self.runner.encoded.rows[column]))
-        wanted = np.zeros(len(self.query.written.events), np.bool_)
-        wanted[list(positions)] = True
-        entries = np.flatnonzero(wanted[found.position])
-        match_of = match_of_entries(found)[entries]
-        rows = self.runner.encoded.rows[found.event[entries]]
+            return self._structs(pa.array(self.encoded.rows[column]))
+        entries, match_of = entries_at(found, positions)
+        rows = self.encoded.rows[found.event[entries]]
         if several or as_list:
             counts = np.bincount(match_of, minlength=len(found.key))
-            offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+            offsets = offsets_from_counts(counts).astype(np.int32)
             return pa.ListArray.from_arrays(pa.array(offsets), self._structs(pa.array(rows)))
         one = np.zeros(len(found.key), np.int64)
         none = np.ones(len(found.key), np.bool_)
@@ -107,23 +80,21 @@ class MatchTableBuilder:
         return pa.StructArray.from_arrays(arrays, fields=self.fields, mask=mask)
 
     def _compute_column(self, found: Matches, number: int) -> pa.Array:
-        work = new_match_scratch(len(self.query.slots), int(np.diff(found.begin).max(initial=0)) + 2)
-        whole, real, null = evaluate_matches(found, self.slot, self.code, number, self.runner.values, work)
-        if work.stack.status[0] == OVERFLOW:
-            raise DataError(
-                f"query {self.query.query.name}: a whole number in RETURN does not fit in 64 bits "
-                "(multiplied by 1.0 it is computed as a floating number)"
-            )
-        match self.kinds[number]:
-            case "real":
-                return pa.array(real, mask=null)
+        work = new_match_scratch(len(self.query.slots), longest_match(found) + 2)
+        expressions = self.expressions
+        slots = position_slots(self.query)
+        ints, floats, null = evaluate_matches(found, slots, expressions.code, number, expressions.values, work)
+        check_overflow(work.stack, f"query {self.query.query.name}: a whole number in RETURN")
+        match expressions.kinds[number]:
+            case "float":
+                return pa.array(floats, mask=null)
             case "text":
-                return self.words.take(pa.array(whole, mask=null))
-            case "truth":
-                return pa.array(whole != 0, mask=null)
+                return expressions.words.take(pa.array(ints, mask=null))
+            case "bool":
+                return pa.array(ints != 0, mask=null)
             case "time":
-                return pa.array(whole, mask=null).cast(pa.timestamp("us"))
-        return pa.array(whole, mask=null)
+                return pa.array(ints, mask=null).cast(pa.timestamp("us"))
+        return pa.array(ints, mask=null)
 
 
 def _single_event_column(found: Matches, positions: frozenset[int]) -> Ints | None:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from motet.engine.detect.code import ExpressionCompiler
+from motet.engine.detect.code import ExpressionCompiler, TestRows
 from motet.engine.encode import Ints
 from motet.kernels.expressions import AT_LEAST, AT_MOST, DIFFERENT, EQUAL, LESS, MORE, Values
 from motet.kernels.instances import Instances
 from motet.kernels.join import AFTER, APART, BEFORE, FREE, JoinTable
 from motet.kernels.paths import PathGraph
+from motet.kernels.ragged import flatten_lists, offsets_of, row_numbers
 from motet.plans.detect.nodes import Edge, FilterNode, Gap, JoinNode, LeafNode, LoopNode, Node
 from motet.template.symbols import Symbol
 
@@ -23,31 +23,22 @@ FLIPPED = {EQUAL: EQUAL, DIFFERENT: DIFFERENT, LESS: MORE, MORE: LESS, AT_MOST: 
 MIN_ROWS_TO_SORT = 64
 
 
-@dataclass(frozen=True)
-class NodeTests:
-    """The compiled tests of a node: rows of `Tests`; for a loop, where the rows of each edge begin."""
+def compile_tests(node: Node, compiler: ExpressionCompiler) -> TestRows:
+    """Compile the tests of a node over its slots: the items of the outer side first, then those of the inner.
 
-    rows: list[list[int]]
-    edges: tuple[int, ...] = ()
-
-
-def compile_tests(node: Node, compiler: ExpressionCompiler) -> NodeTests:
-    """Compile the tests of a node over its slots: the items of the outer side first, then those of the inner."""
+    The tests of a loop are those of its edges, edge by edge.
+    """
     match node:
         case JoinNode():
             slots = {str(item): at for at, item in enumerate((*node.outer_items, *node.inner_items))}
-            return NodeTests([compiler.test(test, slots) for test in node.new_tests])
+            return [compiler.compile_test(test, slots) for test in node.new_tests]
         case FilterNode():
             slots = {str(item): item for item in range(len(node.items))}
-            return NodeTests([compiler.test(test, slots) for test in node.new_tests])
+            return [compiler.compile_test(test, slots) for test in node.new_tests]
         case LoopNode():
-            rows: list[list[int]] = []
-            begins = [0]
-            for edge in edges_by_target(node):
-                rows += [compiler.test(test, {"0": 0, "1": 1}) for test in sorted(edge.tests, key=repr)]
-                begins.append(len(rows))
-            return NodeTests(rows, tuple(begins))
-    return NodeTests([])
+            tests = [test for edge in edges_by_target(node) for test in sorted(edge.tests, key=repr)]
+            return [compiler.compile_test(test, {"0": 0, "1": 1}) for test in tests]
+    return []
 
 
 def edges_by_target(node: LoopNode) -> list[Edge]:
@@ -56,7 +47,7 @@ def edges_by_target(node: LoopNode) -> list[Edge]:
 
 
 def build_join_table(
-    node: JoinNode, rows: Sequence[Sequence[int]], absent: Sequence[Symbol], classes: Sequence[frozenset[Symbol]]
+    node: JoinNode, rows: TestRows, absent: Sequence[Symbol], classes: Sequence[frozenset[Symbol]]
 ) -> JoinTable:
     """Return what a join checks; of its tests `rows`, those that need bytecode are left out."""
     slots = (*node.outer_items, *node.inner_items)
@@ -79,35 +70,35 @@ def build_join_table(
         np.array(verify, np.int32).reshape(len(verify), 3),
         (relation == AFTER).all(axis=1),
         np.array(slots, np.int32),
-        *_gaps(node.new_gaps, slots, absent),
+        *_gap_tables(node.new_gaps, slots, absent),
         np.array(compare, np.int32).reshape(len(compare), 5),
     )
 
 
 def build_filter_table(node: FilterNode, absent: Sequence[Symbol]) -> JoinTable:
     """Return the gaps a filter checks, as a join that has nothing to join."""
-    slots = range(len(node.items))
-    nothing = np.zeros((0, 5), np.int32)
-    relation = np.zeros((0, 0), np.int8)
     return JoinTable(
-        relation,
-        nothing[:, :3].copy(),
+        np.zeros((0, 0), np.int8),
+        np.zeros((0, 3), np.int32),
         np.zeros(0, np.bool_),
         np.zeros(0, np.int32),
-        *_gaps(node.new_gaps, slots, absent),
-        nothing,
+        *_gap_tables(node.new_gaps, range(len(node.items)), absent),
+        np.zeros((0, 5), np.int32),
     )
 
 
-def _gaps(
+def _gap_tables(
     gaps: Sequence[Gap], slots: Sequence[int], absent: Sequence[Symbol]
 ) -> tuple[NDArray[np.int8], NDArray[np.int32]]:
     """Return the side of each gap that each slot is on, and the number of the absent symbol."""
-    stands = np.zeros((len(gaps), len(slots)), np.int8)
-    for g, each in enumerate(gaps):
-        for s, item in enumerate(slots):
-            stands[g, s] = 1 if item in each.after else 2 if item in each.before else 0
-    return stands, np.array([absent.index(each.symbol) for each in gaps] or [0], np.int32)
+    sides = gap_sides([(gap.after, gap.before) for gap in gaps], slots)
+    return sides, np.array([absent.index(gap.symbol) for gap in gaps], np.int32)
+
+
+def gap_sides(gaps: Sequence[tuple[frozenset[int], frozenset[int]]], columns: Sequence[int]) -> NDArray[np.int8]:
+    """Return for each gap and column 1 where the gap comes after it, 2 where it comes before it, else 0."""
+    sides = [[1 if each in after else 2 if each in before else 0 for each in columns] for after, before in gaps]
+    return np.array(sides, np.int8).reshape(len(gaps), len(columns))
 
 
 def _may_share(one: Node, other: Node, classes: Sequence[frozenset[Symbol]]) -> bool:
@@ -133,7 +124,7 @@ def sort_by_equal_values(
 
     A bucket is a key or, where two columns must be equal, a key and a value. O((n + m) log n).
     """
-    key_of = np.repeat(np.arange(len(outer.offsets) - 1), np.diff(outer.offsets))
+    key_of = row_numbers(outer.offsets)
     equal = [row for row in table.compare.tolist() if row[0] == EQUAL]
     if not equal or len(inner.first) < MIN_ROWS_TO_SORT:
         return inner, key_of
@@ -142,7 +133,7 @@ def sort_by_equal_values(
     found = values.floats[inner_row, inner.columns[inner_slot]]
     known = np.flatnonzero(~np.isnan(found))
     distinct = np.unique(found[known])
-    inner_keys = np.repeat(np.arange(len(inner.offsets) - 1), np.diff(inner.offsets))[known]
+    inner_keys = row_numbers(inner.offsets)[known]
     code = inner_keys * np.int64(len(distinct)) + np.searchsorted(distinct, found[known])
     order = known[np.lexsort((inner.last[known], code))]
     stretches, begins = np.unique(np.sort(code), return_index=True)
@@ -159,14 +150,14 @@ def sort_by_equal_values(
 
 
 def build_line_table(
-    node: LoopNode, instances: Sequence[Instances], absent: Sequence[Symbol], oldest: Ints, tests: NodeTests
+    node: LoopNode, instances: Sequence[Instances], absent: Sequence[Symbol], oldest: Ints
 ) -> PathGraph:
     """Return the items of a loop with their instances, and its edges."""
-    starts = np.cumsum([0, *(len(each.first) for each in instances)])
+    starts = offsets_of(each.first for each in instances)
     offsets = np.stack([start + each.offsets for start, each in zip(starts, instances, strict=False)])
     edges = edges_by_target(node)
     ways = [sorted(edge.ways, key=repr) for edge in edges]
-    forbidden = [[absent.index(symbol) for symbol in way] for each in ways for way in each]
+    forbids, forbidden = flatten_lists([[absent.index(symbol) for symbol in way] for each in ways for way in each])
     targets = np.array([edge.target for edge in edges], np.int64)
     numbers = range(len(node.items))
     return PathGraph(
@@ -181,8 +172,8 @@ def build_line_table(
         ends=np.array([item in node.lasts for item in numbers], np.bool_),
         edges=np.searchsorted(targets, np.arange(len(node.items) + 1)).astype(np.int64),
         source=np.array([edge.source for edge in edges], np.int32),
-        ways=np.cumsum([0, *map(len, ways)]).astype(np.int64),
-        forbids=np.cumsum([0, *map(len, forbidden)]).astype(np.int64),
-        forbidden=np.array([a for each in forbidden for a in each] or [0], np.int32),
-        tests=np.array(tests.edges, np.int64),
+        ways=offsets_of(ways),
+        forbids=forbids,
+        forbidden=forbidden,
+        tests=offsets_of(edge.tests for edge in edges),
     )

@@ -1,7 +1,6 @@
 """Run a workload over an endless stream, with state carried from one micro-batch to the next."""
 
 from motet.engine.live.base import BranchOperator, MicroBatchResult
-from motet.engine.live.replan import PlanChange, ReplanPolicy
 from motet.engine.live.saved import SavedState
 from motet.engine.live.state import find_unknown_queries, replay_log, restore, save, save_changes
 from motet.engine.live.stream import Stream, create_operator
@@ -11,8 +10,6 @@ __all__ = [
     "BranchOperator",
     "LiveWorkload",
     "MicroBatchResult",
-    "PlanChange",
-    "ReplanPolicy",
     "SavedState",
     "Stream",
     "create_operator",

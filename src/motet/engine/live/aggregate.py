@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+import pyarrow.compute as pc
 
-from motet.engine.encode import EncodedEvents, encode_keys, read_column
+from motet.compile import Branch
+from motet.engine.context import RunContext
+from motet.engine.detect.windows import due_range
+from motet.engine.encode import EncodedEvents, count_by_symbol, encode_branch, read_column
 from motet.engine.expressions import evaluate
 from motet.engine.live.base import BranchOperator, MicroBatchResult
-from motet.engine.live.rows import Flags, Times, find_bad_rows
+from motet.engine.live.key_states import KeyIndex, read_states, state_names, state_sections
+from motet.engine.live.rows import Flags, Times, find_bad_rows, select_same_keys
+from motet.engine.live.saved import SavedState, table_to_bytes
 from motet.engine.live.slots import UnitState, can_keep_totals
-from motet.engine.live.sweep import sweep_changes
-from motet.engine.live.timers import Timer, final_bounds, next_timers, reports_at_close, timers_for
-from motet.engine.partials import finish, merge
-from motet.engine.program import Branch, Program
-from motet.engine.run import encode_branch, run_unit_partials
+from motet.engine.live.state import from_saved_values, to_saved_values
+from motet.engine.live.state_migration import SavedUnit
+from motet.engine.partials import encode_groups, finish, merge, sweep_partitions
+from motet.engine.run import run_unit_partials
 from motet.kernels.tables import MAX_TIME, MIN_TIME
 from motet.plans.compiled import CompiledQuery
 from motet.template.symbols import Symbol
@@ -27,93 +33,80 @@ from motet.template.symbols import Symbol
 class AggregateOperator(BranchOperator):
     """The operator of a branch whose queries are aggregated online.
 
-    Units whose totals can be carried on keep them; the windows of the others are recomputed from buffered rows.
+    Units whose totals can be carried on keep them in `slots`; the windows of the others are recomputed from buffered
+    rows. `values` has the present value of each partition for continuous queries that combine partitions.
     """
 
     branch: Branch
 
-    def __init__(self, program: Program, branch: Branch, start_times: dict[int, int] | None = None) -> None:
-        super().__init__(program, branch, start_times)
-        self.slots = [UnitState(program, unit) for unit in branch.units if can_keep_totals(program, unit)]
+    def __init__(self, context: RunContext, branch: Branch, start_times: Mapping[int, int] | None = None) -> None:
+        super().__init__(context, branch, start_times)
+        program = self.program
+        self.keys = KeyIndex(pa.schema([self.rows.schema.field(name) for name in branch.partition]))
+        self.slots = [UnitState(context, unit) for unit in branch.units if can_keep_totals(program, unit)]
         self.rerun = [unit for unit in branch.units if not can_keep_totals(program, unit)]
-        self.rerun_queries = [compiled for unit in self.rerun for compiled in unit.queries]
         self.passed: Counter[Symbol] = Counter()  # events by symbol that the watermark passed at last
         self.oldest = int(MAX_TIME)  # the least time of any such event so far
         self.values = {c.number: program.partial_schema.empty_table() for c in branch.queries if c.needs_sweep}
 
+    def feed(self, events: pa.Table, watermark: int) -> MicroBatchResult:
+        """Add the rows of a micro-batch and advance to a watermark; rows before it are late."""
+        result = super().feed(events, watermark)
+        self._evict_keys()
+        return result
+
     def _advance(self, rows: pa.Table, times: Times, watermark: int) -> MicroBatchResult:
-        results, partials = self._finish_partials(self._run(rows, times, watermark))
-        if self.program.options.mode == "update":
-            results = pa.concat_tables([results, self._early_results(rows, times, watermark)])
+        new = (times >= self.watermark) & (times < watermark)
+        results, partials = self._finish_partials(self._run(rows, times, new, watermark))
+        if self.program.options.mode == "update" and new.any():
+            results = pa.concat_tables([results, self._early_results(rows, times, new, watermark)])
         return replace(self._empty_result(), results=results, partials=partials)
 
     def _find_bad_rows(self, rows: pa.Table, times: Times, watermark: int) -> Flags:
         return find_bad_rows(rows, self._check_rows)
 
     @property
-    def timers(self) -> set[Timer]:
-        return {
-            report
-            for c in self.rerun_queries
-            for report in timers_for(c.span, reports_at_close=reports_at_close(c), needs_sweep=c.needs_sweep)
-        }
+    def row_queries(self) -> list[CompiledQuery]:
+        return [compiled for unit in self.rerun for compiled in unit.queries]
 
-    def _run(self, rows: pa.Table, times: Times, watermark: int) -> pa.Table:
+    def _run(self, rows: pa.Table, times: Times, new: Flags, watermark: int) -> pa.Table:
         """Return the partial results that become final as the watermark moves."""
-        new = (times >= self.watermark) & (times < watermark)
         self.passed = Counter()
-        tables = self._rerun_windows(rows, times, new, watermark) if self.rerun else []
+        tables = [self.program.partial_schema.empty_table()]
+        if self.rerun:
+            due = select_same_keys(rows, self._find_due_rows(times, watermark), self.branch.partition)
+            encoded = self._encode(rows.filter(pa.array(due & (times < watermark))))
+            self._count_passed(encoded)
+            for unit in self.rerun:
+                bounds = due_range(unit.queries[0], (self.watermark, watermark))
+                tables += run_unit_partials(self.program, unit, encoded, bounds)
         if self.slots:
             encoded = self._encode(rows.filter(pa.array(new)))
             self._count_passed(encoded)
             numbers = self.keys.number_keys(encoded.keys, len(encoded.offsets) - 1)
             tables += [table for slots in self.slots for table in slots.advance(encoded, numbers, self.keys, watermark)]
-        return pa.concat_tables(tables) if tables else self.program.partial_schema.empty_table()
+        return pa.concat_tables(tables)
 
     def _count_passed(self, encoded: EncodedEvents) -> None:
         """Count the events of each symbol that the watermark passes now."""
         fresh = encoded.time >= self.watermark
         self.oldest = min(self.oldest, int(encoded.time[fresh].min(initial=MAX_TIME)))
-        numbers = np.bincount(encoded.klass[fresh], minlength=len(encoded.classes))
-        self.passed = Counter()
-        for symbols, number in zip(encoded.classes, numbers.tolist(), strict=True):
-            self.passed.update(dict.fromkeys(symbols, number))
+        self.passed = count_by_symbol(encoded.klass[fresh], encoded.classes)
 
-    def _rerun_windows(self, rows: pa.Table, times: Times, new: Flags, watermark: int) -> list[pa.Table]:
-        """Recompute the open windows of the keys that may have something to report."""
-        codes, _, keys = encode_keys(rows, self.branch.partition)
-        due = (times < watermark) & (next_timers(self.timers, times, self.watermark) <= watermark)
-        active = np.zeros(keys, np.bool_)
-        active[codes[new | due]] = True
-        encoded = self._encode(rows.filter(pa.array((times < watermark) & active[codes])))
-        self._count_passed(encoded)
-        return [
-            table
-            for unit in self.rerun
-            for table in run_unit_partials(
-                self.program, unit, encoded, final_bounds(unit.queries[0], self.watermark, watermark)
-            )
-        ]
-
-    def _early_results(self, rows: pa.Table, times: Times, watermark: int) -> pa.Table:
+    def _early_results(self, rows: pa.Table, times: Times, new: Flags, watermark: int) -> pa.Table:
         """Return values of windows that are still open, over the events that the watermark has passed."""
-        new = (times >= self.watermark) & (times < watermark)
-        if not new.any():
-            return self.program.result_schema.empty_table()
-        tables = []
+        tables = [self.program.partial_schema.empty_table()]
         if self.slots:
             encoded = self._encode(rows.filter(pa.array(new)))
             tables += [table for slots in self.slots for table in slots.early_results(encoded, self.keys)]
         if self.rerun:
-            codes, _, keys = encode_keys(rows, self.branch.partition)
-            active = np.full(keys, self.branch.needs_combine)
-            active[codes[new]] = True
-            encoded = self._encode(rows.filter(pa.array((times < watermark) & active[codes])))
+            active = select_same_keys(rows, new | self.branch.needs_combine, self.branch.partition)
+            encoded = self._encode(rows.filter(pa.array(active & (times < watermark))))
             bounds = (watermark + 1, int(MAX_TIME) + 1)
             tables += [table for unit in self.rerun for table in run_unit_partials(self.program, unit, encoded, bounds)]
-        partials = pa.concat_tables([self.program.partial_schema.empty_table(), *tables])
-        certain = [c.number for c in self.branch.queries if not c.needs_window_close and not c.span.is_continuous]
-        shown = partials.filter(pa.array(np.isin(partials["query"].to_numpy(), certain)))
+        partials = pa.concat_tables(tables)
+        open_ended = [c.number for c in self.branch.queries if not c.needs_window_close and not c.span.is_continuous]
+        shown = partials.filter(pa.array(np.isin(partials["query"].to_numpy(), open_ended)))
         return finish(self.program, merge(self.program, self._drop_partial_windows(shown)))
 
     def _encode(self, rows: pa.Table) -> EncodedEvents:
@@ -121,14 +114,13 @@ class AggregateOperator(BranchOperator):
         encoded = encode_branch(self.program, self.branch, rows)
         if self.branch.ranked:  # its last class has a meaning of its own
             return encoded
-        known = self.program.classes.setdefault(self.branch.name, {})
-        numbers = np.array([known.setdefault(symbols, len(known)) for symbols in encoded.classes], np.int32)
-        return replace(encoded, klass=numbers[encoded.klass], classes=list(known))
+        numbers, classes = self.context.number_classes(self.branch.name, encoded.classes)
+        return replace(encoded, klass=numbers[encoded.klass], classes=classes)
 
     def _check_rows(self, rows: pa.Table) -> None:
         """Compute everything that depends on single rows; a failure means that some row is bad."""
         self._encode(rows)
-        for compiled in self.rerun_queries:
+        for compiled in self.row_queries:
             for condition in compiled.adjacent:
                 for side in (condition.before, condition.after):
                     evaluate(side, lambda attribute: read_column(rows, attribute.name), len(rows))
@@ -136,37 +128,40 @@ class AggregateOperator(BranchOperator):
     def _finish_partials(self, partials: pa.Table) -> tuple[pa.Table, pa.Table]:
         """Split partials into final results, and totals to be merged with those of other parts of the stream."""
         query = partials["query"].to_numpy()
-        needs_sweep = [self._sweep(self.program.queries[number], partials, query) for number in self.values]
+        swept = [
+            self._sweep(self.program.queries[number], partials.filter(pa.array(query == number)))
+            for number in self.values
+        ]
         plain = partials.filter(pa.array(~np.isin(query, list(self.values)))) if self.values else partials
         plain = self._drop_partial_windows(plain)
         combined = np.isin(plain["query"].to_numpy(), [c.number for c in self.branch.queries if c.is_combined])
-        finals = pa.concat_tables([plain.filter(pa.array(~combined)), *map(self._drop_partial_windows, needs_sweep)])
+        finals = pa.concat_tables([plain.filter(pa.array(~combined)), *map(self._drop_partial_windows, swept)])
         return finish(self.program, finals), merge(self.program, plain.filter(pa.array(combined)))
 
-    def _sweep(self, compiled: CompiledQuery, partials: pa.Table, query: NDArray[np.int32]) -> pa.Table:
-        own = partials.take(pa.array(np.flatnonzero(query == compiled.number)))
-        shown, self.values[compiled.number] = sweep_changes(self.program, compiled, self.values[compiled.number], own)
-        return shown
+    def _sweep(self, compiled: CompiledQuery, changes: pa.Table) -> pa.Table:
+        """Return the sums over partitions at each change, and keep the value of each partition after them."""
+        rows = pa.concat_tables([self.values[compiled.number], changes])
+        if not len(changes):
+            return changes
+        part = encode_groups(self.program, rows, compiled.partition)
+        order = np.lexsort((rows["seq"].to_numpy(), rows["end"].to_numpy(), part))
+        kept = rows.take(pa.array(order[np.flatnonzero(np.diff(part[order], append=-1))]))
+        kept = kept.filter(pc.not_equal(kept["nm"], 0.0))  # of the others nothing is left
+        fixed = {"seq": pa.array(np.full(len(kept), -1)), "done": pa.array(np.zeros(len(kept), np.bool_))}
+        for name, column in fixed.items():
+            kept = kept.set_column(kept.column_names.index(name), kept.schema.field(name), column)
+        self.values[compiled.number] = kept
+        return sweep_partitions(self.program, compiled, rows)
 
     def _drop_partial_windows(self, partials: pa.Table) -> pa.Table:
         """Drop windows that began before their query first saw the stream."""
         if not self.start_times or not len(partials):
             return partials
         since = np.full(max(self.program.queries) + 1, MIN_TIME, np.int64)
-        for number, birth in self.start_times.items():
+        for number, start in self.start_times.items():
             span = self.program.queries[number].span
-            since[number] = birth + (0 if span.ranked else span.within)
+            since[number] = start + (0 if span.ranked else span.within)
         return partials.filter(pa.array(partials["end"].to_numpy() >= since[partials["query"].to_numpy()]))
-
-    def retention(self, watermark: int) -> tuple[int, int]:
-        """See `BranchOperator.retention`."""
-        spans = [compiled.span for compiled in self.rerun_queries]
-        longest = max((span.within for span in spans if not span.ranked), default=0)
-        return watermark - longest, max((span.within for span in spans if span.ranked), default=0)
-
-    def _evict_rows(self, rows: pa.Table, times: Times, watermark: int) -> None:
-        super()._evict_rows(rows, times, watermark)
-        self._evict_keys()
 
     def _evict_keys(self) -> None:
         """Forget keys without state, once they are half of all keys."""
@@ -178,3 +173,40 @@ class AggregateOperator(BranchOperator):
             numbers = self.keys.keep(alive)
             for slots in self.slots:
                 slots.renumber(numbers)
+
+    @property
+    def next_state_timer(self) -> int:
+        return min([int(MAX_TIME), *(slots.wake for slots in self.slots)])
+
+    @property
+    def unit_descriptions(self) -> list[dict[str, Any]]:
+        return [slots.description for slots in self.slots]
+
+    def save_sections(self, *, changed: bool) -> dict[str, Any]:
+        """See `BranchOperator.save_sections`."""
+        program = self.program
+        sections = {"keys": table_to_bytes(self.keys.added if changed else self.keys.values)}
+        for number, values in self.values.items():
+            own = to_saved_values(program, program.queries[number], values)
+            sections[f"values {program.fingerprints[number]}"] = table_to_bytes(own)
+        for place, slots in enumerate(self.slots):
+            for level, (dropped, states) in enumerate(slots.changed_states):
+                name = f"unit {place} {level}"
+                sections |= {f"{name} gone": pa.py_buffer(dropped)} if changed else {}
+                sections |= state_sections(name, states if changed else slots.states[level])
+        return sections
+
+    def restore_sections(self, saved: SavedState) -> None:
+        """See `BranchOperator.restore_sections`."""
+        program = self.program
+        for number in self.values:
+            section = f"values {program.fingerprints[number]}"
+            if section in saved.sections:
+                self.values[number] = from_saved_values(program, program.queries[number], saved.table(section))
+        self.keys.restore(saved.table("keys"))
+        units = [
+            SavedUnit(description, [read_states(saved, name) for name in state_names(saved, f"unit {place} ")])
+            for place, description in enumerate(saved.header["units"])
+        ]
+        for slots in self.slots:
+            slots.restore(units, saved.header["queries"])

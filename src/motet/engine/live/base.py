@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 
-from motet.engine.detect.program import DetectBranch
+from motet.compile import Branch, DetectBranch
+from motet.engine.context import RunContext
 from motet.engine.encode import read_times
-from motet.engine.live.keys import KeyIndex
-from motet.engine.live.rows import Flags, Times, classify_rows, retention_mask
-from motet.engine.live.slots import UnitState
-from motet.engine.live.timers import Timer, next_timers
-from motet.engine.program import Branch, Program
+from motet.engine.live.rows import Flags, Timer, Times, classify_rows, next_timers, retention_mask, timers_for
+from motet.engine.live.saved import SavedState, table_to_bytes
 from motet.errors import DataError
 from motet.kernels.tables import MAX_TIME, MIN_TIME
+from motet.plans.compiled import CompiledQuery
+from motet.plans.detect.query import DetectQuery
 
 
 @dataclass(frozen=True)
@@ -42,23 +44,21 @@ class BranchOperator(ABC):
     by query number, since when a query has seen the stream: only windows that began later are reported.
     """
 
+    windows_retained = 1  # how many windows results reach back from when they are certain
+
     def __init__(
-        self, program: Program, branch: Branch | DetectBranch, start_times: dict[int, int] | None = None
+        self, context: RunContext, branch: Branch | DetectBranch, start_times: Mapping[int, int] | None = None
     ) -> None:
-        self.program = program
+        self.context = context
+        self.program = context.program
         self.branch = branch
         own = {query.number for query in branch.queries}
-        self.start_times = {number: birth for number, birth in (start_times or {}).items() if number in own}
+        self.start_times = {number: start for number, start in (start_times or {}).items() if number in own}
         self.watermark = int(MIN_TIME)
-        schema = pa.schema([program.schema.columns.field(name) for name in branch.columns])
-        self.rows = schema.empty_table()
+        self.rows = pa.schema([self.program.schema.columns.field(name) for name in branch.columns]).empty_table()
         self.newest = int(MIN_TIME)  # the greatest time of any row so far
-        self.added = self.rows
+        self.added = self.rows  # by the last micro-batch
         self.needs_full_save = True
-        # What is kept beside rows, where a branch keeps more.
-        self.keys = KeyIndex(pa.schema([schema.field(name) for name in branch.partition]))
-        self.slots: list[UnitState] = []
-        self.values: dict[int, pa.Table] = {}
 
     def feed(self, events: pa.Table, watermark: int) -> MicroBatchResult:
         """Add the rows of a micro-batch and advance to a watermark; rows before it are late."""
@@ -78,7 +78,9 @@ class BranchOperator(ABC):
             self.needs_full_save = True
             rows, times = rows.filter(pa.array(~bad)), times[~bad]
             result = self._advance(rows, times, watermark)
-        self._evict_rows(rows, times, watermark)
+        kept = retention_mask(rows, times, self.branch.partition, watermark, *self.retention(watermark))
+        self.rows = rows if kept.all() else rows.filter(pa.array(kept)).combine_chunks()
+        self.watermark = watermark
         return replace(result, late=batch.late, invalid_rows=invalid)
 
     @abstractmethod
@@ -94,23 +96,49 @@ class BranchOperator(ABC):
 
     @property
     @abstractmethod
+    def row_queries(self) -> Sequence[CompiledQuery | DetectQuery]:
+        """The queries that are computed from buffered rows."""
+
+    @property
     def timers(self) -> set[Timer]:
         """The timers that buffered rows may set off without a further row."""
+        return {timer for query in self.row_queries for timer in timers_for(query)}
 
-    @abstractmethod
     def retention(self, watermark: int) -> tuple[int, int]:
         """Return which rows to retain behind the watermark: those since a time, and the last so many of each key."""
+        spans = [query.span for query in self.row_queries]
+        longest = max((span.within for span in spans if not span.ranked), default=0)
+        last = max((span.within for span in spans if span.ranked), default=0)
+        return watermark - self.windows_retained * longest, last
+
+    def _find_due_rows(self, times: Times, watermark: int) -> Flags:
+        """Return which rows the watermark passes now, or have a timer that goes off now."""
+        due = (times >= self.watermark) | (next_timers(self.timers, times, self.watermark) <= watermark)
+        return (times < watermark) & due
+
+    # What an operator keeps beside rows: nothing, unless it says so.
+
+    @property
+    def next_state_timer(self) -> int:
+        """The smallest watermark at which what is kept beside rows gives a result by itself."""
+        return int(MAX_TIME)
+
+    @property
+    def unit_descriptions(self) -> list[dict[str, Any]]:
+        """What the numbers in the saved states of units mean."""
+        return []
+
+    def save_sections(self, *, changed: bool) -> dict[str, Any]:
+        """Return what is saved beside rows: all of it, or what the last micro-batch changed."""
+        return {"keys": table_to_bytes(self.rows.select(self.branch.partition).slice(0, 0))}
+
+    def restore_sections(self, saved: SavedState) -> None:  # noqa: B027
+        """Continue from what was saved beside rows."""
 
     def _empty_result(self) -> MicroBatchResult:
         program = self.program
         partials, contributions = program.partial_schema.empty_table(), program.contribution_schema.empty_table()
         return MicroBatchResult(program.result_schema.empty_table(), partials, contributions, self.rows.slice(0, 0))
-
-    def _evict_rows(self, rows: pa.Table, times: Times, watermark: int) -> None:
-        """Keep the rows that wait for the watermark and those that later results may need."""
-        kept = retention_mask(rows, times, self.branch.partition, watermark, *self.retention(watermark))
-        self.rows = rows if kept.all() else rows.filter(pa.array(kept)).combine_chunks()
-        self.watermark = watermark
 
     @property
     def num_buffered_rows(self) -> int:
@@ -121,10 +149,9 @@ class BranchOperator(ABC):
     def wake(self) -> int | None:
         """The smallest watermark at which there may be something to do without a further row."""
         times = read_times(self.rows, self.program.schema)
-        waits = times[times >= self.watermark] + 1
         timers = next_timers(self.timers, times, self.watermark)
-        soonest = min([int(MAX_TIME), *(slots.wake for slots in self.slots)])
-        soonest = int(min(timers.min(initial=soonest), waits.min(initial=soonest)))
+        waits = times[times >= self.watermark] + 1
+        soonest = int(min(timers.min(initial=self.next_state_timer), waits.min(initial=MAX_TIME)))
         retention, last = self.retention(self.watermark)
         if len(times) and not last:
             # All rows can be forgotten then.

@@ -11,16 +11,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from motet.engine.detect import aggregate
-from motet.engine.detect.planner import BranchPlanner, DetectReplanPolicy
-from motet.engine.detect.program import DetectBranch
-from motet.engine.detect.run import DetectRun, due_range, finish_results
-from motet.engine.encode import encode_keys
+from motet.compile.contributions import END, QUERY
+from motet.compile.detect import DetectBranch
+from motet.engine.detect.aggregate import merge_contributions
+from motet.engine.detect.run import DetectRun, finish_results
+from motet.engine.detect.windows import due_range
 from motet.engine.live.base import BranchOperator, MicroBatchResult
-from motet.engine.live.rows import Flags, Times
-from motet.engine.live.timers import Timer, next_timers, timers_for
+from motet.engine.live.rows import Flags, Times, select_same_keys
 from motet.errors import DataError
 from motet.kernels.tables import MAX_TIME
+from motet.plans.detect.query import DetectQuery
 
 
 class DetectOperator(BranchOperator):
@@ -28,36 +28,25 @@ class DetectOperator(BranchOperator):
 
     branch: DetectBranch
 
-    @property
-    def planning(self) -> BranchPlanner:
-        """The planner of the branch, shared with other parts of the state in this process."""
-        made: dict[str, BranchPlanner] = self.program.plannings
-        return made.setdefault(self.branch.name, BranchPlanner(self.branch, self.program.options, DetectReplanPolicy()))
+    # A match reaches back one window from when it is certain, and an absence before it another.
+    windows_retained = 2
 
     @property
-    def timers(self) -> set[Timer]:
-        return {
-            report
-            for query in self.branch.queries
-            for report in timers_for(query.span, reports_at_close=query.reports_at_close)
-        }
-
-    def retention(self, watermark: int) -> tuple[int, int]:
-        spans = [query.span for query in self.branch.queries]
-        # A match reaches back one window from when it is certain, and an absence before it another.
-        longest = 2 * max((span.within for span in spans if not span.ranked), default=0)
-        return watermark - longest, max((span.within for span in spans if span.ranked), default=0)
+    def row_queries(self) -> tuple[DetectQuery, ...]:
+        return self.branch.queries
 
     def _advance(self, rows: pa.Table, times: Times, watermark: int) -> MicroBatchResult:
-        due = self._select_due_rows(rows, times, watermark)
+        # Where partitions are combined here, all those of a group are searched together.
+        due = select_same_keys(rows, self._find_due_rows(times, watermark), self.branch.related_by)
+        due &= times < watermark
         if not due.any():
             return self._empty_result()
         program, is_scattered = self.program, self.branch.is_scattered
-        run = DetectRun(program, self.branch, start_times=self.start_times, planning=self.planning)
+        run = DetectRun(program, self.branch, start_times=self.start_times, planning=self.context.planner(self.branch))
         results: list[pa.Table] = []
         added: list[pa.Table] = []
         for piece in run.process(rows.filter(pa.array(due)), self.watermark, watermark):
-            (added if aggregate.QUERY in piece.column_names else results).append(piece)
+            (added if QUERY in piece.column_names else results).append(piece)
         if not is_scattered:
             results += finish_results(added, program, self.watermark, watermark)
             if program.options.mode == "update":
@@ -70,33 +59,21 @@ class DetectOperator(BranchOperator):
             truncated=frozenset(run.truncated),
         )
 
-    def _select_due_rows(self, rows: pa.Table, times: Times, watermark: int) -> Flags:
-        """Select the rows behind the watermark of keys that may have something to report now."""
-        passed = times < watermark
-        now = passed & (times >= self.watermark)
-        if watermark > self.watermark:
-            now |= passed & (next_timers(self.timers, times, self.watermark) <= watermark)
-        # Where partitions are combined here, all those of a group are looked at together.
-        codes, _, count = encode_keys(rows, self.branch.related_by)
-        active = np.zeros(count, np.bool_)
-        active[codes[now]] = True
-        return passed & active[codes]
-
     def _due_contributions(self, added: list[pa.Table], watermark: int) -> pa.Table:
         """Return what matches contribute to windows that end now, to be merged with other keys."""
         found = pa.concat_tables([self.program.contribution_schema.empty_table(), *added])
-        number, end = found[aggregate.QUERY].to_numpy(), found[aggregate.END].to_numpy()
+        number, end = found[QUERY].to_numpy(), found[END].to_numpy()
         tables = []
         for query in self.branch.queries:
             since, until = due_range(query, (self.watermark, watermark))
             due = (number == query.number) & (since <= end) & (end < until)
-            tables.append(aggregate.merge_contributions(query, found.filter(pa.array(due))))
+            tables.append(merge_contributions(query, found.filter(pa.array(due))))
         return pa.concat_tables(tables)
 
     def _early_results(self, added: list[pa.Table], watermark: int) -> list[pa.Table]:
         """Return values of windows that are still open, over the events that the watermark has passed."""
         shown = [q.number for q in self.branch.queries if not q.needs_window_close and not q.span.is_continuous]
-        known = [table.filter(pc.is_in(table[aggregate.QUERY], pa.array(shown, pa.int32()))) for table in added]
+        known = [table.filter(pc.is_in(table[QUERY], pa.array(shown, pa.int32()))) for table in added]
         return list(finish_results(known, self.program, watermark, int(MAX_TIME)))
 
     def _find_bad_rows(self, rows: pa.Table, times: Times, watermark: int) -> Flags:

@@ -1,16 +1,71 @@
-"""The state that kernels keep of each key between micro-batches, as packed words."""
+"""The keys of a stream, numbered, and the state that kernels keep of each between micro-batches, as packed words."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from motet.engine.encode import encode_keys
+from motet.engine.live.saved import SavedState
+from motet.kernels.ragged import concat_offsets, expand_ranges, offsets_from_counts
 from motet.kernels.tables import MAX_TIME
 
 Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 STATE_ARRAYS = ("ids", "offsets", "words", "wake")
+
+
+class KeyIndex:
+    """Numbers for keys in order of appearance, with the partition values of each."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.values = schema.empty_table()
+        self.added = self.values  # by the last call of `number_keys`
+        self.count = 0
+
+    @property
+    def partition(self) -> Sequence[str]:
+        names: Sequence[str] = self.values.column_names
+        return names
+
+    def number_keys(self, values: Mapping[str, pa.Array], count: int) -> Ints:
+        """Return the numbers of distinct keys, numbering new ones. O(keys known and given)."""
+        if not self.partition:
+            self.count = max(self.count, min(count, 1))
+            return np.zeros(count, np.int64)
+        schema = self.values.schema
+        fresh = pa.table([values[name].cast(schema.field(name).type) for name in schema.names], schema=schema)
+        codes, _, size = encode_keys(pa.concat_tables([self.values, fresh]), self.partition)
+        number = np.full(size, -1, np.int64)
+        number[codes[: self.count]] = np.arange(self.count)
+        own = codes[self.count :]
+        unknown = np.flatnonzero(number[own] < 0)
+        number[own[unknown]] = self.count + np.arange(len(unknown))
+        self.added = fresh.take(pa.array(unknown))
+        if len(unknown):
+            self.values = pa.concat_tables([self.values, self.added]).combine_chunks()
+            self.count += len(unknown)
+        return number[own]
+
+    def restore(self, values: pa.Table) -> None:
+        """Continue with the keys of a saved state."""
+        self.values = values.cast(self.values.schema) if self.partition else self.values
+        self.count = len(values) if self.partition else 1
+
+    def take(self, numbers: Ints) -> dict[str, pa.Array]:
+        """Return the partition values of keys, by attribute."""
+        return {name: self.values[name].combine_chunks().take(pa.array(numbers)) for name in self.partition}
+
+    def keep(self, wanted: Flags) -> Ints:
+        """Forget all other keys; return the new number of each old one."""
+        self.values = self.values.filter(pa.array(wanted)).combine_chunks() if self.partition else self.values
+        self.count = int(wanted.sum())
+        return np.cumsum(wanted) - 1
 
 
 @dataclass(frozen=True)
@@ -28,8 +83,8 @@ class KeyStates:
 
     @classmethod
     def empty(cls) -> KeyStates:
-        empty = np.zeros(0, np.int64)
-        return cls(empty, np.zeros(1, np.int64), empty, empty)
+        nothing = np.zeros(0, np.int64)
+        return cls(nothing, np.zeros(1, np.int64), nothing, nothing)
 
     def find(self, ids: Ints, known: int) -> Ints:
         """Return the index of each key's state, -1 where it has none. Keys are numbered below `known`."""
@@ -42,24 +97,21 @@ class KeyStates:
         has = places >= 0
         first = np.where(has, self.offsets[:-1][places] if len(self.ids) else 0, 0)
         sizes = np.where(has, np.diff(self.offsets)[places] if len(self.ids) else 0, 0)
-        offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
-        at = np.arange(offsets[-1]) + np.repeat(first - offsets[:-1], sizes)
-        return offsets, np.ascontiguousarray(self.words[at])
+        return offsets_from_counts(sizes), np.ascontiguousarray(self.words[expand_ranges(first, sizes)])
 
     def drop(self, places: Ints) -> KeyStates:
-        """Return all states but those at these indices."""
+        """Return all states but those at these indices; -1 is none."""
         dropped = places[places >= 0]
-        if not len(dropped):
-            return self
         kept = np.ones(len(self.ids), np.bool_)
         kept[dropped] = False
-        return self.filter(kept)
+        return self.filter(kept) if len(dropped) else self
 
-    def filter(self, kept: NDArray[np.bool_]) -> KeyStates:
+    def filter(self, kept: Flags) -> KeyStates:
         """Return the states where the mask is true."""
         sizes = np.diff(self.offsets)
-        offsets = np.concatenate(([0], np.cumsum(sizes[kept]))).astype(np.int64)
-        return KeyStates(self.ids[kept], offsets, self.words[np.repeat(kept, sizes)], self.wake[kept])
+        return KeyStates(
+            self.ids[kept], offsets_from_counts(sizes[kept]), self.words[np.repeat(kept, sizes)], self.wake[kept]
+        )
 
     def concat(self, other: KeyStates) -> KeyStates:
         """Append the states of other keys."""
@@ -67,7 +119,7 @@ class KeyStates:
             return self
         return KeyStates(
             np.concatenate((self.ids, other.ids)),
-            np.concatenate((self.offsets, self.offsets[-1] + other.offsets[1:])),
+            concat_offsets((self.offsets, other.offsets)),
             np.concatenate((self.words, other.words)),
             np.concatenate((self.wake, other.wake)),
         )
@@ -78,7 +130,7 @@ class KeyStates:
 
     @property
     def next_wake(self) -> int:
-        return int(self.wake.min()) if len(self.wake) else int(MAX_TIME)
+        return int(self.wake.min(initial=MAX_TIME))
 
 
 def pack_states(ids: Ints, offsets: Ints, words: Ints, wake: Ints) -> KeyStates:
@@ -87,6 +139,16 @@ def pack_states(ids: Ints, offsets: Ints, words: Ints, wake: Ints) -> KeyStates:
     return KeyStates(ids[kept], np.concatenate((offsets[:-1][kept], offsets[-1:])).astype(np.int64), words, wake[kept])
 
 
-def writable(array: Ints) -> Ints:
-    """Return words as kernels take them, whatever buffer they were read from."""
-    return np.require(array, np.int64, ["C", "W"])
+def state_sections(name: str, states: KeyStates) -> dict[str, Any]:
+    """Return states as sections of a saved state."""
+    return {f"{name} {part}": pa.py_buffer(np.ascontiguousarray(getattr(states, part))) for part in STATE_ARRAYS}
+
+
+def state_names(saved: SavedState, prefix: str) -> list[str]:
+    """Return the names of the states in a saved state that begin so."""
+    return sorted({name.rpartition(" ")[0] for name in saved.sections if name.startswith(prefix)})
+
+
+def read_states(saved: SavedState, name: str) -> KeyStates:
+    """Read what `state_sections` wrote."""
+    return KeyStates(*(saved.words(f"{name} {part}") for part in STATE_ARRAYS))

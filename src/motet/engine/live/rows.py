@@ -1,21 +1,24 @@
-"""Classify and retain the rows of a stream."""
+"""Classify and retain the rows of a stream, and tell when results fall due without a further one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from motet.engine.detect.program import DetectBranch
-from motet.engine.encode import encode_keys, read_column, read_times, to_microseconds
-from motet.engine.program import Branch
-from motet.engine.schema import EventSchema
+from motet.compile import Branch
+from motet.compile.detect import DetectBranch
+from motet.engine.encode import encode_keys, read_column, read_times
 from motet.errors import DataError
-from motet.kernels.tables import MIN_TIME
+from motet.kernels.tables import MAX_TIME, MIN_TIME
+from motet.plans.compiled import CompiledQuery
+from motet.plans.detect.query import DetectQuery
+from motet.schema import EventSchema
 
 Times = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -40,7 +43,7 @@ def classify_rows(
     """
     missing = pc.or_(pc.is_null(table[schema.time]), pc.is_null(table[schema.type]))
     invalid = missing.to_numpy() | find_bad_rows(
-        table, lambda part: to_microseconds(read_column(part, schema.time), schema)
+        table, lambda part: schema.to_microseconds(read_column(part, schema.time))
     )
     if invalid.any():
         table = table.filter(pa.array(~invalid))
@@ -80,6 +83,14 @@ def find_bad_rows(table: pa.Table, read: Callable[[pa.Table], object]) -> Flags:
     return bad
 
 
+def select_same_keys(table: pa.Table, some: Flags, partition: Sequence[str]) -> Flags:
+    """Return a mask of all rows whose key is that of one of some rows."""
+    codes, _, keys = encode_keys(table, partition)
+    selected = np.zeros(keys, np.bool_)
+    selected[codes[some]] = True
+    return selected[codes]
+
+
 def retention_mask(
     table: pa.Table, times: Times, partition: Sequence[str], watermark: int, retention: int, last: int
 ) -> Flags:
@@ -104,3 +115,38 @@ def _count_later(codes: NDArray[np.int32], times: Times) -> Times:
         new[0] = True
     first_of_tie = np.maximum.accumulate(np.where(new, place, 0))
     return first_of_tie - first_of_key
+
+
+class Timer(NamedTuple):
+    """How long after an event a query may report because of it alone.
+
+    That is when each window with the event ends or, without SLIDE, when the event leaves the window; `lag` later.
+    """
+
+    within: int
+    slide: int
+    lag: int
+
+
+def timers_for(query: CompiledQuery | DetectQuery) -> set[Timer]:
+    """Return the timers of a query; none if it only reports when a match completes."""
+    # Detection looks for changes of swept values itself.
+    needs_sweep = isinstance(query, CompiledQuery) and query.needs_sweep
+    if query.span.ranked or not (query.reports_at_close or needs_sweep):
+        return set()
+    # A change of a value at some time counts once the watermark has passed that time.
+    return {Timer(query.span.within, query.span.slide, 0 if query.reports_at_close else 1)}
+
+
+def next_timers(timers: Iterable[Timer], times: Times, watermark: int) -> Times:
+    """Return, for each event, the smallest later watermark at which some query may report because of it alone."""
+    soonest = np.full(len(times), MAX_TIME, np.int64)
+    for within, slide, lag in timers:
+        if slide:
+            first = np.maximum((times - within) // slide, (watermark - within) // slide) + 1
+            ends = np.where(first <= times // slide, first * slide + within, MAX_TIME)
+        else:
+            ends = times + within + lag
+            ends = np.where(ends > watermark, ends, MAX_TIME)
+        soonest = np.minimum(soonest, ends)
+    return soonest

@@ -11,18 +11,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from motet.engine.encode import EncodedEvents, select_keys, select_unit_events
-from motet.engine.live.key_states import KeyStates, pack_states, writable
-from motet.engine.live.keys import KeyIndex
+from motet.compile import Program
+from motet.engine.context import RunContext
+from motet.engine.encode import EncodedEvents, as_contiguous, select_keys, select_unit_events
+from motet.engine.live.key_states import KeyIndex, KeyStates, pack_states
 from motet.engine.live.state_migration import SavedUnit, migrate_states
 from motet.engine.partials import build_partials
-from motet.engine.program import Program
 from motet.engine.run import SLOT_MODES
 from motet.engine.ties import merge_ties
 from motet.kernels.resume import extend_states, resume_slots
-from motet.kernels.tables import MAX_TIME, Events, Machine, Queries
+from motet.kernels.tables import MAX_TIME, Events
 from motet.kernels.totals import list_layouts
-from motet.plans.machine import build_machine, build_queries_table
 from motet.plans.units import Strategy, Unit
 
 Ints = NDArray[np.int64]
@@ -38,8 +37,9 @@ def can_keep_totals(program: Program, unit: Unit) -> bool:
 class UnitState:
     """The totals of a unit, by layout: a key whose counts exceed 64 bits continues with extended totals."""
 
-    def __init__(self, program: Program, unit: Unit) -> None:
-        self.program = program
+    def __init__(self, context: RunContext, unit: Unit) -> None:
+        self.context = context
+        self.program = context.program
         self.unit = unit
         self.mode = SLOT_MODES[unit.strategy]
         self.layouts = list_layouts(*unit.queries[0].channels.shape, rarely_large=False)
@@ -70,7 +70,7 @@ class UnitState:
         self, encoded: EncodedEvents, events: Events, ids: Ints, active: Flags, known: int, watermark: int
     ) -> list[pa.Table]:
         """Run the active keys, each with the layout of its totals; keys that overflow continue with the next layout."""
-        machine, queries = self._machine(encoded)
+        machine, queries = self.context.machine(self.unit, encoded.classes)
         places = [np.where(active, states.find(ids, known), -1) for states in self.states]
         own = active & ~np.any([at >= 0 for at in places[1:]], axis=0)
         overflowed = KeyStates.empty()
@@ -85,8 +85,8 @@ class UnitState:
             states, overflowed = KeyStates.empty(), KeyStates.empty()
             if own.any():
                 labels, whole, real, over, *written = resume_slots(
-                    events if own.all() else select_keys(events, own)[0], machine, queries, len(self.unit.merged.negs),
-                    layout, self.mode, self.unit.width, watermark, *saved,
+                    events if own.all() else select_keys(events, own)[0], machine, queries, layout, self.mode,
+                    self.unit.width, watermark, *saved,
                 )  # fmt: skip
                 states = pack_states(ids, *written)
                 tables.append(build_partials(self.program, labels, whole, real, layout, self.unit.queries, encoded))
@@ -112,26 +112,19 @@ class UnitState:
         Only for keys that the last call of `advance` changed, or for all where partitions are combined.
         """
         tables = []
-        machine, queries = self._machine(encoded)
+        machine, queries = self.context.machine(self.unit, encoded.classes)
         events = select_unit_events(encoded, self.unit)[0]
         for level, layout in enumerate(self.layouts):
             states = self.states[level] if self.unit.queries[0].is_combined else self.changed_states[level][1]
             if len(states.ids):
+                saved = as_contiguous(states.offsets, np.int64), as_contiguous(states.words, np.int64)
                 labels, whole, real, *_ = resume_slots(
-                    _without_events(events, len(states.ids)), machine, queries, len(self.unit.merged.negs), layout,
-                    self.mode, self.unit.width, int(MAX_TIME), *map(writable, (states.offsets, states.words)),
+                    _without_events(events, len(states.ids)), machine, queries, layout, self.mode, self.unit.width,
+                    int(MAX_TIME), *saved,
                 )  # fmt: skip
                 named = replace(encoded, keys=keys.take(states.ids))
                 tables.append(build_partials(self.program, labels, whole, real, layout, self.unit.queries, named))
         return tables
-
-    def _machine(self, encoded: EncodedEvents) -> tuple[Machine, Queries]:
-        """Return the machine for these event classes and its queries; the last one is cached for all buckets."""
-        number, made = self.unit.queries[0].number, self.program.machines
-        if number not in made or made[number][0] != encoded.classes:
-            machine = build_machine(self.unit.merged, encoded.classes)
-            made[number] = encoded.classes, machine, build_queries_table(self.unit.merged)
-        return made[number][1:]
 
     def renumber(self, numbers: Ints) -> None:
         """Give keys other numbers."""

@@ -1,47 +1,39 @@
 """Save and restore the state of an operator: whole, or as the changes of one micro-batch.
 
 A log of one whole state and the changes since then stands for the last state. Replaying it needs no program: a log
-written for other queries is first replayed and then fitted to the present ones.
+written for other queries is first replayed and then fitted to the program, which may have changed since.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from motet.compile import Program
 from motet.engine.encode import read_times
 from motet.engine.live.base import BranchOperator
-from motet.engine.live.key_states import STATE_ARRAYS, KeyStates
+from motet.engine.live.key_states import read_states, state_names, state_sections
 from motet.engine.live.rows import retention_mask
 from motet.engine.live.saved import SavedState, table_to_bytes
-from motet.engine.live.schema_evolution import fit_rows_to_schema, from_saved_values, to_saved_values
-from motet.engine.live.state_migration import SavedUnit
-from motet.engine.schema import EventSchema
+from motet.errors import RunError
+from motet.kernels.totals import NO_MINIMUM
+from motet.plans.compiled import CompiledQuery
+from motet.schema import EventSchema
 
 
 def save(live: BranchOperator) -> SavedState:
     """Save the whole state."""
-    sections = {"rows": table_to_bytes(live.rows), "keys": table_to_bytes(live.keys.values), **_value_sections(live)}
-    for place, slots in enumerate(live.slots):
-        for level, states in enumerate(slots.states):
-            sections |= _state_sections(f"unit {place} {level}", states)
-    return SavedState(_header(live), sections)
+    return SavedState(_header(live), {"rows": table_to_bytes(live.rows), **live.save_sections(changed=False)})
 
 
 def save_changes(live: BranchOperator) -> SavedState | None:
     """Save what the last micro-batch changed; None if only the whole state can be saved."""
     if live.needs_full_save:
         return None
-    sections = {"rows": table_to_bytes(live.added), "keys": table_to_bytes(live.keys.added), **_value_sections(live)}
-    for place, slots in enumerate(live.slots):
-        for level, (dropped, states) in enumerate(slots.changed_states):
-            sections[f"unit {place} {level} gone"] = pa.py_buffer(dropped)
-            sections |= _state_sections(f"unit {place} {level}", states)
-    return SavedState(_header(live), sections)
+    return SavedState(_header(live), {"rows": table_to_bytes(live.added), **live.save_sections(changed=True)})
 
 
 def restore(live: BranchOperator, saved: SavedState) -> None:
@@ -49,32 +41,19 @@ def restore(live: BranchOperator, saved: SavedState) -> None:
     header = saved.header
     live.watermark = header["watermark"]
     live.newest = header["newest"]
-    rows = saved.table("rows")
-    begins = first_unseen_time(saved)
-    fingerprints = live.program.fingerprints
     for compiled in live.branch.queries:
-        name = fingerprints[compiled.number]
-        birth = header["queries"].get(name, begins)
-        if birth is not None:
-            live.start_times.setdefault(compiled.number, birth)
-    for number in live.values:
-        section = f"values {fingerprints[number]}"
-        if section in saved.sections:
-            live.values[number] = from_saved_values(live.program, live.program.queries[number], saved.table(section))
-    live.rows = fit_rows_to_schema(rows, live.rows.schema)
-    live.keys.restore(saved.table("keys"))
-    units = [
-        SavedUnit(each, partial(_load_states, saved, f"unit {place}")) for place, each in enumerate(header["units"])
-    ]
-    for slots in live.slots:
-        slots.restore(units, header["queries"])
+        start = header["queries"].get(live.program.fingerprints[compiled.number], first_unseen_time(saved))
+        if start is not None:
+            live.start_times.setdefault(compiled.number, start)
+    live.rows = fit_rows_to_schema(saved.table("rows"), live.rows.schema)
+    live.restore_sections(saved)
     live.needs_full_save = header != _header(live)
 
 
 def find_unknown_queries(live: BranchOperator, saved: SavedState) -> list[str]:
     """Return the names of queries that a state does not know and that have no start time yet."""
-    fingerprints = live.program.fingerprints
-    new = [c for c in live.branch.queries if fingerprints[c.number] not in saved.header["queries"]]
+    fingerprints, known = live.program.fingerprints, saved.header["queries"]
+    new = [c for c in live.branch.queries if fingerprints[c.number] not in known]
     return [c.query.name for c in new if c.number not in live.start_times]
 
 
@@ -86,41 +65,38 @@ def first_unseen_time(saved: SavedState) -> int:
 def replay_log(log: Sequence[bytes]) -> SavedState:
     """Return the state that a log of one whole state and later changes stands for."""
     saved, *later = [SavedState.from_bytes(part) for part in log]
-    return _apply_changes(saved, later) if later else saved
-
-
-def _apply_changes(saved: SavedState, later: Sequence[SavedState]) -> SavedState:
+    if not later:
+        return saved
     rows, keys = saved.table("rows"), saved.table("keys")
-    names = sorted({name.rpartition(" ")[0] for name in saved.sections if name.startswith("unit ")})
-    states = {name: _read_states(saved, name) for name in names}
+    names = state_names(saved, "unit ")
+    states = {name: read_states(saved, name) for name in names}
     for change in later:
         header = change.header
         keys = pa.concat_tables([keys, change.table("keys")])
         rows = pa.concat_tables([rows, change.table("rows")])
-        times = read_times(rows, _read_schema(header, rows))
+        times = read_times(rows, EventSchema(rows.schema, *header["time"]))
         kept = retention_mask(rows, times, header["partition"], header["watermark"], header["horizon"], header["last"])
         rows = rows.filter(pa.array(kept))
         for name in names:
             dropped = change.words(f"{name} gone")
             known = 1 + int(max(dropped.max(initial=0), states[name].ids.max(initial=0)))
-            states[name] = states[name].drop(states[name].find(dropped, known)).concat(_read_states(change, name))
+            states[name] = states[name].drop(states[name].find(dropped, known)).concat(read_states(change, name))
     last = later[-1]
     sections = {name: body for name, body in last.sections.items() if name.startswith("values ")}
     sections |= {"rows": table_to_bytes(rows), "keys": table_to_bytes(keys)}
     for name in names:
-        sections |= _state_sections(name, states[name])
+        sections |= state_sections(name, states[name])
     return SavedState(last.header, sections)
 
 
 def _header(live: BranchOperator) -> dict[str, Any]:
     schema = live.program.schema
-    fingerprints = live.program.fingerprints
     retention, last = live.retention(live.watermark)
     return {
         "watermark": live.watermark,
         "newest": live.newest,
-        "queries": {fingerprints[c.number]: live.start_times.get(c.number) for c in live.branch.queries},
-        "units": [slots.description for slots in live.slots],
+        "queries": {live.program.fingerprints[c.number]: live.start_times.get(c.number) for c in live.branch.queries},
+        "units": live.unit_descriptions,
         "partition": list(live.branch.partition),
         "time": [schema.time, schema.type, schema.time_unit],
         "horizon": retention,
@@ -128,27 +104,46 @@ def _header(live: BranchOperator) -> dict[str, Any]:
     }
 
 
-def _read_schema(header: dict[str, Any], rows: pa.Table) -> EventSchema:
-    return EventSchema(rows.schema, *header["time"])
+def fit_rows_to_schema(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Drop columns that nobody reads any more, and add those that were not read before as nulls."""
+    columns = []
+    for field in schema:
+        if field.name not in rows.column_names:
+            columns.append(pa.nulls(len(rows), field.type))
+            continue
+        column = rows[field.name]
+        try:
+            columns.append(column if column.type == field.type else column.cast(field.type))
+        except pa.ArrowInvalid as problem:
+            raise RunError(
+                f"the column {field.name!r} was {column.type} when the stream was last run and is {field.type} now: "
+                f"start with a new checkpoint ({problem})"
+            ) from None
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _value_sections(live: BranchOperator) -> dict[str, Any]:
-    """Save the partition values that continuous queries combine."""
-    return {
-        f"values {live.program.fingerprints[number]}": table_to_bytes(
-            to_saved_values(live.program, live.program.queries[number], values)
-        )
-        for number, values in live.values.items()
-    }
+def to_saved_values(program: Program, compiled: CompiledQuery, partials: pa.Table) -> pa.Table:
+    """Return the totals of one query with its own columns only, keys by name."""
+    keys = {f"k{at}": name for at, name in enumerate(program.partition)}
+    own = [name for name in partials.column_names if name not in keys or keys[name] in compiled.partition]
+    table = partials.select([name for name in own if name != "query"])
+    return table.rename_columns([f"key {keys[name]}" if name in keys else name for name in table.column_names])
 
 
-def _state_sections(name: str, states: KeyStates) -> dict[str, Any]:
-    return {f"{name} {part}": pa.py_buffer(np.ascontiguousarray(getattr(states, part))) for part in STATE_ARRAYS}
-
-
-def _load_states(saved: SavedState, unit: str, level: int) -> KeyStates:
-    return _read_states(saved, f"{unit} {level}")
-
-
-def _read_states(saved: SavedState, name: str) -> KeyStates:
-    return KeyStates(*(saved.words(f"{name} {part}") for part in STATE_ARRAYS))
+def from_saved_values(program: Program, compiled: CompiledQuery, values: pa.Table) -> pa.Table:
+    """Turn the result of `to_saved_values` into partial results; channels that the query lacks are empty."""
+    size = len(values)
+    names = {f"k{at}": f"key {name}" for at, name in enumerate(program.partition)}
+    columns = []
+    for field in program.partial_schema:
+        name = names.get(field.name, field.name)
+        if name == "query":
+            columns.append(pa.array(np.full(size, compiled.number, np.int32)))
+        elif name in values.column_names:
+            columns.append(values[name].cast(field.type))
+        elif field.name.startswith(("k", "s")):
+            columns.append(pa.nulls(size, field.type))
+        else:
+            empty = NO_MINIMUM if field.name.startswith("m") else 0
+            columns.append(pa.array(np.full(size, empty)).cast(field.type))
+    return pa.Table.from_arrays(columns, schema=program.partial_schema)

@@ -7,17 +7,18 @@ of the stream.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from motet.engine.live.key_states import KeyStates, pack_states, writable
+from motet.engine.encode import as_contiguous
+from motet.engine.live.key_states import KeyStates, pack_states
 from motet.kernels.resume import extend_states, renumber_states
 from motet.kernels.slots import STARTS
-from motet.kernels.state_migration import IN_ONE, IN_OTHER, merge_states
+from motet.kernels.state_migration import IN_ONE, IN_OTHER, NodeSources, merge_states
 from motet.kernels.tables import MAX_TIME, MIN_TIME
 from motet.kernels.totals import Layout
 
@@ -30,7 +31,7 @@ class SavedUnit:
     """A saved unit: what the numbers in its states mean, and its states by layout."""
 
     description: Mapping[str, Any]
-    states: Callable[[int], KeyStates]
+    states: Sequence[KeyStates]
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ def migrate_states(
     """
     for unit in units:
         if own == unit.description:
-            return [unit.states(level) for level in range(len(layouts))]
+            return list(unit.states)
     sources = _sources(own, [unit.description for unit in units])
     parts = [_extract_part(own, units[place], queries, start_times, layouts, mode) for place, queries in sources]
     if not parts:
@@ -112,10 +113,9 @@ def _extract_part(
     tables = (nodes, np.array(queries, np.int32), np.array([*negs, -1], np.int32))
     levels = []
     for level, layout in enumerate(layouts):
-        states = unit.states(level)
-        offsets, words = renumber_states(
-            writable(states.offsets), writable(states.words), layout, mode == STARTS, *tables
-        )
+        states = unit.states[level]
+        saved = (as_contiguous(states.offsets, np.int64), as_contiguous(states.words, np.int64))
+        offsets, words = renumber_states(*saved, layout, mode == STARTS, *tables)
         levels.append(KeyStates(states.ids, offsets, words, states.wake))
     return _Part(levels, since)
 
@@ -124,28 +124,23 @@ def _join_parts(
     own: Mapping[str, Any], one: _Part, other: _Part, layouts: Sequence[Layout], mode: int, starts: NDArray[np.int32]
 ) -> _Part:
     """Merge two parts, each key with the larger of its layouts."""
-    mine, theirs = (
-        _raise_layouts(one.levels, other.levels, layouts, mode),
-        _raise_layouts(other.levels, one.levels, layouts, mode),
-    )
+    mine = _raise_layouts(one.levels, other.levels, layouts, mode)
+    theirs = _raise_layouts(other.levels, one.levels, layouts, mode)
     sources = np.where(one.since < MAX_TIME, IN_ONE, 0) + np.where(other.since < MAX_TIME, IN_OTHER, 0)
     levels = []
     for level, layout in enumerate(layouts):
         ids = np.union1d(mine[level].ids, theirs[level].ids)
         known = 1 + int(ids.max(initial=-1))
-        places = [states.find(ids, known) for states in (mine[level], theirs[level])]
-        saved = [states.take(at) for states, at in zip((mine[level], theirs[level]), places, strict=True)]
+        sides = [(states, states.find(ids, known)) for states in (mine[level], theirs[level])]
+        saved = [states.take(places) for states, places in sides]
         joined = merge_states(
-            *saved[0], *saved[1], layout, mode, sources.astype(np.int32), other.since < one.since, starts,
+            *saved[0], *saved[1], layout, mode, NodeSources(sources.astype(np.int32), other.since < one.since), starts,
             len(own["queries"]), len(own["negs"]),
         )  # fmt: skip
-        wakes = [_wakes(states, at) for states, at in zip((mine[level], theirs[level]), places, strict=True)]
+        # An index of -1 reads the wake time that is appended: never.
+        wakes = [np.append(states.wake, MAX_TIME)[places] for states, places in sides]
         levels.append(KeyStates(ids, *joined, np.minimum(*wakes)))
     return _Part(levels, np.minimum(one.since, other.since))
-
-
-def _wakes(states: KeyStates, places: Ints) -> Ints:
-    return np.where(places >= 0, states.wake[places] if len(states.wake) else MAX_TIME, MAX_TIME)
 
 
 def _raise_layouts(

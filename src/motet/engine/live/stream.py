@@ -7,15 +7,14 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from motet.engine.detect.program import DetectBranch
+from motet.compile import DetectBranch, Program
+from motet.engine.context import RunContext
 from motet.engine.detect.run import finish_results
 from motet.engine.live.aggregate import AggregateOperator
-from motet.engine.live.base import BranchOperator
 from motet.engine.live.detect import DetectOperator
 from motet.engine.live.saved import SavedState
 from motet.engine.live.state import first_unseen_time, restore, save
 from motet.engine.partials import finish, merge
-from motet.engine.program import Program
 from motet.kernels.tables import MAX_TIME
 
 
@@ -29,20 +28,23 @@ class FeedResult:
     truncated: frozenset[str] = frozenset()
 
 
-def create_operator(program: Program, index: int, start_times: dict[int, int] | None = None) -> BranchOperator:
+def create_operator(
+    context: RunContext, index: int, start_times: Mapping[int, int] | None = None
+) -> AggregateOperator | DetectOperator:
     """Create the operator of a branch; branches that aggregate online come first."""
-    branch = program.all_branches[index]
+    branch = context.program.all_branches[index]
     if isinstance(branch, DetectBranch):
-        return DetectOperator(program, branch, start_times)
-    return AggregateOperator(program, branch, start_times)
+        return DetectOperator(context, branch, start_times)
+    return AggregateOperator(context, branch, start_times)
 
 
 class Stream:
     """The operators of all branches, and the merge of what their partitions have in common."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, context: RunContext | None = None) -> None:
         self.program = program
-        self.branches = [create_operator(program, index) for index in range(len(program.all_branches))]
+        self.context = context or RunContext(program)
+        self.branches = [create_operator(self.context, index) for index in range(len(program.all_branches))]
 
     def feed(self, events: pa.Table, watermark: int) -> FeedResult:
         """Add rows, and return the results that are final once no row before the watermark can come any more."""
@@ -50,7 +52,7 @@ class Stream:
         combined = finish(self.program, merge(self.program, pa.concat_tables([part.partials for part in parts])))
         contributions = pa.concat_tables([part.contributions for part in parts])
         tables = [part.results for part in parts] + [combined, *finish_results([contributions], self.program)]
-        results = pa.concat_tables([table.replace_schema_metadata(None) for table in tables])
+        results = pa.concat_tables(tables)
         late, invalid = max(len(part.late) for part in parts), max(part.invalid_rows for part in parts)
         return FeedResult(results, late, invalid, frozenset().union(*(part.truncated for part in parts)))
 
@@ -74,10 +76,6 @@ class Stream:
 
     def continue_with(self, program: Program) -> Stream:
         """Return a stream that continues with another plan or other queries; new queries begin here."""
-        stream = Stream(program)
+        stream = Stream(program, self.context.continue_with(program))
         stream.restore(self.save())
-        for branch in program.detect:
-            known = self.program.plannings.get(branch.name)
-            if known is not None:
-                program.plannings.setdefault(branch.name, known.with_queries(branch, program.options))
         return stream

@@ -5,34 +5,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime
 
 import pyarrow as pa
 
+from motet.compile import Program, compile_workload
 from motet.engine.live.aggregate import AggregateOperator
-from motet.engine.live.replan import (
-    MOVE_COST,
-    WORD_COST,
-    DriftMonitor,
-    PlanChange,
-    ReplanPolicy,
-    add_queries,
-    longest_window,
-    remove_queries,
-    replan,
-)
 from motet.engine.live.stream import FeedResult, Stream
-from motet.engine.program import Program, compile_workload
-from motet.engine.schema import TICKS, EventSchema
+from motet.engine.replan import WORD_COST, PlanChange, Replanner, ReplanPolicy, add_queries, remove_queries
 from motet.errors import DataError, MotetError, did_you_mean
 from motet.kernels.tables import MAX_TIME, MIN_TIME
 from motet.model.query import Query, Workload
 from motet.options import Options
-from motet.statistics.drift import RateTracker
-from motet.statistics.model import Statistics, format_partition
-from motet.statistics.symbols import format_symbol
+from motet.schema import EventSchema
+from motet.statistics.model import Statistics, format_partition, format_symbol
 
 Moment = int | datetime | date
+MOVE_COST = 2e-3  # seconds that it takes to begin anew in this process
 
 
 class LiveWorkload:
@@ -42,22 +31,16 @@ class LiveWorkload:
     count rows that took no part.
     """
 
-    def __init__(
-        self, workload: Workload, schema: EventSchema, options: Options, policy: ReplanPolicy, delay: int
-    ) -> None:
+    def __init__(self, workload: Workload, schema: EventSchema, options: Options) -> None:
         self.options = options
-        self.policy = policy
-        self.delay = delay
         self.late = 0
         self.invalid_rows = 0
         self.changes: list[PlanChange] = []
         self._stream = Stream(compile_workload(workload, schema, options))
         self._watermark = int(MIN_TIME)
         self._oldest = int(MAX_TIME)  # the time of the oldest event
-        self._rates = RateTracker(longest_window(self.program))
-        self._drift_monitor = DriftMonitor(
-            policy, None if options.statistics is None else dict(options.statistics.rates)
-        )
+        planned_rates = None if options.statistics is None else options.statistics.rates
+        self._replanner = Replanner(ReplanPolicy.from_options(options), self.program, planned_rates)
 
     @property
     def program(self) -> Program:
@@ -77,13 +60,14 @@ class LiveWorkload:
     def statistics(self) -> Statistics:
         """The recent rates, and how many keys are alive."""
         keys = {format_partition(live.branch.partition): live.keys.count for live in self._aggregates}
-        return Statistics(given=self._rates.rates, partitionings={name: count for name, count in keys.items() if count})
+        rates = self._replanner.tracker.rates
+        return Statistics(given=rates, partitionings={name: count for name, count in keys.items() if count})
 
     def feed(self, events: pa.Table, watermark: Moment | None = None) -> pa.Table:
         """Add events, in any order, and return the results that are final now.
 
         No later event may be older than the `watermark`; those that are count as late. Without a watermark, it follows
-        the newest event at the distance of `delay`.
+        the newest event at the distance of the option `watermark`.
         """
         if watermark is not None:
             results = self._feed(events, self._to_microseconds(watermark))
@@ -91,9 +75,14 @@ class LiveWorkload:
             # Nothing in one table comes too late for it, whatever else is in there.
             waiting = self._feed(events, self._watermark)
             newest = max(live.newest for live in self._stream.branches)
-            moved = self._feed(events.slice(0, 0), max(newest - self.delay, self._watermark))
+            moved = self._feed(events.slice(0, 0), max(newest - self.options.watermark_micros, self._watermark))
             results = pa.concat_tables([waiting, moved])
-        self._check_drift()
+        proposal = self._replanner.propose(self.statistics, self._cost_of_moving(), self._watermark)
+        if proposal is not None:
+            change, program = proposal
+            self.changes.append(change)
+            if change.adopted:
+                self._switch_program(program)
         return results
 
     def finish(self) -> pa.Table:
@@ -128,46 +117,30 @@ class LiveWorkload:
             raise MotetError(f"there is no query {name!r}" + (f"; {hint}" if hint else ""))
         if gone == known:
             raise MotetError("the last queries cannot be removed: nothing would be left to run")
-        self._switch_queries(
-            remove_queries(self.program, gone, self._options_with_statistics()), f"{len(gone)} removed"
-        )
+        program = remove_queries(self.program, gone, self._options_with_statistics())
+        self._switch_queries(program, f"{len(gone)} removed")
 
     def _switch_queries(self, program: Program, reason: str) -> None:
         """Continue with other queries, by the best plan for them if that pays."""
         known = self.statistics
-        if not self._rates.events:
+        if not self._replanner.tracker.events:
             # Nothing is known of rates and nothing is there to be moved.
             known = Statistics(given={format_symbol(s): 1.0 for branch in program.branches for s in branch.symbols})
         best = compile_workload(program.workload, program.schema, program.options)
-        change = self._assess(reason, program, best, known)
+        change = self._replanner.assess(reason, program, best, known, self._cost_of_moving(), self._watermark)
         self.changes.append(change)
-        self._switch_program(best if change.migrated else replace(program, report=best.report))
-
-    def _check_drift(self) -> None:
-        """Reconsider the plan if rates have drifted, or are known for the first time."""
-        reason = self._drift_monitor.reason(self._rates)
-        if reason is None:
-            return
-        known = self.statistics
-        found = replan(self.program, known)
-        self.changes.append(self._assess(reason, self.program, found, known))
-        self._drift_monitor = DriftMonitor(self.policy, dict(known.rates))
-        if self.changes[-1].migrated:
-            self._switch_program(found)
-
-    def _assess(self, reason: str, running: Program, found: Program, known: Statistics) -> PlanChange:
-        return self._drift_monitor.assess(reason, running, found, known, self._cost_of_moving(), self._watermark)
+        self._switch_program(best if change.adopted else replace(program, report=best.report))
 
     def _switch_program(self, program: Program) -> None:
         self._stream = self._stream.continue_with(program)
-        self._rates.half_life = longest_window(program)
+        self._replanner.set_program(program)
 
     def _cost_of_moving(self) -> float:
-        words = sum(len(runs.words) for live in self._aggregates for unit in live.slots for runs in unit.states)
+        words = sum(len(states.words) for live in self._aggregates for unit in live.slots for states in unit.states)
         return MOVE_COST + WORD_COST * words
 
     def _options_with_statistics(self) -> Options:
-        return replace(self.options, statistics=self.statistics) if self._rates.events else self.options
+        return replace(self.options, statistics=self.statistics) if self._replanner.tracker.events else self.options
 
     def _feed(self, events: pa.Table, watermark: int) -> pa.Table:
         answer = self._stream.feed(events, watermark)
@@ -179,7 +152,7 @@ class LiveWorkload:
             self._oldest = min(self._oldest, live.oldest)
         since = max(before, self._oldest)
         if since < self._watermark < MAX_TIME:
-            self._rates.observe(counts, (self._watermark - since) / 1e6)
+            self._replanner.tracker.observe(counts, (self._watermark - since) / 1e6)
         return self._count(answer)
 
     def _count(self, answer: FeedResult) -> pa.Table:
@@ -193,8 +166,5 @@ class LiveWorkload:
         if schema.has_integer_time != isinstance(moment, int):
             wanted = "a whole number, as its time column" if schema.has_integer_time else "a date or a time"
             raise DataError(f"the watermark {moment!r} of this stream should be {wanted}")
-        if isinstance(moment, int):
-            return moment // 1000 if schema.time_unit == "ns" else moment * TICKS[schema.time_unit]
-        whole = moment if isinstance(moment, datetime) else datetime(moment.year, moment.month, moment.day)
-        aware = whole if whole.tzinfo else whole.replace(tzinfo=UTC)
-        return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+        micros: int = schema.to_microseconds(pa.array([moment]))[0].as_py()
+        return micros

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from motet.compile import compile_workload
 from motet.engine.encode import encode_keys, read_column
 from motet.engine.expressions import evaluate_condition
 from motet.engine.local import LocalRun
-from motet.engine.program import compile_workload
-from motet.engine.schema import EventSchema
 from motet.explain.diagnosis.relaxations import (
     Mask,
     Position,
@@ -27,20 +25,17 @@ from motet.explain.diagnosis.relaxations import (
     relax_query,
 )
 from motet.explain.diagnosis.report import DiagnosisStep, Explanation
-from motet.model.expression import Attribute, Expression, attributes
+from motet.model.expression import Expression, attributes
 from motet.model.pattern import events
 from motet.model.query import Aggregate, AllVariables, EventDefinition, Query, Variable, Workload
 from motet.model.window import TimeWindow
 from motet.options import Counts, Options
+from motet.schema import EventSchema
 
 # Matches of one relaxation that are counted; beyond, there are "at least" so many.
 MOST_COUNTED = 10_000
 MEMORY = 512 << 20
 WIDER = 20  # how often a window may be doubled in the search for one that would do
-
-
-# What is required, and how to find what it leaves.
-Requirement = tuple[str, Callable[[], DiagnosisStep]]
 
 
 @dataclass(frozen=True)
@@ -57,146 +52,120 @@ def diagnose(
     query: Query,
     definitions: Sequence[EventDefinition],
     schema: EventSchema,
-    events_in_range: EventRange,
+    events: EventRange,
     key: Mapping[str, Any],
     limit: int,
 ) -> Explanation:
     """Check the requirements of a query one after another, until one leaves nothing or all are met."""
-    return _Diagnosis(query, tuple(definitions), schema, events_in_range, limit).explain(key)
+    diagnosis = _Diagnosis(query, tuple(definitions), schema, events, limit, relax_query(query))
+    diagnosis.check_events()
+    diagnosis.check_matches()
+    columns = dict.fromkeys((schema.time, schema.type, *query.partition, *_read_columns(query)))
+    return Explanation(
+        query=query.name,
+        key=key,
+        start=events.start,
+        end=events.end,
+        steps=tuple(diagnosis.steps),
+        not_reached=tuple(diagnosis.not_reached),
+        hint=diagnosis.hint,
+        nearest_match=diagnosis.nearest,
+        matches=tuple(diagnosis.matches),
+        columns=tuple(name for name in columns if name in schema.columns.names),
+    )
 
 
+@dataclass
 class _Diagnosis:
-    """One query over one range of events."""
+    """One query over one range of events, and what is found of it."""
 
-    def __init__(
-        self,
-        query: Query,
-        definitions: tuple[EventDefinition, ...],
-        schema: EventSchema,
-        events_in_range: EventRange,
-        limit: int,
-    ) -> None:
-        self.query = query
-        self.definitions = definitions
-        self.schema = schema
-        self.events_in_range = events_in_range
-        self.limit = limit
-        self.relaxed: RelaxedQuery = relax_query(query)
-        self.hint: str | None = None
-        self.nearest: dict[str, Any] | None = None
-        self.matches: list[dict[str, Any]] = []
+    query: Query
+    definitions: tuple[EventDefinition, ...]
+    schema: EventSchema
+    events: EventRange
+    limit: int
+    relaxed: RelaxedQuery
+    steps: list[DiagnosisStep] = field(default_factory=list)
+    not_reached: list[str] = field(default_factory=list)
+    hint: str | None = None
+    nearest: dict[str, Any] | None = None
+    matches: list[dict[str, Any]] = field(default_factory=list)
 
-    def explain(self, key: Mapping[str, Any]) -> Explanation:
-        steps: list[DiagnosisStep] = []
-        requirements = [*self.requirements_on_events(), *self.requirements_on_matches()]
-        pending: list[str] = []
-        for words, step_of in requirements:
-            if steps and not steps[-1].alive:
-                pending.append(words)
-            else:
-                steps.append(step_of())
-        shown = tuple(
-            name
-            for name in dict.fromkeys(
-                (self.schema.time, self.schema.type, *self.query.partition, *_read_columns(self.query))
-            )
-            if name in self.schema.columns.names
-        )
-        return Explanation(
-            self.query.name,
-            key,
-            self.events_in_range.start,
-            self.events_in_range.end,
-            tuple(steps),
-            tuple(pending),
-            self.hint,
-            self.nearest,
-            tuple(self.matches),
-            shown,
-        )
+    def can_check(self, words: str) -> bool:
+        """Return whether all requirements so far are met, and note this one where they are not."""
+        if all(step.alive for step in self.steps):
+            return True
+        self.not_reached.append(words)
+        return False
+
+    def add_step(self, kind: str, words: str, left: int | float, unit: str, alive: bool, **more: Any) -> None:
+        self.steps.append(DiagnosisStep(kind=kind, words=words, left=left, unit=unit, alive=alive, **more))
 
     # Requirements on single events: what each position could bind.
 
-    def requirements_on_events(self) -> Iterator[Requirement]:
-        usable = self.mask_of_valid()
-        candidates: dict[str, Mask] = {position.variable: usable for position in self.relaxed.positions}
-        yield (
-            "events",
-            lambda: DiagnosisStep("input", "events in this range", int(usable.sum()), "events", bool(usable.any())),
+    def check_events(self) -> None:
+        table, positions = self.events.inside, self.relaxed.positions
+        valid = _to_mask(
+            pc.and_(pc.is_valid(table.column(self.schema.time)), pc.is_valid(table.column(self.schema.type)))
         )
-        for position in self.relaxed.positions:
-            named = position.type if position.shown == position.type else f"{position.type} {position.shown}"
+        self.add_step("input", "events in this range", int(valid.sum()), "events", bool(valid.any()))
+        candidates: dict[str, Mask] = {position.variable: valid for position in positions}
+        for position in positions:
+            named = position.type if position.label == position.type else f"{position.type} {position.label}"
             words = f"events of type {named}"
-            yield (
-                words,
-                partial(self._narrow, "type", words, position, candidates, partial(self.mask_of_type, position.type)),
-            )
-        for position in self.relaxed.positions:
-            for text, condition in position.conditions:
-                yield text, partial(self._narrow, "local", text, position, candidates, partial(self.passes, condition))
-        if self.query.partition:
-            words = f"the same {', '.join(self.query.partition)}"
-            yield words, partial(self._count_keys, words, candidates)
+            if self.can_check(words):
+                candidates[position.variable] = valid & self.mask_of_type(position.type)
+                self.add_events_step("type", words, position, candidates)
+        for position in positions:
+            for words, condition in position.conditions:
+                if self.can_check(words):
+                    candidates[position.variable] = candidates[position.variable] & self.mask_of_condition(condition)
+                    self.add_events_step("local", words, position, candidates)
+        words = f"the same {', '.join(self.query.partition)}"
+        if self.query.partition and self.can_check(words):
+            keys = self.count_keys(candidates)
+            self.add_step("key", words, keys, "keys", keys > 0)
 
-    def _narrow(
-        self, kind: str, words: str, position: Position, candidates: dict[str, Mask], passes: Callable[[], Mask]
-    ) -> DiagnosisStep:
-        """Narrow what one position could bind."""
-        candidates[position.variable] = candidates[position.variable] & passes()
-        left = int(candidates[position.variable].sum())
+    def add_events_step(self, kind: str, words: str, position: Position, candidates: Mapping[str, Mask]) -> None:
         any_left = {name: np.array([mask.any()]) for name, mask in candidates.items()}
-        is_possible = bool(has_events_for(self.relaxed.order_only.query.pattern, any_left)[0])
-        return DiagnosisStep(kind, words, left, "events", is_possible, position=position.shown)
+        alive = bool(has_events_for(self.relaxed.order_only.query.pattern, any_left)[0])
+        left = int(candidates[position.variable].sum())
+        self.add_step(kind, words, left, "events", alive, position=position.label)
 
-    def _count_keys(self, words: str, candidates: Mapping[str, Mask]) -> DiagnosisStep:
+    def count_keys(self, candidates: Mapping[str, Mask]) -> int:
         """Count the keys that have events for the whole pattern."""
-        inside = self.events_in_range.inside
+        inside = self.events.inside
         known = np.ones(len(inside), np.bool_)
         for name in self.query.partition:
-            known &= read_column(inside, name).is_valid().to_numpy(zero_copy_only=False)
+            known &= _to_mask(read_column(inside, name).is_valid())
         codes, _, size = encode_keys(inside.filter(pa.array(known)), self.query.partition)
         have = {name: np.bincount(codes[mask[known]], minlength=size) > 0 for name, mask in candidates.items()}
-        possible = int(has_events_for(self.relaxed.order_only.query.pattern, have).sum())
-        return DiagnosisStep("key", words, possible, "keys", possible > 0)
-
-    def mask_of_valid(self) -> Mask:
-        """Return which events have a time and a type."""
-        table = self.events_in_range.inside
-        both = pc.and_(pc.is_valid(table.column(self.schema.time)), pc.is_valid(table.column(self.schema.type)))
-        return np.asarray(both.to_numpy(zero_copy_only=False), np.bool_)
+        return int(has_events_for(self.relaxed.order_only.query.pattern, have).sum())
 
     def mask_of_type(self, type: str) -> Mask:
         for definition in self.definitions:
             if definition.name == type:
-                return self.passes(definition.condition)
-        same = pc.equal(read_column(self.events_in_range.inside, self.schema.type), type)
-        return np.asarray(pc.fill_null(same, False).to_numpy(zero_copy_only=False), np.bool_)
+                return self.mask_of_condition(definition.condition)
+        return _to_mask(pc.fill_null(pc.equal(read_column(self.events.inside, self.schema.type), type), False))
 
-    def passes(self, condition: Expression) -> Mask:
-        table = self.events_in_range.inside
-
-        def column(attribute: Attribute) -> pa.Array:
-            return read_column(table, attribute.name)
-
-        return evaluate_condition(condition, column, len(table))
+    def mask_of_condition(self, condition: Expression) -> Mask:
+        table = self.events.inside
+        return evaluate_condition(condition, lambda attribute: read_column(table, attribute.name), len(table))
 
     # Requirements on matches: the engine runs each relaxation of the query.
 
-    def requirements_on_matches(self) -> Iterator[Requirement]:
-        below: list[Relaxation] = []
+    def check_matches(self) -> None:
+        weaker = self.relaxed.order_only
         for relaxation in self.relaxed.relaxations:
-            yield relaxation.words, partial(self._check_relaxation, relaxation, tuple(below))
-            below.append(relaxation)
-
-    def _check_relaxation(self, relaxation: Relaxation, below: tuple[Relaxation, ...]) -> DiagnosisStep:
-        left, at_least = (
-            self.count_matches(relaxation.query) if relaxation.kind == "order" else self.count_listed(relaxation)
-        )
-        if not left:
-            self.find_nearest(relaxation, below)
-        elif relaxation is self.relaxed.relaxations[-1]:
-            self.matches = self.list_matches(relaxation, self.limit)
-        return DiagnosisStep(relaxation.kind, relaxation.words, left, "matches", left > 0, at_least)
+            if self.can_check(relaxation.words):
+                is_order = relaxation.kind == "order"
+                left, at_least = self.count_matches(relaxation.query) if is_order else self.count_listed(relaxation)
+                self.add_step(relaxation.kind, relaxation.words, left, "matches", left > 0, at_least=at_least)
+                if not left:
+                    self.find_nearest(relaxation, weaker)
+            weaker = relaxation
+        if all(step.alive for step in self.steps):
+            self.matches = self.list_matches(weaker, self.limit)
 
     def count_matches(self, query: Query) -> tuple[int | float, bool]:
         """Count the matches of a query without a window, without building them where that is possible."""
@@ -204,7 +173,7 @@ class _Diagnosis:
         run = self.build_run(asked, counts="double")
         total = sum(
             value
-            for table in run.over_table(self.events_in_range.inside)
+            for table in run.run(self.events.inside)
             for value in table.column("matches").to_pylist()
             if value is not None
         )
@@ -239,7 +208,7 @@ class _Diagnosis:
         positions = {}
         for position in self.relaxed.positions:
             bound = row[position.variable]
-            positions[position.shown] = bound if isinstance(bound, list) else [] if bound is None else [bound]
+            positions[position.label] = bound if isinstance(bound, list) else [] if bound is None else [bound]
         return {"start": row["start"], "end": row["end"], "positions": positions}
 
     def run_relaxation(
@@ -248,14 +217,14 @@ class _Diagnosis:
         """Run a relaxation over the range, or over the events around it too where they decide about matches."""
         run = self.build_run(replace(relaxation.query, returns=returns))
         if not relaxation.needs_context:
-            return run, run.over_table(self.events_in_range.inside)
-        return run, (self.keep_inside(table) for table in run.over_table(self.events_in_range.around))
+            return run, run.run(self.events.inside)
+        return run, (self.keep_inside(table) for table in run.run(self.events.around))
 
     def keep_inside(self, table: pa.Table) -> pa.Table:
         """Return the matches that lie inside the range."""
         for bound, name, keeps in (
-            (self.events_in_range.start, "start", pc.greater_equal),
-            (self.events_in_range.end, "end", pc.less),
+            (self.events.start, "start", pc.greater_equal),
+            (self.events.end, "end", pc.less),
         ):
             if bound is not None:
                 column = table.column(name)
@@ -268,15 +237,15 @@ class _Diagnosis:
 
     # What would help
 
-    def find_nearest(self, relaxation: Relaxation, below: tuple[Relaxation, ...]) -> None:
+    def find_nearest(self, relaxation: Relaxation, weaker: Relaxation) -> None:
         """Find what is nearest to a match where a relaxation has none."""
         match relaxation.kind:
             case "order":
                 self.hint = self.find_longest_prefix()
             case "window":
                 self.try_wider_windows(relaxation)
-            case _ if below[-1].kind != "order" or self.count_matches(below[-1].query)[0] <= MOST_COUNTED:
-                self.nearest = next(iter(self.list_matches(below[-1], min(self.limit, 1))), None)
+            case _ if weaker.kind != "order" or self.count_matches(weaker.query)[0] <= MOST_COUNTED:
+                self.nearest = next(iter(self.list_matches(weaker, min(self.limit, 1))), None)
 
     def find_longest_prefix(self) -> str | None:
         """Say which prefix of a SEQ still matches."""
@@ -303,6 +272,10 @@ class _Diagnosis:
                 quickest = merged.slice(spans.index(min(spans)), 1).to_pylist()
                 self.nearest = self.describe_match(quickest[0]) if self.limit else None
                 return
+
+
+def _to_mask(array: pa.Array) -> Mask:
+    return np.asarray(array.to_numpy(zero_copy_only=False), np.bool_)
 
 
 def _keep_earliest(table: pa.Table, limit: int) -> pa.Table:

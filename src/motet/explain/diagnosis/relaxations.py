@@ -6,18 +6,18 @@ the one before has some, the requirement that it adds is the one that fails.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
 
 from motet.language.printer import expression_text, pattern_text, window_text
-from motet.model.expression import At, Attribute, Expression, KleeneAggregate, conjuncts, variables, walk
+from motet.model.expression import Expression, conjuncts, is_local, variables
 from motet.model.names import list_events, rename_variables
-from motet.model.pattern import And, Event, Neg, Not, Or, Pattern, Repeat, Seq, absences, events
+from motet.model.pattern import And, Event, Neg, Not, Or, Pattern, Repeat, Seq, absences, events, map_events
 from motet.model.query import AllVariables, Policy, Query
 from motet.model.shape import find_open_absences, is_nullable
 
@@ -26,10 +26,10 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """One event of a pattern: `variable` is its name in the relaxations, `shown` the name as written."""
+    """One event of a pattern: `variable` is its name in the relaxations, `label` the name as written."""
 
     variable: str
-    shown: str
+    label: str
     type: str
     conditions: tuple[tuple[str, Expression], ...]  # local ones, each with its text as written
 
@@ -66,57 +66,67 @@ def relax_query(query: Query) -> RelaxedQuery:
 
     They add its requirements one by one: order, window, conditions between events, policy, then NOTs and NEGs.
     """
-    numbered, shown = _number_events(query)
-    plain = _drop_absences(query.pattern, frozenset())
-    absent = {absence.event.name for absence in absences(numbered.pattern)}
-    local = [each for each in numbered.conditions if is_local(each) and not variables(each) & absent]
-    between = [each for each in numbered.conditions if not is_local(each) and not variables(each) & absent]
-
-    def text(condition: Expression) -> str:
-        return expression_text(rename_variables(condition, shown))
-
+    numbered, labels = _number_events(query)
+    plain = _drop_absences(query.pattern)
+    bound = events(numbered.pattern)
+    names = {event.name for event in bound}
+    local = tuple(each for each in numbered.conditions if is_local(each) and variables(each) <= names)
+    between = [each for each in numbered.conditions if not is_local(each) and variables(each) <= names]
     positions = tuple(
         Position(
             event.name,
-            shown[event.name],
+            labels[event.name],
             event.type,
-            tuple((text(each), each) for each in local if event.name in variables(each)),
+            tuple((_format_condition(each, labels), each) for each in local if event.name in variables(each)),
         )
-        for event in events(numbered.pattern)
+        for event in bound
     )
     bare = replace(
         numbered,
-        pattern=_drop_absences(numbered.pattern, frozenset()),
-        conditions=tuple(local),
+        pattern=_drop_absences(numbered.pattern),
+        conditions=local,
         window=None,
         policy=Policy.SKIP_TILL_ANY,
     )
     relaxations = [Relaxation("order", f"in the order of {pattern_text(plain)}", bare)]
+    relaxations += _require_conditions(numbered, bare, between, labels)
+    relaxations += _require_absences(numbered, relaxations[-1].query, labels)
+    return RelaxedQuery(plain, positions, tuple(relaxations))
 
-    def add(kind: str, words: str, asked: Query, needs_context: bool = False) -> None:
-        relaxations.append(Relaxation(kind, words, asked, needs_context))
 
-    if query.window is not None:
-        add("window", window_text(query.window), replace(bare, window=query.window))
+def _format_condition(condition: Expression, labels: Mapping[str, str]) -> str:
+    return expression_text(rename_variables(condition, labels))
+
+
+def _require_conditions(
+    numbered: Query, relaxed: Query, between: Sequence[Expression], labels: Mapping[str, str]
+) -> Iterator[Relaxation]:
+    """Yield a relaxed query with the window added, then each condition between events, then the policy."""
+    if numbered.window is not None:
+        relaxed = replace(relaxed, window=numbered.window)
+        yield Relaxation("window", window_text(numbered.window), relaxed)
     for condition in between:
-        below = relaxations[-1].query
-        add("condition", text(condition), replace(below, conditions=(*below.conditions, condition)))
-    if query.policy is not Policy.SKIP_TILL_ANY:
-        add("policy", str(query.policy), replace(relaxations[-1].query, policy=query.policy))
+        relaxed = replace(relaxed, conditions=(*relaxed.conditions, condition))
+        yield Relaxation("condition", _format_condition(condition, labels), relaxed)
+    if numbered.policy is not Policy.SKIP_TILL_ANY:
+        yield Relaxation("policy", str(numbered.policy), replace(relaxed, policy=numbered.policy))
+
+
+def _require_absences(numbered: Query, relaxed: Query, labels: Mapping[str, str]) -> Iterator[Relaxation]:
+    """Yield a relaxed query with each NOT added, then each NEG, with the conditions on it."""
     kept: set[str] = set()
+    needs_context = False
     outside = {absence.event.name for absence in find_open_absences(numbered.pattern)}
     for absence in sorted(absences(numbered.pattern), key=lambda absence: isinstance(absence, Neg)):
         name = absence.event.name
         kept.add(name)
-        below = relaxations[-1].query
         own = [each for each in numbered.conditions if name in variables(each)]
-        asked = replace(
-            below, pattern=_drop_absences(numbered.pattern, frozenset(kept)), conditions=(*below.conditions, *own)
-        )
+        pattern = _drop_absences(numbered.pattern, kept)
+        relaxed = replace(relaxed, pattern=pattern, conditions=(*relaxed.conditions, *own))
         reaches = isinstance(absence, Neg) or name in outside
-        words = _describe_absence(absence, shown, [text(each) for each in own], reaches)
-        add("neg" if isinstance(absence, Neg) else "not", words, asked, reaches or relaxations[-1].needs_context)
-    return RelaxedQuery(plain, positions, tuple(relaxations))
+        needs_context |= reaches
+        words = _describe_absence(absence, labels, [_format_condition(each, labels) for each in own], reaches)
+        yield Relaxation("neg" if isinstance(absence, Neg) else "not", words, relaxed, needs_context)
 
 
 def iterate_prefixes(relaxed: RelaxedQuery) -> Iterator[tuple[str, Query]]:
@@ -153,48 +163,25 @@ def has_events_for(pattern: Pattern, available: Mapping[str, Mask]) -> Mask:
     return met(pattern) & some
 
 
-def is_local(condition: Expression) -> bool:
-    """Whether a condition reads single events of one variable."""
-    return len(variables(condition)) == 1 and not any(
-        isinstance(node, KleeneAggregate) or (isinstance(node, Attribute) and node.at is not At.EACH)
-        for node in walk(condition)
-    )
-
-
 def _number_events(query: Query) -> tuple[Query, dict[str, str]]:
-    """The query with a variable of its own for every event written in it, and what to show for each.
+    """Return the query with a variable of its own for every event written in it, and what to show for each.
 
     So no two share a column of the matches, nor take the name of one that results have of their own.
     """
     all_events = list_events(query.pattern)
     names = [f"@{number}" for number in range(len(all_events))]
-    called = {}
-    for name, event in zip(names, all_events, strict=True):
-        called[event.type] = name  # a condition uses it only where the type is written once
-    for name, event in zip(names, all_events, strict=True):
-        if event.variable is not None:
-            called[event.variable] = name
+    # A condition uses a type as a name only where it is written once.
+    called = {event.type: name for name, event in zip(names, all_events, strict=True)}
+    called |= {
+        event.variable: name for name, event in zip(names, all_events, strict=True) if event.variable is not None
+    }
     numbers = iter(names)
-
-    def number(pattern: Pattern) -> Pattern:
-        match pattern:
-            case Event():
-                return replace(pattern, variable=next(numbers))
-            case Seq(parts) | And(parts) | Or(parts):
-                return replace(pattern, parts=tuple(map(number, parts)))
-            case Repeat(part):
-                return replace(pattern, part=number(part))
-            case Not(event) | Neg(event):
-                return replace(pattern, event=replace(event, variable=next(numbers)))
-
-    conditions = tuple(rename_variables(each, called) for each in conjuncts(*query.conditions))
-    partition = query.partition
     numbered = replace(
         query,
-        pattern=number(query.pattern),
-        conditions=conditions,
+        pattern=map_events(query.pattern, lambda event: replace(event, variable=next(numbers))),
+        conditions=tuple(rename_variables(each, called) for each in conjuncts(*query.conditions)),
         returns=(AllVariables(),),
-        equivalence=partition,
+        equivalence=query.partition,
         group_by=(),
     )
     return numbered, dict(zip(names, _make_distinct([event.name for event in all_events]), strict=True))
@@ -202,29 +189,27 @@ def _number_events(query: Query) -> tuple[Query, dict[str, str]]:
 
 def _make_distinct(names: Sequence[str]) -> list[str]:
     """Return names made distinct: the second A is `A#2`."""
-    seen = {name: count(1) for name in names}
+    seen = Counter[str]()
     found = []
     for name in names:
-        at = next(seen[name])
-        found.append(name if at == 1 else f"{name}#{at}")
+        seen[name] += 1
+        found.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
     return found
 
 
-def _drop_absences(pattern: Pattern, names: frozenset[str]) -> Pattern:
-    """The pattern without its NOTs and NEGs, save those of these events."""
+def _drop_absences(pattern: Pattern, names: Collection[str] = ()) -> Pattern:
+    """Return the pattern without its NOTs and NEGs, save those of these events."""
     match pattern:
-        case Seq(parts) | And(parts):
+        case Seq(parts) | And(parts) | Or(parts):
             left = (part for part in parts if not isinstance(part, Not | Neg) or part.event.name in names)
             return replace(pattern, parts=tuple(_drop_absences(part, names) for part in left))
-        case Or(parts):
-            return replace(pattern, parts=tuple(_drop_absences(part, names) for part in parts))
         case Repeat(part):
             return replace(pattern, part=_drop_absences(part, names))
     return pattern
 
 
-def _describe_absence(absence: Not | Neg, shown: dict[str, str], conditions: Sequence[str], reaches: bool) -> str:
-    name = shown[absence.event.name]
+def _describe_absence(absence: Not | Neg, labels: Mapping[str, str], conditions: Sequence[str], reaches: bool) -> str:
+    name = labels[absence.event.name]
     event = pattern_text(Event(absence.event.type, None if name.startswith(absence.event.type) else name))
     where = f" where {' AND '.join(conditions)}" if conditions else ""
     if isinstance(absence, Neg):

@@ -1,11 +1,12 @@
-"""What an explanation says, as a value, as text and as JSON."""
+"""The result of a diagnosis, as a value, as text and as JSON."""
 
 from __future__ import annotations
 
 import datetime as dt
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from math import inf
 from typing import Any
 
 from motet.explain.formatting import format_count
@@ -25,17 +26,17 @@ CAUSES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DiagnosisStep:
     """What one requirement leaves of `unit` (events, keys or matches), `alive` while the query may still match."""
 
     kind: str  # input, type, local, key, order, window, condition, policy, not, neg
     words: str
+    position: str | None = None
     left: int | float
     unit: str
-    alive: bool
     at_least: bool = False
-    position: str | None = None
+    alive: bool
 
 
 @dataclass(frozen=True)
@@ -51,24 +52,25 @@ class Explanation:
     hint: str | None
     nearest_match: Mapping[str, Any] | None  # a match of the query without the requirement that fails
     matches: tuple[Mapping[str, Any], ...]
-    shown: tuple[str, ...]  # the columns that the query speaks of, time and type first
+    columns: tuple[str, ...]  # those that the query reads, time and type first
 
     @property
     def first_failing_step(self) -> DiagnosisStep | None:
-        """The first step that leaves nothing, if there is one."""
+        """Return the first step that leaves nothing, if there is one."""
         return next((step for step in self.steps if not step.alive), None)
 
     @property
     def match_count(self) -> int:
-        """How many matches there are, or at least are."""
+        """Return how many matches there are, or at least are."""
         return 0 if self.first_failing_step else int(self.steps[-1].left)
 
     @property
     def is_exact(self) -> bool:
+        """Return whether `match_count` is exact rather than a lower bound."""
         return not self.steps[-1].at_least
 
     def __bool__(self) -> bool:
-        """Whether there is a match."""
+        """Return whether there is a match."""
         return self.first_failing_step is None
 
     def __str__(self) -> str:
@@ -76,12 +78,12 @@ class Explanation:
 
 
 def render_explanation_text(explanation: Explanation) -> str:
-    """An explanation for people."""
+    """Render an explanation for people."""
     return "\n".join(_format_explanation(explanation))
 
 
 def render_explanation_json(explanation: Explanation) -> str:
-    """An explanation for programs."""
+    """Render an explanation for programs."""
     failing = explanation.first_failing_step
     return json.dumps(
         {
@@ -91,12 +93,10 @@ def render_explanation_json(explanation: Explanation) -> str:
             "to": explanation.end,
             "found": explanation.match_count,
             "found_all": explanation.is_exact,
-            "died": None
-            if failing is None
-            else {"step": explanation.steps.index(failing), "why": explain_failure(failing)},
+            "died": failing and {"step": explanation.steps.index(failing), "why": _explain_failure(failing)},
             "hint": explanation.hint,
             "nearest": explanation.nearest_match,
-            "steps": [_describe_step(step) for step in explanation.steps],
+            "steps": [asdict(step) | ({"left": None} if step.left == inf else {}) for step in explanation.steps],
             "not_reached": list(explanation.not_reached),
             "matches": list(explanation.matches),
         },
@@ -105,8 +105,8 @@ def render_explanation_json(explanation: Explanation) -> str:
     )
 
 
-def explain_failure(step: DiagnosisStep) -> str:
-    """Why there is no match, in a sentence."""
+def _explain_failure(step: DiagnosisStep) -> str:
+    """Return why there is no match, in a sentence."""
     words = step.words.removeprefix("events of ") if step.kind == "type" else step.words
     return CAUSES[step.kind].format(words=words)
 
@@ -115,56 +115,39 @@ def _to_json(value: Any) -> Any:
     return value.isoformat() if isinstance(value, dt.date | dt.datetime) else str(value)
 
 
-def _describe_step(step: DiagnosisStep) -> dict[str, Any]:
-    left = step.left if step.left != float("inf") else None
-    return {
-        "kind": step.kind,
-        "words": step.words,
-        "position": step.position,
-        "left": left,
-        "unit": step.unit,
-        "at_least": step.at_least,
-        "alive": step.alive,
-    }
-
-
 def _format_explanation(explanation: Explanation) -> Iterator[str]:
     yield f"{_format_subject(explanation)}: {_format_verdict(explanation)}"
     yield ""
-    shown = [(_format_step(step), _format_left(step)) for step in explanation.steps]
-    width = max(len(words) for words, _ in shown)
-    for at, (words, left) in enumerate(shown, 1):
-        dead = "" if explanation.steps[at - 1].alive else "   <- here"
-        yield f"  {at:>2}  {words:<{width}}  {left}{dead}"
-    for words in explanation.not_reached:
-        yield f"   .  {words:<{width}}  not reached"
+    words = [f"{step.position}: {step.words}" if step.kind == "local" else step.words for step in explanation.steps]
+    width = max(map(len, words))
+    for at, (text, step) in enumerate(zip(words, explanation.steps, strict=True), 1):
+        yield f"  {at:>2}  {text:<{width}}  {_format_left(step)}{'' if step.alive else '   <- here'}"
+    for text in explanation.not_reached:
+        yield f"   .  {text:<{width}}  not reached"
     failing = explanation.first_failing_step
     if failing is not None:
         yield ""
-        yield f"why: {explain_failure(failing)}"
+        yield f"why: {_explain_failure(failing)}"
         if explanation.hint:
             yield f"     {explanation.hint}"
     if explanation.nearest_match is not None:
-        yield ""
-        yield f"without that: {explanation.nearest_match['start']} to {explanation.nearest_match['end']}"
-        yield from _format_match(explanation.nearest_match, explanation.shown)
+        yield from _format_match("without that", explanation.nearest_match, explanation.columns)
     for number, match in enumerate(explanation.matches, 1):
-        yield ""
-        yield f"match {number}: {match['start']} to {match['end']}"
-        yield from _format_match(match, explanation.shown)
+        yield from _format_match(f"match {number}", match, explanation.columns)
     if explanation.match_count > len(explanation.matches) > 0:
         yield ""
         yield f"... and {format_count(explanation.match_count - len(explanation.matches), 'more match')}"
 
 
 def _format_subject(explanation: Explanation) -> str:
-    parts = [f"query {explanation.query}"]
-    parts += [f"{name} = {value}" for name, value in explanation.key.items()]
-    if explanation.start is not None:
-        parts.append(f"from {explanation.start}")
-    if explanation.end is not None:
-        parts.append(f"to {explanation.end}")
-    return ", ".join(parts)
+    bounds = (("from", explanation.start), ("to", explanation.end))
+    return ", ".join(
+        [
+            f"query {explanation.query}",
+            *(f"{name} = {value}" for name, value in explanation.key.items()),
+            *(f"{word} {bound}" for word, bound in bounds if bound is not None),
+        ]
+    )
 
 
 def _format_verdict(explanation: Explanation) -> str:
@@ -174,24 +157,18 @@ def _format_verdict(explanation: Explanation) -> str:
     return least + format_count(explanation.match_count, "match")
 
 
-def _format_step(step: DiagnosisStep) -> str:
-    return f"{step.position}: {step.words}" if step.kind == "local" else step.words
-
-
 def _format_left(step: DiagnosisStep) -> str:
     number = f"{step.left:,}" if isinstance(step.left, int) else f"{step.left:.3g}"
     unit = step.unit if step.left != 1 else {"matches": "match"}.get(step.unit, step.unit.removesuffix("s"))
     return f"{'at least ' if step.at_least else ''}{number} {unit}"
 
 
-def _format_match(match: Mapping[str, Any], shown: tuple[str, ...]) -> Iterator[str]:
-    width = max(len(name) for name in match["positions"])
+def _format_match(title: str, match: Mapping[str, Any], columns: tuple[str, ...]) -> Iterator[str]:
+    yield ""
+    yield f"{title}: {match['start']} to {match['end']}"
+    width = max(map(len, match["positions"]))
     for name, bound in match["positions"].items():
         for event in bound:
-            yield f"  {name:<{width}}  {'  '.join(_format_field(column, event.get(column)) for column in shown)}"
+            yield f"  {name:<{width}}  {'  '.join(f'{column}={event.get(column)}' for column in columns)}"
         if not bound:
             yield f"  {name:<{width}}  (none)"
-
-
-def _format_field(column: str, value: Any) -> str:
-    return f"{column}={value}"

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from motet.engine.encode import to_microseconds
-from motet.engine.schema import EventSchema
 from motet.errors import DataError, Diagnostic, QueryError, did_you_mean
 from motet.explain.diagnosis.diagnose import EventRange, diagnose
 from motet.explain.diagnosis.relaxations import relax_query
 from motet.explain.diagnosis.report import Explanation
 from motet.model.query import Query, Workload
 from motet.model.window import TimeWindow
+from motet.schema import EventSchema
 
 
 def explain_query(
@@ -33,16 +32,22 @@ def explain_query(
     """Explain one query of a workload over the rows of some batches."""
     asked = _find_query(workload, query)
     values = {name: _convert_key(name, value, asked, schema) for name, value in key.items()}
-    begin, finish = (_convert_time(bound, schema) for bound in (start, end))
-    context_size = _context_size(asked, schema)
-    kept = [
-        _filter_context(_filter_key(pa.Table.from_batches([batch]), values), schema, begin, finish, context_size)
-        for batch in batches
-    ]
+    start, end = (_convert_time(bound, schema) for bound in (start, end))
+    first, last = (_to_microseconds(bound, schema) for bound in (start, end))
+    context = _find_context_size(asked, schema)
+    kept = []
+    for batch in batches:
+        table = _filter_key(pa.Table.from_batches([batch]), values)
+        if context is not None:
+            begin = None if first is None else first - context
+            stop = None if last is None else last + context + 1
+            table = _filter_times(table, schema, schema.to_microseconds, begin, stop)
+        kept.append(table)
     around = pa.concat_tables(kept) if kept else schema.columns.empty_table()
-    inside = _filter_range(around, schema, begin, finish)
+    # In the unit of results: whole numbers may count nanoseconds.
+    inside = _filter_times(around, schema, lambda times: times.cast(schema.result_time_type, safe=False), start, end)
     shown = {name: value.as_py() for name, value in values.items()}
-    return diagnose(asked, workload.definitions, schema, EventRange(inside, around, begin, finish), shown, limit)
+    return diagnose(asked, workload.definitions, schema, EventRange(inside, around, start, end), shown, limit)
 
 
 def _find_query(workload: Workload, name: str | None) -> Query:
@@ -91,7 +96,14 @@ def _convert_time(bound: Any, schema: EventSchema) -> Any:
         raise DataError(f"{bound!r} is no time: write {wanted}") from None
 
 
-def _context_size(query: Query, schema: EventSchema) -> int | None:
+def _to_microseconds(bound: Any, schema: EventSchema) -> int | None:
+    if bound is None:
+        return None
+    found: int = schema.to_microseconds(pa.array([bound], schema.result_time_type))[0].as_py()
+    return found
+
+
+def _find_context_size(query: Query, schema: EventSchema) -> int | None:
     """Return how far around a match events decide about it, in microseconds; None for all of the input."""
     if not any(relaxation.needs_context for relaxation in relax_query(query).relaxations):
         return 0
@@ -110,28 +122,13 @@ def _filter_key(table: pa.Table, key: Mapping[str, pa.Scalar]) -> pa.Table:
     return table
 
 
-def _filter_context(table: pa.Table, schema: EventSchema, start: Any, end: Any, context_size: int | None) -> pa.Table:
-    """Return the rows that may matter to matches between two times."""
-    if context_size is None or (start is None and end is None):
-        return table
-    times = to_microseconds(_read_times(table, schema), schema)
-    for bound, keeps, away in ((start, pc.greater_equal, -context_size), (end, pc.less_equal, context_size)):
-        if bound is not None:
-            at = to_microseconds(pa.array([bound], schema.result_time_type), schema)[0].as_py()
-            kept = pc.fill_null(keeps(times, at + away), False)
-            table, times = table.filter(kept), times.filter(kept)
-    return table
-
-
-def _filter_range(table: pa.Table, schema: EventSchema, start: Any, end: Any) -> pa.Table:
-    """Return the rows from `start`, included, to `end`, not included."""
+def _filter_times(
+    table: pa.Table, schema: EventSchema, convert: Callable[[pa.Array], pa.Array], start: Any, end: Any
+) -> pa.Table:
+    """Return the rows from `start`, included, to `end`, not included, both in the unit that `convert` gives."""
     for bound, keeps in ((start, pc.greater_equal), (end, pc.less)):
         if bound is not None:
-            times = _read_times(table, schema).cast(schema.result_time_type, safe=False)
-            table = table.filter(pc.fill_null(keeps(times, pa.scalar(bound, schema.result_time_type)), False))
+            column = table.column(schema.time).combine_chunks()
+            times = convert(pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column)
+            table = table.filter(pc.fill_null(keeps(times, pa.scalar(bound, times.type)), False))
     return table
-
-
-def _read_times(table: pa.Table, schema: EventSchema) -> pa.Array:
-    column = table.column(schema.time).combine_chunks()
-    return pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+
+from motet.explain.page.layout import index_neighbours
 
 Details = tuple[tuple[str, str], ...]
 
@@ -17,46 +19,46 @@ class GraphNode:
     kind: str
     queries: tuple[int, ...] = ()
     note: str = ""
-    facts: Details = ()
+    details: Details = ()
     lane: str = ""
     names: tuple[str, ...] = ()  # what a summary stands for
 
 
 @dataclass(frozen=True)
 class GraphEdge:
-    """An arrow from one vertex to another. `mark` is a short label, `tone` the number of its colour."""
+    """An arrow from one node to another, with a short label; `color` is a number. A weak one is shown on demand."""
 
     source: str
     target: str
     kind: str = "step"
     queries: tuple[int, ...] = ()
-    mark: str = ""
-    tone: int | None = None
-    facts: Details = ()
-    weak: bool = False  # shown only with what it belongs to
+    label: str = ""
+    color: int | None = None
+    details: Details = ()
+    weak: bool = False
 
 
 @dataclass(frozen=True)
 class Graph:
-    """What is drawn together. `lanes` names the stripes in their order, by key."""
+    """Nodes and edges of one drawing. `lanes` names its stripes in their order, by key."""
 
-    vertices: tuple[GraphNode, ...]
-    arcs: tuple[GraphEdge, ...]
+    nodes: tuple[GraphNode, ...]
+    edges: tuple[GraphEdge, ...]
     lanes: tuple[tuple[str, str], ...] = ()
 
 
 def summarize(graph: Graph, most: int) -> Graph:
-    """The graph with at most about so many vertices: what only few queries need is drawn as one, and such parts that
-    hang on the same vertices are drawn as one again.
+    """Return the graph with at most about so many nodes.
 
-    What counts as few grows until the rest fits.
+    Connected nodes that only few queries need become one, and so do such parts with the same neighbours. What counts as
+    few grows until the rest fits.
     """
     few = 1
     graph = _merge_single_query_lanes(graph)
-    highest = max((len(vertex.queries) for vertex in graph.vertices), default=0)
+    highest = max((len(node.queries) for node in graph.nodes), default=0)
     while True:
         found = _contract(graph, few)
-        if len(found.vertices) <= most or few >= highest:
+        if len(found.nodes) <= most or few >= highest:
             return found
         few += max(1, few // 2)
 
@@ -64,135 +66,116 @@ def summarize(graph: Graph, most: int) -> Graph:
 def _merge_single_query_lanes(graph: Graph) -> Graph:
     """Merge all lanes of a single query each into one lane with one start."""
     members: dict[str, set[int]] = {}
-    for vertex in graph.vertices:
-        members.setdefault(vertex.lane, set()).update(vertex.queries)
-    lonely = {lane for lane, queries in members.items() if len(queries) == 1}
-    if len(lonely) < 3:
+    for node in graph.nodes:
+        members.setdefault(node.lane, set()).update(node.queries)
+    single = {lane for lane, queries in members.items() if len(queries) == 1}
+    if len(single) < 3:
         return graph
     name = "alone"
-    starts = {v.key: v for v in graph.vertices if v.lane in lonely and v.kind == "start"}
-    moved = [replace(v, lane=name) if v.lane in lonely else v for v in graph.vertices if v.key not in starts]
+    starts = {node.key: node for node in graph.nodes if node.lane in single and node.kind == "start"}
+    nodes = [
+        replace(node, lane=name) if node.lane in single else node for node in graph.nodes if node.key not in starts
+    ]
     if starts:
-        queries = union_queries(v.queries for v in starts.values())
-        moved.insert(0, GraphNode(name, "start", "start", queries, lane=name))
-    arcs = [replace(arc, source=name) if arc.source in starts else arc for arc in graph.arcs]
-    lanes = [lane for lane in graph.lanes if lane[0] not in lonely]
-    return Graph(tuple(moved), tuple(arcs), (*lanes, (name, f"{len(lonely)} units of one query each")))
+        queries = union_queries(node.queries for node in starts.values())
+        nodes.insert(0, GraphNode(name, "start", "start", queries, lane=name))
+    edges = [replace(edge, source=name) if edge.source in starts else edge for edge in graph.edges]
+    lanes = [lane for lane in graph.lanes if lane[0] not in single]
+    return Graph(tuple(nodes), tuple(edges), (*lanes, (name, f"{len(single)} units of one query each")))
 
 
 def thin_edges(graph: Graph) -> Graph:
-    """Where there are too many arcs to tell apart, those of most queries as they are, no circle among them, and the
-    others weak.
-    """
-    most = len(graph.vertices) + 40
-    if len(graph.arcs) <= 1.5 * most:
+    """Make edges weak where there are too many: those of most queries stay strong, without a cycle among them."""
+    most = len(graph.nodes) + 40
+    if len(graph.edges) <= 1.5 * most:
         return graph
-    after: dict[str, set[str]] = {}
+    after: dict[str, list[str]] = {}
     strong: set[int] = set()
     entered: set[str] = set()
-    ranked = sorted(range(len(graph.arcs)), key=lambda at: -len(graph.arcs[at].queries))
-    for at in ranked:
-        arc = graph.arcs[at]
-        wanted = len(strong) < most * 0.6 or arc.target not in entered
-        if arc.source != arc.target and wanted and not _is_reachable(after, arc.target, arc.source):
+    for at, edge in sorted(enumerate(graph.edges), key=lambda each: -len(each[1].queries)):
+        wanted = len(strong) < most * 0.6 or edge.target not in entered
+        if edge.source != edge.target and wanted and edge.source not in _iterate_reachable(edge.target, after):
             strong.add(at)
-            after.setdefault(arc.source, set()).add(arc.target)
-            entered.add(arc.target)
-    arcs = tuple(arc if at in strong else replace(arc, weak=True) for at, arc in enumerate(graph.arcs))
-    return replace(graph, arcs=arcs)
+            after.setdefault(edge.source, []).append(edge.target)
+            entered.add(edge.target)
+    edges = tuple(edge if at in strong else replace(edge, weak=True) for at, edge in enumerate(graph.edges))
+    return replace(graph, edges=edges)
 
 
-def _is_reachable(after: dict[str, set[str]], source: str, target: str) -> bool:
-    """Return whether one vertex can be reached from another."""
-    seen, pending = {source}, [source]
+def _iterate_reachable(start: str, neighbours: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Yield a node and all that can be reached from it."""
+    seen, pending = {start}, [start]
     while pending:
-        vertex = pending.pop()
-        if vertex == target:
-            return True
-        fresh = after.get(vertex, set()) - seen
-        seen |= fresh
+        node = pending.pop()
+        yield node
+        fresh = dict.fromkeys(each for each in neighbours.get(node, ()) if each not in seen)
+        seen.update(fresh)
         pending += fresh
-    return False
 
 
 def _contract(graph: Graph, few: int) -> Graph:
-    small = {v.key for v in graph.vertices if len(v.queries) <= few and v.kind not in ("start", "leaf")}
+    """Merge connected nodes of at most so many queries, and merged parts that have the same neighbours."""
+    small = {n.key for n in graph.nodes if len(n.queries) <= few and n.kind not in ("start", "leaf")}
     parts = _find_components(graph, small)
-    place = {v.key: v.key for v in graph.vertices}
-    place |= {key: part[0].key for part in parts for key in (member.key for member in part)}
-    before: dict[str, set[str]] = {}
-    after: dict[str, set[str]] = {}
-    for arc in graph.arcs:
-        source, target = place[arc.source], place[arc.target]
-        if source != target:
-            before.setdefault(target, set()).add(source)
-            after.setdefault(source, set()).add(target)
+    place = {node.key: node.key for node in graph.nodes}
+    place |= {node.key: part[0].key for part in parts for node in part}
+    links = ((place[edge.source], place[edge.target]) for edge in graph.edges)
+    before, after = index_neighbours((source, target) for source, target in links if source != target)
     alike: dict[tuple[object, ...], list[list[GraphNode]]] = {}
     for part in parts:
         key = part[0].key
-        hangs = (frozenset(before.get(key, ())), frozenset(after.get(key, ())))
-        alike.setdefault((part[0].lane, *hangs), []).append(part)
+        neighbours = (frozenset(before.get(key, ())), frozenset(after.get(key, ())))
+        alike.setdefault((part[0].lane, *neighbours), []).append(part)
     summaries = {}
     for group in alike.values():
         first = group[0][0].key
         summaries[first] = _summarize_parts(group)
-        place |= {vertex.key: first for part in group for vertex in part}
-    kept = [summaries.get(v.key, v) for v in graph.vertices if place[v.key] == v.key]
-    return Graph(tuple(kept), tuple(_merge_edges(graph.arcs, place)), graph.lanes)
+        place |= {node.key: first for part in group for node in part}
+    kept = [summaries.get(node.key, node) for node in graph.nodes if place[node.key] == node.key]
+    return Graph(tuple(kept), tuple(_merge_edges(graph.edges, place)), graph.lanes)
 
 
 def _find_components(graph: Graph, keys: set[str]) -> list[list[GraphNode]]:
-    """Return the connected components of the graph over some vertices."""
-    of_key = {vertex.key: vertex for vertex in graph.vertices}
-    order = {vertex.key: at for at, vertex in enumerate(graph.vertices)}
-    near: dict[str, list[str]] = {}
-    for arc in graph.arcs:
-        if arc.source in keys and arc.target in keys:
-            near.setdefault(arc.source, []).append(arc.target)
-            near.setdefault(arc.target, []).append(arc.source)
+    """Return the connected components of the graph over some nodes, in the order of the graph."""
+    order = {node.key: at for at, node in enumerate(graph.nodes)}
+    links = [(edge.source, edge.target) for edge in graph.edges if edge.source in keys and edge.target in keys]
+    near, _ = index_neighbours([*links, *((target, source) for source, target in links)])
     seen: set[str] = set()
     found = []
-    for vertex in graph.vertices:
-        if vertex.key not in keys or vertex.key in seen:
-            continue
-        part, pending = [], [vertex.key]
-        seen.add(vertex.key)
-        while pending:
-            part.append(of_key[pending.pop()])
-            fresh = [key for key in near.get(part[-1].key, ()) if key not in seen]
-            seen.update(fresh)
-            pending += dict.fromkeys(fresh)
-        found.append(sorted(part, key=lambda each: order[each.key]))
+    for node in graph.nodes:
+        if node.key in keys and node.key not in seen:
+            part = sorted(_iterate_reachable(node.key, near), key=order.__getitem__)
+            seen.update(part)
+            found.append([graph.nodes[order[key]] for key in part])
     return found
 
 
 def _summarize_parts(parts: Sequence[Sequence[GraphNode]]) -> GraphNode:
-    """Return one vertex for some parts; a part that is one vertex stays itself."""
+    """Return one node for some parts; a part that is one node stays itself."""
     first = parts[0][0]
-    members = [vertex for part in parts for vertex in part]
+    members = [node for part in parts for node in part]
     if len(members) == 1:
         return first
-    queries = union_queries(vertex.queries for vertex in members)
+    queries = union_queries(node.queries for node in members)
     if len(parts) == 1:
-        shown = " → ".join(vertex.label for vertex in members[:3]) + (" → …" if len(members) > 3 else "")
-        label = shown if all(vertex.kind == first.kind for vertex in members) else f"{len(members)} nodes"
+        shown = " → ".join(node.label for node in members[:3]) + (" → …" if len(members) > 3 else "")
+        label = shown if all(node.kind == first.kind for node in members) else f"{len(members)} nodes"
     else:
-        group_singly = len(queries) == len(parts) and all(len(vertex.queries) == 1 for vertex in members)
-        label = f"{len(parts)} queries, each alone" if group_singly else f"{len(parts)} parts alike"
+        each_alone = len(queries) == len(parts) and all(len(node.queries) == 1 for node in members)
+        label = f"{len(parts)} queries, each alone" if each_alone else f"{len(parts)} parts alike"
     note = f"{len(members)} nodes, {len(queries)} {'query' if len(queries) == 1 else 'queries'}"
-    names = tuple(vertex.label for vertex in members)
-    return replace(first, label=label, kind="group", queries=queries, note=note, names=names, facts=())
+    names = tuple(node.label for node in members)
+    return replace(first, label=label, kind="group", queries=queries, note=note, names=names, details=())
 
 
-def _merge_edges(arcs: Iterable[GraphEdge], place: dict[str, str]) -> Iterable[GraphEdge]:
+def _merge_edges(edges: Iterable[GraphEdge], place: dict[str, str]) -> Iterable[GraphEdge]:
     found: dict[tuple[str, str, str, str], list[GraphEdge]] = {}
-    for arc in arcs:
-        source, target = place[arc.source], place[arc.target]
-        moved = (source, target) != (arc.source, arc.target)
-        if source != target or not moved:
-            found.setdefault((source, target, arc.kind, arc.mark), []).append(arc)
+    for edge in edges:
+        source, target = place[edge.source], place[edge.target]
+        if source != target or (source, target) == (edge.source, edge.target):
+            found.setdefault((source, target, edge.kind, edge.label), []).append(edge)
     for (source, target, *_), same in found.items():
-        yield replace(same[0], source=source, target=target, queries=union_queries(arc.queries for arc in same))
+        yield replace(same[0], source=source, target=target, queries=union_queries(edge.queries for edge in same))
 
 
 def union_queries(sets: Iterable[Sequence[int]]) -> tuple[int, ...]:

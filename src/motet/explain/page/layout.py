@@ -4,15 +4,17 @@ order in their layer allows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TypeVar
 
 SWEEPS = 8
 ACROSS = 64.0  # between layers
 BETWEEN = 14.0  # between vertices of a layer
 SLIM = 6.0  # between an arrow that passes and its neighbours
 
+Key = TypeVar("Key", bound=Hashable)
 Point = tuple[float, float]
 Size = tuple[float, float]
 
@@ -28,8 +30,9 @@ class GraphLayout:
 
 
 def place_in_layers(sizes: Sequence[Size], arcs: Sequence[tuple[int, int]]) -> GraphLayout:
-    """Place vertices 0, 1, ... of some sizes. An arc that leads back, or from a vertex to itself, has no points: it is
-    for whoever draws it.
+    """Place vertices 0, 1, ... of some sizes.
+
+    An arc that leads back, or from a vertex to itself, has no points: the caller draws it.
     """
     if not sizes:
         return GraphLayout([], [], 0.0, 0.0)
@@ -117,30 +120,42 @@ def _assign_layers(size: int, arcs: Sequence[tuple[int, int]]) -> list[int]:
     return layer
 
 
-def _index_neighbours(links: Sequence[tuple[int, int]]) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
-    before: dict[int, list[int]] = {}
-    after: dict[int, list[int]] = {}
+def index_neighbours(links: Iterable[tuple[Key, Key]]) -> tuple[dict[Key, list[Key]], dict[Key, list[Key]]]:
+    """Return the vertices before and after each vertex."""
+    before: dict[Key, list[Key]] = {}
+    after: dict[Key, list[Key]] = {}
     for source, target in links:
         before.setdefault(target, []).append(source)
         after.setdefault(source, []).append(target)
     return before, after
 
 
+def _sweep(layers: int, links: Sequence[tuple[int, int]]) -> Iterator[tuple[int, Mapping[int, list[int]]]]:
+    """Yield each layer with the neighbours to align it to: forth by those before it, back by those after it."""
+    before, after = index_neighbours(links)
+    for sweep in range(SWEEPS):
+        if sweep % 2 == 0:
+            yield from ((at, before) for at in range(layers))
+        else:
+            yield from ((at, after) for at in reversed(range(layers)))
+
+
+def _mean_place(vertex: int, near: Mapping[int, list[int]], place: Mapping[int, float]) -> float:
+    """Return the mean place of the neighbours of a vertex, its own where it has none."""
+    neighbours = near.get(vertex, [vertex])
+    return sum(place[neighbour] for neighbour in neighbours) / len(neighbours)
+
+
 def _order_layers(layer: Sequence[int], links: Sequence[tuple[int, int]]) -> list[list[int]]:
     """Order the vertices of each layer so that few arcs cross: by the mean of their neighbours, in sweeps."""
     columns: list[list[int]] = [[] for _ in range(max(layer) + 1)]
-    before, after = _index_neighbours(links)
-    for vertex in _depth_first_order(len(layer), before, after):
+    for vertex in _depth_first_order(len(layer), *index_neighbours(links)):
         columns[layer[vertex]].append(vertex)
-    place = {v: at for column in columns for at, v in enumerate(column)}
-    for sweep in range(SWEEPS):
-        near = before if sweep % 2 == 0 else after
-        for column in columns if sweep % 2 == 0 else reversed(columns):
-            wanted = {
-                v: sum(place[n] for n in near[v]) / len(near[v]) if near.get(v) else float(place[v]) for v in column
-            }
-            column.sort(key=wanted.__getitem__)
-            place.update({v: at for at, v in enumerate(column)})
+    place: dict[int, float] = {v: at for column in columns for at, v in enumerate(column)}
+    for at, near in _sweep(len(columns), links):
+        wanted = {v: _mean_place(v, near, place) for v in columns[at]}
+        columns[at].sort(key=wanted.__getitem__)
+        place.update({v: rank for rank, v in enumerate(columns[at])})
     return columns
 
 
@@ -161,36 +176,29 @@ def _assign_heights(
     columns: Sequence[Sequence[int]], links: Sequence[tuple[int, int]], heights: Sequence[float], real: int
 ) -> dict[int, float]:
     """Return how far down each vertex is: near its neighbours, none over another."""
-    before, after = _index_neighbours(links)
     gaps = [_stack_tightly(column, heights, real) for column in columns]
     y: dict[int, float] = {}
     for column, apart in zip(columns, gaps, strict=True):
         y |= zip(column, apart, strict=True)
-    for sweep in range(SWEEPS):
-        near = before if sweep % 2 == 0 else after
-        order = range(len(columns)) if sweep % 2 == 0 else range(len(columns) - 1, -1, -1)
-        for at in order:
-            column = columns[at]
-            wanted = [sum(y[n] for n in near[v]) / len(near[v]) if near.get(v) else y[v] for v in column]
-            y |= zip(column, _separate(wanted, gaps[at]), strict=True)
+    for at, near in _sweep(len(columns), links):
+        wanted = [_mean_place(v, near, y) for v in columns[at]]
+        y |= zip(columns[at], _separate(wanted, gaps[at]), strict=True)
     return y
 
 
 def _stack_tightly(column: Sequence[int], heights: Sequence[float], real: int) -> list[float]:
     """Return where the vertices of a layer are if they stand as close as allowed."""
-    found: list[float] = []
-    for above, vertex in zip((None, *column), column, strict=False):
-        if above is None:
-            found.append(0.0)
-            continue
+    found = [0.0]
+    for above, vertex in pairwise(column):
         room = BETWEEN if vertex < real and above < real else SLIM
         found.append(found[-1] + (heights[above] + heights[vertex]) / 2 + room)
     return found
 
 
 def _separate(wanted: Sequence[float], least: Sequence[float]) -> list[float]:
-    """The places nearest to the wanted ones (in squares) that are at least as far apart: by pooling neighbours that
-    want to be too close.
+    """Return the places nearest to the wanted ones (by squares) that are at least as far apart as `least`.
+
+    Neighbours that want to be too close are pooled.
     """
     pools: list[tuple[float, int]] = []  # mean of wanted less least, and how many
     for want, place in zip(wanted, least, strict=True):

@@ -1,4 +1,4 @@
-"""What a sharing plan costs: the equations of the paper as printed, and our own kernels.
+"""What a sharing plan costs: by the equations of the paper as printed, or calibrated to motet's kernels.
 
 A cost model says what the transitions of a pool cost a query alone and a Q-set together, and what it costs to turn an
 expression over snapshots into values. Weights of paths are sums of these, so any model can be put in place of another
@@ -16,26 +16,26 @@ from motet.plans.units import PAIR_COST
 
 
 class CostModel(Protocol):
-    """The prices of a template. A snapshot is told by the state at which it is made."""
+    """The costs of a template. A snapshot is identified by the state at which it is made, a query by its bit."""
 
     def start_cost(self, state: int) -> float:
-        """What the events with which a query begins cost it."""
+        """Return what the events cost with which a query begins."""
 
     def unshared_cost(self, pool: Pool, query: int) -> float:
-        """What a pool costs a query that shares it with nobody; the query is told by its bit."""
+        """Return what a pool costs a query that does not share it."""
 
     def shared_cost(self, pool: Pool, queries: int, snapshot: int) -> float:
-        """What a pool costs a Q-set."""
+        """Return what a pool costs a Q-set."""
 
     def evaluation_cost(self, state: int, snapshot: int) -> float:
-        """What it costs one query to evaluate the expressions of the events of a state."""
+        """Return what it costs one query to evaluate the expressions of the events of a state."""
 
     def snapshot_burden(self, queries: int, snapshot: int) -> float:
-        """Of two snapshots for one Q-set, the one with the smaller burden costs less from the next pool on."""
+        """Return the burden of a snapshot: of two for one Q-set, the one with the smaller burden costs less later."""
 
 
 def state_rates(template: Template, rates: PositionRates) -> list[float]:
-    """Events of each state in a window: the mean over its queries, whose windows may differ."""
+    """Return the events of each state in a window: the mean over its queries, whose windows may differ."""
     return [sum(rates[query][at] for query, at in state.places) / len(state.places) for state in template.states]
 
 
@@ -43,14 +43,14 @@ class PrintedCosts:
     """Equations 2 to 4.
 
     An expression has as many terms as there are snapshots; that of an event which is a snapshot itself has one. In a
-    repeated stretch, what leads to the snapshots is computed for each query by itself (table 4).
+    repeated part, what leads to the snapshots is computed for each query separately (table 4).
     """
 
     def __init__(self, template: Template, rates: PositionRates) -> None:
         self.events = state_rates(template, rates)
 
     def expression_length(self, state: int, snapshot: int) -> float:
-        """How many terms an expression has."""
+        """Return how many terms an expression has."""
         return 1.0 if state == snapshot else self.events[snapshot]
 
     def start_cost(self, state: int) -> float:
@@ -79,10 +79,10 @@ class PrintedCosts:
 
 
 class CalibratedCosts:
-    """What pairs cost our kernels (`motet.plans.pairs`): for each event as many lanes as there are nodes before it.
+    """What pairs cost motet's kernels (`motet.plans.pairs`): for each event as many lanes as there are nodes before it.
 
-    Of the lanes of a Q-set those from its snapshot on are one for all of its queries. Nothing is evaluated before a
-    pane is over, and then for all plans alike. What else an event costs is the same for all plans as well.
+    The lanes of a Q-set from its snapshot on are computed once for all of its queries. Nothing is evaluated before a
+    pane is over, and then for all plans alike. All other costs of an event are the same for all plans too.
     """
 
     def __init__(self, template: Template, rates: PositionRates) -> None:
@@ -115,7 +115,7 @@ class CalibratedCosts:
         return whole - PAIR_COST * saved
 
     def _lanes(self, state: int, snapshot: int, query: int) -> int:
-        """How many lanes begin at a snapshot or after it."""
+        """Return how many lanes begin at a snapshot or after it."""
         number = self._number(query)
         return max(self.places[state][number] - self.places[snapshot][number] + 1, 0)
 

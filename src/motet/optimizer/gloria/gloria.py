@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from motet.optimizer.gloria.costs import COST_MODELS
-from motet.optimizer.gloria.graph import GloriaGraph, Path, SearchTimeout, grow_graph, path_weight
-from motet.optimizer.gloria.nodes import Weights
-from motet.optimizer.gloria.paths import find_best_path
-from motet.optimizer.gloria.report import GloriaReport
+from motet.optimizer.gloria.graph import GloriaGraph, Path, grow_graph, path_weight, reuse_nodes
+from motet.optimizer.gloria.nodes import (
+    SearchAborted,
+    Weights,
+    generate_greedy_node,
+    generate_nodes,
+    generate_paper_nodes,
+)
 from motet.optimizer.gloria.template import Template, build_templates
 from motet.optimizer.rates import PositionRates, equal_rates, estimate_window_rates
-from motet.optimizer.solvers.graph import Deadline
+from motet.optimizer.solvers.common import Deadline
 from motet.plans.compiled import CompiledQuery
-from motet.plans.repeats import RepeatedSequence, find_repeated_sequences
+from motet.plans.sequences import find_repeated_sequences
 from motet.plans.sharing import SharedTransition, TransitionPlan
 from motet.statistics.model import Statistics
 
-GLORIA, GREEDY, UNPRUNED = "gloria", "gloria-greedy", "gloria-noprune"
-VARIANTS = (GLORIA, GREEDY, UNPRUNED)
-
-# Of a template for all nodes to be looked at that can be on a best path: in any case, and if that takes no longer than
-# so many seconds.
+# In templates with so many queries all nodes are searched that can be on a best path; with a few more, as long as that
+# takes no longer than so many seconds.
 MOST_QUERIES = 4
 MORE_QUERIES = 6
 SECONDS_FOR_MORE = 0.5
@@ -38,16 +39,46 @@ MOST_UNPRUNED = 100_000
 class GloriaOptions:
     """How to search.
 
-    `variant`: 'gloria', 'gloria-greedy' (every Q-set is reused, one node in a pool) or 'gloria-noprune' (nothing is
-    pruned while the graph grows). `costs`: 'printed' (the paper's equations 2 to 4) or 'calibrated' (our kernels).
-    `by_principles`: nodes by the paper's principles alone. After `budget` seconds (None: no limit) what was found
-    serves, for templates that nobody has looked at yet the greedy plan.
+    Attributes:
+        variant: 'gloria', 'gloria-greedy' (every Q-set is reused, one node in a pool) or 'gloria-noprune' (nothing is
+            pruned while the graph grows).
+        costs: 'printed' (the paper's equations 2 to 4) or 'calibrated' (motet's kernels).
+        seconds: Time after which the best plan so far serves, for other templates the greedy plan; None for no limit.
     """
 
-    variant: str = GLORIA
+    variant: str = "gloria"
     costs: str = "calibrated"
-    by_principles: bool = False
-    budget: float | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class GloriaReport:
+    """A plan, how it was found, and what it costs by the cost model `costs`.
+
+    `alternatives` are the costs of other plans by the same model, by name. `complete`: no plan costs less. `graphs` has
+    one GLORIA graph for each template, which other rates can put new weights on. `excluded` says of queries, by number,
+    why they take no part.
+    """
+
+    variant: str
+    costs: str
+    plan: TransitionPlan
+    weight: float
+    complete: bool
+    graphs: tuple[GloriaGraph, ...] = ()
+    alternatives: Mapping[str, float] = field(default_factory=dict)
+    equal_rates: bool = False
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    excluded: Mapping[int, str] = field(default_factory=dict)
+    family: str = field(default="gloria", init=False)
+
+    @property
+    def nodes(self) -> int:
+        return sum(graph.nodes for graph in self.graphs)
+
+    @property
+    def pruned(self) -> int:
+        return sum(each.pruned for graph in self.graphs for nodes in graph.pools for each in nodes)
 
 
 def optimize(
@@ -55,24 +86,21 @@ def optimize(
     statistics: Statistics | None = None,
     options: GloriaOptions = GloriaOptions(),  # noqa: B008
 ) -> GloriaReport:
-    """The best sharing plan that the search finds."""
-    began, deadline = time.perf_counter(), Deadline(options.budget)
+    """Return the best sharing plan that the search finds."""
+    began, deadline = time.perf_counter(), Deadline(options.seconds)
     rates = equal_rates(queries) if statistics is None else estimate_window_rates(queries, statistics)
     sequences, excluded = find_repeated_sequences(queries)
-    excluded |= {
-        sequence.number: "its pattern has no transition" for sequence in sequences if _has_no_transition(sequence)
-    }
-    templates = build_templates(sequence for sequence in sequences if not _has_no_transition(sequence))
+    points = [sequence for sequence in sequences if len(sequence) == 1 and not sequence.back_edges]
+    excluded |= {sequence.number: "its pattern has no transition" for sequence in points}
+    templates = build_templates(sequence for sequence in sequences if sequence not in points)
     built = time.perf_counter()
-    weighed = [Weights(COST_MODELS[options.costs](template, rates)) for template in templates]
-    graphs = tuple(
-        _search_template(template, weights, options, deadline)
-        for template, weights in zip(templates, weighed, strict=True)
-    )
+    weighted = [(template, Weights(COST_MODELS[options.costs](template, rates))) for template in templates]
+    graphs = [_search_template(template, weights, options, deadline) for template, weights in weighted]
     searched = time.perf_counter()
-    report = _report(options, graphs, [(graph.weight, graph.path) for graph in graphs], weighed)
+    report = _make_report(options.variant, options.costs, graphs, rates)
     return replace(
         report,
+        complete=options.variant != "gloria-greedy" and all(graph.complete for graph in graphs),
         equal_rates=statistics is None,
         excluded=excluded,
         seconds={"template": built - began, "graph": searched - built, "plan": time.perf_counter() - searched},
@@ -80,25 +108,25 @@ def optimize(
 
 
 def _search_template(template: Template, weights: Weights, options: GloriaOptions, deadline: Deadline) -> GloriaGraph:
-    """The graph of a template: with the nodes of the paper's principles, and where there are few queries with all that
-    can be on a best path.
+    """Return the graph of a template: with the nodes of the paper's principles, or with all that can be on a best path
+    where there are few queries.
     """
-    reused = grow_graph(template, weights, greedy=True)
-    if options.variant == GREEDY:
+    reused = grow_graph(template, weights, generate_greedy_node)
+    if options.variant == "gloria-greedy":
         return reused
-    prune = options.variant != UNPRUNED
+    prune = options.variant != "gloria-noprune"
     most = max(FEWEST_CHOICES, MOST_CHOICES // len(template.pools)) if prune else MOST_UNPRUNED
-    if len(template.queries) <= MORE_QUERIES and not options.by_principles:
+    if len(template.queries) <= MORE_QUERIES:
         few = len(template.queries) <= MOST_QUERIES
         limit = deadline if few else Deadline(min(deadline.seconds_left, SECONDS_FOR_MORE))
-        with suppress(SearchTimeout):
-            graph = grow_graph(template, weights, prune, most=most, deadline=limit)
+        with suppress(SearchAborted):
+            graph = grow_graph(template, weights, generate_nodes, prune, most, limit)
             if graph.complete:
                 return graph
     graph = reused
-    with suppress(SearchTimeout):
-        graph = grow_graph(template, weights, prune, by_principles=True, most=most, deadline=deadline)
-    # Choices were left aside if there were too many, or no time; what is sure to be there must not be lost for that.
+    with suppress(SearchAborted):
+        graph = grow_graph(template, weights, generate_paper_nodes, prune, most, deadline)
+    # Choices may have been dropped, or time was short: the plans that need no search must not be lost for that.
     apart = unshared_path(template)
     weight, path = min(
         ((graph.weight, graph.path), (reused.weight, reused.path), (path_weight(template, weights, apart), apart)),
@@ -108,59 +136,52 @@ def _search_template(template: Template, weights: Weights, options: GloriaOption
 
 
 def reweigh(report: GloriaReport, queries: Sequence[CompiledQuery], statistics: Statistics) -> GloriaReport:
-    """The best plan of the graphs that are there, by other rates (section 7.2): no node is generated, so it is quick,
-    and a plan from scratch may be better.
+    """Return the best plan of the graphs that are there, by other rates (section 7.2).
+
+    No node is generated, so it is quick, and a plan from scratch may be better.
     """
     began = time.perf_counter()
-    rates: PositionRates = estimate_window_rates(queries, statistics)
-    weighed = [Weights(COST_MODELS[report.costs](graph.template, rates)) for graph in report.graphs]
-    found = [
-        find_best_path(graph.template, [graph.surviving_nodes(pool.number) for pool in graph.template.pools], weights)
-        for graph, weights in zip(report.graphs, weighed, strict=True)
-    ]
-    options = GloriaOptions(report.variant, report.costs)
-    fresh = _report(options, report.graphs, found, weighed)
-    seconds = {"search": time.perf_counter() - began}
-    return replace(fresh, complete=False, excluded=report.excluded, seconds=seconds)
+    rates = estimate_window_rates(queries, statistics)
+    graphs = []
+    for graph in report.graphs:
+        weights = Weights(COST_MODELS[report.costs](graph.template, rates))
+        found = grow_graph(graph.template, weights, reuse_nodes(graph), most=MOST_CHOICES)
+        graphs.append(replace(graph, path=found.path, weight=found.weight))
+    fresh = _make_report(report.variant, report.costs, graphs, rates)
+    return replace(fresh, excluded=report.excluded, seconds={"search": time.perf_counter() - began})
 
 
-def _report(
-    options: GloriaOptions,
-    graphs: tuple[GloriaGraph, ...],
-    found: Sequence[tuple[float, Path]],
-    weighed: Sequence[Weights],
-) -> GloriaReport:
-    templates = [graph.template for graph in graphs]
-    pairs = list(zip(templates, weighed, strict=True))
-    apart = sum(path_weight(template, weights, unshared_path(template)) for template, weights in pairs)
-    greedy = sum(grow_graph(template, weights, greedy=True).weight for template, weights in pairs)
-    paths = [path for _, path in found]
-    weight = sum(weight for weight, _ in found)
-    graphs = tuple(replace(graph, path=path, weight=own) for graph, (own, path) in zip(graphs, found, strict=True))
+def _make_report(variant: str, costs: str, graphs: Sequence[GloriaGraph], rates: PositionRates) -> GloriaReport:
+    unshared = greedy = 0.0
+    for graph in graphs:
+        weights = Weights(COST_MODELS[costs](graph.template, rates))
+        unshared += path_weight(graph.template, weights, unshared_path(graph.template))
+        greedy += grow_graph(graph.template, weights, generate_greedy_node).weight
     return GloriaReport(
-        variant=options.variant,
-        costs=options.costs,
-        plan=build_plan(templates, paths),
-        weight=weight,
-        complete=options.variant != GREEDY and all(graph.complete for graph in graphs),
-        graphs=graphs,
-        alternatives={"not shared": apart, "greedy": greedy},
+        variant=variant,
+        costs=costs,
+        plan=build_plan(graphs),
+        weight=sum(graph.weight for graph in graphs),
+        complete=False,
+        graphs=tuple(graphs),
+        alternatives={"not shared": unshared, "greedy": greedy},
     )
 
 
 def unshared_path(template: Template) -> Path:
-    """The path on which no query shares anything."""
+    """Return the path on which no query shares anything."""
     return {pool.number: () for pool in template.pools}
 
 
-def build_plan(templates: Sequence[Template], paths: Sequence[Path]) -> TransitionPlan:
-    """The Q-sets of all transitions, as positions of queries."""
+def build_plan(graphs: Iterable[GloriaGraph]) -> TransitionPlan:
+    """Return the plan that the best paths of some graphs stand for: the Q-sets of all transitions."""
     transitions = []
-    for template, path in zip(templates, paths, strict=True):
+    for graph in graphs:
+        template = graph.template
         positions = [dict(state.places) for state in template.states]
         symbols = [state.symbol for state in template.states]
         for pool in template.pools:
-            for queries, snapshot in path[pool.number]:
+            for queries, snapshot in graph.path[pool.number]:
                 members = sorted(template.query_numbers(queries))
                 transitions += [
                     SharedTransition(
@@ -172,7 +193,3 @@ def build_plan(templates: Sequence[Template], paths: Sequence[Path]) -> Transiti
                     for source, target in pool.transitions
                 ]
     return TransitionPlan(tuple(transitions))
-
-
-def _has_no_transition(sequence: RepeatedSequence) -> bool:
-    return len(sequence) == 1 and not sequence.back_edges

@@ -1,10 +1,9 @@
 """The GLORIA graph: pools of nodes, grown from the beginnings of queries to their ends, and pruned as it grows.
 
-Growing goes pool by pool and keeps, for each choice of nodes of the pools that are still to be followed up, the way to
-it that weighs least (the edge pruning principle). Where all pools have one successor that is one node at a time, with
-the distance of equation 22. Where queries part, the node of the pool at which they do so stays part of the choice until
-all its successors are there, as far as it concerns queries still to come: only then can two ways be compared, and only
-so is the least weight found.
+Growing goes pool by pool and keeps, for each choice of nodes of the pools that have successors to come, the partial
+path of least weight (the edge pruning principle). Where all pools have one successor, a choice is one node with the
+distance of equation 22. Where queries part, the node of that pool stays part of the choice until all its successors are
+there, as far as queries still to come are concerned: only then can two partial paths be compared.
 """
 
 from __future__ import annotations
@@ -15,21 +14,17 @@ from math import inf
 
 from motet.optimizer.gloria.nodes import (
     Node,
+    NodeGenerator,
+    SearchAborted,
     Weights,
-    choose_greedy_node,
-    collect_incoming,
     generate_nodes,
     generate_paper_nodes,
     restrict_node,
 )
 from motet.optimizer.gloria.template import Pool, Template
-from motet.optimizer.solvers.graph import Deadline
+from motet.optimizer.solvers.common import NEVER, Deadline
 
 Path = dict[int, Node]  # by number of a pool
-
-
-class SearchTimeout(Exception):
-    """A graph did not grow up in time."""
 
 
 @dataclass(slots=True)
@@ -57,7 +52,7 @@ class GloriaGraph:
     complete: bool
 
     def surviving_nodes(self, pool: int) -> list[Node]:
-        """The nodes of a pool that were not pruned."""
+        """Return the nodes of a pool that were not pruned."""
         return [generated.node for generated in self.pools[pool] if not generated.pruned]
 
     @property
@@ -72,15 +67,13 @@ _PathStep = tuple[
 
 @dataclass(slots=True)
 class _PartialPaths:
-    """For each choice of nodes of the pools in `scope` the least weight of all pools up to there, and the way."""
+    """For each choice of nodes of the pools in `scope`, the least weight of all pools so far, and the path to it."""
 
     scope: tuple[int, ...]
     entries: dict[tuple[Node, ...], tuple[float, tuple[_PathStep, ...]]]
 
     def restrict(self, changed: Mapping[int, int]) -> _PartialPaths:
-        """The best way to each choice that still matters: of some pools only what these queries do; nothing of those
-        without any.
-        """
+        """Return the best path to each choice that still matters: of the `changed` pools, what these queries do."""
         left = [at for at, pool in enumerate(self.scope) if changed.get(pool, -1)]
         narrow = [(place, changed[self.scope[at]]) for place, at in enumerate(left) if self.scope[at] in changed]
         seen: dict[tuple[Node, int], Node] = {}
@@ -101,7 +94,7 @@ class _PartialPaths:
 
 @dataclass(frozen=True, slots=True)
 class _SnapshotBurdens:
-    """The queries of a node's Q-sets, the burdens of their snapshots, and how small those can be to begin with."""
+    """The queries of a node's Q-sets, the burdens of their snapshots, and the least that these can be from here on."""
 
     sets: tuple[int, ...]
     burdens: tuple[float, ...]
@@ -114,12 +107,11 @@ class _GraphBuilder:
 
     template: Template
     weights: Weights
+    generate: NodeGenerator
     prune: bool
-    greedy: bool
-    by_principles: bool
     most: int
     deadline: Deadline
-    complete: bool = True
+    complete: bool
     pools: list[list[GeneratedNode]] = field(default_factory=list)
     open: dict[int, _PartialPaths] = field(default_factory=dict)  # by pool in its scope
     waiting: list[int] = field(default_factory=list)  # by pool: the queries whose next pool is still to come
@@ -145,7 +137,7 @@ class _GraphBuilder:
         for key, (weight, ways) in before.entries.items():
             preceding = tuple(key[place] for place in places)
             if self.deadline.is_over:
-                raise SearchTimeout
+                raise SearchAborted
             if preceding not in known:
                 known[preceding] = self._expand(pool, preceding)
             for node, more in known[preceding]:
@@ -169,11 +161,11 @@ class _GraphBuilder:
             self.open[number] = choices
 
     def _waiting_queries(self, pools: Sequence[int]) -> dict[int, int]:
-        """Of these pools the queries whose choices still matter: without pruning all, until none does."""
+        """Return the queries of some pools whose choices still matter: without pruning all, until none does."""
         return {number: self.waiting[number] for number in pools if self.prune or not self.waiting[number]}
 
     def _join_open(self, pool: Pool) -> _PartialPaths:
-        """What is open before a pool, as one."""
+        """Return the open choices before a pool, joined."""
         tables = {id(self.open[number]): self.open[number] for number in pool.predecessors}
         joined = _PartialPaths((), {(): (0.0, ())})
         for table in tables.values():
@@ -189,26 +181,18 @@ class _GraphBuilder:
         return joined
 
     def _expand(self, pool: Pool, preceding: tuple[Node, ...]) -> list[tuple[Node, float]]:
-        """The nodes that these lead to, with the weights of the edges and of the node."""
+        """Return the nodes that some preceding nodes lead to, with the weights of the edges and of the node."""
         before = [
             (self.template.pools[number], node) for number, node in zip(pool.predecessors, preceding, strict=True)
         ]
-        coming = collect_incoming(pool, before)
-        if self.greedy:
-            nodes = [choose_greedy_node(pool, coming)]
-        elif pool.queries.bit_count() == 1:
-            nodes = [()]
-        elif self.by_principles:
-            nodes = generate_paper_nodes(pool, coming)
-            self.complete = False
-        else:
-            nodes, complete = generate_nodes(pool, coming)
-            self.complete &= complete
-        edge = self.weights.edge_weight
-        return [
-            (node, self.weights.node_weight(pool, node) + sum(edge(one, own, pool, node) for one, own in before))
-            for node in nodes
-        ]
+        nodes: list[Node] = [()] if pool.queries.bit_count() == 1 else self.generate(pool, before)
+        found = []
+        for node in nodes:
+            weight = self.weights.node_weight(pool, node)
+            weight += sum(self.weights.edge_weight(one, own, pool, node) for one, own in before)
+            if weight < inf:
+                found.append((node, weight))
+        return found
 
     def _collect_nodes(self, pool: Pool, choices: _PartialPaths) -> list[GeneratedNode]:
         least: dict[Node, float] = {}
@@ -218,8 +202,8 @@ class _GraphBuilder:
         return [GeneratedNode(node, weight - beyond(pool, node)) for node, weight in least.items()]
 
     def _prune(self, choices: _PartialPaths) -> None:
-        """The node pruning principle: of comparable choices, those with the same Q-sets, one that weighs no more up to
-        here and whose snapshots are a smaller burden everywhere makes the other needless.
+        """Apply the node pruning principle: of comparable choices, those with the same Q-sets, drop one if another
+        weighs no more up to here and its snapshots are a smaller burden everywhere.
 
         Weights include the transitions of the pool: an event that is a snapshot itself has an expression of one term,
         so that for one transition even snapshots of a frequent type come cheap.
@@ -247,7 +231,7 @@ class _GraphBuilder:
 
     def _snapshot_burdens(self, node: Node, exit: int) -> _SnapshotBurdens:
         burdens = tuple(self.weights.costs.snapshot_burden(*qset) for qset in node)
-        if self.by_principles:
+        if self.generate is generate_paper_nodes:
             at_least = burdens
         else:
             # Where a repetition ends with the snapshots themselves, the next transition comes cheap with them.
@@ -257,7 +241,7 @@ class _GraphBuilder:
         return _SnapshotBurdens(tuple(queries for queries, _ in node), burdens, at_least)
 
     def _limit(self, choices: _PartialPaths) -> None:
-        """Keep the choices that weigh least, where there are too many."""
+        """Keep the choices that weigh least if there are too many."""
         if len(choices.entries) > self.most:
             self.complete = False
             ranked = sorted(choices.entries.items(), key=lambda entry: entry[1][0])
@@ -277,21 +261,26 @@ def _trace_path(ways: Sequence[_PathStep]) -> Path:
 def grow_graph(
     template: Template,
     weights: Weights,
+    generate: NodeGenerator = generate_nodes,
     prune: bool = True,
-    greedy: bool = False,
-    by_principles: bool = False,
     most: int = 100_000,
-    deadline: Deadline | None = None,
+    deadline: Deadline = NEVER,
 ) -> GloriaGraph:
-    """The graph of a template: with one node in each pool where `greedy`, with those of the paper's principles alone or
-    with all that can matter. At most so many choices are kept at once: of more, those go on that weigh least so far,
-    and the best path may be lost. Raises `SearchTimeout` after the deadline.
+    """Return the graph of a template with the nodes that are generated, and the path of least weight.
+
+    At most so many choices are kept at once: of more, those that weigh least so far, so the best path may be lost.
+    Raises `SearchAborted` after the deadline, or where there are too many nodes to generate all of them.
     """
-    return _GraphBuilder(template, weights, prune, greedy, by_principles, most, deadline or Deadline()).run()
+    return _GraphBuilder(template, weights, generate, prune, most, deadline, complete=generate is generate_nodes).run()
+
+
+def reuse_nodes(graph: GloriaGraph) -> NodeGenerator:
+    """Return a generator of the nodes that a graph has, to find its best path by other weights (section 5.3)."""
+    return lambda pool, before: graph.surviving_nodes(pool.number)
 
 
 def path_weight(template: Template, weights: Weights, path: Path) -> float:
-    """What a path weighs: the sum of its nodes and edges."""
+    """Return the weight of a path: the sum of its nodes and edges."""
     total = 0.0
     for pool in template.pools:
         total += weights.start_weight(pool) + weights.node_weight(pool, path[pool.number])

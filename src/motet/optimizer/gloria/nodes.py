@@ -1,12 +1,12 @@
-"""Nodes of the GLORIA graph: how the queries of a pool are parted into Q-sets, and how such partings are generated.
+"""Nodes of the GLORIA graph: how the queries of a pool are divided into Q-sets, how nodes are generated and weighted.
 
 A Q-set is a set of at least two queries and the state whose snapshots their common expression is made of. Queries of a
-pool that are in no Q-set share it with nobody.
+pool that are in no Q-set do not share it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import inf, prod
@@ -16,22 +16,27 @@ from motet.optimizer.gloria.template import Pool
 
 QSet = tuple[int, int]  # queries, the state of their snapshots
 Node = tuple[QSet, ...]  # in order
+# From a pool and a node of each preceding pool to the nodes that they lead to.
+NodeGenerator = Callable[[Pool, Sequence[tuple[Pool, "Node"]]], list["Node"]]
 
-# Nodes that are generated from one node (or one from each preceding pool) before coarser choices take over.
-MOST_EXACT = 96
-MOST_GROUPED = 48
+MOST_EXACT = 96  # nodes that follow from one choice of preceding nodes, for all of them to be generated
+MOST_REUSED = 48  # choices of the Q-sets that are reused
+
+
+class SearchAborted(Exception):
+    """There were too many nodes to search all of them, or too little time."""
 
 
 @dataclass(frozen=True, slots=True)
 class IncomingQSets:
-    """The form in which queries come to a pool: Q-sets of two or more with their snapshots, the others as values."""
+    """The form in which queries reach a pool: Q-sets of two or more with their snapshots, the others as values."""
 
     shared: Node
     values: int
 
 
 def collect_incoming(pool: Pool, preceding: Iterable[tuple[Pool, Node]]) -> IncomingQSets:
-    """What the nodes of the preceding pools bring."""
+    """Return the form in which queries reach a pool from nodes of the preceding pools."""
     shared: list[QSet] = []
     values = pool.queries
     for _, node in preceding:
@@ -44,62 +49,59 @@ def collect_incoming(pool: Pool, preceding: Iterable[tuple[Pool, Node]]) -> Inco
     return IncomingQSets(tuple(sorted(shared)), values)
 
 
-def generate_paper_nodes(pool: Pool, coming: IncomingQSets) -> list[Node]:
-    """The nodes of a pool by the paper's principles: each Q-set is reused, or given local snapshots and merged with all
-    others that are; what comes as values is merged too, or goes on not shared.
+def generate_paper_nodes(pool: Pool, preceding: Sequence[tuple[Pool, Node]]) -> list[Node]:
+    """Return the nodes of a pool by the paper's principles (section 5.1).
+
+    Each Q-set is reused, or gets local snapshots and is merged with all others that do; what comes as values is merged
+    too, or is not shared.
     """
+    coming = collect_incoming(pool, preceding)
     found: dict[Node, None] = {}
-    choices = len(coming.shared)
-    kept = (
-        product(*((0, qset[0]) for qset in coming.shared)) if 2**choices <= MOST_GROUPED else _keep_whole_qsets(coming)
-    )
-    for staying in kept:
+    every = tuple(queries for queries, _ in coming.shared)
+    if 2 ** len(every) <= MOST_REUSED:
+        choices = list(product(*((0, queries) for queries in every)))
+    else:  # all Q-sets stay, none does, or all but one
+        choices = [every, (0,) * len(every), *((*every[:at], 0, *every[at + 1 :]) for at in range(len(every)))]
+    for staying in choices:
         leaving = pool.queries & ~coming.values & ~sum(staying)
         for merged in (leaving, leaving | coming.values):
             _add_nodes(found, pool, coming, staying, merged)
     return list(found)
 
 
-def generate_nodes(pool: Pool, coming: IncomingQSets) -> tuple[list[Node], bool]:
-    """The nodes of a pool that can be on a path of least weight, and whether all of them are here.
+def generate_nodes(pool: Pool, preceding: Sequence[tuple[Pool, Node]]) -> list[Node]:
+    """Return all nodes of a pool that can be on a path of least weight. Raises `SearchAborted` if there are too many.
 
-    The principles as above, and more: of a Q-set some queries may stay and others leave, and those that leave need not
-    be shared. That pays where they go different ways, which the paper's lemma 5.2 leaves out. Queries that come alike
-    and go on alike are interchangeable: it only matters how many of them do what. Where that are too many choices, they
-    all do the same; where those are too many too, whole Q-sets are kept or merged.
+    Beyond the principles, some queries of a Q-set may stay and others leave, and those that leave need not be shared.
+    That pays where they go different ways, which the paper's lemma 5.2 leaves out. Of queries that come and continue in
+    the same way it only matters how many do what.
     """
-    groups = [
-        [queries & interchangeable for interchangeable in pool.interchangeable if queries & interchangeable]
-        for queries, _ in coming.shared
-    ]
-    sizes = [group.bit_count() for parts in groups for group in parts]
-    size = (
-        prod(n + 1 for n in sizes)
-        * prod(interchangeable.bit_count() + 1 for interchangeable in pool.interchangeable)
-        * len(pool.snapshot_states)
-    )
-    if size <= MOST_EXACT:
-        kept = _choose_staying(groups, each=True)
-        return _enumerate_nodes(pool, coming, kept, each=True), True
-    if 2 ** (len(sizes) + len(pool.interchangeable)) * len(pool.snapshot_states) <= MOST_GROUPED:
-        return _enumerate_nodes(pool, coming, _choose_staying(groups, each=False), each=False), False
-    return _enumerate_nodes(pool, coming, _keep_whole_qsets(coming), each=None), False
+    coming = collect_incoming(pool, preceding)
+    groups = [_split(queries, pool.interchangeable) for queries, _ in coming.shared]
+    sizes = [part.bit_count() + 1 for parts in (*groups, pool.interchangeable) for part in parts]
+    if prod(sizes) * len(pool.snapshot_states) > MOST_EXACT:
+        raise SearchAborted
+    found: dict[Node, None] = {}
+    for staying in product(*map(_choose_unions, groups)):
+        if any(queries.bit_count() == 1 for queries in staying):
+            continue
+        for merged in _choose_unions(_split(pool.queries & ~sum(staying), pool.interchangeable)):
+            _add_nodes(found, pool, coming, staying, merged)
+    return list(found)
 
 
-def _choose_staying(groups: list[list[int]], each: bool) -> Iterator[tuple[int, ...]]:
-    """Of each Q-set the queries that stay in it."""
-    choices = [list(_choose_unions(parts, each)) for parts in groups]
-    return product(*choices)
+def _split(queries: int, parts: Sequence[int]) -> list[int]:
+    """Return a set of queries divided by how they continue."""
+    return [queries & part for part in parts if queries & part]
 
 
-def _choose_unions(parts: Sequence[int], each: bool) -> Iterator[int]:
-    """Unions of as many queries of each part as there may be: any number, or all and none."""
-    for taken in product(*(_prefixes(part) if each else (0, part) for part in parts)):
-        yield sum(taken)
+def _choose_unions(parts: Sequence[int]) -> list[int]:
+    """Return the unions of the first none, one, two, ... queries of each part."""
+    return [sum(chosen) for chosen in product(*map(_prefixes, parts))]
 
 
 def _prefixes(queries: int) -> list[int]:
-    """The first none, one, two, ... of a set of queries."""
+    """Return the first none, one, two, ... of a set of queries."""
     found = [0]
     while queries:
         lowest = queries & -queries
@@ -108,37 +110,8 @@ def _prefixes(queries: int) -> list[int]:
     return found
 
 
-def _keep_whole_qsets(coming: IncomingQSets) -> Iterator[tuple[int, ...]]:
-    """All Q-sets stay, none does, or all but one."""
-    all_ = tuple(queries for queries, _ in coming.shared)
-    yield all_
-    if all_:
-        yield (0,) * len(all_)
-    if len(all_) > 1:
-        for at in range(len(all_)):
-            yield (*all_[:at], 0, *all_[at + 1 :])
-
-
-def _enumerate_nodes(
-    pool: Pool, coming: IncomingQSets, kept: Iterable[tuple[int, ...]], each: bool | None
-) -> list[Node]:
-    found: dict[Node, None] = {}
-    for staying in kept:
-        if any(queries.bit_count() == 1 for queries in staying):
-            continue
-        free = pool.queries & ~sum(staying)
-        parts = (
-            [free]
-            if each is None
-            else [free & interchangeable for interchangeable in pool.interchangeable if free & interchangeable]
-        )
-        for merged in _choose_unions(parts, bool(each)):
-            _add_nodes(found, pool, coming, staying, merged)
-    return list(found)
-
-
 def _add_nodes(found: dict[Node, None], pool: Pool, coming: IncomingQSets, staying: Sequence[int], merged: int) -> None:
-    """The nodes in which these stay in their Q-sets, those are merged, and the others are not shared."""
+    """Add the nodes in which some queries stay in their Q-sets, some are merged, and the others are not shared."""
     reused = tuple(
         (queries, snapshot) for queries, (_, snapshot) in zip(staying, coming.shared, strict=True) if queries
     )
@@ -150,24 +123,23 @@ def _add_nodes(found: dict[Node, None], pool: Pool, coming: IncomingQSets, stayi
 
 
 def restrict_node(node: Node, queries: int) -> Node:
-    """What a node says of some queries."""
+    """Return what a node decides for some queries."""
     return tuple(sorted((own & queries, snapshot) for own, snapshot in node if own & queries))
 
 
-def choose_greedy_node(pool: Pool, coming: IncomingQSets) -> Node:
-    """The one node of the greedy variant: every Q-set is reused, and what comes as values is shared if it can be."""
-    reused = coming.shared
-    if coming.values.bit_count() > 1:
-        return tuple(sorted((*reused, (coming.values, pool.entry))))
-    return reused
+def generate_greedy_node(pool: Pool, preceding: Sequence[tuple[Pool, Node]]) -> list[Node]:
+    """Return the node of the greedy variant: every Q-set is reused, and what comes as values is shared if possible."""
+    coming = collect_incoming(pool, preceding)
+    shared = ((coming.values, pool.entry),) if coming.values.bit_count() > 1 else ()
+    return [tuple(sorted((*coming.shared, *shared)))]
 
 
 class Weights:
-    """The weight of nodes and edges under a cost model: together, what a plan costs (lemma 4.4).
+    """The weights of nodes and edges under a cost model: their sum is the cost of a plan (lemma 4.4).
 
-    The transitions of a pool and the evaluations at the ends of queries are the weight of its node, evaluations between
-    two pools that of the edge. In a graph in which every pool has one successor that parts the paper's weights of edges
-    in two; where queries of a Q-set go different ways, what they compute together is counted once.
+    The weight of a node has the transitions of its pool and the evaluations at the ends of queries, that of an edge the
+    evaluations between two pools. Where every pool has one successor, that divides the paper's weights of edges in two;
+    where queries of a Q-set go different ways, what they compute together is counted once.
     """
 
     def __init__(self, costs: CostModel) -> None:
@@ -175,18 +147,18 @@ class Weights:
         self._known: dict[tuple[int, Node], float] = {}
 
     def start_weight(self, pool: Pool) -> float:
-        """What the events cost with which queries begin."""
+        """Return the cost of the events with which queries begin."""
         return pool.starting.bit_count() * self.costs.start_cost(pool.entry) if pool.starting else 0.0
 
     def node_weight(self, pool: Pool, node: Node) -> float:
-        """The transitions of a pool, and the evaluations for queries that end with it."""
+        """Return the cost of the transitions of a pool, and of the evaluations for queries that end with it."""
         known = self._known.get((pool.number, node))
         if known is None:
             known = self._known[pool.number, node] = self.transition_weight(pool, node) + self.end_weight(pool, node)
         return known
 
     def end_weight(self, pool: Pool, node: Node) -> float:
-        """What is evaluated for queries that end with a pool."""
+        """Return the cost of evaluations for queries that end with a pool."""
         return sum(
             ending * self.costs.evaluation_cost(pool.exit, snapshot)
             for queries, snapshot in node
@@ -194,7 +166,7 @@ class Weights:
         )
 
     def transition_weight(self, pool: Pool, node: Node) -> float:
-        """The transitions of a pool."""
+        """Return the cost of the transitions of a pool."""
         alone = pool.queries
         weight = 0.0
         for queries, snapshot in node:
@@ -207,7 +179,7 @@ class Weights:
         return weight
 
     def edge_weight(self, before: Pool, one: Node, after: Pool, other: Node) -> float:
-        """What is evaluated between two consecutive pools; infinite where a Q-set has no snapshots to go on with."""
+        """Return the cost of evaluations between two pools; infinite where a Q-set has no snapshots to go on with."""
         common = before.queries & after.queries
         held = dict.fromkeys((snapshot for _, snapshot in one), 0)
         for queries, snapshot in other:

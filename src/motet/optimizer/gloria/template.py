@@ -1,8 +1,8 @@
 """The template of a workload: its patterns laid over each other, and the transitions that queries have in common.
 
-A *state* is a symbol at a place in patterns, a *pool* a transition between two of them, or a repeated stretch with all
-its transitions, for which one decision is made (Gloria, sections 2.2 and 6). The pools of a query form a line; where
-one ends, the next begins. Sets of queries are bit masks over the queries of the template.
+A *state* is a symbol at a place in patterns, a *pool* a transition between two states, or a repeated part with all its
+transitions, for which one decision is made (Gloria, sections 2.2 and 6). The pools of a query form a route; where one
+ends, the next begins. Sets of queries are bit masks over the queries of the template.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from motet.plans.repeats import RepeatedSequence
+from motet.optimizer.solvers.common import find_components
+from motet.plans.sequences import RepeatedSequence
 from motet.template.symbols import Symbol
 
 
@@ -26,7 +27,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """A transition from the state `entry` to `exit`, or a repeated stretch that begins and ends with these.
+    """A transition from the state `entry` to `exit`, or a repeated part that begins and ends with these.
 
     Snapshots can be made at `snapshot_states`. `starting` and `ending` are the queries of which this is the first or
     the last pool; `predecessors` and `successors` are the pools before and after it in its queries. `interchangeable`
@@ -52,7 +53,7 @@ class Pool:
 
 @dataclass(frozen=True)
 class Template:
-    """States and pools of queries, pools in an order in which each comes after those before it.
+    """The states and pools of queries; every pool comes after its predecessors.
 
     `queries` are their numbers in the workload; `routes` has the pools of each, `sequences` the queries themselves.
     """
@@ -65,32 +66,31 @@ class Template:
     sequences: tuple[RepeatedSequence, ...]
 
     def query_numbers(self, queries: int) -> list[int]:
-        """The numbers of a set of queries."""
+        """Return the numbers of a set of queries in the workload."""
         return [number for at, number in enumerate(self.queries) if queries >> at & 1]
 
 
 def build_templates(sequences: Iterable[RepeatedSequence]) -> list[Template]:
-    """The templates of a workload: one for all queries of a kind that are connected by common transitions.
+    """Build the templates of a workload: one for all queries of a kind that common transitions connect.
 
-    Where transitions would lead in a circle (A, B, C and B, C, A and C, A, B) some queries are put into a template of
-    their own, since pools have to be looked at one after another.
+    Where transitions would form a cycle (A, B, C and B, C, A and C, A, B) some queries get a template of their own,
+    since pools need an order.
     """
-    layers: dict[tuple[object, ...], list[_Builder]] = {}
+    layers: dict[tuple[object, ...], list[_Layer]] = {}
     numbers: dict[Hashable, int] = {}
     for sequence in sequences:
-        keys = [numbers.setdefault(key, len(numbers)) for key in build_state_keys(sequence)]
-        sketches = _sketch_pools(sequence, keys)
-        builders = layers.setdefault(sequence.kind, [])
-        if not any(builder.add(sequence, keys, sketches) for builder in builders):
-            builders.append(_Builder())
-            builders[-1].add(sequence, keys, sketches)
-    whole = (builder for builders in layers.values() for builder in builders)
-    return [part.build() for builder in whole for part in builder.parts()]
+        states = [numbers.setdefault(key, len(numbers)) for key in build_state_keys(sequence)]
+        query = _Query(sequence, states, _sketch_pools(sequence, states))
+        own = layers.setdefault(sequence.kind, [])
+        if not any(layer.add(query) for layer in own):
+            own.append(_Layer())
+            own[-1].add(query)
+    return [_build_template(part) for own in layers.values() for layer in own for part in layer.find_components()]
 
 
 @dataclass(frozen=True, slots=True)
 class _PoolSketch:
-    """A pool as one query sees it: the positions that it leads over, and the transitions between them."""
+    """A pool as one query sees it: its positions, and the transitions between them."""
 
     first: int
     last: int
@@ -98,36 +98,30 @@ class _PoolSketch:
     key: Hashable
 
 
+@dataclass(frozen=True, slots=True)
+class _Query:
+    """A query with the keys of its states, position by position, and its pools."""
+
+    sequence: RepeatedSequence
+    states: list[int]
+    pools: list[_PoolSketch]
+
+    @property
+    def route(self) -> list[Hashable]:
+        return [pool.key for pool in self.pools]
+
+
 @dataclass
-class _Builder:
-    """Collects queries as long as their pools can be put in an order."""
+class _Layer:
+    """Queries whose pools can be put in an order."""
 
-    sequences: list[RepeatedSequence] = field(default_factory=list)
-    numbers: dict[int, int] = field(default_factory=dict)  # by key of a state
-    places: list[list[tuple[int, int]]] = field(default_factory=list)
-    symbols: list[Symbol] = field(default_factory=list)
+    queries: list[_Query] = field(default_factory=list)
     successors: dict[Hashable, dict[Hashable, None]] = field(default_factory=dict)
-    sketches: list[list[_PoolSketch]] = field(default_factory=list)
-    states: list[list[int]] = field(default_factory=list)  # of the positions of each query
 
-    def add(self, sequence: RepeatedSequence, keys: Sequence[int], sketches: list[_PoolSketch]) -> bool:
-        """Take a query in; not if its pools and those here would lead in a circle."""
-        if not self._connect([sketch.key for sketch in sketches]):
-            return False
-        for position, key in enumerate(keys):
-            number = self.numbers.setdefault(key, len(self.numbers))
-            if number == len(self.places):
-                self.places.append([])
-                self.symbols.append(sequence.symbols[position])
-            self.places[number].append((sequence.number, position))
-        self.sequences.append(sequence)
-        self.sketches.append(sketches)
-        self.states.append([self.numbers[key] for key in keys])
-        return True
-
-    def _connect(self, line: Sequence[Hashable]) -> bool:
+    def add(self, query: _Query) -> bool:
+        """Add a query; return False if its pools and those here would form a cycle."""
         added: list[tuple[Hashable, Hashable]] = []
-        for one, other in pairwise(line):
+        for one, other in pairwise(query.route):
             if other in self.successors.setdefault(one, {}):
                 continue
             if self._has_path(other, one):
@@ -136,125 +130,115 @@ class _Builder:
                 return False
             self.successors[one][other] = None
             added.append((one, other))
+        self.queries.append(query)
         return True
 
     def _has_path(self, source: Hashable, target: Hashable) -> bool:
-        seen = {source}
-        waiting = [source]
-        while waiting:
-            at = waiting.pop()
-            if at == target:
-                return True
-            more = [other for other in self.successors.get(at, ()) if other not in seen]
-            seen.update(more)
-            waiting += more
-        return False
+        seen, pending = {source}, [source]
+        while pending and target not in seen:
+            new = self.successors.get(pending.pop(), {}).keys() - seen
+            seen |= new
+            pending += new
+        return target in seen
 
-    def parts(self) -> list[_Builder]:
-        """The queries here, those that have no pool in common apart."""
-        part = list(range(len(self.sequences)))
-        owner: dict[Hashable, int] = {}
-
-        def root(at: int) -> int:
-            while part[at] != at:
-                part[at] = at = part[part[at]]
-            return at
-
-        for at, sketches in enumerate(self.sketches):
-            for sketch in sketches:
-                part[root(at)] = root(owner.setdefault(sketch.key, at))
-        keys = {number: key for key, number in self.numbers.items()}
-        found: dict[int, _Builder] = {}
-        for at, sequence in enumerate(self.sequences):
-            own = found.setdefault(root(at), _Builder())
-            own.add(sequence, [keys[state] for state in self.states[at]], self.sketches[at])
-        return list(found.values())
-
-    def build(self) -> Template:
-        order = self._order_pools()
-        numbers = {key: number for number, key in enumerate(order)}
-        routes = [tuple(numbers[sketch.key] for sketch in sketches) for sketches in self.sketches]
-        samples: dict[int, tuple[_PoolSketch, list[int]]] = {}
-        queries, begins, ends = ([0] * len(order) for _ in range(3))
-        before: list[set[int]] = [set() for _ in order]
-        after: list[set[int]] = [set() for _ in order]
-        futures: list[dict[tuple[int, ...], int]] = [{} for _ in order]
-        for at, line in enumerate(routes):
-            bit = 1 << at
-            for place, number in enumerate(line):
-                samples.setdefault(number, (self.sketches[at][place], self.states[at]))
-                queries[number] |= bit
-                begins[number] |= bit if place == 0 else 0
-                ends[number] |= bit if place == len(line) - 1 else 0
-                future = line[place + 1 :]
-                futures[number][future] = futures[number].get(future, 0) | bit
-            for one, other in pairwise(line):
-                after[one].add(other)
-                before[other].add(one)
-        pools = []
-        for number in range(len(order)):
-            sketch, states = samples[number]
-            repeated = sketch.transitions != ((sketch.first, sketch.last),) or sketch.first == sketch.last
-            inside = range(sketch.first, sketch.last + 1) if repeated else (sketch.first,)
-            pools.append(
-                Pool(
-                    number=number,
-                    transitions=tuple((states[a], states[b]) for a, b in sketch.transitions),
-                    entry=states[sketch.first],
-                    exit=states[sketch.last],
-                    snapshot_states=tuple(states[position] for position in inside),
-                    queries=queries[number],
-                    starting=begins[number],
-                    ending=ends[number],
-                    predecessors=tuple(sorted(before[number])),
-                    successors=tuple(sorted(after[number])),
-                    interchangeable=tuple(futures[number].values()),
-                )
-            )
-        return Template(
-            queries=tuple(sequence.number for sequence in self.sequences),
-            states=tuple(
-                State(symbol, tuple(places)) for symbol, places in zip(self.symbols, self.places, strict=True)
-            ),
-            pools=tuple(pools),
-            routes=tuple(routes),
-            start_states=tuple(states[0] for states in self.states),
-            sequences=tuple(self.sequences),
+    def find_components(self) -> list[list[_Query]]:
+        """Return the queries in sets that have no pool in common."""
+        users: dict[Hashable, list[int]] = {}
+        for at, query in enumerate(self.queries):
+            for key in query.route:
+                users.setdefault(key, []).append(at)
+        found = find_components(
+            range(len(self.queries)), lambda at: (other for key in self.queries[at].route for other in users[key])
         )
+        return [[self.queries[at] for at in component] for component in found]
 
-    def _order_pools(self) -> list[Hashable]:
-        """Pools after those before them, and such that soon after a pool all its successors come: the next is always
-        one after which as few as possible are waiting for more, and of these the one that became ready last.
-        """
-        keys = list(dict.fromkeys(sketch.key for sketches in self.sketches for sketch in sketches))
-        before: dict[Hashable, list[Hashable]] = {key: [] for key in keys}
-        for key, others in self.successors.items():
-            for other in others:
-                before[other].append(key)
-        waits = {key: len(found) for key, found in before.items()}
-        to_come = {key: len(self.successors.get(key, ())) for key in keys}
-        ready = [key for key in reversed(keys) if not waits[key]]
-        order: list[Hashable] = []
 
-        def still_open(key: Hashable) -> int:
-            return bool(to_come[key]) - sum(to_come[other] == 1 for other in before[key])
+def _build_template(queries: Sequence[_Query]) -> Template:
+    number_of: dict[int, int] = {}
+    states: list[tuple[Symbol, list[tuple[int, int]]]] = []
+    for query in queries:
+        for position, state in enumerate(query.states):
+            if number_of.setdefault(state, len(states)) == len(states):
+                states.append((query.sequence.symbols[position], []))
+            states[number_of[state]][1].append((query.sequence.number, position))
+    order = {key: number for number, key in enumerate(_order_pools([query.route for query in queries]))}
+    routes = [tuple(order[key] for key in query.route) for query in queries]
+    users_of: list[list[int]] = [[] for _ in order]
+    for at, route in enumerate(routes):
+        for number in route:
+            users_of[number].append(at)
+    pools = []
+    for (key, number), users in zip(order.items(), users_of, strict=True):
+        futures: dict[tuple[int, ...], int] = {}
+        for at in users:
+            future = routes[at][routes[at].index(number) + 1 :]
+            futures[future] = futures.get(future, 0) | 1 << at
+        query = queries[users[0]]
+        sketch = next(pool for pool in query.pools if pool.key == key)
+        numbers = [number_of[state] for state in query.states]
+        repeated = sketch.transitions != ((sketch.first, sketch.last),) or sketch.first == sketch.last
+        inside = range(sketch.first, sketch.last + 1) if repeated else (sketch.first,)
+        neighbours = [pair for at in users for pair in pairwise(routes[at]) if number in pair]
+        pools.append(
+            Pool(
+                number=number,
+                transitions=tuple((numbers[a], numbers[b]) for a, b in sketch.transitions),
+                entry=numbers[sketch.first],
+                exit=numbers[sketch.last],
+                snapshot_states=tuple(numbers[position] for position in inside),
+                queries=sum(1 << at for at in users),
+                starting=sum(1 << at for at in users if routes[at][0] == number),
+                ending=sum(1 << at for at in users if routes[at][-1] == number),
+                predecessors=tuple(sorted({one for one, other in neighbours if other == number})),
+                successors=tuple(sorted({other for one, other in neighbours if one == number})),
+                interchangeable=tuple(futures.values()),
+            )
+        )
+    return Template(
+        queries=tuple(query.sequence.number for query in queries),
+        states=tuple(State(symbol, tuple(places)) for symbol, places in states),
+        pools=tuple(pools),
+        routes=tuple(routes),
+        start_states=tuple(number_of[query.states[0]] for query in queries),
+        sequences=tuple(query.sequence for query in queries),
+    )
 
-        while ready:
-            at = min(range(len(ready)), key=lambda at: (still_open(ready[at]), -at))
-            key = ready.pop(at)
-            order.append(key)
-            for other in before[key]:
-                to_come[other] -= 1
-            for other in self.successors.get(key, ()):
-                waits[other] -= 1
-                if not waits[other]:
-                    ready.append(other)
-        return order
+
+def _order_pools(routes: Sequence[Sequence[Hashable]]) -> list[Hashable]:
+    """Return the pools of some routes, each after its predecessors and soon before its successors.
+
+    The next pool is always one that leaves as few as possible with successors to come, and of these the one that
+    became ready last.
+    """
+    after: dict[Hashable, dict[Hashable, None]] = {key: {} for route in routes for key in route}
+    before: dict[Hashable, dict[Hashable, None]] = {key: {} for key in after}
+    for route in routes:
+        for one, other in pairwise(route):
+            after[one][other] = before[other][one] = None
+    waits = {key: len(found) for key, found in before.items()}
+    to_come = {key: len(found) for key, found in after.items()}
+    ready = [key for key in reversed(list(after)) if not waits[key]]
+    order: list[Hashable] = []
+
+    def count_open(key: Hashable) -> int:
+        return bool(to_come[key]) - sum(to_come[other] == 1 for other in before[key])
+
+    while ready:
+        at = min(range(len(ready)), key=lambda at: (count_open(ready[at]), -at))
+        key = ready.pop(at)
+        order.append(key)
+        for other in before[key]:
+            to_come[other] -= 1
+        for other in after[key]:
+            waits[other] -= 1
+            if not waits[other]:
+                ready.append(other)
+    return order
 
 
 def build_state_keys(sequence: RepeatedSequence) -> list[Hashable]:
-    """What tells the state of each position: what it takes and adds, in which repetition, and the how manieth of its
-    like it is.
+    """Return the key of each position's state: what it takes and adds, in which repetition, and how many equal ones
+    come before it.
     """
     likes: list[Hashable] = list(zip(sequence.symbols, sequence.adds, strict=True))
     for first, last in sequence.find_repeated_ranges():
@@ -271,7 +255,7 @@ def build_state_keys(sequence: RepeatedSequence) -> list[Hashable]:
 
 
 def _sketch_pools(sequence: RepeatedSequence, keys: Sequence[int]) -> list[_PoolSketch]:
-    """The pools of one query, in order."""
+    """Return the pools of one query, in order."""
     repeated = dict(sequence.find_repeated_ranges())
     found: list[_PoolSketch] = []
     at = 0

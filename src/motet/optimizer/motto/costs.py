@@ -1,24 +1,25 @@
-"""What it costs to find a query, from events alone or from what another finds (MOTTO, section VI)."""
+"""What it costs to compute a query, from events or from what another query finds (MOTTO, section VI)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from motet.optimizer.motto.windows import window_of
-from motet.optimizer.tree_search import MOST_FOR_ORDERS, JoinInput, find_cheapest_tree
+from motet.optimizer.motto.sources import window_of
+from motet.optimizer.tree_search import JoinInput, find_cheapest_tree, single_items
 from motet.plans.detect.build import JoinSpec, JoinTree, PathScan, PlanTree, items_of_test, select_items
 from motet.plans.detect.cost import PRICES, Cardinalities, Prices, Rates, path_scan_cost, tree_join_cost
 from motet.plans.detect.nodes import LeafNode
-from motet.plans.detect.partial_orders import Bits, bits_of
+from motet.plans.detect.partial_orders import bits_of
 
-SOURCE = -1  # in a tree: what another query finds
+SOURCE = -1  # in a tree: what the source finds
 
 
 @dataclass(frozen=True, slots=True)
 class PlanArc:
-    """How a query is computed: at what cost, by which tree. `places` are the items that the source's are, where there
-    is one (it stands for SOURCE in the tree), `filtered` says whether its instances have to pass a filter.
+    """How a query is computed from a source: at what cost, and by which tree, in which SOURCE stands for the source.
+
+    `places` are the query's items that the source's items are; `filtered`: what the source finds passes a filter.
     """
 
     cost: float
@@ -29,86 +30,70 @@ class PlanArc:
 
 @dataclass
 class ArcCosts:
-    """Costs in nanoseconds by the rates of events and the prices of our kernels."""
+    """Costs in nanoseconds by the rates of events and the prices of motet's kernels."""
 
     rates: Rates
     prices: Prices = PRICES
-    sizes: dict[JoinSpec, Cardinalities] = field(default_factory=dict)
-    scratch: dict[JoinSpec, PlanArc] = field(default_factory=dict)
+    _sizes: dict[JoinSpec, Cardinalities] = field(default_factory=dict)
+    _from_events: dict[JoinSpec, PlanArc] = field(default_factory=dict)
 
-    def of(self, query: JoinSpec) -> Cardinalities:
-        """How many instances each part of a query has."""
-        if query not in self.sizes:
-            self.sizes[query] = Cardinalities(query, self.rates)
-        return self.sizes[query]
+    def sizes(self, query: JoinSpec) -> Cardinalities:
+        """Return the numbers of instances of the parts of a query."""
+        if query not in self._sizes:
+            self._sizes[query] = Cardinalities(query, self.rates)
+        return self._sizes[query]
 
     def instances(self, query: JoinSpec) -> float:
-        """How many instances a query has."""
-        return self.of(query).of(frozenset(range(len(query.items))))
+        """Return the number of instances of a query."""
+        return self.sizes(query).instances(bits_of(range(len(query.items))))
 
     def scan(self, query: JoinSpec, items: Iterable[int]) -> float:
-        """Reading the events of some items."""
-        sizes = self.of(query)
+        """Return the cost of reading the events of some items."""
+        sizes = self.sizes(query)
         return self.prices.event * sum(sizes.item_instances(query.items[item]) for item in items)
 
     def from_events(self, query: JoinSpec) -> PlanArc:
-        """The cheapest way to compute a query from scratch: by joins, or as paths where it is a plain sequence."""
-        if query not in self.scratch:
-            self.scratch[query] = self._from_events(query)
-        return self.scratch[query]
-
-    def _from_events(self, query: JoinSpec) -> PlanArc:
-        every = range(len(query.items))
-        cost, tree = self._cheapest(self.of(query), [JoinInput(1 << item, item) for item in every])
-        way = PlanArc(cost + self.scan(query, every), tree)
-        if can_scan_paths(query):
-            way = min(
-                way,
-                PlanArc(path_scan_cost(self.of(query), self.prices), PathScan(tuple(every))),
-                key=lambda each: each.cost,
-            )
-        return way
+        """Return the cheapest way to compute a query from scratch: by joins, or as paths if it is a plain sequence."""
+        if query not in self._from_events:
+            items = range(len(query.items))
+            cost, tree = self._cheapest(query, single_items(items))
+            ways = [PlanArc(cost + self.scan(query, items), tree)]
+            if can_scan_paths(query):
+                ways.append(PlanArc(path_scan_cost(self.sizes(query), self.prices), PathScan(tuple(items))))
+            self._from_events[query] = min(ways, key=lambda arc: arc.cost)
+        return self._from_events[query]
 
     def from_source(self, source: JoinSpec, query: JoinSpec, places: tuple[int, ...]) -> PlanArc:
-        """Computing a query from what another finds: filtered where that asks for less or has a larger window, then
-        joined with the rest of the events.
+        """Return how to compute a query from what a source finds.
+
+        It is filtered where the source requires less or has a larger window, then joined with the other items.
         """
-        prices, found, sizes = self.prices, self.instances(source), self.of(query)
-        inside = frozenset(places)
+        prices, found = self.prices, self.instances(source)
         filtered = needs_filter(source, query, places)
         cost = 0.0
-        if filtered or len(inside) == len(query.items):
-            cost += prices.node + prices.sifted * found
+        if filtered or len(places) == len(query.items):
+            cost += prices.node + prices.filtered * found
         elif window_of(source) != window_of(query):
-            cost += prices.sifted * found
-        rest = [item for item in range(len(query.items)) if item not in inside]
-        atoms = [JoinInput(bits_of(inside), SOURCE), *(JoinInput(1 << item, item) for item in rest)]
-        joined, tree = self._cheapest(sizes, atoms)
+            cost += prices.filtered * found
+        rest = [item for item in range(len(query.items)) if item not in places]
+        joined, tree = self._cheapest(query, [JoinInput(bits_of(places), SOURCE), *single_items(rest)])
         return PlanArc(cost + joined + self.scan(query, rest), tree, places, filtered)
 
-    def _cheapest(self, sizes: Cardinalities, atoms: list[JoinInput]) -> tuple[float, JoinTree]:
-        """The cheapest tree over what is there already; of very many parts, in the order of the pattern."""
-
-        def price(left: Bits, right: Bits) -> float:
-            return tree_join_cost(sizes, left, right, self.prices)
-
-        if len(atoms) <= MOST_FOR_ORDERS:
-            return find_cheapest_tree(atoms, price)
-        whole, cost = atoms[0], 0.0
-        for atom in atoms[1:]:
-            cost += price(whole.items, atom.items)
-            whole = JoinInput(whole.items | atom.items, (whole.tree, atom.tree))
-        return cost, whole.tree
+    def _cheapest(self, query: JoinSpec, inputs: Sequence[JoinInput]) -> tuple[float, JoinTree]:
+        sizes = self.sizes(query)
+        return find_cheapest_tree(
+            inputs, lambda left, right: tree_join_cost(sizes, left, right, self.prices), sizes.instances
+        )
 
 
 def needs_filter(source: JoinSpec, query: JoinSpec, places: tuple[int, ...]) -> bool:
-    """Whether a query asks more of the items that it has from a source than the source saw to."""
+    """Return whether a query requires more of the items that it has from a source than the source does."""
     own = select_items(query, places)
     return (own.order, own.tests, own.gaps) != (source.order, source.tests, source.gaps)
 
 
 def can_scan_paths(query: JoinSpec) -> bool:
-    """Whether a query is a sequence of events of which only neighbours have to do with each other."""
+    """Return whether a query is a sequence of events in which tests and gaps are between neighbours only."""
     count = len(query.items)
     if len(query.order) < count * (count - 1) // 2 or not all(isinstance(item, LeafNode) for item in query.items):
         return False

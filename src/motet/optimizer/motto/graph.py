@@ -1,29 +1,30 @@
 """The plan graph (MOTTO, section V-B): queries and sub-queries, and what each costs to compute from another.
 
-Terminals are the queries, Steiner nodes the interesting sub-queries, each for the windows it may be found for. The
-virtual ground stands for the events; an arc from it is computing from scratch. Between the two are disjunctions:
-reading the events of several queries at once, from which conjunctions and sequences can be had too.
+Terminals are the queries, Steiner nodes the interesting sub-queries, each with the windows it may be computed for. The
+virtual ground stands for the events; an arc from it is computing from scratch. Between the two are disjunctions: the
+events of several items read at once, from which conjunctions and sequences can be computed too.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from motet.optimizer.motto.costs import ArcCosts, PlanArc
-from motet.optimizer.motto.embeddings import find_embeddings
-from motet.optimizer.motto.subqueries import NEVER, canonicalize_without_window, find_interesting_subqueries
-from motet.optimizer.motto.windows import (
+from motet.optimizer.motto.sources import (
     MatchWindow,
+    canonicalize,
     covers,
     drop_window,
+    find_embeddings,
     select_windows,
     window_of,
     with_window,
 )
-from motet.optimizer.solvers.graph import Deadline
+from motet.optimizer.motto.subqueries import find_interesting_subqueries
+from motet.optimizer.solvers.common import NEVER, Deadline
 from motet.optimizer.solvers.steiner import Arc, Network
 from motet.plans.detect.build import JoinSpec
 from motet.plans.detect.nodes import ItemNode, LeafNode
@@ -33,7 +34,7 @@ GROUND = 0
 
 @dataclass(frozen=True)
 class Disjunction:
-    """The events of some symbols, read at once."""
+    """The events of some symbols, read together."""
 
     items: frozenset[LeafNode]
 
@@ -55,8 +56,9 @@ PlanNode = JoinSpec | Disjunction | None
 
 @dataclass(frozen=True)
 class PlanGraph:
-    """Nodes in an order in which sources come before what is computed from them: the ground, then disjunctions, then
-    queries. `arcs` are the arcs, by their ends.
+    """Nodes in an order in which sources come before what is computed from them, and arcs by their ends.
+
+    The ground comes first, then disjunctions, then queries.
     """
 
     nodes: tuple[PlanNode, ...]
@@ -65,64 +67,51 @@ class PlanGraph:
 
     @property
     def network(self) -> Network:
-        """The same for a solver."""
-        arcs = tuple(Arc(source, target, way.cost) for (source, target), way in self.arcs.items())
+        """The graph for the solver."""
+        arcs = tuple(Arc(source, target, arc.cost) for (source, target), arc in self.arcs.items())
         return Network(len(self.nodes), frozenset(self.terminals), arcs)
 
-    @property
-    def queries(self) -> list[JoinSpec]:
-        """The queries and sub-queries among the nodes."""
-        return [node for node in self.nodes if isinstance(node, JoinSpec)]
-
     def techniques(self, source: int, target: int) -> tuple[Technique, ...]:
-        """What an arc makes use of."""
+        """Return the techniques that an arc uses."""
         one, other = self.nodes[source], self.nodes[target]
         if not isinstance(one, JoinSpec) or not isinstance(other, JoinSpec):
             return (Technique.SCRATCH if one is None else Technique.SCAN,)
-        way = self.arcs[source, target]
+        arc = self.arcs[source, target]
         found = []
         if drop_window(one) != drop_window(other):
             found.append(Technique.MERGE if source in self.terminals else Technique.DECOMPOSE)
-        if way.filtered:
-            ordered = {(way.places[a], way.places[b]) for a, b in one.order}
-            asked = {pair for pair in other.order if set(pair) <= set(way.places)}
+        if arc.filtered:
+            ordered = {(arc.places[a], arc.places[b]) for a, b in one.order}
+            asked = {pair for pair in other.order if set(pair) <= set(arc.places)}
             found.append(Technique.TRANSFORM if ordered != asked else Technique.LOOSEN)
         if window_of(one) != window_of(other):
             found.append(Technique.WINDOW)
         return tuple(found)
 
 
-def canonicalize(query: JoinSpec) -> JoinSpec:
-    """A query in numbers that are the same for all that ask the same, with its window."""
-    return with_window(canonicalize_without_window(query), window_of(query))
-
-
 def build_plan_graph(
-    queries: Sequence[JoinSpec],
-    costs: ArcCosts,
-    known: Iterable[JoinSpec] = (),
-    deadline: Deadline = NEVER,
-    for_arcs: Deadline = NEVER,
+    queries: Sequence[JoinSpec], costs: ArcCosts, deadline: Deadline = NEVER, for_arcs: Deadline = NEVER
 ) -> PlanGraph:
-    """Everything that could be shared, by all techniques, sub-queries that are `known` already among it. Sub-queries
-    and then arcs are looked for as long as there is time for either.
+    """Build the graph of all that can be shared, by all techniques.
+
+    Sub-queries are searched for until one deadline, arcs until another.
     """
     terminals = list(dict.fromkeys(map(canonicalize, queries)))
-    asked = _windows_by_query(terminals)
-    subjects = [*asked, *find_interesting_subqueries(terminals, deadline=deadline)]
-    kinds = _item_masks(subjects)
-    found = dict.fromkeys((*terminals, *known))
-    for what, kind in zip(subjects, kinds, strict=True):
-        windows = set(asked.get(what, ()))
-        for (other, own), others in zip(asked.items(), kinds, strict=False):
-            if not kind & ~others and find_embeddings(what, other):
+    windows_of = _windows_by_query(terminals)
+    subjects = [*windows_of, *find_interesting_subqueries(terminals, deadline=deadline)]
+    masks = _item_masks(subjects)
+    nodes = dict.fromkeys(terminals)
+    for subject, mask in zip(subjects, masks, strict=True):
+        windows = set(windows_of.get(subject, ()))
+        for (other, own), other_mask in zip(windows_of.items(), masks, strict=False):
+            if not mask & ~other_mask and find_embeddings(subject, other):
                 windows |= own
-        found |= dict.fromkeys(with_window(what, window) for window in select_windows(windows))
-    return build_graph(terminals, list(found), costs, lambda source, target: True, scans=True, deadline=for_arcs)
+        nodes |= dict.fromkeys(with_window(subject, window) for window in select_windows(windows))
+    return build_graph(terminals, list(nodes), costs, lambda source, target: True, scans=True, deadline=for_arcs)
 
 
 def build_merge_graph(queries: Sequence[JoinSpec], costs: ArcCosts, deadline: Deadline = NEVER) -> PlanGraph:
-    """What merging alone can share: whole queries with the same operator and window."""
+    """Build the graph of what merging alone can share: whole queries with the same operator and window."""
     terminals = list(dict.fromkeys(map(canonicalize, queries)))
     return build_graph(terminals, terminals, costs, _has_same_window, allow_filters=False, deadline=deadline)
 
@@ -172,13 +161,10 @@ def build_graph(
                 and allowed(other, query)
             ):
                 found = [costs.from_source(other, query, places) for places in find_embeddings(other, query)]
-                way = min(
-                    (way for way in found if allow_filters or not way.filtered),
-                    key=lambda each: each.cost,
-                    default=None,
-                )
-                if way is not None and (way.cost < scratch.cost or not only_cheaper):
-                    arcs[source, target] = way
+                usable = [arc for arc in found if allow_filters or not arc.filtered]
+                arc = min(usable, key=lambda arc: arc.cost, default=None)
+                if arc is not None and (arc.cost < scratch.cost or not only_cheaper):
+                    arcs[source, target] = arc
     graph = PlanGraph((None, *nodes), tuple(numbers[query] for query in terminals), arcs)
     return _prune_unused(graph) if only_cheaper else graph
 
@@ -188,7 +174,7 @@ def _has_same_window(one: JoinSpec, other: JoinSpec) -> bool:
 
 
 def _windows_by_query(terminals: Sequence[JoinSpec]) -> dict[JoinSpec, set[MatchWindow]]:
-    """What queries ask for, with the windows that they ask it for."""
+    """Return the queries without windows, and the windows that each is asked for with."""
     found: dict[JoinSpec, set[MatchWindow]] = {}
     for query in terminals:
         found.setdefault(drop_window(query), set()).add(window_of(query))
@@ -196,19 +182,19 @@ def _windows_by_query(terminals: Sequence[JoinSpec]) -> dict[JoinSpec, set[Match
 
 
 def _source_order(query: JoinSpec) -> tuple[int, int, tuple[bool, int, int]]:
-    """Sources come first: fewer items, fewer things asked for, a larger window."""
+    """Return the key by which sources come first: fewer items, fewer requirements, a larger window."""
     asks = len(query.order) + len(query.tests) + len(query.gaps)
-    return len(query.items), asks, window_of(query).by_size
+    return len(query.items), asks, window_of(query).sort_key
 
 
 def _disjunctions(terminals: Sequence[JoinSpec]) -> list[Disjunction]:
-    """The events of each query, read at once."""
+    """Return the events of each query as a disjunction."""
     leaves = [frozenset(item for item in query.items if isinstance(item, LeafNode)) for query in terminals]
     return [Disjunction(items) for items in dict.fromkeys(leaves) if len(items) > 1]
 
 
 def _item_masks(queries: Sequence[JoinSpec]) -> list[int]:
-    """What the items of each query are, as bits: a query may hold another only where it has all of that one's bits."""
+    """Return the items of each query as bits: a query can contain another only if it has all of its bits."""
     bits: dict[ItemNode, int] = {}
     found = []
     for query in queries:
@@ -220,7 +206,7 @@ def _item_masks(queries: Sequence[JoinSpec]) -> list[int]:
 
 
 def _prune_unused(graph: PlanGraph) -> PlanGraph:
-    """The graph without what fewer than two could be computed from."""
+    """Return the graph without nodes that fewer than two others could be computed from."""
     kept = {GROUND, *(target for _, target in graph.arcs)}
     arcs = graph.arcs
     while True:
@@ -229,10 +215,10 @@ def _prune_unused(graph: PlanGraph) -> PlanGraph:
         if not useless:
             break
         kept -= useless
-        arcs = {ends: way for ends, way in arcs.items() if useless.isdisjoint(ends)}
+        arcs = {ends: arc for ends, arc in arcs.items() if useless.isdisjoint(ends)}
     number = {node: at for at, node in enumerate(sorted(kept))}
     return PlanGraph(
         tuple(graph.nodes[node] for node in sorted(kept)),
         tuple(number[node] for node in graph.terminals),
-        {(number[source], number[target]): way for (source, target), way in arcs.items()},
+        {(number[source], number[target]): arc for (source, target), arc in arcs.items()},
     )

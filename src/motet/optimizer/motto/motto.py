@@ -1,31 +1,38 @@
-"""Plans join trees for many queries at once as a directed Steiner minimum tree (MOTTO, section V)."""
+"""Plan the joins of many queries together as a directed Steiner minimum tree (MOTTO, section V)."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from motet.optimizer.motto.costs import ArcCosts
 from motet.optimizer.motto.graph import GROUND, PlanGraph, build_merge_graph, build_plan_graph
-from motet.optimizer.motto.lcse import share_longest_first
 from motet.optimizer.motto.tree_builder import TreeBuilder
-from motet.optimizer.solvers.graph import Deadline
+from motet.optimizer.solvers.common import Deadline
 from motet.optimizer.solvers.steiner import solve_steiner
 from motet.plans.detect.build import JoinSpec, PlanTree
 from motet.plans.detect.cost import PRICES, Prices, Rates
 
-VARIANTS = ("motto", "motto-merge", "motto-lcse")
+VARIANTS = ("motto", "motto-merge")
+SHARE_FOR_MERGE = 0.25  # of the time of `motto`, for the plan by merging alone
 
 
 @dataclass(frozen=True)
 class MottoOptions:
-    """What to search: all that can be shared, or what a baseline can; within so many seconds, repeatably. Where it is
-    not to be `exact`, all the time is for annealing. `prices` are those of our kernels or of another engine.
+    """How to search.
+
+    Attributes:
+        variant: 'motto', or 'motto-merge' for sharing by merging alone.
+        seconds: How long to search; None for no limit.
+        seed: Seed of the random numbers.
+        exact: Search by branch and bound first, and not by annealing alone.
+        prices: The prices of motet's kernels, or of another engine.
     """
 
     variant: str = "motto"
-    budget: float = 10.0
+    seconds: float | None = 10.0
     seed: int = 0
     exact: bool = True
     prices: Prices = PRICES
@@ -33,89 +40,68 @@ class MottoOptions:
 
 @dataclass(frozen=True)
 class MottoPlan:
-    """Where each query and each sub-query that is computed is computed from, by numbers in the graph; what that costs
-    in nanoseconds, and what nothing can cost less than.
+    """The source of each query and sub-query that is computed, by numbers in the graph.
+
+    `cost` is in nanoseconds, and no plan costs less than `bound`. It returns the join tree of a query when called.
     """
 
     variant: str
     graph: PlanGraph
     sources: Mapping[int, int]
     cost: float
-    bound: float
-    is_optimal: bool
-    seconds: float
-    tree_builder: TreeBuilder
+    bound: float = 0.0
+    is_optimal: bool = False
+    seconds: float = 0.0
+    family: str = field(default="motto", init=False)
+
+    @cached_property
+    def tree_builder(self) -> TreeBuilder:
+        """The builder of its join trees."""
+        return TreeBuilder(self.graph, self.sources)
 
     @property
     def unshared_cost(self) -> float:
-        """What queries cost that are computed from scratch."""
+        """The cost of computing every query from scratch."""
         return sum(self.graph.arcs[GROUND, node].cost for node in self.graph.terminals)
 
     def __call__(self, spec: JoinSpec) -> PlanTree:
-        """The tree of a query."""
+        """Return the tree of a query."""
         return self.tree_builder.build(spec)
 
+    def estimate_alternatives(self, queries: Sequence[JoinSpec], rates: Rates, seconds: float) -> dict[str, float]:
+        """Return what other plans would cost: each query alone, and what other variants find."""
+        found = {"none": self.unshared_cost}
+        for variant in VARIANTS:
+            if variant != self.variant:
+                found[variant] = optimize(queries, rates, MottoOptions(variant, seconds)).cost
+        return found
 
-def optimize(queries: Sequence[JoinSpec], rates: Rates, options: MottoOptions = MottoOptions()) -> MottoPlan:  # noqa: B008
-    """The cheapest plan that the variant can find for some queries. Depends on nothing but what is given; on the clock
-    only where the budget ends the search.
 
-    What the baselines find comes first, so that however little time is left for the rest, no plan is worse than theirs.
+def optimize(
+    queries: Sequence[JoinSpec],
+    rates: Rates,
+    options: MottoOptions = MottoOptions(),  # noqa: B008
+) -> MottoPlan:
+    """Return the cheapest plan that the variant can find.
+
+    The result depends on the clock only where time ends the search. What merging alone finds comes first, so however
+    little time is left for the rest, no plan is worse than that.
     """
-    began, deadline = time.monotonic(), Deadline(options.budget)
-    share = 1.0 if options.variant != "motto" else 0.25  # of the time for what a baseline does
+    began, deadline = time.monotonic(), Deadline(options.seconds)
     costs = ArcCosts(rates, options.prices)
-    found: list[_Solution] = []
-    if options.variant != "motto-merge":
-        found.append(_solve_longest_first(queries, costs, Deadline(options.budget * share)))
-    if options.variant != "motto-lcse":
-        graph = build_merge_graph(queries, costs, Deadline(deadline.seconds_left * share))
-        found.append(_solve_graph(graph, options, deadline.seconds_left * share))
+    share = 1.0 if options.variant == "motto-merge" else SHARE_FOR_MERGE
+    graph = build_merge_graph(queries, costs, Deadline(deadline.seconds_left * share))
+    best = _solve(graph, options, deadline.seconds_left * share)
     if options.variant == "motto":
-        shared = found[0].graph.queries
-        graph = build_plan_graph(
-            queries, costs, shared, Deadline(deadline.seconds_left / 4), Deadline(deadline.seconds_left * 3 / 4)
-        )
-        found.insert(0, _solve_graph(graph, options, deadline.seconds_left))
-    best = min(found, key=lambda each: each.cost)
-    if options.variant == "motto":  # what cannot be undercut is known of the graph of all techniques alone
-        best = replace(best, bound=min(found[0].bound, best.cost), is_optimal=found[0].is_optimal and best is found[0])
-    seconds = time.monotonic() - began
-    tree_builder = TreeBuilder(best.graph, best.sources)
-    return MottoPlan(
-        options.variant, best.graph, best.sources, best.cost, best.bound, best.is_optimal, seconds, tree_builder
-    )
+        left = deadline.seconds_left
+        graph = build_plan_graph(queries, costs, Deadline(left / 4), Deadline(left * 3 / 4))
+        found = _solve(graph, options, deadline.seconds_left)
+        # The bound of the graph of all techniques holds for plans by merging too.
+        best = found if found.cost <= best.cost else replace(best, bound=min(found.bound, best.cost), is_optimal=False)
+    return replace(best, seconds=time.monotonic() - began)
 
 
-@dataclass(frozen=True)
-class _Solution:
-    """A graph, where each of its nodes is computed from in the best tree that was found, what that costs, a bound for
-    all trees of the graph, and whether it is known to be the cheapest.
-    """
-
-    graph: PlanGraph
-    sources: dict[int, int]
-    cost: float
-    bound: float
-    is_optimal: bool
-
-
-def estimate_alternatives(
-    plan: MottoPlan, queries: Sequence[JoinSpec], rates: Rates, budget: float
-) -> dict[str, float]:
-    """What other plans would cost: each query alone, and what the other variants find."""
-    found = {"none": plan.unshared_cost}
-    for variant in VARIANTS:
-        if variant != plan.variant:
-            found[variant] = optimize(queries, rates, MottoOptions(variant, budget)).cost
-    return found
-
-
-def _solve_longest_first(queries: Sequence[JoinSpec], costs: ArcCosts, deadline: Deadline) -> _Solution:
-    graph, sources = share_longest_first(queries, costs, deadline)
-    return _Solution(graph, sources, sum(graph.arcs[source, node].cost for node, source in sources.items()), 0.0, False)
-
-
-def _solve_graph(graph: PlanGraph, options: MottoOptions, seconds: float) -> _Solution:
+def _solve(graph: PlanGraph, options: MottoOptions, seconds: float) -> MottoPlan:
     tree = solve_steiner(graph.network, seconds, options.seed, options.exact)
-    return _Solution(graph, {arc.target: arc.source for arc in tree.arcs}, tree.cost, tree.bound, tree.is_optimal)
+    sources = {arc.target: arc.source for arc in tree.arcs}
+    return MottoPlan(options.variant, graph, sources, tree.cost, tree.bound, tree.is_optimal)

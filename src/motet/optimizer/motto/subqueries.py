@@ -1,8 +1,8 @@
 """Interesting sub-queries: what two queries could both be computed from (MOTTO, sections IV-B to IV-D).
 
 Every operator of one query is compared with every operator of the other, as it is or, where one is a sequence and the
-other a conjunction, with the sequence as a conjunction. What is common is a query of its own, with the order,
-conditions and absences that both ask for, and is compared with all others in turn.
+other a conjunction, with the sequence as a conjunction. What they have in common is a query of its own, with the order,
+conditions and absences that both require. It is compared with all others in turn.
 """
 
 from __future__ import annotations
@@ -20,11 +20,10 @@ from motet.optimizer.motto.operations import (
     items_of_operand,
     operation_of_spec,
 )
-from motet.optimizer.motto.windows import drop_window
-from motet.optimizer.solvers.graph import Deadline
-from motet.plans.detect.build import JoinSpec, restrict_spec, select_items
+from motet.optimizer.motto.sources import canonicalize, drop_window
+from motet.optimizer.solvers.common import NEVER, Deadline
+from motet.plans.detect.build import JoinSpec, select_items
 
-NEVER = Deadline()
 # There may be very many sub-queries of sub-queries.
 MOST_SUBQUERIES = 300
 
@@ -32,12 +31,11 @@ MOST_SUBQUERIES = 300
 def find_interesting_subqueries(
     queries: Sequence[JoinSpec], transform: bool = True, most: int = MOST_SUBQUERIES, deadline: Deadline = NEVER
 ) -> list[JoinSpec]:
-    """All sub-queries that two of some queries, or two of such sub-queries, have in common, up to a number and as long
-    as there is time.
+    """Return the sub-queries that two queries, or two of such sub-queries, have in common, without windows.
 
-    They have no windows: what is in common is, whatever the windows.
+    There are at most so many, and they are searched for until the deadline.
     """
-    known = dict.fromkeys(canonicalize_without_window(query) for query in queries)
+    known = dict.fromkeys(drop_window(canonicalize(query)) for query in queries)
     given = len(known)
     pending = deque(map(DividedQuery, known))
     compared: list[DividedQuery] = []
@@ -53,7 +51,7 @@ def find_interesting_subqueries(
 
 
 class DividedQuery:
-    """A query with its operators, the most inner ones first."""
+    """A query with its operators, the innermost first."""
 
     def __init__(self, query: JoinSpec) -> None:
         self.query = query
@@ -62,13 +60,8 @@ class DividedQuery:
         self.operations = divide(operation_of_spec(query))
 
 
-def canonicalize_without_window(query: JoinSpec) -> JoinSpec:
-    """What a query asks of its items alone, in numbers that are the same for all that ask it."""
-    return drop_window(restrict_spec(query, range(len(query.items)))[0])
-
-
 def find_common_subqueries(left: DividedQuery, right: DividedQuery, transform: bool = True) -> Iterator[JoinSpec]:
-    """What two queries have in common, operator by operator."""
+    """Yield what two queries have in common, operator by operator."""
     if len(left.kinds & right.kinds) < 2 and not (left.has_repeats and right.has_repeats):
         return
     for one in left.operations:
@@ -82,7 +75,7 @@ def find_common_subqueries(left: DividedQuery, right: DividedQuery, transform: b
 def compare_operations(
     one: Operation, other: Operation, transform: bool = True
 ) -> Iterator[tuple[CommonString, tuple[Operand, ...], tuple[Operand, ...]]]:
-    """What two operators have in common, and the operand lists that it is told by."""
+    """Yield what two operators have in common, and the operand lists that it refers to."""
     if one.operator is not other.operator:
         if not transform:
             return
@@ -92,14 +85,14 @@ def compare_operations(
 
 
 def intersect_queries(left: JoinSpec, ours: Sequence[int], right: JoinSpec, theirs: Sequence[int]) -> JoinSpec:
-    """What two queries both ask of some of their items, which are the same one by one."""
+    """Return what two queries both require of some of their items, which correspond one by one."""
     one, other = select_items(left, ours), select_items(right, theirs)
     common = replace(
         drop_window(one), order=one.order & other.order, tests=one.tests & other.tests, gaps=one.gaps & other.gaps
     )
-    return restrict_spec(common, range(len(ours)))[0]
+    return canonicalize(common)
 
 
 def items_at(operands: Sequence[Operand], places: Sequence[int]) -> list[int]:
-    """The items of the operands at some places of a list."""
+    """Return the items of the operands at some places of a list."""
     return [item for place in places for item in items_of_operand(operands[place])]

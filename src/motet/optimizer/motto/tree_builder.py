@@ -1,4 +1,4 @@
-"""From the arcs of a plan to the trees that the engine builds."""
+"""Build the join trees of a plan from the arcs that were chosen in its graph."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from motet.optimizer.motto.costs import SOURCE
-from motet.optimizer.motto.graph import PlanGraph, canonicalize
-from motet.optimizer.motto.windows import drop_window
+from motet.optimizer.motto.graph import PlanGraph
+from motet.optimizer.motto.sources import canonicalize, drop_window
 from motet.plans.detect.build import FilterFrom, JoinSpec, PathScan, PlanTree, Unshared, renumber, restrict_spec
 
 
 @dataclass
 class TreeBuilder:
-    """A plan: the graph, and where each of its nodes is computed from."""
+    """The trees of a plan: its graph, and the source that each of its nodes is computed from."""
 
     graph: PlanGraph
     sources: Mapping[int, int]
@@ -24,21 +24,21 @@ class TreeBuilder:
         self.group = _number_groups(self.graph, self.sources)
 
     def build(self, spec: JoinSpec) -> PlanTree:
-        """The tree of a query."""
+        """Return the tree of a query."""
         _, bound = restrict_spec(spec, range(len(spec.items)))
         return renumber_tree(self._build_node(self.number[canonicalize(spec)]), bound)
 
     def _build_node(self, node: int) -> PlanTree:
-        """The tree of a node, over its own items."""
+        """Return the tree of a node, over its own items."""
         if node not in self.trees:
             source = self.sources[node]
-            way = self.graph.arcs[source, node]
+            arc = self.graph.arcs[source, node]
             one, query = self.graph.nodes[source], self.graph.nodes[node]
-            tree = way.tree
+            tree = arc.tree
             if isinstance(one, JoinSpec) and isinstance(query, JoinSpec):
-                found = renumber_tree(self._build_node(source), way.places)
-                if way.filtered:
-                    asked = renumber(one, way.places)
+                found = renumber_tree(self._build_node(source), arc.places)
+                if arc.filtered:
+                    asked = renumber(one, arc.places)
                     found = FilterFrom(found, asked.order, asked.tests, asked.gaps)
                 tree = _insert_source(tree, found)
             self.trees[node] = Unshared(tree, self.group[node])
@@ -46,8 +46,9 @@ class TreeBuilder:
 
 
 def _number_groups(graph: PlanGraph, sources: Mapping[int, int]) -> dict[int, int]:
-    """Nodes that find the same for different windows are one to the engine, for the larger window; so where they are
-    computed apart, they are told apart by group.
+    """Number the nodes that find the same with different windows and are computed apart.
+
+    The engine would make them one node with the larger window; different numbers keep them apart.
     """
     family: dict[int, int] = {}
     families: dict[JoinSpec, list[int]] = {}
@@ -66,14 +67,14 @@ def _number_groups(graph: PlanGraph, sources: Mapping[int, int]) -> dict[int, in
 
 
 def _insert_source(tree: PlanTree, found: PlanTree) -> PlanTree:
-    """A tree with what a source finds put in its place."""
+    """Return a tree with the tree of its source put in its place."""
     if isinstance(tree, tuple):
         return _insert_source(tree[0], found), _insert_source(tree[1], found)
     return found if tree == SOURCE else tree
 
 
 def renumber_tree(tree: PlanTree, places: Sequence[int]) -> PlanTree:
-    """A tree over the items of a query as one over the items of another that holds it at some places."""
+    """Return a tree over the items of a query as one over the items of another that contains it at some places."""
     match tree:
         case int():
             return places[tree]

@@ -1,7 +1,7 @@
 """The multi-pattern graph: which patterns have which parts in common, in two tables (the paper's appendix A).
 
-Edges are not kept, and neither are all subsets that two patterns share: one table has for each maximal common
-sub-pattern the patterns in which it is, the other for each pattern its maximal common sub-patterns with any other.
+One table has for each maximal common sub-pattern the patterns that contain it, the other for each pattern its maximal
+common sub-patterns with any other. Edges, and smaller common parts, follow from these.
 """
 
 from __future__ import annotations
@@ -10,26 +10,30 @@ from collections.abc import Iterable
 from itertools import product
 
 from motet.optimizer.multitree.patterns import Key, KeyedPattern, find_maximal_common
+from motet.optimizer.solvers.common import find_components
 from motet.plans.detect.partial_orders import Bits
 
 
 class MultiPatternGraph:
-    """Patterns by number, and what they have in common. `sharers[key][pattern]` are the parts of a pattern with that
-    key, `shared[pattern]` the keys of its maximal common sub-patterns.
+    """Patterns by number, and what they have in common.
+
+    `sharers[key][pattern]` are the parts of a pattern with a key, `shared[pattern]` the keys of its maximal common
+    sub-patterns.
     """
 
     def __init__(self, patterns: Iterable[KeyedPattern] = ()) -> None:
         self.patterns: dict[int, KeyedPattern] = {}
         self.sharers: dict[Key, dict[int, set[Bits]]] = {}
         self.shared: dict[int, set[Key]] = {}
-        self._by_pair: dict[Key, set[int]] = {}  # who has a pair of items with a key: others share nothing of size two
+        self._by_pair: dict[Key, set[int]] = {}  # the patterns that have a pair of items with a key
         self._containing: dict[tuple[int, Bits], dict[int, set[Bits]]] = {}
         for number, pattern in enumerate(patterns):
-            self.add(number, pattern)
+            self._add(number, pattern)
 
-    def add(self, number: int, pattern: KeyedPattern) -> None:
-        """Take in a pattern: it is compared with those that have a pair of items in common with it. O(pairs in common),
-        save where two patterns have several in common, which are put together.
+    def _add(self, number: int, pattern: KeyedPattern) -> None:
+        """Add a pattern: it is compared with those that have a pair of items in common with it.
+
+        O(pairs in common), except where two patterns have several in common, which are combined.
         """
         common: dict[int, list[tuple[Bits, Bits]]] = {}
         for key, ours in pattern.pairs.items():
@@ -37,7 +41,6 @@ class MultiPatternGraph:
             for peer in having:
                 common.setdefault(peer, []).extend(product(ours, self.patterns[peer].pairs[key]))
             having.add(number)
-        self._containing.clear()
         self.patterns[number] = pattern
         self.shared[number] = set()
         for peer, pairs in common.items():
@@ -50,7 +53,7 @@ class MultiPatternGraph:
                 self.shared[peer].add(key)
 
     def find_containing(self, number: int, bits: Bits) -> dict[int, set[Bits]]:
-        """The patterns that contain a part of a pattern, it among them, and where they do."""
+        """Return the patterns that contain a part of a pattern, itself among them, and where they do."""
         known = self._containing.get((number, bits))
         if known is None:
             known = self._containing[number, bits] = self._find_containing(number, bits)
@@ -69,21 +72,8 @@ class MultiPatternGraph:
                             found.setdefault(peer, set()).update(sum(1 << o[r] for r in ranks) for o in others)
         return found
 
-    def neighbours(self, number: int) -> set[int]:
-        """The patterns with which it has something in common."""
-        return {peer for key in self.shared[number] for peer in self.sharers[key]} - {number}
-
-    def components(self) -> list[list[int]]:
-        """Patterns that sharing may connect, in sets that nothing connects."""
-        left, found = set(self.patterns), []
-        while left:
-            pending, part = [min(left)], []
-            left.discard(pending[0])
-            while pending:
-                number = pending.pop()
-                part.append(number)
-                near = self.neighbours(number) & left
-                left -= near
-                pending += near
-            found.append(sorted(part))
-        return found
+    def find_components(self) -> list[list[int]]:
+        """Return the sets of patterns that common parts connect."""
+        return find_components(
+            self.patterns, lambda number: (peer for key in self.shared[number] for peer in self.sharers[key])
+        )

@@ -1,103 +1,103 @@
-"""Plans all patterns together: each connected part of the multi-pattern graph by local search, anytime."""
+"""Plan the joins of all patterns together: each connected part of the multi-pattern graph by local search."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
 from motet.optimizer.multitree.graph import MultiPatternGraph
 from motet.optimizer.multitree.neighbourhood import PlanSpace
 from motet.optimizer.multitree.patterns import KeyedPattern, Numbering
-from motet.optimizer.multitree.placement import reuse_subtrees
-from motet.optimizer.multitree.plans import MultiPlan, PlanCosts, unify_subtrees
-from motet.optimizer.solvers.annealing import anneal
-from motet.optimizer.solvers.graph import Deadline
-from motet.optimizer.solvers.local_search import Limits
-from motet.optimizer.solvers.tabu import tabu_search
+from motet.optimizer.multitree.plans import MultiPlan, PlanCosts
+from motet.optimizer.solvers.common import Deadline
+from motet.optimizer.solvers.local_search import Limits, SearchResult, anneal
 from motet.plans.detect.build import JoinSpec, JoinTree
 from motet.plans.detect.cost import Rates
 
-METHODS = ("annealing", "tabu")
+LocalSearch = Callable[[PlanSpace, Random, Limits], SearchResult[dict[int, JoinTree]]]
 
 
 @dataclass(frozen=True)
 class MultitreeOptions:
-    """How to search: by the method "annealing" or "tabu"; `ordered` for orders in place of trees, `most` patterns that
-    share a part by one move (2: the edge neighbourhood), seconds and steps that it may take for all patterns, and
-    neighbours without improvement after which it gives up, for each pattern. It begins with the trees of `start`, where
-    there are any, else with the best tree of each pattern.
+    """How to search.
+
+    Attributes:
+        orders_only: Search orders in place of trees.
+        max_patterns: How many patterns share a part by one move (2: the edge neighbourhood).
+        seconds: Time for all patterns; None for no limit.
+        steps: Neighbours to look at for all patterns; None for no limit.
+        patience: Neighbours without improvement after which the search stops, for each pattern; None for no limit.
+        seed: Seed of the random numbers.
+        costs: 'calibrated' to motet's kernels, or 'printed' in the paper.
+        start: Trees to begin with; other patterns begin with the best tree of their own.
+        search: The local search; simulated annealing unless given.
     """
 
-    method: str = "annealing"
-    ordered: bool = False
-    most: int = 2
+    orders_only: bool = False
+    max_patterns: int = 2
     seconds: float | None = 10.0
     steps: int | None = None
     patience: int | None = 400
     seed: int = 0
     costs: str = "calibrated"
     start: Mapping[JoinSpec, JoinTree] = field(default_factory=dict)
+    search: LocalSearch = anneal
 
 
 @dataclass
 class MultitreeReport:
-    """Trees for all patterns, what they cost, and how that came about."""
+    """Trees for all patterns, what they cost, and how they were found.
+
+    `unshared_cost` is what the best plans of single patterns cost together, `common` the number of maximal common
+    sub-patterns, `traces` the improvements of the search in each component.
+    """
 
     trees: dict[JoinSpec, JoinTree]
     cost: float
-    unshared_cost: float  # what the best plans of single patterns cost together
+    unshared_cost: float
     components: list[list[int]]
-    common: int  # maximal common sub-patterns
+    common: int
     steps: int = 0
     traces: list[list[tuple[int, float, float]]] = field(default_factory=list)
 
 
-def optimize(specs: Sequence[JoinSpec], rates: Rates, how: MultitreeOptions = MultitreeOptions()) -> MultitreeReport:  # noqa: B008
-    """Trees for patterns that are planned together. The same seed and number of steps give the same trees."""
-    deadline = Deadline(how.seconds)
+def optimize(
+    specs: Sequence[JoinSpec],
+    rates: Rates,
+    options: MultitreeOptions = MultitreeOptions(),  # noqa: B008
+) -> MultitreeReport:
+    """Return trees for patterns that are planned together. The same seed and number of steps give the same trees."""
+    deadline = Deadline(options.seconds)
     numbering = Numbering()
     graph = MultiPatternGraph(KeyedPattern(spec, numbering) for spec in specs)
-    priced = PlanCosts(rates, how.costs)
-    components = graph.components()
-    result = MultiPlan(priced, graph.patterns)
-    found = MultitreeReport({}, 0.0, 0.0, components, len(graph.sharers))
+    costs = PlanCosts(rates, options.costs)
+    components = graph.find_components()
+    plan = MultiPlan(costs, graph.patterns)
+    report = MultitreeReport({}, 0.0, 0.0, components, len(graph.sharers))
     left = sum(len(part) for part in components if len(part) > 1)
     for part in components:
-        plans = PlanSpace(graph, part, priced, how.ordered, how.most)
-        found.unshared_cost += plans.plan.exact_cost()
-        plans.start_from({number: tree for number in part if (tree := how.start.get(specs[number])) is not None})
+        space = PlanSpace(graph, part, costs, options.orders_only, options.max_patterns)
+        report.unshared_cost += space.plan.exact_cost()
+        space.start_from({number: tree for number in part if (tree := options.start.get(specs[number])) is not None})
+        trees = space.solution()
         if len(part) > 1:
-            _improve_start(plans, deadline)
-        trees = plans.solution()
-        if len(part) > 1:
+            # A good plan to begin with, in no time: each pattern in turn takes in what others have.
+            for number in part:
+                if not deadline.is_over:
+                    space.reuse_subtrees(number)
             limits = Limits(
-                Deadline(None if how.seconds is None else deadline.seconds_left * len(part) / left),
-                None if how.steps is None else max(how.steps * len(part) // len(specs), 1),
-                None if how.patience is None else how.patience * len(part),
+                Deadline(None if options.seconds is None else deadline.seconds_left * len(part) / left),
+                None if options.steps is None else max(options.steps * len(part) // len(specs), 1),
+                None if options.patience is None else options.patience * len(part),
             )
-            rng = Random(how.seed)
-            walk = anneal(plans, rng, limits) if how.method == "annealing" else tabu_search(plans, rng, limits)
-            trees = walk.solution
-            found.steps += walk.steps
-            found.traces.append(walk.trace)
+            found = options.search(space, Random(options.seed), limits)
+            trees = found.solution
+            report.steps += found.steps
+            report.traces.append(found.trace)
             left -= len(part)
         for number, tree in trees.items():
-            result.set_tree(number, tree)
-    merged = MultiPlan(priced, graph.patterns)
-    for number, tree in unify_subtrees(result).items():
-        merged.set_tree(number, tree)
-    best = min(result, merged, key=MultiPlan.exact_cost)
-    found.cost = best.exact_cost()
-    found.trees = {specs[number]: tree for number, tree in best.trees.items()}
-    return found
-
-
-def _improve_start(plans: PlanSpace, deadline: Deadline) -> None:
-    """Let each pattern in turn take in what others have, where that saves: a good beginning for a walk, in no time."""
-    for number in plans.members:
-        if deadline.is_over:
-            return
-        move = ((number, reuse_subtrees(number, plans.graph, plans.plan, plans.locals[number])),)
-        if plans.cost_after(move) < plans.cost:
-            plans.apply(move)
+            plan.set_tree(number, tree)
+    report.cost = plan.exact_cost()
+    report.trees = {specs[number]: tree for number, tree in plan.trees.items()}
+    return report

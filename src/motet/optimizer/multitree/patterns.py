@@ -1,20 +1,18 @@
-"""Patterns by what can be told of any of their parts, and the largest parts that two patterns have in common.
+"""Keys for the parts of patterns, and the largest parts that two patterns have in common.
 
-A part of a pattern is a set of its items, written as bits. Its key is the same in two patterns just where the same node
-finds both: items in the order that a node has them in, how each pair stands in time, tests and gaps among them, all by
-the numbers of items within the part. So equal keys mean that the k-th item of one part is the k-th of the other.
+A part of a pattern is a set of its items, written as bits. Two parts have the same key just where one node can find
+both: the key is made of the items in the order that a node has them in, the time order of each pair, and the tests and
+gaps among them, all numbered within the part. So with equal keys the k-th items of two parts correspond.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations, product
 
-from motet.model.expression import attributes
-from motet.model.names import rename_variables
-from motet.plans.detect.build import JoinSpec, node_order
+from motet.plans.detect.build import JoinSpec, node_order, select_items
 from motet.plans.detect.partial_orders import Bits, bits_of, items_of
 
 Key = int
@@ -22,7 +20,7 @@ Key = int
 
 @dataclass
 class Numbering:
-    """Numbers for whatever patterns speak of, the same for equal things."""
+    """Numbers for items, tests and parts of patterns, the same for equal ones."""
 
     numbers: dict[Hashable, int] = field(default_factory=dict)
 
@@ -31,41 +29,31 @@ class Numbering:
 
 
 class KeyedPattern:
-    """What a tree is to be built over, with a key for each of its parts."""
+    """A pattern that a tree is built for, with a key for each of its parts."""
 
     def __init__(self, spec: JoinSpec, numbering: Numbering) -> None:
         self.spec = spec
         self.size = len(spec.items)
         self.all: Bits = (1 << self.size) - 1
         self.items = [numbering.number(item) for item in spec.items]
-        self._vocabulary = numbering
-        self._tests = []
-        for test in sorted(spec.tests, key=repr):
-            names = list(dict.fromkeys(attribute.variable for attribute in attributes(test)))
-            number = numbering.number(
-                ("test", rename_variables(test, {name: str(at) for at, name in enumerate(names)}))
-            )
-            used = tuple(map(int, names))
-            self._tests.append((bits_of(used), number, used))
-        self._gaps = [
-            (bits_of(gap.after | gap.before), numbering.number(("gap", gap.symbol)), gap.after, gap.before)
-            for gap in sorted(spec.gaps, key=repr)
-        ]
+        self._numbering = numbering
+        self._unlimited = replace(spec, within=0, rows=0)
         self._keys: dict[Bits, Key] = {}
         self._ordered: dict[Bits, list[int]] = {}
 
     def ordered(self, bits: Bits) -> list[int]:
-        """The items of a part in the order in which its node has them."""
+        """Return the items of a part in the order in which its node has them."""
         known = self._ordered.get(bits)
         if known is None:
             known = self._ordered[bits] = node_order(self.spec, items_of(bits))
         return known
 
     def key(self, bits: Bits) -> Key:
-        """What the node of a part finds, as a number."""
+        """Return the key of a part."""
         known = self._keys.get(bits)
         if known is None:
-            known = self._keys[bits] = self._vocabulary.number(self._describe(bits))
+            part = select_items(self._unlimited, self.ordered(bits))
+            known = self._keys[bits] = self._numbering.number(part)
         return known
 
     @cached_property
@@ -77,38 +65,19 @@ class KeyedPattern:
             found.setdefault(self.key(bits), []).append(bits)
         return found
 
-    def _describe(self, bits: Bits) -> Hashable:
-        items = self.ordered(bits)
-        if len(items) == 1:
-            return self.items[items[0]]
-        rank = {item: at for at, item in enumerate(items)}
-        order = self.spec.order
-        return (
-            tuple(self.items[item] for item in items),
-            tuple(1 if (a, b) in order else 2 if (b, a) in order else 0 for a, b in combinations(items, 2)),
-            frozenset(
-                (number, tuple(rank[i] for i in used)) for inside, number, used in self._tests if not inside & ~bits
-            ),
-            frozenset(
-                (number, frozenset(rank[i] for i in after), frozenset(rank[i] for i in before))
-                for inside, number, after, before in self._gaps
-                if not inside & ~bits
-            ),
-        )
-
 
 def find_maximal_common(one: KeyedPattern, other: KeyedPattern, smallest: int = 2) -> list[tuple[Bits, Bits]]:
-    """The parts of two patterns that are the same and not within larger ones that are, as bits in each of them.
+    """Return the maximal parts that two patterns have in common, as bits in each of them.
 
-    An item may stand for another where their nodes are equal, and two pairs go together where their keys are. What goes
-    together pairwise is a clique; tests and gaps of more than two items are compared on cliques as a whole.
+    An item corresponds to another if their nodes are equal, and two such pairs are compatible if their keys are. Sets
+    of compatible pairs are cliques; tests and gaps of more than two items are compared on whole cliques.
     """
     pairs = [(a, b) for a in range(one.size) for b in range(other.size) if one.items[a] == other.items[b]]
     number = {pair: v for v, pair in enumerate(pairs)}
     near = [0] * len(pairs)
     for key in one.pairs.keys() & other.pairs.keys():
         for ours, theirs in product(one.pairs[key], other.pairs[key]):
-            # The k-th item of one stands for the k-th of the other.
+            # The k-th item of one corresponds to the k-th of the other.
             v, u = (number[pair] for pair in zip(one.ordered(ours), other.ordered(theirs), strict=True))
             near[v] |= 1 << u
             near[u] |= 1 << v
@@ -125,7 +94,7 @@ def find_maximal_common(one: KeyedPattern, other: KeyedPattern, smallest: int = 
 
 
 def _cliques(chosen: Bits, candidates: Bits, done: Bits, near: list[Bits]) -> Iterator[Bits]:
-    """The maximal cliques of a graph, by Bron and Kerbosch with a pivot."""
+    """Yield the maximal cliques of a graph, by Bron and Kerbosch with a pivot."""
     if not candidates and not done:
         if chosen:
             yield chosen
@@ -140,7 +109,7 @@ def _cliques(chosen: Bits, candidates: Bits, done: Bits, near: list[Bits]) -> It
 def _find_agreeing(
     clique: Bits, pairs: list[tuple[int, int]], one: KeyedPattern, other: KeyedPattern
 ) -> Iterator[tuple[Bits, Bits]]:
-    """A clique, or the largest of its parts that are the same as a whole."""
+    """Yield a clique, or its largest subsets whose parts have equal keys."""
     pending, seen = [clique], {clique}
     while pending:
         chosen = pending.pop()

@@ -1,4 +1,4 @@
-"""The benefit of sharing a run: what it saves each query, less what the run costs once (Sharon, equations 1-8)."""
+"""The benefit of sharing a pattern: what it saves each query, less what it costs once (Sharon, equations 1-8)."""
 
 from __future__ import annotations
 
@@ -10,30 +10,29 @@ from motet.optimizer.sharon.candidates import Candidate, Place
 
 
 class BenefitModel(Protocol):
-    """What sharing is worth: a gain for each place, and a cost once for the run. Searches need no more, so a model of
-    another executor's costs can take the place of the printed one.
+    """What sharing is worth: a gain for each place, and a cost once. Another executor's costs can take the place of
+    the printed ones.
     """
 
     def gain(self, place: Place, length: int) -> float:
-        """What the query at a place saves if it shares a run of so many positions there."""
+        """Return what the query at a place saves if it shares a pattern of so many positions there."""
 
     def cost(self, candidate: Candidate) -> float:
-        """What it costs to compute the run once; not negative."""
+        """Return the cost of computing the pattern once; not negative."""
 
 
 @dataclass(frozen=True, slots=True)
 class PatternSplit:
-    """The rates of a query's positions, cut into prefix, shared run and suffix (definition 4)."""
+    """The rates of a query's positions, split into prefix, shared pattern and suffix (definition 4)."""
 
     prefix: tuple[float, ...]
-    run: tuple[float, ...]
+    pattern: tuple[float, ...]
     suffix: tuple[float, ...]
 
     @property
     def not_shared(self) -> float:
         """Equations 1 and 2: every event of the pattern updates one count for each START event."""
-        pattern = (*self.prefix, *self.run, *self.suffix)
-        return pattern[0] * sum(pattern)
+        return _sweep_cost((*self.prefix, *self.pattern, *self.suffix))
 
     @property
     def computation(self) -> float:
@@ -42,9 +41,9 @@ class PatternSplit:
 
     @property
     def combination(self) -> float:
-        """Equation 5: the product of the numbers of counts, of the parts that there are; 0 where the run is all."""
+        """Equation 5: the product of the numbers of counts of the parts; 0 where the pattern is the whole query."""
         product = 1.0
-        for part in (self.prefix, self.run, self.suffix):
+        for part in (self.prefix, self.pattern, self.suffix):
             product *= part[0] if part else 1.0
         return product if self.prefix or self.suffix else 0.0
 
@@ -60,13 +59,14 @@ class PatternSplit:
 
     @property
     def cost(self) -> float:
-        """The run on its own: the first term of equation 7."""
-        return _sweep_cost(self.run)
+        """The pattern on its own: the first term of equation 7."""
+        return _sweep_cost(self.pattern)
 
 
 def _sweep_cost(part: tuple[float, ...]) -> float:
-    """A part computed on its own: every event updates one count for each START event. A type that occurs k times is
-    counted k times, because its events update k counts (section VII).
+    """Return the cost of a part on its own: every event updates one count for each START event.
+
+    A type that occurs k times is counted k times, because its events update k counts (section VII).
     """
     return part[0] * sum(part) if part else 0.0
 
@@ -79,7 +79,7 @@ class PrintedBenefit:
     _gains: dict[tuple[Place, int], float] = field(default_factory=dict, compare=False, repr=False)
 
     def split_pattern(self, place: Place, length: int) -> PatternSplit:
-        """A query around a run of so many positions."""
+        """Split a query around a pattern of so many positions."""
         number, offset = place
         rates = self.rates[number]
         return PatternSplit(rates[:offset], rates[offset : offset + length], rates[offset + length :])
@@ -91,6 +91,6 @@ class PrintedBenefit:
         return known
 
     def cost(self, candidate: Candidate) -> float:
-        """The run computed once, for the longest of the windows that use it."""
+        """Return the cost of computing the pattern once, for the longest of the windows that use it."""
         length = len(candidate.symbols)
         return max(self.split_pattern(place, length).cost for place in candidate.places)

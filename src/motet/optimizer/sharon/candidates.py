@@ -1,13 +1,12 @@
-"""Sharing candidates: every run of symbols that several queries of a workload have in common (Sharon, definition 3)."""
+"""Sharing candidates: the patterns (runs of symbols) that several queries have in common (Sharon, definition 3)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from motet.optimizer.solvers.substrings import find_repeats
-from motet.plans.sequences import PlainSequence, SequenceStep
+from motet.plans.sequences import PlainSequence
 from motet.plans.sharing import Segment
 from motet.template.symbols import Symbol
 
@@ -27,7 +26,7 @@ class Candidate:
 
     @cached_property
     def full_segment(self) -> Segment:
-        """The candidate (p, Q_p) of the paper: shared by all queries that contain p, at the first places that do not
+        """The candidate (p, Q_p) of the paper: all queries that contain p share it, at the first places that do not
         overlap.
         """
         chosen: list[Place] = []
@@ -38,42 +37,30 @@ class Candidate:
 
 
 def find_candidates(sequences: Sequence[PlainSequence]) -> list[Candidate]:
-    """All runs of at least two symbols that at least two queries of one kind have in common.
+    """Return the runs of at least two symbols that at least two queries of one kind have in common.
 
-    Where something must be absent between two positions of a run it must be so in all queries, and positions must
-    add the same to totals. Sorted by the first place, then by length. Only as slow as the output is long.
+    What must be absent between two positions must be so in all queries, and positions must add the same to totals.
+    Candidates are sorted by the first place, then by length. O(places of all candidates): places of equal runs are
+    grouped, and only groups of two queries or more are looked at for longer runs.
     """
-    kinds: dict[tuple[object, ...], list[PlainSequence]] = {}
+    by_number = {sequence.number: sequence.steps for sequence in sequences}
+    runs: dict[Hashable, list[Place]] = {}
     for sequence in sequences:
-        kinds.setdefault(sequence.kind, []).append(sequence)
-    found = [candidate for alike in kinds.values() for candidate in _find_candidates_of_kind(alike)]
-    return sorted(found, key=lambda candidate: (candidate.places[0], len(candidate.symbols)))
-
-
-def _find_candidates_of_kind(sequences: Sequence[PlainSequence]) -> list[Candidate]:
-    numbers: dict[object, int] = {}
-
-    def number(token: object) -> int:
-        return numbers.setdefault(token, len(numbers))
-
-    # Positions and the gaps between them take turns, so a run that begins and ends with a position has odd length.
-    texts = [[number(token) for token in _tokenize(sequence.steps)] for sequence in sequences]
+        for offset, step in enumerate(sequence.steps):
+            runs.setdefault((sequence.kind, step.symbol, step.adds), []).append((sequence.number, offset))
     candidates = []
-    for repeat in find_repeats(texts):
-        first, begin = repeat.places[0]
-        if begin % 2 or len({at for at, _ in repeat.places}) < 2:
-            continue
-        places = tuple(sorted((sequences[at].number, offset // 2) for at, offset in repeat.places))
-        for length in range(max(repeat.shortest, 3) | 1, repeat.longest + 1, 2):
-            run = sequences[first].steps[begin // 2 : (begin + length + 1) // 2]
-            candidates.append(Candidate(tuple(step.symbol for step in run), places))
-    return candidates
-
-
-def _tokenize(steps: Sequence[SequenceStep]) -> list[object]:
-    tokens: list[object] = []
-    for step in steps:
-        if tokens:
-            tokens.append(("gap", step.absent))
-        tokens.append((step.symbol, step.adds))
-    return tokens
+    pending = [(1, places) for places in runs.values()]
+    while pending:
+        length, places = pending.pop()
+        longer: dict[Hashable, list[Place]] = {}
+        for number, offset in places:
+            if offset + length < len(by_number[number]):
+                step = by_number[number][offset + length]
+                longer.setdefault((step.absent, step.symbol, step.adds), []).append((number, offset))
+        for shared in longer.values():
+            if len({number for number, _ in shared}) > 1:
+                number, offset = shared[0]
+                symbols = tuple(step.symbol for step in by_number[number][offset : offset + length + 1])
+                candidates.append(Candidate(symbols, tuple(sorted(shared))))
+                pending.append((length + 1, shared))
+    return sorted(candidates, key=lambda candidate: (candidate.places[0], len(candidate.symbols)))

@@ -1,14 +1,19 @@
-"""Conflict resolution: a candidate may be shared by some of its queries only (Sharon, section VII)."""
+"""Conflict resolution: a candidate may be shared by some of its queries only (Sharon, section VII).
+
+Its options are listed one by one for the plan finder, or are all part of one packing, which has a variable for each
+place instead of one for each subset of queries.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, pairwise
 
 from motet.optimizer.sharon.benefit import BenefitModel
 from motet.optimizer.sharon.candidates import Candidate, Place
 from motet.optimizer.sharon.graph import SharingOption
+from motet.optimizer.solvers.packing import Offer, Packing
 from motet.plans.sharing import Segment
 
 MOST_OPTIONS = 2_000  # beyond that the plan finder would not come to an end either
@@ -17,11 +22,10 @@ MOST_OPTIONS = 2_000  # beyond that the plan finder would not come to an end eit
 def expand_candidates(
     candidates: Sequence[Candidate], benefit: BenefitModel, promising: Sequence[int], most: int = MOST_OPTIONS
 ) -> list[SharingOption] | None:
-    """Every beneficial option of the hopeful candidates that an optimal plan might need; None if there are more than
-    `most`.
+    """Return the beneficial options of candidates that an optimal plan might need; None if there are more than `most`.
 
-    A place that pays and is in nobody's way belongs to every option: adding it makes any plan better. All others are
-    taken or left in every combination.
+    A place that pays and conflicts with no other candidate belongs to every option: adding it makes any plan better.
+    All others are combined in every way.
     """
     covering = Counter(covered for number in promising for covered in _covered(candidates[number]))
     options: list[SharingOption] = []
@@ -49,7 +53,7 @@ def expand_candidates(
 
 
 def find_promising_candidates(candidates: Sequence[Candidate], benefit: BenefitModel) -> list[int]:
-    """Those of which some option may be beneficial: their gains, losses left out, exceed the cost of the run."""
+    """Return the candidates of which some option may be beneficial: their gains, without losses, exceed the cost."""
     return [
         number
         for number, candidate in enumerate(candidates)
@@ -63,7 +67,7 @@ def _covered(candidate: Candidate) -> list[Place]:
 
 
 def _enumerate_options(certain: list[Place], open_: list[Place], length: int) -> Iterator[tuple[Place, ...]]:
-    """The certain places with any of the open ones, as long as none overlap and at least two queries remain."""
+    """Yield the certain places with any of the open ones that overlap with none, where at least two queries remain."""
     for size in range(len(open_) + 1):
         for some in combinations(open_, size):
             places = tuple(sorted((*certain, *some)))
@@ -73,3 +77,41 @@ def _enumerate_options(certain: list[Place], open_: list[Place], length: int) ->
 
 def _has_overlap(places: tuple[Place, ...], length: int) -> bool:
     return any(one == other and first + length > second for (one, first), (other, second) in pairwise(places))
+
+
+def build_packing(candidates: Sequence[Candidate], benefit: BenefitModel, promising: Sequence[int]) -> Packing:
+    """Build the packing that is the exact search of section VII.
+
+    Benefits add up over places, so a candidate is a bundle of places with its cost as the price; queries are the lines.
+    """
+    offers = tuple(
+        Offer(
+            bundle,
+            query,
+            offset,
+            offset + len(candidates[number].symbols),
+            benefit.gain((query, offset), len(candidates[number].symbols)),
+        )
+        for bundle, number in enumerate(promising)
+        for query, offset in candidates[number].places
+    )
+    return Packing(tuple(benefit.cost(candidates[number]) for number in promising), offers)
+
+
+def options_from_packing(
+    offers: Iterable[int], candidates: Sequence[Candidate], benefit: BenefitModel, promising: Sequence[int]
+) -> list[SharingOption]:
+    """Return the options that the chosen offers of a packing make up."""
+    places = [(number, place) for number in promising for place in candidates[number].places]
+    chosen: dict[int, list[Place]] = {}
+    for at in sorted(offers):
+        number, place = places[at]
+        chosen.setdefault(number, []).append(place)
+    found = []
+    for number, own in chosen.items():
+        candidate = candidates[number]
+        gains = sum(benefit.gain(place, len(candidate.symbols)) for place in own)
+        found.append(
+            SharingOption(number, Segment(candidate.symbols, tuple(sorted(own))), gains - benefit.cost(candidate))
+        )
+    return found

@@ -8,9 +8,8 @@ from functools import cached_property
 from itertools import combinations
 
 from motet.optimizer.sharon.candidates import Candidate, Place
-from motet.optimizer.sharon.graph import covered_positions
-from motet.optimizer.sharon.reduction import ConflictRidden
-from motet.optimizer.solvers.graph import relative_gap
+from motet.optimizer.sharon.graph import ConflictRidden, covered_positions
+from motet.optimizer.solvers.common import relative_gap
 from motet.plans.sharing import SharingPlan
 
 
@@ -46,10 +45,10 @@ class Conflict:
 class SharonReport:
     """A plan, how good it is known to be, and how it came about.
 
-    `variant` was asked for; `method` found the plan. `bound`: no plan scores more. `guaranteed`: what GWMIN reaches at
-    least on the paper's graph. `options` and `kept` are the vertices of the expanded graph and those left after its
-    reduction, where it was built. `visited` counts the plans that the search looked at. `excluded` says of queries, by
-    number, why they take no part.
+    `variant` is the optimizer's name; `method` found the plan. `bound`: no plan scores more. `guaranteed`: what GWMIN
+    reaches at least on the paper's graph. `options` and `kept` are the vertices of the expanded graph and those left
+    after its reduction, where it was built. `visited` counts the plans that the search looked at. `excluded` says of
+    queries, by number, why they take no part.
     """
 
     variant: str
@@ -66,6 +65,7 @@ class SharonReport:
     seconds: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     excluded: Mapping[int, str] = field(default_factory=dict)
+    family: str = field(default="sharon", init=False)
 
     @cached_property
     def conflicts(self) -> tuple[Conflict, ...]:

@@ -1,1 +1,1 @@
-"""Solvers that know nothing of queries: weighted graphs, packings and sequences of numbers in, sets out."""
+"""Solvers that know nothing of queries: they take weighted graphs, packings and sequences of numbers."""

@@ -1,9 +1,9 @@
-"""Packings of intervals by Lagrangian relaxation: good choices and fair bounds quickly, also of very large ones.
+"""Packings of intervals by Lagrangian relaxation: good choices and fair bounds quickly, also of very large packings.
 
-That an offer needs its bundle is given up and priced instead: each offer pays a part of its bundle's price. What is
-left falls apart into lines, each a heaviest schedule of intervals, which dynamic programming solves for all lines at
-once. The parts move to where bundles are used (subgradient method); every round proves a bound and suggests which
-bundles to open.
+The constraint that an offer needs its bundle is relaxed: instead each offer pays a part of its bundle's price. The rest
+decomposes into lines, each a weighted interval scheduling problem, solved by dynamic programming for all lines at once.
+The subgradient method moves the parts to where bundles are used; every round proves a bound and suggests which bundles
+to open.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from motet.optimizer.solvers.graph import Deadline
+from motet.optimizer.solvers.common import NEVER, Deadline
 from motet.optimizer.solvers.packing import Packing, PackingSolution
 
 Floats = NDArray[np.float64]
@@ -21,27 +21,31 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 ROUNDS = 600
-MEMORY = 0.7  # of directions before
+MOMENTUM = 0.7
 PATIENCE = 8  # rounds without a better bound until steps get shorter
-SUGGEST_EVERY = 10
+ROUNDS_PER_ROUNDING = 10
 ROUNDINGS = (0.5, 0.3, 0.7, 0.1)
-TRIALS = 60  # of bundles to open, at the end
+TRIALS = 60  # bundles that are opened on trial at the end
 
 
-def solve_relaxation(packing: Packing, deadline: Deadline | None = None, trials: int = TRIALS) -> PackingSolution:
-    """A good choice of offers, and a bound that it may or may not reach. `trials` is how many bundles are opened on
-    trial at the end.
-    """
+def solve_relaxation(packing: Packing, deadline: Deadline = NEVER, trials: int = TRIALS) -> PackingSolution:
+    """Return a good choice of offers and a bound that it may not reach, with so many trials at the end."""
     if not packing.offers:
         return PackingSolution(frozenset(), 0.0, 0.0)
-    search = _Relaxation(packing, deadline or Deadline())
+    search = _Relaxation(packing, deadline)
     search.run()
     search.improve(trials)
     return search.solution()
 
 
+def relaxation_bound(packing: Packing) -> float:
+    """Return a bound that no choice's value exceeds, at once: each offer pays an equal part of its bundle's price."""
+    search = _Relaxation(packing, NEVER)
+    return float(search.schedule_lines(search.gain - search.parts)[-1].sum())
+
+
 class _Relaxation:
-    """A packing as arrays, with the best choice, the lowest bound, and the parts of prices that prove it."""
+    """A packing as arrays, with the best choice, the lowest bound, and the prices' parts that prove it."""
 
     def __init__(self, packing: Packing, deadline: Deadline) -> None:
         self.packing = packing
@@ -65,15 +69,15 @@ class _Relaxation:
         self.chosen: Bools = np.zeros(len(offers), np.bool_)
 
     def solution(self) -> PackingSolution:
-        taken = frozenset(np.flatnonzero(self.chosen).tolist())
-        value = self.packing.value(taken)
-        return PackingSolution(taken, value, max(self.bound, value) if self.bound > self.tiny else value)
+        chosen = frozenset(np.flatnonzero(self.chosen).tolist())
+        value = self.packing.value(chosen)
+        return PackingSolution(chosen, value, max(self.bound, value) if self.bound > self.tiny else value)
 
     def run(self) -> None:
-        """The subgradient method, until the bound is reached or the time is over.
+        """Run the subgradient method until the bound is reached or the time is over.
 
-        It follows a running mean of directions rather than the last one, which zigzags. The same mean of which bundles
-        were open comes near the linear relaxation's own answer, so it is rounded to suggest some.
+        It follows a running mean of directions, since single directions zigzag. The same mean of which bundles were
+        open comes near the solution of the linear relaxation, so it is rounded to suggest some.
         """
         stride, stuck = 0.5, 0
         direction: Floats = np.zeros(len(self.gain))
@@ -88,12 +92,12 @@ class _Relaxation:
             if bound < self.bound:
                 self.bound, self.proof = bound, self.parts
             used = self.trace_schedules(worth, upto)
-            weight = MEMORY if number else 0.0
+            weight = MOMENTUM if number else 0.0
             direction = weight * direction + (1 - weight) * (opened[self.bundle].astype(np.float64) - used)
             openness = weight * openness + (1 - weight) * opened
-            if number % SUGGEST_EVERY == 0:
-                self.try_bundles(openness > ROUNDINGS[number // SUGGEST_EVERY % len(ROUNDINGS)])
-                self.try_bundles(self._profitable_bundles(used))
+            if number % ROUNDS_PER_ROUNDING == 0:
+                self.try_bundles(openness > ROUNDINGS[number // ROUNDS_PER_ROUNDING % len(ROUNDINGS)])
+                self.try_bundles(self._sum_by_bundle(np.where(used, self.gain, 0.0)) > self.prices)
             norm = float(direction @ direction)
             if self.bound <= self.value * (1 + 1e-9) or norm == 0.0 or stride < 1e-3 or self.deadline.is_over:
                 return
@@ -103,7 +107,7 @@ class _Relaxation:
             self.parts = np.maximum(self.parts - stride * (bound - self.value) / norm * direction, 0.0)
 
     def improve(self, trials: int) -> None:
-        """Close and open single bundles for as long as that helps, the likeliest first."""
+        """Close and open single bundles as long as that helps, the likeliest first."""
         surplus = self._sum_by_bundle(self.proof) - self.prices
         likely: list[int] = np.argsort(-surplus)[:trials].tolist()
         better = True
@@ -118,7 +122,7 @@ class _Relaxation:
                 better |= self.try_bundles(opened)
 
     def try_bundles(self, opened: Bools) -> bool:
-        """Use only these bundles, as well as possible, and drop those that do not pay; whether that is the best yet."""
+        """Use only these bundles, drop those that do not pay, and return whether that is the best choice so far."""
         opened = opened.copy()
         while opened.any():
             worth = np.where(opened[self.bundle], self.gain, -1.0)
@@ -140,9 +144,7 @@ class _Relaxation:
         return False
 
     def schedule_lines(self, worth: Floats) -> Floats:
-        """Heaviest schedules by dynamic programming over ends, all lines at once: by (end, line), the most that
-        intervals up to there bring.
-        """
+        """Return by (end, line) the most that intervals up to that end gain: dynamic programming, all lines at once."""
         upto = np.zeros((self.length + 1, self.lines))
         for at in range(1, self.length + 1):
             upto[at] = upto[at - 1]
@@ -152,7 +154,7 @@ class _Relaxation:
         return upto
 
     def trace_schedules(self, worth: Floats, upto: Floats) -> Bools:
-        """The offers of these schedules, followed back from the ends of lines."""
+        """Return the offers of the schedules that reach these values, traced back from the ends of lines."""
         used = np.zeros(len(worth), np.bool_)
         reached = np.full(self.lines, self.length)
         for at in range(self.length, 0, -1):
@@ -168,15 +170,10 @@ class _Relaxation:
             reached[self.line[picked]] = self.begin[picked]
         return used
 
-    def _profitable_bundles(self, used: Bools) -> Bools:
-        """Bundles that earn their price by these offers."""
-        earned: Bools = self._sum_by_bundle(np.where(used, self.gain, 0.0)) > self.prices
-        return earned
-
     def _sum_by_bundle(self, values: Floats) -> Floats:
         return np.bincount(self.bundle, values, minlength=len(self.prices)).astype(np.float64)
 
     def _count_lines(self, used: Bools) -> Any:
-        """How many lines each bundle serves."""
+        """Count the lines that each bundle serves."""
         pairs = np.unique(np.stack((self.bundle[used], self.line[used])), axis=1)
         return np.bincount(pairs[0], minlength=len(self.prices))

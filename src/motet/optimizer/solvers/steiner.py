@@ -1,4 +1,4 @@
-"""The cheapest tree that leads from a root to all terminals of an acyclic directed graph, through other nodes or not.
+"""The cheapest directed tree from a root to all terminals of an acyclic graph, through other nodes or not.
 
 Arcs lead from lower to higher numbers; node 0 is the root, and an arc from it leads to every other node. So once it is
 decided which nodes are in the tree, each takes the cheapest arc from one of them, and the search is over sets of nodes.
@@ -9,25 +9,24 @@ from __future__ import annotations
 
 import heapq
 import math
-import random
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
+from random import Random
 
-from motet.optimizer.solvers import annealing
-from motet.optimizer.solvers.graph import Deadline
+from motet.optimizer.solvers import local_search
+from motet.optimizer.solvers.common import NEVER, Deadline, find_components
 from motet.optimizer.solvers.local_search import Limits, SearchResult
 
 ROOT = 0
 # Steps of annealing for each node that may be left out, and at most.
-STEPS_A_NODE = 300
+STEPS_PER_NODE = 300
 MOST_STEPS = 60_000
-NEVER = Deadline()
 
 
 @dataclass(frozen=True, slots=True)
 class Arc:
-    """From one node to another that it leads to, at a cost."""
+    """A directed arc with its cost."""
 
     source: int
     target: int
@@ -49,6 +48,11 @@ class Network:
             raise ValueError("an arc leads from the root to every node")
 
     @cached_property
+    def optional(self) -> tuple[int, ...]:
+        """The nodes that a tree may leave out."""
+        return tuple(node for node in range(1, self.size) if node not in self.terminals)
+
+    @cached_property
     def into(self) -> tuple[tuple[Arc, ...], ...]:
         """The arcs into each node, the cheapest first, up to that from the root: none beyond it is ever taken."""
         found: list[list[Arc]] = [[] for _ in range(self.size)]
@@ -67,25 +71,21 @@ class Network:
                 found[arc.source].append(arc)
         return tuple(map(tuple, found))
 
-    def components(self) -> list[list[int]]:
-        """Nodes that arcs connect, the root apart; those without a terminal are left out."""
-        seen: set[int] = {ROOT}
-        found = []
-        for start in range(1, self.size):
-            if start in seen:
-                continue
-            seen.add(start)
-            own, pending = [], [start]
-            while pending:
-                node = pending.pop()
-                own.append(node)
-                beside = {arc.source for arc in self.into[node]} | {arc.target for arc in self.out[node]}
-                fresh = beside - seen
-                seen |= fresh
-                pending += sorted(fresh)
-            if self.terminals.intersection(own):
-                found.append(sorted(own))
-        return found
+    def find_components(self) -> list[list[int]]:
+        """Return the sets of nodes that arcs connect other than through the root, where they have a terminal."""
+        found = find_components(
+            range(1, self.size),
+            lambda node: [*(arc.source for arc in self.into[node]), *(arc.target for arc in self.out[node])],
+        )
+        return [component for component in found if self.terminals.intersection(component)]
+
+    def subnetwork(self, nodes: Sequence[int]) -> tuple[Network, list[int]]:
+        """Return some nodes with the root as a network of its own, and the numbers that its nodes have here."""
+        numbers = [ROOT, *nodes]
+        number = {node: at for at, node in enumerate(numbers)}
+        arcs = tuple(Arc(number[arc.source], number[arc.target], arc.cost) for node in nodes for arc in self.into[node])
+        terminals = frozenset(number[node] for node in self.terminals if node in number)
+        return Network(len(numbers), terminals, arcs), numbers
 
 
 @dataclass(frozen=True)
@@ -98,24 +98,31 @@ class SteinerTree:
     is_optimal: bool
 
 
-@dataclass
 class NodeSet:
-    """A set of nodes with the cheapest arc into each, changed one node at a time."""
+    """A set of nodes with the cheapest arc into each; a move takes one node in or out."""
 
-    network: Network
-    inside: list[bool] = field(init=False)
-    cost: float = 0.0
+    def __init__(self, network: Network, nodes: Iterable[int] = ()) -> None:
+        self.network = network
+        self.inside: list[bool] = []
+        self.cost = 0.0
+        self.assign(nodes)
 
-    def __post_init__(self) -> None:
-        self.inside = [node == ROOT or node in self.network.terminals for node in range(self.network.size)]
-        self.cost = math.fsum(self.cheapest_arc(node).cost for node in range(1, self.network.size) if self.inside[node])
+    def assign(self, nodes: Iterable[int]) -> None:
+        """Make exactly these, and the terminals, the nodes inside."""
+        chosen = self.network.terminals | set(nodes) | {ROOT}
+        self.inside = [node in chosen for node in range(self.network.size)]
+        self.cost = math.fsum(self.cheapest_arc(node).cost for node in chosen if node != ROOT)
+
+    def solution(self) -> frozenset[int]:
+        """Return the nodes inside that are not terminals."""
+        return frozenset(node for node in self.network.optional if self.inside[node])
 
     def cheapest_arc(self, node: int, without: int = -1) -> Arc:
-        """The cheapest arc into a node from one inside."""
+        """Return the cheapest arc into a node from one inside."""
         return next(arc for arc in self.network.into[node] if self.inside[arc.source] and arc.source != without)
 
     def cost_change(self, node: int) -> float:
-        """What the tree would cost more if a node went in or out. O(arcs at the node)."""
+        """Return what the tree would cost more if a node went in or out. O(arcs at the node)."""
         if self.inside[node]:
             more = -self.cheapest_arc(node).cost
             for arc in self.network.out[node]:
@@ -128,143 +135,118 @@ class NodeSet:
                 more += min(arc.cost - self.cheapest_arc(arc.target).cost, 0.0)
         return more
 
-    def toggle(self, node: int, more: float) -> None:
-        """Take a node in or out, where that changes the cost by so much."""
-        self.inside[node] = not self.inside[node]
-        self.cost += more
+    def propose(self, rng: Random) -> int | None:
+        return rng.choice(self.network.optional) if self.network.optional else None
 
-    def assign(self, nodes: Iterable[int]) -> None:
-        """Make exactly these, and the terminals, the nodes inside."""
-        wanted = self.network.terminals | set(nodes) | {ROOT}
-        for node in range(self.network.size):
-            self.inside[node] = node in wanted
-        self.cost = math.fsum(self.cheapest_arc(node).cost for node in wanted if node != ROOT)
+    def cost_after(self, move: int) -> float:
+        return self.cost + self.cost_change(move)
 
-    def steiner_nodes(self) -> frozenset[int]:
-        """The nodes inside that need not be."""
-        return frozenset(n for n in range(1, self.network.size) if self.inside[n] and n not in self.network.terminals)
+    def apply(self, move: int) -> None:
+        self._toggle(move, self.cost_change(move))
 
-    def improve_greedily(self, free: Sequence[int]) -> None:
+    def improve_greedily(self, nodes: Sequence[int]) -> None:
         """Take nodes in or out as long as that makes the tree cheaper."""
         changed = True
         while changed:
             changed = False
-            for node in free:
+            for node in nodes:
                 more = self.cost_change(node)
                 if more < -1e-9 * max(self.cost, 1.0):
-                    self.toggle(node, more)
+                    self._toggle(node, more)
                     changed = True
 
-
-def tree_cost(network: Network, nodes: Iterable[int]) -> float:
-    """What the cheapest tree over the terminals and these nodes costs."""
-    chosen = NodeSet(network)
-    chosen.assign(nodes)
-    return chosen.cost
+    def _toggle(self, node: int, more: float) -> None:
+        self.inside[node] = not self.inside[node]
+        self.cost += more
 
 
-def solve_steiner(network: Network, budget: float = 10.0, seed: int = 0, exact: bool = True) -> SteinerTree:
-    """The cheapest tree: by branch and bound for half of the budget (seconds), then by annealing, or by that alone.
+def solve_steiner(network: Network, seconds: float = 10.0, seed: int = 0, exact: bool = True) -> SteinerTree:
+    """Find the cheapest tree: by branch and bound for half of the time where it is to be `exact`, then by annealing.
+
     Parts of the graph that only the root connects are solved one by one, each with its share of the time.
     """
     nodes: set[int] = set()
     bound, is_optimal = 0.0, True
-    components = sorted(network.components(), key=len)
-    deadline = Deadline(budget)
+    components = sorted(network.find_components(), key=len)
+    deadline = Deadline(seconds)
     for at, component in enumerate(components):
         share = deadline.seconds_left / 2 * len(component) / sum(map(len, components[at:]))
-        part, numbers = _subnetwork(network, component)
+        part, numbers = network.subnetwork(component)
         best, low, done = branch_and_bound(part, Deadline(share if exact else 0.0))
         if not done:
-            # What the exact search had in hand is where the walk begins, so it never ends with anything worse.
+            # Annealing begins with the best of the exact search, so it never ends with anything worse.
             best = anneal(part, seed, Deadline(share), start=best).solution
         nodes |= {numbers[node] for node in best}
         bound += low
         is_optimal = is_optimal and done
-    chosen = NodeSet(network)
-    chosen.assign(nodes)
+    chosen = NodeSet(network, nodes)
     arcs = tuple(chosen.cheapest_arc(node) for node in range(1, network.size) if chosen.inside[node])
     return SteinerTree(arcs, chosen.cost, chosen.cost if is_optimal else bound, is_optimal)
 
 
-def _subnetwork(network: Network, component: Sequence[int]) -> tuple[Network, list[int]]:
-    """A component with the root as a network of its own, and what its nodes are called outside."""
-    numbers = [ROOT, *component]
-    number = {node: at for at, node in enumerate(numbers)}
-    arcs = tuple(
-        Arc(number[arc.source], number[arc.target], arc.cost) for node in component for arc in network.into[node]
-    )
-    terminals = frozenset(number[node] for node in network.terminals if node in number)
-    return Network(len(numbers), terminals, arcs), numbers
-
-
-# Exact
-
-
 def branch_and_bound(network: Network, deadline: Deadline = NEVER) -> tuple[frozenset[int], float, bool]:
-    """The nodes of the cheapest tree by branch and bound, a bound, and whether there was time to prove it.
+    """Return the optional nodes of the cheapest tree, a lower bound, and whether there was time to prove it.
 
-    A node may be in or out; what is left undecided in the dual solution is decided first.
+    A branch decides of one node whether it is in or out, first of those that the dual solution leaves undecided.
     """
-    chosen = NodeSet(network)
-    optional = [node for node in range(1, network.size) if node not in network.terminals]
-    if not optional:
-        return frozenset(), chosen.cost, True
+    optional = network.optional
     low, reached = dual_ascent(network, network.terminals, frozenset())
-    chosen.assign(reached)
+    chosen = NodeSet(network, reached)
     chosen.improve_greedily(optional)
-    best_cost, best = chosen.cost, chosen.steiner_nodes()
+    best_cost, best = chosen.cost, chosen.solution()
     done = True
-    open_: list[tuple[frozenset[int], frozenset[int], float, frozenset[int]]] = [
-        (frozenset(), frozenset(), low, reached)
-    ]
-    while open_:
-        wanted, barred, bound, reached = open_.pop()
+    pending: list[tuple[frozenset[int], frozenset[int], float, frozenset[int]]] = []
+    if optional:
+        pending.append((frozenset(), frozenset(), low, reached))
+    else:
+        low = best_cost
+    while pending:
+        required, barred, bound, reached = pending.pop()
         if bound >= best_cost - 1e-9 * max(best_cost, 1.0):
             continue
         if deadline.is_over:
             done = False
             break
-        chosen.assign(wanted | (reached - barred))
-        chosen.improve_greedily([node for node in optional if node not in wanted and node not in barred])
+        undecided = [node for node in optional if node not in required and node not in barred]
+        chosen.assign(required | (reached - barred))
+        chosen.improve_greedily(undecided)
         if chosen.cost < best_cost:
-            best_cost, best = chosen.cost, chosen.steiner_nodes()
-        undecided = [node for node in optional if node not in wanted and node not in barred]
+            best_cost, best = chosen.cost, chosen.solution()
         if not undecided:
             continue
         inside = [node for node in undecided if chosen.inside[node] or node in reached] or undecided
         node = max(inside, key=lambda each: (len(network.out[each]), -each))
-        for more_wanted, more_barred in ((wanted, barred | {node}), (wanted | {node}, barred)):
-            own, seen = dual_ascent(network, network.terminals | more_wanted, more_barred)
+        for more_required, more_barred in ((required, barred | {node}), (required | {node}, barred)):
+            own, seen = dual_ascent(network, network.terminals | more_required, more_barred)
             if own < best_cost - 1e-9 * max(best_cost, 1.0):
-                open_.append((more_wanted, more_barred, own, seen))
+                pending.append((more_required, more_barred, own, seen))
     return best, best_cost if done else low, done
 
 
 def dual_ascent(network: Network, terminals: frozenset[int], barred: frozenset[int]) -> tuple[float, frozenset[int]]:
-    """A bound from below for trees to some terminals that avoid some nodes, and the other nodes that arcs without any
-    cost left lead to from the root.
+    """Return a lower bound for trees to some terminals that avoid `barred` nodes, and a set of nodes to begin with.
 
-    Every set of nodes with a terminal in it and no arc left without cost into it must be entered: the cheapest way in
-    is paid for, and taken off all ways in. Those with the fewest ways in come first.
+    Every set of nodes with a terminal in it that no arc of zero remaining cost enters must be entered: the cheapest
+    entry is paid for, and its price taken off all entries. Sets with the fewest entries come first. The nodes returned
+    are those that arcs of zero remaining cost lead to from the root.
     """
     left = {(arc.source, arc.target): arc.cost for own in network.into for arc in own if arc.source not in barred}
-    ways = [[arc.source for arc in own if arc.source not in barred] for own in network.into]
+    sources = [[arc.source for arc in own if arc.source not in barred] for own in network.into]
     bound = 0.0
-    waiting = [(len(ways[terminal]), terminal) for terminal in terminals]
+    waiting = [(len(sources[terminal]), terminal) for terminal in terminals]
     heapq.heapify(waiting)
     while waiting:
         _, terminal = heapq.heappop(waiting)
         inside, pending = {terminal}, [terminal]
         while pending:
             node = pending.pop()
-            for source in ways[node]:
+            for source in sources[node]:
                 if source not in inside and left[source, node] <= 0.0:
                     inside.add(source)
                     pending.append(source)
         if ROOT in inside:
             continue
-        entries = [(source, node) for node in inside for source in ways[node] if source not in inside]
+        entries = [(source, node) for node in inside for source in sources[node] if source not in inside]
         if waiting and len(entries) > waiting[0][0]:
             heapq.heappush(waiting, (len(entries), terminal))
             continue
@@ -285,33 +267,6 @@ def dual_ascent(network: Network, terminals: frozenset[int], barred: frozenset[i
     return bound, frozenset(reached - terminals - {ROOT})
 
 
-# Approximate
-
-
-@dataclass
-class SteinerSpace(NodeSet):
-    """Sets of nodes as a landscape: a move takes one node in or out."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.optional = [node for node in range(1, self.network.size) if node not in self.network.terminals]
-
-    def solution(self) -> frozenset[int]:
-        return self.steiner_nodes()
-
-    def propose(self, rng: random.Random) -> int | None:
-        return rng.choice(self.optional) if self.optional else None
-
-    def cost_after(self, move: int) -> float:
-        return self.cost + self.cost_change(move)
-
-    def state_after(self, move: int) -> frozenset[int]:
-        return self.steiner_nodes() ^ {move}
-
-    def apply(self, move: int) -> None:
-        self.toggle(move, self.cost_change(move))
-
-
 def anneal(
     network: Network,
     seed: int = 0,
@@ -319,13 +274,13 @@ def anneal(
     start: Iterable[int] = (),
     steps: int | None = None,
 ) -> SearchResult[frozenset[int]]:
-    """The nodes of the best tree that a random walk finds, taken down to where no single node makes it cheaper. Equal
-    seeds walk equally.
+    """Return the nodes of the best tree that annealing finds, improved until no single node makes it cheaper.
+
+    Equal seeds give equal results.
     """
-    walk = SteinerSpace(network)
-    walk.assign(start)
-    count = min(STEPS_A_NODE * len(walk.optional), MOST_STEPS) if steps is None else steps
-    found = annealing.anneal(walk, random.Random(seed), Limits(deadline, count))
-    walk.assign(found.solution)
-    walk.improve_greedily(walk.optional)
-    return replace(found, solution=walk.steiner_nodes(), cost=walk.cost)
+    nodes = NodeSet(network, start)
+    count = min(STEPS_PER_NODE * len(network.optional), MOST_STEPS) if steps is None else steps
+    found = local_search.anneal(nodes, Random(seed), Limits(deadline, count))
+    nodes.assign(found.solution)
+    nodes.improve_greedily(network.optional)
+    return replace(found, solution=nodes.solution(), cost=nodes.cost)

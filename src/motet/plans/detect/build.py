@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, reduce
 from typing import TypeVar
 
 from motet.model.expression import Expression, variables
 from motet.model.names import rename_variables
-from motet.plans.detect.conditions import EdgeTests, place_edge_tests, place_item_tests
+from motet.plans.detect.conditions import EdgeTests, PlacedTests, place_tests
 from motet.plans.detect.nodes import (
     Edge,
     FilterNode,
@@ -20,17 +20,20 @@ from motet.plans.detect.nodes import (
     LoopNode,
     Node,
     PathScanNode,
-    SubpatternNode,
+    Subpattern,
     UnionNode,
+    topological_order,
 )
 from motet.plans.detect.partial_orders import Bits, bits_of, partial_order_of
 from motet.plans.detect.query import DetectQuery
-from motet.template.alternatives import Alternative, Block, Item, Leaf, Loop, LoopGraph, item_positions
+from motet.template.alternatives import Alternative, Choice, Item, Loop, item_positions
+from motet.template.positions import Leaf
 from motet.template.symbols import Symbol
 
 # A tree over the numbers of items: a number, or two trees.
 JoinTree = int | tuple["JoinTree", "JoinTree"]
-N = TypeVar("N", bound=Node)
+N = TypeVar("N", LeafNode, LoopNode, UnionNode)
+P = TypeVar("P", JoinNode, FilterNode, PathScanNode)
 
 
 @dataclass(frozen=True)
@@ -63,13 +66,9 @@ PlanTree = int | tuple["PlanTree", "PlanTree"] | FilterFrom | PathScan | Unshare
 
 
 @dataclass(frozen=True)
-class JoinSpec:
-    """What a tree joins: items, the pairs of them in order, and the tests and gaps over them."""
+class JoinSpec(Subpattern):
+    """What a tree joins, and in which window."""
 
-    items: tuple[ItemNode, ...]
-    order: frozenset[tuple[int, int]]
-    tests: frozenset[Expression]
-    gaps: frozenset[Gap]
     within: int  # how far apart first and last may be in microseconds; 0 where that is not known
     rows: int = 0  # how many events of a partition a window holds, where it counts them
 
@@ -80,19 +79,19 @@ class JoinSpec:
 
 
 TreeChooser = Callable[[JoinSpec], PlanTree]
-# How trees are chosen for all that is to be built together: each apart, or with a view to what others can share.
+# How trees are chosen for all that is to be built together: each by itself, or with a view to what others can share.
 TreePlanner = Callable[[Sequence[JoinSpec]], TreeChooser]
 
 
 @dataclass(frozen=True)
-class PlannedReading:
+class PlannedAlternative:
     """An alternative of a query and the node that finds it.
 
     Column c of the node's instances has the positions from `positions[places[c]]` on; `residual` are the numbers of the
     conditions left to test on whole matches.
     """
 
-    reading: Alternative
+    alternative: Alternative
     root: Node
     positions: tuple[int, ...]
     places: tuple[int, ...]
@@ -105,7 +104,17 @@ class PlannedQuery:
     """A query with the nodes that find its alternatives."""
 
     query: DetectQuery
-    readings: tuple[PlannedReading, ...]
+    alternatives: tuple[PlannedAlternative, ...]
+
+    @property
+    def roots(self) -> list[Node]:
+        """The nodes that find its matches."""
+        return [alternative.root for alternative in self.alternatives]
+
+    @cached_property
+    def nodes(self) -> list[Node]:
+        """All nodes it reads, inputs first."""
+        return topological_order(self.roots)
 
 
 def plan_queries(queries: Sequence[DetectQuery], choose: TreeChooser) -> list[PlannedQuery]:
@@ -114,37 +123,33 @@ def plan_queries(queries: Sequence[DetectQuery], choose: TreeChooser) -> list[Pl
     return [builder.plan(query) for query in queries]
 
 
+def list_nodes(planned: Iterable[PlannedQuery]) -> list[Node]:
+    """Return all nodes of some queries, inputs first."""
+    return topological_order(root for each in planned for root in each.roots)
+
+
 def join_specs(queries: Sequence[DetectQuery]) -> list[JoinSpec]:
     """List what trees have to be chosen for, in the order of the queries, each once."""
-    wanted: dict[JoinSpec, None] = {}
+    found: dict[JoinSpec, None] = {}
 
-    def inside_a_loop(parts: JoinSpec) -> JoinTree:
-        wanted[parts] = None
-        return pattern_order(parts)
+    def add_inner(spec: JoinSpec) -> JoinTree:
+        found[spec] = None
+        return pattern_order(spec)
 
-    builder = PlanBuilder(inside_a_loop)
+    builder = PlanBuilder(add_inner)
     for query in queries:
-        wanted |= dict.fromkeys(parts for parts in builder.reading_specs(query) if len(parts.items) > 1)
-    return list(wanted)
+        found |= dict.fromkeys(spec for spec in builder.list_specs(query) if len(spec.items) > 1)
+    return list(found)
 
 
-def pattern_order(parts: JoinSpec) -> JoinTree:
+def pattern_order(spec: JoinSpec) -> JoinTree:
     """Return a left-deep tree in the order of the pattern."""
 
-    def grown(tree: JoinTree, item: int) -> JoinTree:
+    def grow(tree: JoinTree, item: int) -> JoinTree:
         return (tree, item)
 
     first: JoinTree = 0
-    return reduce(grown, range(1, len(parts.items)), first)
-
-
-@dataclass(frozen=True, slots=True)
-class ReadingTests:
-    """The tests of an alternative: between its items, within its loops, and those left for whole matches, by number."""
-
-    tests: frozenset[Expression] = frozenset()
-    edges: Mapping[Item, EdgeTests] = field(default_factory=dict)
-    residual: tuple[int, ...] = ()
+    return reduce(grow, range(1, len(spec.items)), first)
 
 
 @dataclass
@@ -153,221 +158,190 @@ class PlanBuilder:
 
     choose: TreeChooser
     nodes: dict[Node, Node] = field(default_factory=dict)
-    parts: dict[tuple[object, ...], SubpatternNode] = field(default_factory=dict)
+    subpatterns: dict[tuple[object, ...], Node] = field(default_factory=dict)
 
     def plan(self, query: DetectQuery) -> PlannedQuery:
         """Build the nodes of one query."""
-        return PlannedQuery(query, tuple(self._plan_reading(reading, query) for reading in query.readings))
+        return PlannedQuery(query, tuple(self._plan_alternative(each, query) for each in query.alternatives))
 
-    def reading_specs(self, query: DetectQuery) -> Iterator[JoinSpec]:
+    def list_specs(self, query: DetectQuery) -> Iterator[JoinSpec]:
         """Yield what each alternative of a query joins."""
-        for reading in query.readings:
-            yield self._reading_spec(reading, query, _place_tests(reading, query))[0]
+        for alternative in query.alternatives:
+            yield self._make_spec(alternative, query, _place_tests(alternative, query))[0]
 
-    def build(self, parts: JoinSpec) -> Node:
+    def build(self, spec: JoinSpec) -> Node:
         """Build the node that finds a join spec."""
-        return self._build_tree(self.choose(parts), parts)[0]
+        return self._build_tree(self.choose(spec), spec)[0]
 
     def _intern(self, node: N) -> N:
+        """Return the equal node that is there already."""
         found = self.nodes.setdefault(node, node)
         assert isinstance(found, type(node))
         return found
 
-    def _plan_reading(self, reading: Alternative, query: DetectQuery) -> PlannedReading:
+    def _intern_subpattern(self, node: P) -> Node:
+        """Return the node that already finds what this one finds, however it does."""
+        return self.subpatterns.setdefault((node.definition, node.group), node)
+
+    # Alternatives
+
+    def _plan_alternative(self, alternative: Alternative, query: DetectQuery) -> PlannedAlternative:
         deferred = tuple(
             (guard.absence, _all_positions(guard.after), _all_positions(guard.before))
-            for guard in sorted(reading.guards, key=repr)
+            for guard in sorted(alternative.guards, key=repr)
             if not query.is_free(guard.absence)
         )
-        asked = _place_tests(reading, query)
-        root, columns = self._build_root(reading, query, asked)
+        tests = _place_tests(alternative, query)
+        root, columns = self._build_root(alternative, query, tests)
         places = tuple(sum(map(len, columns[:at])) for at in range(len(columns)))
         flat = tuple(position for column in columns for position in column)
-        return PlannedReading(reading, root, flat, places, asked.residual, deferred)
+        return PlannedAlternative(alternative, root, flat, places, tests.residual, deferred)
 
     def _build_root(
-        self, reading: Alternative, query: DetectQuery, asked: ReadingTests
+        self, alternative: Alternative, query: DetectQuery, tests: PlacedTests
     ) -> tuple[Node, list[tuple[int, ...]]]:
         """Build the node of an alternative; return it with the positions of each of its columns."""
-        parts, columns = self._reading_spec(reading, query, asked)
-        if len(parts.items) == 1:
-            return parts.items[0], columns
-        root, bound = self._build_tree(self.choose(parts), parts)
+        spec, columns = self._make_spec(alternative, query, tests)
+        if len(spec.items) == 1:
+            return spec.items[0], columns
+        root, bound = self._build_tree(self.choose(spec), spec)
         return root, [columns[item] for item in bound]
 
-    def _reading_spec(
-        self, reading: Alternative, query: DetectQuery, asked: ReadingTests
+    def _make_spec(
+        self, alternative: Alternative, query: DetectQuery, tests: PlacedTests
     ) -> tuple[JoinSpec, list[tuple[int, ...]]]:
         """Return what an alternative joins, and the positions of each item."""
-        items = _items_in_pattern_order(reading)
-        built = [self._build_item(item, query, asked.edges.get(item, {})) for item in items]
-        columns = [positions for _, positions in built]
+        items = _in_pattern_order(alternative)
+        built = [self._build_item(item, query, tests.edges.get(item, {})) for item in items]
         number = {item: at for at, item in enumerate(items)}
-        within, rows = (0, query.span.within - 1) if query.span.ranked else (query.span.within, 0)
-        order = frozenset((number[a], number[b]) for a, b in reading.order)
+        order = frozenset((number[a], number[b]) for a, b in alternative.order)
         gaps = set()
-        for guard in reading.guards:
+        for guard in alternative.guards:
             if query.is_free(guard.absence):
                 after, before = ({number[item] for item in side} for side in (guard.after, guard.before))
                 # Of items in order only the last before the gap and the first after it matter.
                 last = frozenset(a for a in after if not any((a, other) in order for other in after))
                 first = frozenset(b for b in before if not any((other, b) in order for other in before))
                 gaps.add(Gap(query.absent[guard.absence], last, first))
-        return JoinSpec(tuple(node for node, _ in built), order, asked.tests, frozenset(gaps), within, rows), columns
+        nodes = tuple(node for node, _ in built)
+        return JoinSpec(nodes, order, tests.between, frozenset(gaps), *query.window), [own for _, own in built]
 
     def _build_item(self, item: Item, query: DetectQuery, tests: EdgeTests) -> tuple[ItemNode, tuple[int, ...]]:
         match item:
             case Leaf(position):
                 return self._intern(LeafNode(query.symbols[position])), (position,)
-            case Loop(line, firsts, lasts):
-                return self._build_loop(line, firsts, lasts, query, tests)
+            case Loop():
+                return self._build_loop(item, query, tests)
 
-    def _build_loop(
-        self,
-        line: LoopGraph,
-        firsts: frozenset[int],
-        lasts: frozenset[int],
-        query: DetectQuery,
-        tests: EdgeTests,
-    ) -> tuple[LoopNode, tuple[int, ...]]:
+    def _build_loop(self, loop: Loop, query: DetectQuery, tests: EdgeTests) -> tuple[LoopNode, tuple[int, ...]]:
         items: list[LeafNode | UnionNode] = []
         positions: list[tuple[int, ...]] = []
-        for item in line.items:
+        for item in loop.items:
             match item:
                 case Leaf(position):
                     items.append(self._intern(LeafNode(query.symbols[position])))
                     positions.append((position,))
-                case Block(readings):
-                    own = tuple(
-                        sorted(position for each in readings for i in each.items for position in item_positions(i))
-                    )
-                    own = tuple(dict.fromkeys(own))
-                    items.append(self._build_union(readings, own, query))
+                case Choice(alternatives):
+                    own = tuple(sorted(item_positions(item)))
+                    items.append(self._build_union(alternatives, own, query))
                     positions.append(own)
         edges = tuple(
-            Edge(p, q, self._free_ways(line, (p, q), query), tests.get((p, q), frozenset()))
-            for p, q in sorted(line.follow)
+            Edge(p, q, _free_ways(loop, (p, q), query), tests.get((p, q), frozenset())) for p, q in sorted(loop.follow)
         )
         places = tuple(sum(map(len, positions[:at])) for at in range(len(positions)))
-        node = self._intern(LoopNode(tuple(items), firsts, lasts, edges, places))
+        node = self._intern(LoopNode(tuple(items), loop.firsts, loop.lasts, edges, places))
         return node, tuple(position for own in positions for position in own)
 
-    def _free_ways(self, line: LoopGraph, edge: tuple[int, int], query: DetectQuery) -> frozenset[frozenset[Symbol]]:
-        """Return the ways to cross a gap, none where one depends on bound events: that is tested on whole matches."""
-        ways = line.follow[edge]
-        if frozenset() in ways or any(not query.is_free(absence) for guards in ways for absence in guards):
-            return frozenset()
-        return frozenset(frozenset(query.absent[absence] for absence in guards) for guards in ways)
-
-    def _build_union(self, readings: Sequence[Alternative], own: tuple[int, ...], query: DetectQuery) -> UnionNode:
+    def _build_union(self, alternatives: Iterable[Alternative], own: tuple[int, ...], query: DetectQuery) -> UnionNode:
         parts = []
-        for reading in readings:
-            root, columns = self._build_root(reading, query, ReadingTests())
+        for alternative in alternatives:
+            root, columns = self._build_root(alternative, query, PlacedTests())
             parts.append((root, tuple(own.index(position) for column in columns for position in column)))
         return self._intern(UnionNode(tuple(parts)))
 
     # Trees
 
-    def _build_tree(self, tree: PlanTree, parts: JoinSpec, group: int = 0) -> tuple[Node, tuple[int, ...]]:
+    def _build_tree(self, tree: PlanTree, spec: JoinSpec, group: int = 0) -> tuple[Node, tuple[int, ...]]:
         """Build the node of a tree; return it with the items that are its columns."""
         match tree:
             case int():
-                return parts.items[tree], (tree,)
+                return spec.items[tree], (tree,)
             case FilterFrom():
-                return self._build_filter(tree, parts, group)
+                return self._build_filter(tree, spec, group)
             case PathScan(items):
-                return self._build_path_scan(items, parts, group)
+                return self._build_path_scan(items, spec, group)
             case Unshared(inner, own_group):
-                return self._build_tree(inner, parts, own_group)
+                return self._build_tree(inner, spec, own_group)
             case (left, right):
-                return self._build_join(left, right, parts, group)
-
-    def _intern_subpattern(self, node: SubpatternNode) -> SubpatternNode:
-        """Return the node that already finds what this one finds, however it does."""
-        what = (node.items, node.order, node.tests, node.gaps, node.group)
-        return self.parts.setdefault(what, node)
+                return self._build_join(left, right, spec, group)
 
     def _build_join(
-        self, left_tree: PlanTree, right_tree: PlanTree, parts: JoinSpec, group: int
-    ) -> tuple[SubpatternNode, tuple[int, ...]]:
-        left, left_items = self._build_tree(left_tree, parts, group)
-        right, right_items = self._build_tree(right_tree, parts, group)
-        if is_left_inner(bits_of(left_items), bits_of(right_items), parts):
-            inner, inner_items, outer, outer_items = left, left_items, right, right_items
-        else:
-            inner, inner_items, outer, outer_items = right, right_items, left, left_items
-        own, bound = restrict_spec(parts, (*left_items, *right_items))
+        self, left_tree: PlanTree, right_tree: PlanTree, spec: JoinSpec, group: int
+    ) -> tuple[Node, tuple[int, ...]]:
+        outer, outer_items = self._build_tree(left_tree, spec, group)
+        inner, inner_items = self._build_tree(right_tree, spec, group)
+        own, bound = restrict_spec(spec, (*outer_items, *inner_items))
+        if is_left_inner(bits_of(outer_items), bits_of(inner_items), spec):
+            inner, inner_items, outer, outer_items = outer, outer_items, inner, inner_items
         number = {item: at for at, item in enumerate(bound)}
         outer_places, inner_places = (tuple(number[item] for item in side) for side in (outer_items, inner_items))
-        sides = (set(outer_places), set(inner_places))
         node = JoinNode(
-            items=own.items,
-            order=own.order,
-            tests=own.tests,
-            gaps=own.gaps,
-            group=group,
+            *own.definition,
+            group,
             outer=outer,
             inner=inner,
             outer_items=outer_places,
             inner_items=inner_places,
-            new_tests=tuple(
-                test for test in sorted(own.tests, key=repr) if not any(items_of_test(test) <= side for side in sides)
-            ),
-            new_gaps=tuple(
-                gap for gap in sorted(own.gaps, key=repr) if not any(gap.after | gap.before <= side for side in sides)
-            ),
+            new_tests=_unchecked(own.tests, items_of_test, outer_places, inner_places),
+            new_gaps=_unchecked(own.gaps, _items_of_gap, outer_places, inner_places),
         )
         return self._intern_subpattern(node), bound
 
-    def _build_filter(self, tree: FilterFrom, parts: JoinSpec, group: int) -> tuple[SubpatternNode, tuple[int, ...]]:
-        loose = replace(parts, order=tree.order, tests=tree.tests, gaps=tree.gaps)
+    def _build_filter(self, tree: FilterFrom, spec: JoinSpec, group: int) -> tuple[Node, tuple[int, ...]]:
+        loose = replace(spec, order=tree.order, tests=tree.tests, gaps=tree.gaps)
         found, columns = self._build_tree(tree.tree, loose, group)
-        own, bound = restrict_spec(parts, columns)
-        known, known_order = restrict_spec(loose, columns)
-        number = {item: at for at, item in enumerate(bound)}
-        seen = renumber(known, [number[item] for item in known_order])
+        own, bound = restrict_spec(spec, columns)
+        known = select_items(loose, bound)
         node = FilterNode(
-            items=own.items,
-            order=own.order,
-            tests=own.tests,
-            gaps=own.gaps,
-            group=group,
+            *own.definition,
+            group,
             input=found,
             places=tuple(columns.index(item) for item in bound),
-            new_order=tuple(sorted(own.order - seen.order)),
-            new_tests=tuple(sorted(own.tests - seen.tests, key=repr)),
-            new_gaps=tuple(sorted(own.gaps - seen.gaps, key=repr)),
+            new_order=tuple(sorted(own.order - known.order)),
+            new_tests=tuple(sorted(own.tests - known.tests, key=repr)),
+            new_gaps=tuple(sorted(own.gaps - known.gaps, key=repr)),
         )
         return self._intern_subpattern(node), bound
 
-    def _build_path_scan(
-        self, items: Sequence[int], parts: JoinSpec, group: int
-    ) -> tuple[SubpatternNode, tuple[int, ...]]:
-        own, bound = restrict_spec(parts, items)
-        steps = range(len(own.items) - 1)
-        edges = tuple(
-            Edge(
-                at,
-                at + 1,
-                _gap_ways([gap.symbol for gap in own.gaps if gap.after == {at}]),
-                frozenset(
-                    rename_variables(test, {str(at): "0", str(at + 1): "1"})
-                    for test in own.tests
-                    if items_of_test(test) == {at, at + 1}
-                ),
-            )
-            for at in steps
-        )
+    def _build_path_scan(self, items: Sequence[int], spec: JoinSpec, group: int) -> tuple[Node, tuple[int, ...]]:
+        own, bound = restrict_spec(spec, items)
         leaves = tuple(item for item in own.items if isinstance(item, LeafNode))
-        loop = self._intern(
-            LoopNode(leaves, frozenset({0}), frozenset({len(leaves) - 1}), edges, tuple(range(len(leaves))))
-        )
-        return self._intern_subpattern(PathScanNode(own.items, own.order, own.tests, own.gaps, group, loop)), bound
+        edges = []
+        for at in range(len(leaves) - 1):
+            absent = frozenset(gap.symbol for gap in own.gaps if gap.after == {at})
+            tests = [test for test in own.tests if items_of_test(test) == {at, at + 1}]
+            names = {str(at): "0", str(at + 1): "1"}
+            renamed = frozenset(rename_variables(test, names) for test in tests)
+            edges.append(Edge(at, at + 1, frozenset({absent}) if absent else frozenset(), renamed))
+        last = len(leaves) - 1
+        loop = LoopNode(leaves, frozenset({0}), frozenset({last}), tuple(edges), tuple(range(len(leaves))))
+        return self._intern_subpattern(PathScanNode(*own.definition, group, self._intern(loop))), bound
 
 
-def _gap_ways(absent: Sequence[Symbol]) -> frozenset[frozenset[Symbol]]:
-    """Return the one way to cross a gap in which some symbols may not occur."""
-    return frozenset({frozenset(absent)}) if absent else frozenset()
+def _free_ways(loop: Loop, edge: tuple[int, int], query: DetectQuery) -> frozenset[frozenset[Symbol]]:
+    """Return the ways to cross a gap, none where one depends on bound events: that is tested on whole matches."""
+    ways = loop.follow[edge]
+    if frozenset() in ways or any(not query.is_free(absence) for guards in ways for absence in guards):
+        return frozenset()
+    return frozenset(frozenset(query.absent[absence] for absence in guards) for guards in ways)
+
+
+T = TypeVar("T", Expression, Gap)
+
+
+def _unchecked(found: Collection[T], items: Callable[[T], Collection[int]], *sides: Collection[int]) -> tuple[T, ...]:
+    """Return the tests or gaps whose items are not all on one side, so that no input of a join has checked them."""
+    return tuple(each for each in sorted(found, key=repr) if not any(set(items(each)) <= set(side) for side in sides))
 
 
 def items_of_test(test: Expression) -> set[int]:
@@ -375,77 +349,77 @@ def items_of_test(test: Expression) -> set[int]:
     return {int(name) for name in variables(test)}
 
 
-def restrict_spec(parts: JoinSpec, chosen: Collection[int]) -> tuple[JoinSpec, tuple[int, ...]]:
+def _items_of_gap(gap: Gap) -> frozenset[int]:
+    return gap.after | gap.before
+
+
+def restrict_spec(spec: JoinSpec, chosen: Collection[int]) -> tuple[JoinSpec, tuple[int, ...]]:
     """Return the part of a join spec over some of its items, renumbered, and those items in their new order.
 
     That is pattern order; items without order stand by what they are, so that equal parts compare equal.
     """
-    bound = node_order(parts, chosen)
-    return select_items(parts, bound), tuple(bound)
+    bound = node_order(spec, chosen)
+    return select_items(spec, bound), tuple(bound)
 
 
-def node_order(parts: JoinSpec, chosen: Collection[int]) -> list[int]:
+def node_order(spec: JoinSpec, chosen: Collection[int]) -> list[int]:
     """Return items of a join spec in the order in which a node has them."""
     bound: list[int] = []
-    left = sorted(chosen, key=lambda item: (_name(parts.items[item]), item))
+    left = sorted(chosen, key=lambda item: (_name(spec.items[item]), item))
     while left:
-        first = next(item for item in left if not any((other, item) in parts.order for other in left))
+        first = next(item for item in left if not any((other, item) in spec.order for other in left))
         left.remove(first)
         bound.append(first)
     return bound
 
 
-def select_items(parts: JoinSpec, items: Sequence[int]) -> JoinSpec:
-    """Return the part of a join spec over some of its items, numbered as they are given."""
-    inside = set(items)
-    kept = replace(
-        parts,
-        order=frozenset(pair for pair in parts.order if inside.issuperset(pair)),
-        tests=frozenset(test for test in parts.tests if items_of_test(test) <= inside),
-        gaps=frozenset(gap for gap in parts.gaps if gap.after | gap.before <= inside),
-    )
-    places = {item: at for at, item in enumerate(items)}
-    moved = renumber(kept, [places.get(item, -1) for item in range(len(parts.items))])
-    return replace(moved, items=tuple(parts.items[item] for item in items))
-
-
 _name = cache(repr)
 
 
-def renumber(parts: JoinSpec, numbers: Sequence[int]) -> JoinSpec:
+def select_items(spec: JoinSpec, items: Sequence[int]) -> JoinSpec:
+    """Return the part of a join spec over some of its items, numbered as they are given."""
+    inside = set(items)
+    kept = replace(
+        spec,
+        order=frozenset(pair for pair in spec.order if inside.issuperset(pair)),
+        tests=frozenset(test for test in spec.tests if items_of_test(test) <= inside),
+        gaps=frozenset(gap for gap in spec.gaps if _items_of_gap(gap) <= inside),
+    )
+    places = {item: at for at, item in enumerate(items)}
+    moved = renumber(kept, [places.get(item, -1) for item in range(len(spec.items))])
+    return replace(moved, items=tuple(spec.items[item] for item in items))
+
+
+def renumber(spec: JoinSpec, numbers: Sequence[int]) -> JoinSpec:
     """Return a join spec with item i named `numbers[i]` in order, tests and gaps; `items` stays as it is."""
     names = {str(item): str(number) for item, number in enumerate(numbers)}
     return replace(
-        parts,
-        order=frozenset((numbers[a], numbers[b]) for a, b in parts.order),
-        tests=frozenset(rename_variables(test, names) for test in parts.tests),
+        spec,
+        order=frozenset((numbers[a], numbers[b]) for a, b in spec.order),
+        tests=frozenset(rename_variables(test, names) for test in spec.tests),
         gaps=frozenset(
             Gap(gap.symbol, frozenset(numbers[i] for i in gap.after), frozenset(numbers[i] for i in gap.before))
-            for gap in parts.gaps
+            for gap in spec.gaps
         ),
     )
 
 
-def is_left_inner(left: Bits, right: Bits, parts: JoinSpec) -> bool:
+def is_left_inner(left: Bits, right: Bits, spec: JoinSpec) -> bool:
     """Return whether a join searches its left side. Paths of loops are always the inner side."""
-    loops = parts.loops
+    loops = spec.loops
     if left in loops or right in loops:
         return left in loops and (right not in loops or left < right)
-    return partial_order_of(parts.order).is_left_searched(left, right)
+    return partial_order_of(spec.order).is_left_searched(left, right)
 
 
-def _place_tests(reading: Alternative, query: DetectQuery) -> ReadingTests:
-    """Place each condition where it is tested first."""
-    items, bound = _items_in_pattern_order(reading), _all_positions(reading.items)
-    tests, residual = place_item_tests(items, query)
-    edges = {item: place_edge_tests(item, bound, query, residual) for item in items}
-    return ReadingTests(tests, edges, tuple(residual))
+def _place_tests(alternative: Alternative, query: DetectQuery) -> PlacedTests:
+    return place_tests(_in_pattern_order(alternative), query.match_conditions, query.name_positions)
 
 
-def _items_in_pattern_order(reading: Alternative) -> list[Item]:
+def _in_pattern_order(alternative: Alternative) -> list[Item]:
     """Return the items of an alternative in the order of the pattern."""
-    return sorted(reading.items, key=lambda item: min(item_positions(item)))
+    return sorted(alternative.items, key=lambda item: min(item_positions(item)))
 
 
-def _all_positions(items: frozenset[Item]) -> frozenset[int]:
+def _all_positions(items: Iterable[Item]) -> frozenset[int]:
     return frozenset().union(*map(item_positions, items))

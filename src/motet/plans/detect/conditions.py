@@ -1,36 +1,135 @@
-"""Decide where conditions are tested: by joins of items, on the steps of a loop, or on whole matches."""
+"""Decide where each condition is tested: with a symbol or an absence, by a join, on a step of a loop, or on a match."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import product
 
-from motet.model.expression import At, Attribute, Expression, KleeneAggregate, attributes, variables, walk
+from motet.model.expression import (
+    At,
+    Attribute,
+    Expression,
+    KleeneAggregate,
+    attributes,
+    conjuncts,
+    has_aggregate,
+    is_local,
+    variables,
+)
 from motet.model.names import rename_variables, rewrite_leaves
-from motet.plans.detect.query import DetectQuery
-from motet.template.alternatives import Item, Leaf, Loop, item_positions
+from motet.model.pattern import Event
+from motet.model.query import Query
+from motet.template.alternatives import Item, Loop, item_positions
+from motet.template.automaton import Progress
+from motet.template.positions import Leaf, Positions, max_bindings
 
+# The positions that each name in a condition stands for.
+NamePositions = Mapping[str, frozenset[int]]
 # What two neighbours in a loop must satisfy, by the items they are bound to.
 EdgeTests = Mapping[tuple[int, int], frozenset[Expression]]
 
 
-def place_item_tests(items: Sequence[Item], query: DetectQuery) -> tuple[frozenset[Expression], list[int]]:
-    """Return the tests a join can make, over items by number, and the numbers of the conditions that need the whole
-    match.
-    """
+@dataclass(frozen=True)
+class PlacedConditions:
+    """The conditions of a query by what they read."""
+
+    local: dict[str, list[Expression]]  # single events of one variable, by its name
+    match: list[Expression]  # several bound events
+    absent_local: list[list[Expression]]  # the event of an absence alone, by absence
+    absent: list[list[Expression]]  # the event of an absence and bound ones, by absence
+
+
+def place_conditions(query: Query, positions: Positions, absent_events: Sequence[Event]) -> PlacedConditions:
+    """Place each conjunct of a query by the events that it reads."""
+    found = PlacedConditions({}, [], [[] for _ in absent_events], [[] for _ in absent_events])
+    for condition in conjuncts(*query.conditions):
+        names = variables(condition)
+        missing = [name for name in names if not positions.find(name)]
+        if missing:
+            at = next(n for n, event in enumerate(absent_events) if missing[0] in (event.variable, event.type))
+            (found.absent_local if is_local(condition) else found.absent)[at].append(condition)
+        elif is_local(condition) and names:
+            found.local.setdefault(next(iter(names)), []).append(condition)
+        else:
+            found.match.append(condition)
+    return found
+
+
+def is_adjacent(condition: Expression, positions: Positions, progress: Progress) -> bool:
+    """Return whether a condition only ever compares events that directly follow each other."""
+    uses = {attribute.at for attribute in attributes(condition)}
+    if has_aggregate(condition) or uses & {At.FIRST, At.LAST}:
+        return False
+    later = _reachable_positions(progress)
+
+    def can_be_separated(starts: frozenset[int], ends: frozenset[int], own: frozenset[int]) -> bool:
+        between = [middle for middle in later if middle not in own]
+        return any(m in later[start] and end in later[m] for start in starts for end in ends for m in between)
+
+    match [frozenset(positions.find(name)) for name in sorted(variables(condition))]:
+        case [only] if At.NEXT in uses:
+            return not can_be_separated(only, only, only)
+        case [left, right] if At.NEXT not in uses:
+            if max_bindings(positions.graph, left) > 1 or max_bindings(positions.graph, right) > 1:
+                return False
+            return not (can_be_separated(left, right, frozenset()) or can_be_separated(right, left, frozenset()))
+    return False
+
+
+def _reachable_positions(progress: Progress) -> dict[int, set[int]]:
+    """Map each position to the positions that may be bound at any later step."""
+    later: dict[int, set[int]] = {}
+    for moves in progress.moves:
+        for position, state in moves.items():
+            later.setdefault(position, set()).update(progress.moves[state])
+    changed = True
+    while changed:
+        changed = False
+        for after in later.values():
+            more = set().union(*(later.get(position, set()) for position in after)) - after
+            changed = changed or bool(more)
+            after |= more
+    return later
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedTests:
+    """The tests of an alternative: between its items, within its loops, and those left for whole matches, by number."""
+
+    between: frozenset[Expression] = frozenset()
+    edges: Mapping[Item, EdgeTests] = field(default_factory=dict)
+    residual: tuple[int, ...] = ()
+
+
+def place_tests(items: Sequence[Item], conditions: Sequence[Expression], positions: NamePositions) -> PlacedTests:
+    """Place each condition on a match where it is tested first. Tests between items name them by number."""
+    between, residual = _place_item_tests(items, conditions, positions)
+    bound = frozenset().union(*map(item_positions, items))
+    edges: dict[Item, EdgeTests] = {}
+    for item in items:
+        if isinstance(item, Loop):
+            own = {at: conditions[at] for at in residual}
+            edges[item], placed = _place_edge_tests(item, bound, own, positions)
+            residual = [at for at in residual if at not in placed]
+    return PlacedTests(between, edges, tuple(residual))
+
+
+def _place_item_tests(
+    items: Sequence[Item], conditions: Sequence[Expression], positions: NamePositions
+) -> tuple[frozenset[Expression], list[int]]:
+    """Return the tests a join can make, and the numbers of the conditions that need the whole match."""
     tests: set[Expression] = set()
     residual: list[int] = []
-    for at, condition in enumerate(query.match_conditions):
+    for at, condition in enumerate(conditions):
         owners = {
-            name: [n for n, item in enumerate(items) if item_positions(item) & query.slots[query.names[name]]]
+            name: [n for n, item in enumerate(items) if item_positions(item) & positions[name]]
             for name in sorted(variables(condition))
         }
         read = attributes(condition)
         if any(a.at is At.EACH and not owners[a.variable] for a in read):
-            continue  # it speaks of an event that this reading does not bind
-        plain = all(a.at is At.EACH for a in read) and not any(
-            isinstance(node, KleeneAggregate) for node in walk(condition)
-        )
+            continue  # it speaks of an event that this alternative does not bind
+        plain = all(a.at is At.EACH for a in read) and not has_aggregate(condition)
         leaves = all(isinstance(items[n], Leaf) for owned in owners.values() for n in owned)
         if plain and leaves and owners:
             for chosen in product(*owners.values()):
@@ -41,52 +140,42 @@ def place_item_tests(items: Sequence[Item], query: DetectQuery) -> tuple[frozens
     return frozenset(tests), residual
 
 
-def place_edge_tests(
-    item: Item, bound: frozenset[int], query: DetectQuery, residual: list[int]
-) -> dict[tuple[int, int], frozenset[Expression]]:
-    """Return the conditions on NEXT that can be tested on each step of a loop, and remove them from `residual`."""
+def _place_edge_tests(
+    loop: Loop, bound: frozenset[int], conditions: Mapping[int, Expression], positions: NamePositions
+) -> tuple[EdgeTests, set[int]]:
+    """Return the conditions on NEXT that are tested on each step of a loop, and their numbers."""
     found: dict[tuple[int, int], set[Expression]] = {}
-    if not isinstance(item, Loop):
-        return {}
-    line = item.line
-    followers: dict[int, set[int]] = {}
-    for p, q in line.follow:
-        followers.setdefault(p, set()).add(q)
-    for at in list(residual):
-        condition = query.match_conditions[at]
-        read = attributes(condition)
-        names = variables(condition)
-        if len(names) != 1 or any(isinstance(node, KleeneAggregate) for node in walk(condition)):
+    placed = set()
+    for at, condition in conditions.items():
+        if {a.at for a in attributes(condition)} != {At.EACH, At.NEXT}:
             continue
-        if {a.at for a in read} != {At.EACH, At.NEXT}:
+        if len(variables(condition)) != 1 or has_aggregate(condition):
             continue
-        (name,) = names
-        slot = query.slots[query.names[name]] & bound
-        own = {n for n, inner in enumerate(line.items) if isinstance(inner, Leaf) and inner.position in slot}
-        inside = {position for n in own if isinstance(leaf := line.items[n], Leaf) for position in (leaf.position,)}
-        if inside != slot or _can_return(followers, own):
-            continue
-        residual.remove(at)
-        test = rename_variables(condition, {name: "0"})
-        for p, q in line.follow:
-            if p in own and q in own:
-                found.setdefault((p, q), set()).add(_as_neighbours(test))
-    return {edge: frozenset(tests) for edge, tests in found.items()}
+        (name,) = variables(condition)
+        slot = positions[name] & bound
+        leaves = {n: item.position for n, item in enumerate(loop.items) if isinstance(item, Leaf)}
+        own = {n for n, position in leaves.items() if position in slot}
+        if {leaves[n] for n in own} == slot and not _can_return(loop, own):
+            placed.add(at)
+            for p, q in loop.follow:
+                if p in own and q in own:
+                    found.setdefault((p, q), set()).add(_as_neighbours(condition))
+    return {edge: frozenset(tests) for edge, tests in found.items()}, placed
 
 
 def _as_neighbours(test: Expression) -> Expression:
     """Rewrite a test of an event and its NEXT as a test of two events, "0" and "1"."""
 
-    def apart(leaf: Attribute | KleeneAggregate) -> Expression:
+    def split(leaf: Attribute | KleeneAggregate) -> Expression:
         assert isinstance(leaf, Attribute)
         return Attribute("1" if leaf.at is At.NEXT else "0", leaf.name)
 
-    return rewrite_leaves(test, apart)
+    return rewrite_leaves(test, split)
 
 
-def _can_return(followers: Mapping[int, set[int]], own: set[int]) -> bool:
+def _can_return(loop: Loop, own: set[int]) -> bool:
     """Return whether something else can be bound between two events of the same variable."""
-    pending = [q for p in own for q in followers.get(p, ()) if q not in own]
+    pending = [q for p, q in loop.follow if p in own and q not in own]
     seen: set[int] = set()
     while pending:
         item = pending.pop()
@@ -94,5 +183,5 @@ def _can_return(followers: Mapping[int, set[int]], own: set[int]) -> bool:
             return True
         if item not in seen:
             seen.add(item)
-            pending += followers.get(item, ())
+            pending += [q for p, q in loop.follow if p == item]
     return False

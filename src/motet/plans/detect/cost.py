@@ -44,8 +44,8 @@ class Prices:
     row: float = 80.0
     pair: float = 5.5
     instance: float = 50.0
-    sifted: float = 25.0
-    walked: float = 100.0
+    filtered: float = 25.0
+    scanned: float = 100.0
     step: float = 430.0
     path: float = 590.0
 
@@ -95,12 +95,12 @@ class Rates:
         return math.prod(self.test_selectivity(test, symbols) for test in tests)
 
 
-def window_share(parts: JoinSpec, rates: Rates) -> float:
+def window_share(spec: JoinSpec, rates: Rates) -> float:
     """Return the share of a stream that a window holds."""
-    if parts.within:
-        return min(parts.within / rates.duration, 1.0)
-    if parts.rows and rates.events:
-        return min(parts.rows * rates.keys / rates.events, 1.0)
+    if spec.within:
+        return min(spec.within / rates.duration, 1.0)
+    if spec.rows and rates.events:
+        return min(spec.rows * rates.keys / rates.events, 1.0)
     return 1.0
 
 
@@ -109,19 +109,20 @@ class Cardinalities:
     stream.
     """
 
-    def __init__(self, parts: JoinSpec, rates: Rates, share: float | None = None) -> None:
-        self.parts = parts
+    def __init__(self, spec: JoinSpec, rates: Rates, share: float | None = None) -> None:
+        self.spec = spec
         self.rates = rates
-        self.share = window_share(parts, rates) if share is None else share
-        self.orders = partial_order_of(parts.order)
-        self._symbols = symbols_of(parts)
-        self._tests = sorted(parts.tests, key=repr)
+        self.share = window_share(spec, rates) if share is None else share
+        self.orders = partial_order_of(spec.order)
+        self._symbols = symbols_of(spec)
+        self._tests = sorted(spec.tests, key=repr)
         self._used = [bits_of(map(int, variables(test))) for test in self._tests]
         self._equal = [number for number, test in enumerate(self._tests) if is_equi_join(test)]
-        self._counts = [self.item_instances(item) for item in parts.items]
-        self._together: dict[tuple[int, ...], float] = {}
-        self._passing: dict[Bits, float] = {}
-        self._made: dict[Bits, float] = {}
+        self._counts = [self.item_instances(item) for item in spec.items]
+        # Caches by set of items or tests: one wrapper of functools.cache for each would cost more than they save.
+        self._instances: dict[Bits, float] = {}
+        self._selectivities: dict[Bits, float] = {}
+        self._joint: dict[tuple[int, ...], float] = {}
 
     def of(self, items: frozenset[int]) -> float:
         """Return the expected instances of a set of items."""
@@ -129,10 +130,9 @@ class Cardinalities:
 
     def instances(self, items: Bits) -> float:
         """Return the expected instances of items given as bits."""
-        known = self._made.get(items)
-        if known is None:
-            known = self._made[items] = self.combinations(items) * self.selectivity(items)
-        return known
+        if items not in self._instances:
+            self._instances[items] = self.combinations(items) * self.selectivity(items)
+        return self._instances[items]
 
     def candidate_pairs(self, outer: Bits, inner: Bits) -> float:
         """Return the pairs a join looks at: those its search by time, and by an equal value, finds."""
@@ -141,25 +141,24 @@ class Cardinalities:
         for number in self._equal:
             used = self._used[number]
             if used & outer and used & inner and not used & ~(outer | inner):
-                found *= self._share((number,))
+                found *= self._joint_selectivity((number,))
                 break
         return self.instances(outer) * self.instances(inner) / self.rates.keys * found
 
     def selectivity(self, items: Bits) -> float:
         """Return the share of combinations that pass the tests among some items."""
-        known = self._passing.get(items)
-        if known is None:
+        if items not in self._selectivities:
             inside = [number for number, used in enumerate(self._used) if not used & ~items]
             groups = group_overlapping([self._used[number] for number in inside])
-            known = math.prod(self._share(tuple(inside[at] for at in group)) for group in groups)
-            self._passing[items] = known
-        return known
+            shares = [self._joint_selectivity(tuple(inside[at] for at in group)) for group in groups]
+            self._selectivities[items] = math.prod(shares)
+        return self._selectivities[items]
 
-    def _share(self, numbers: tuple[int, ...]) -> float:
-        if numbers not in self._together:
-            tests = [self._tests[number] for number in numbers]
-            self._together[numbers] = self.rates.joint_selectivity(tests, self._symbols)
-        return self._together[numbers]
+    def _joint_selectivity(self, tests: tuple[int, ...]) -> float:
+        if tests not in self._joint:
+            chosen = [self._tests[number] for number in tests]
+            self._joint[tests] = self.rates.joint_selectivity(chosen, self._symbols)
+        return self._joint[tests]
 
     def combinations(self, items: Bits) -> float:
         """Return the combinations of items that lie in one window and in order."""
@@ -192,7 +191,7 @@ def join_cost(sizes: Cardinalities, outer: Bits, inner: Bits, prices: Prices = P
 
 def tree_join_cost(sizes: Cardinalities, left: Bits, right: Bits, prices: Prices = PRICES) -> float:
     """Return the cost of joining two sides of a tree, whichever of them the engine searches."""
-    if is_left_inner(left, right, sizes.parts):
+    if is_left_inner(left, right, sizes.spec):
         left, right = right, left
     return join_cost(sizes, left, right, prices)
 
@@ -202,11 +201,11 @@ def path_scan_cost(sizes: Cardinalities, prices: Prices = PRICES) -> float:
 
     Where nothing is compared, every step leads to a path.
     """
-    parts, count = sizes.parts, len(sizes.parts.items)
+    spec, count = sizes.spec, len(sizes.spec.items)
     every = bits_of(range(count))
-    if parts.tests or parts.gaps:
+    if spec.tests or spec.gaps:
         steps = sum(sizes.candidate_pairs(bits_of(range(begin, count)), 1 << (begin - 1)) for begin in range(1, count))
     else:
         steps = count * sizes.instances(every)
-    walked = prices.walked * sum(map(sizes.item_instances, parts.items))
-    return prices.node + walked + prices.step * steps + prices.path * sizes.instances(every)
+    scanned = prices.scanned * sum(map(sizes.item_instances, spec.items))
+    return prices.node + scanned + prices.step * steps + prices.path * sizes.instances(every)

@@ -14,7 +14,6 @@ from motet.plans.detect.nodes import (
     LoopNode,
     Node,
     PathScanNode,
-    SubpatternNode,
     UnionNode,
     topological_order,
 )
@@ -36,7 +35,7 @@ class NodeEstimate:
 def estimate_tree_cost(trees: Mapping[JoinSpec, PlanTree], rates: Rates) -> float:
     """Return the cost of trees together in nanoseconds, shared nodes counted once."""
     builder = PlanBuilder(trees.__getitem__)
-    return sum_costs(estimate_nodes(((builder.build(parts), (parts.within, parts.rows)) for parts in trees), rates))
+    return sum_costs(estimate_nodes(((builder.build(spec), (spec.within, spec.rows)) for spec in trees), rates))
 
 
 def sum_costs(work: Mapping[Node, NodeEstimate]) -> float:
@@ -45,27 +44,24 @@ def sum_costs(work: Mapping[Node, NodeEstimate]) -> float:
 
 
 def list_roots(planned: Iterable[PlannedQuery]) -> Iterable[tuple[Node, Window]]:
-    """Yield the nodes that find the matches of queries, each with its window."""
-    for each in planned:
-        span = each.query.span
-        window = (0, span.within - 1) if span.ranked else (span.within, 0)
-        for reading in each.readings:
-            yield reading.root, window
+    """Return the nodes that find the matches of queries, each with its window."""
+    return ((root, each.query.window) for each in planned for root in each.roots)
 
 
 def estimate_nodes(roots: Iterable[tuple[Node, Window]], rates: Rates) -> dict[Node, NodeEstimate]:
     """Estimate all nodes below some roots, each for the largest window that it serves."""
     windows: dict[Node, set[Window]] = {}
     for root, window in roots:
-        for node in topological_order(iter((root,))):
+        for node in topological_order([root]):
             windows.setdefault(node, set()).add(window)
     found: dict[Node, NodeEstimate] = {}
-    for node in topological_order(iter(windows)):
-        found[node] = max((_work(node, window, rates, found) for window in windows[node]), key=lambda work: work.cost)
+    for node in topological_order(windows):
+        estimates = [_estimate(node, window, rates, found) for window in windows[node]]
+        found[node] = max(estimates, key=lambda estimate: estimate.cost)
     return found
 
 
-def _work(node: Node, window: Window, rates: Rates, known: Mapping[Node, NodeEstimate]) -> NodeEstimate:
+def _estimate(node: Node, window: Window, rates: Rates, known: Mapping[Node, NodeEstimate]) -> NodeEstimate:
     match node:
         case LeafNode(symbol):
             events = rates.symbol_count(symbol)
@@ -73,23 +69,23 @@ def _work(node: Node, window: Window, rates: Rates, known: Mapping[Node, NodeEst
         case LoopNode(items):
             alone = JoinSpec((node,), frozenset(), frozenset(), frozenset(), *window)
             events = sum(known[item].instances for item in items)
-            return NodeEstimate(Cardinalities(alone, rates).item_instances(node), 0.0, PRICES.walked * events)
+            return NodeEstimate(Cardinalities(alone, rates).item_instances(node), 0.0, PRICES.scanned * events)
         case UnionNode(parts):
             instances = sum(known[part].instances for part, _ in parts)
             return NodeEstimate(instances, 0.0, PRICES.instance * instances)
         case JoinNode() | FilterNode() | PathScanNode():
-            return _part(
-                node, Cardinalities(JoinSpec(node.items, node.order, node.tests, node.gaps, *window), rates), known
-            )
+            return _estimate_subpattern(node, Cardinalities(JoinSpec(*node.definition, *window), rates), known)
 
 
-def _part(node: SubpatternNode, sizes: Cardinalities, known: Mapping[Node, NodeEstimate]) -> NodeEstimate:
+def _estimate_subpattern(
+    node: JoinNode | FilterNode | PathScanNode, sizes: Cardinalities, known: Mapping[Node, NodeEstimate]
+) -> NodeEstimate:
     made = sizes.instances(bits_of(range(len(node.items))))
     match node:
         case JoinNode():
             outer, inner = bits_of(node.outer_items), bits_of(node.inner_items)
             return NodeEstimate(made, sizes.candidate_pairs(outer, inner), join_cost(sizes, outer, inner))
         case FilterNode():
-            return NodeEstimate(made, 0.0, PRICES.node + PRICES.sifted * known[node.input].instances)
+            return NodeEstimate(made, 0.0, PRICES.node + PRICES.filtered * known[node.input].instances)
         case PathScanNode():
             return NodeEstimate(made, 0.0, path_scan_cost(sizes))

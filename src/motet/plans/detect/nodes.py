@@ -6,7 +6,7 @@ windows: one node serves queries with different windows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -84,21 +84,43 @@ class Gap:
     before: frozenset[int]
 
 
-@cache_hash
-@dataclass(frozen=True)
-class JoinNode:
-    """A join of two nodes.
+ItemNode = LeafNode | LoopNode
+Definition = tuple[tuple[ItemNode, ...], frozenset[tuple[int, int]], frozenset[Expression], frozenset[Gap]]
 
-    `order` are pairs of items of which the first ends before the second begins; other pairs share no event. `tests` and
-    `gaps` are all that hold for its instances, those of its inputs included. Nodes of different `group` are kept apart
-    where finding the same twice is cheaper.
+
+@dataclass(frozen=True)
+class Subpattern:
+    """Items of a pattern and all that holds for them.
+
+    `order` are pairs of items of which the first ends before the second begins; other pairs share no event.
     """
 
-    items: tuple[LeafNode | LoopNode, ...]
+    items: tuple[ItemNode, ...]
     order: frozenset[tuple[int, int]]
     tests: frozenset[Expression]
     gaps: frozenset[Gap]
+
+    @property
+    def definition(self) -> Definition:
+        """The fields that say which instances there are."""
+        return self.items, self.order, self.tests, self.gaps
+
+
+@dataclass(frozen=True)
+class SubpatternNode(Subpattern):
+    """A node that finds a subpattern, in one of several ways.
+
+    Nodes of different `group` are kept apart where finding the same twice is cheaper.
+    """
+
     group: int
+
+
+@cache_hash
+@dataclass(frozen=True)
+class JoinNode(SubpatternNode):
+    """A join of two nodes, which checks the tests and gaps that its inputs have not."""
+
     outer: Node = field(compare=False)
     inner: Node = field(compare=False)
     outer_items: tuple[int, ...] = field(compare=False)
@@ -107,18 +129,14 @@ class JoinNode:
     new_gaps: tuple[Gap, ...] = field(compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class FilterNode:
+@cache_hash
+@dataclass(frozen=True)
+class FilterNode(SubpatternNode):
     """The instances of a node that are also in order, pass more tests, and have nothing in more gaps.
 
     Column c is that of the input's item `places[c]`.
     """
 
-    items: tuple[LeafNode | LoopNode, ...]
-    order: frozenset[tuple[int, int]]
-    tests: frozenset[Expression]
-    gaps: frozenset[Gap]
-    group: int
     input: Node = field(compare=False)
     places: tuple[int, ...] = field(compare=False)
     new_order: tuple[tuple[int, int], ...] = field(compare=False)
@@ -126,21 +144,15 @@ class FilterNode:
     new_gaps: tuple[Gap, ...] = field(compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class PathScanNode:
+@cache_hash
+@dataclass(frozen=True)
+class PathScanNode(SubpatternNode):
     """A sequence of events found as paths of a loop without a way back, one column for each event as in joins."""
 
-    items: tuple[LeafNode | LoopNode, ...]
-    order: frozenset[tuple[int, int]]
-    tests: frozenset[Expression]
-    gaps: frozenset[Gap]
-    group: int
     loop: LoopNode = field(compare=False)
 
 
-ItemNode = LeafNode | LoopNode
-SubpatternNode = JoinNode | FilterNode | PathScanNode
-Node = LeafNode | LoopNode | UnionNode | SubpatternNode
+Node = LeafNode | LoopNode | UnionNode | JoinNode | FilterNode | PathScanNode
 
 
 def inputs(node: Node) -> tuple[Node, ...]:
@@ -160,7 +172,7 @@ def inputs(node: Node) -> tuple[Node, ...]:
             return (node.loop,)
 
 
-def topological_order(roots: Iterator[Node]) -> list[Node]:
+def topological_order(roots: Iterable[Node]) -> list[Node]:
     """Return all nodes below some roots, each once, inputs first."""
     found: dict[Node, None] = {}
 

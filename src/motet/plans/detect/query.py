@@ -2,53 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from motet.errors import Diagnostic
-from motet.model.expression import (
-    At,
-    Attribute,
-    Expression,
-    KleeneAggregate,
-    attributes,
-    conjuncts,
-    variables,
-    walk,
-)
+from motet.model.expression import Expression, variables
 from motet.model.names import resolve_variables
-from motet.model.pattern import Event, Or, Pattern, Repeat, children
+from motet.model.pattern import Or, Pattern, Repeat, children
 from motet.model.query import Computed, Policy, Query, Workload
 from motet.model.window import CountWindow
 from motet.plans.compiled import WindowSpan, build_window_span
+from motet.plans.detect.conditions import is_adjacent, place_conditions
 from motet.template.alternatives import (
     Alternative,
-    Block,
+    Choice,
     Loop,
     TooManyAlternatives,
     as_single_loop,
-    build_loop_graph,
     is_ambiguous,
     list_alternatives,
 )
+from motet.template.automaton import Progress, TooManyNodes, build_progress
 from motet.template.conditions import extract_equivalence
+from motet.template.positions import PositionGraph, Positions, build_positions
 from motet.template.symbols import Symbol, make_symbol
-from motet.template.written import (
-    Alternation,
-    Chain,
-    Gap,
-    Interleave,
-    Optional,
-    Place,
-    Plus,
-    Progress,
-    TooManyStates,
-    Tree,
-    Written,
-    build_progress,
-    expand_pattern,
-    max_bindings,
-)
 
 
 @dataclass(frozen=True)
@@ -63,8 +40,8 @@ class DetectQuery:
     number: int
     query: Query
     partition: tuple[str, ...]
-    written: Written
-    readings: tuple[Alternative, ...]
+    positions: Positions
+    alternatives: tuple[Alternative, ...]
     is_compact: bool
     is_ambiguous: bool
     symbols: tuple[Symbol, ...]
@@ -82,7 +59,7 @@ class DetectQuery:
     @property
     def negs(self) -> range:
         """The numbers of the absences that may occur nowhere in the window."""
-        return range(len(self.written.absences), len(self.absent))
+        return range(len(self.positions.absences), len(self.absent))
 
     @property
     def ranked(self) -> bool:
@@ -104,6 +81,16 @@ class DetectQuery:
         """Whether combining its partitions needs all of them at every point in time."""
         return self.query.is_aggregate and self.is_combined and not self.reports_at_close
 
+    @property
+    def window(self) -> tuple[int, int]:
+        """The length of its window in microseconds, or else 0 and how many events it holds before the last."""
+        return (0, self.span.within - 1) if self.span.ranked else (self.span.within, 0)
+
+    @property
+    def name_positions(self) -> dict[str, frozenset[int]]:
+        """The positions that each name in a condition stands for."""
+        return {name: self.slots[slot] for name, slot in self.names.items()}
+
     def is_free(self, absence: int) -> bool:
         """Return whether an absence has no condition on bound events."""
         return not self.absence_conditions[absence]
@@ -118,55 +105,51 @@ def compile_detect(
     that queries can share them, even where no condition compares its events.
     """
     query = _extract_equivalence(resolve_variables(workload.queries[number]))
-    written = expand_pattern(query.pattern)
+    positions = build_positions(query.pattern)
 
     def refusal(message: str, hint: str | None = None) -> Diagnostic:
         return Diagnostic(message, query.span, query.name, hint)
 
-    absent_events = (*written.absences, *written.negated)
-    sorted_ = _place_conditions(query, written, absent_events)
+    absent_events = (*positions.absences, *positions.negated)
+    placed = place_conditions(query, positions, absent_events)
     try:
-        readings, compact = _derive_readings(written.tree, sorted_.match_conditions, joins)
-        needs_window_close = _needs_window_close(written.tree) or bool(written.negated)
+        alternatives, compact = _derive_alternatives(positions.graph, placed.match, joins)
     except TooManyAlternatives:
         return refusal("an AND of this pattern has too many alternatives", "write some of them as queries of their own")
-    if _has_conditional_gap_in_block(readings, sorted_.absent):
+    if any(placed.absent[absence] for absence in _gaps_inside_blocks(alternatives)):
         message = "a NOT in a repeated AND cannot have conditions on other events"
         return refusal(message, "take the AND out of the repetition, or the condition off the NOT")
     progress = None
     if query.policy is Policy.SKIP_TILL_NEXT:
         try:
-            progress = build_progress(written.tree)
-        except TooManyStates:
+            progress = build_progress(positions.graph)
+        except TooManyNodes:
             return refusal("this pattern has too many interleavings for SKIP TILL NEXT", "use fewer parts in an AND")
-    slots, names = _assign_slots(
-        written, (*sorted_.match_conditions, *(c for group in sorted_.absent for c in group)), query
-    )
+    slots, names = _assign_slots(positions, (*placed.match, *(c for group in placed.absent for c in group)), query)
     symbols = [
-        make_symbol(event.type, _local_conditions(sorted_.local, written, p)) for p, event in enumerate(written.events)
+        make_symbol(event.type, _local_conditions(placed.local, positions, p))
+        for p, event in enumerate(positions.events)
     ]
     return DetectQuery(
         number=number,
         query=query,
         partition=tuple(sorted(query.partition)),
-        written=written,
-        readings=readings,
+        positions=positions,
+        alternatives=alternatives,
         is_compact=compact,
-        is_ambiguous=is_ambiguous(readings),
+        is_ambiguous=is_ambiguous(alternatives),
         symbols=tuple(symbols),
         absent=tuple(
-            make_symbol(event.type, local) for event, local in zip(absent_events, sorted_.absent_local, strict=True)
+            make_symbol(event.type, local) for event, local in zip(absent_events, placed.absent_local, strict=True)
         ),
-        absence_conditions=tuple(map(tuple, sorted_.absent)),
-        match_conditions=tuple(sorted_.match_conditions),
+        absence_conditions=tuple(map(tuple, placed.absent)),
+        match_conditions=tuple(placed.match),
         names=names,
         slots=slots,
         span=build_window_span(query, tick),
-        needs_window_close=needs_window_close,
+        needs_window_close=positions.graph.ends_with_guard or bool(positions.negated),
         progress=progress,
-        adjacent=tuple(
-            c for c in sorted_.match_conditions if progress is not None and _is_adjacent(c, written, progress)
-        ),
+        adjacent=tuple(c for c in placed.match if progress is not None and is_adjacent(c, positions, progress)),
         reason=reason,
     )
 
@@ -192,44 +175,13 @@ def _can_omit_events(pattern: Pattern) -> bool:
     return any(map(_can_omit_events, children(pattern)))
 
 
-@dataclass
-class _PlacedConditions:
-    local: dict[str, list[Expression]]
-    match_conditions: list[Expression]
-    absent: list[list[Expression]]
-    absent_local: list[list[Expression]]
-
-
-def _place_conditions(query: Query, written: Written, absent_events: Sequence[Event]) -> _PlacedConditions:
-    """Put each conjunct where it belongs: with one position, with an absence, or with the match."""
-    found = _PlacedConditions({}, [], [[] for _ in absent_events], [[] for _ in absent_events])
-    for condition in conjuncts(*query.conditions):
-        names = variables(condition)
-        missing = [name for name in names if not written.of_name(name)]
-        if missing:
-            at = next(n for n, event in enumerate(absent_events) if missing[0] in (event.variable, event.type))
-            (found.absent_local if _is_local(condition) else found.absent)[at].append(condition)
-        elif _is_local(condition) and names:
-            found.local.setdefault(next(iter(names)), []).append(condition)
-        else:
-            found.match_conditions.append(condition)
-    return found
-
-
-def _is_local(condition: Expression) -> bool:
-    return len(variables(condition)) <= 1 and all(
-        not isinstance(node, KleeneAggregate) and (not isinstance(node, Attribute) or node.at is At.EACH)
-        for node in walk(condition)
-    )
-
-
-def _local_conditions(local: dict[str, list[Expression]], written: Written, position: int) -> list[Expression]:
-    own = [conditions for name, conditions in local.items() if position in written.of_name(name)]
+def _local_conditions(local: dict[str, list[Expression]], positions: Positions, position: int) -> list[Expression]:
+    own = [conditions for name, conditions in local.items() if position in positions.find(name)]
     return [condition for conditions in own for condition in conditions]
 
 
 def _assign_slots(
-    written: Written, conditions: Iterable[Expression], query: Query
+    positions: Positions, conditions: Iterable[Expression], query: Query
 ) -> tuple[tuple[frozenset[int], ...], dict[str, int]]:
     """Number the sets of positions that names in conditions and RETURN stand for.
 
@@ -242,124 +194,42 @@ def _assign_slots(
         name for item in query.returns if isinstance(item, Computed) for name in sorted(variables(item.expression))
     ]
     for name in spoken:
-        positions = frozenset(written.of_name(name))
-        if positions:
-            names[name] = slots.setdefault(positions, len(slots))
+        named = positions.find(name)
+        if named:
+            names[name] = slots.setdefault(named, len(slots))
     for name in spoken:
         names.setdefault(name, len(slots))
     return (*slots, frozenset()), names
 
 
-def _derive_readings(
-    tree: Tree, match_conditions: Sequence[Expression], joins: bool
+def _derive_alternatives(
+    graph: PositionGraph, match_conditions: Sequence[Expression], joins: bool
 ) -> tuple[tuple[Alternative, ...], bool]:
     """Return the alternatives of a pattern, and whether they are paths of one compact graph.
 
     Where no condition compares events, a query gains nothing by joining: all its matches are paths of the automaton.
     """
-    compared = _has_and(tree) or any(len(variables(condition)) > 1 for condition in match_conditions)
-    if not compared and not (joins and _is_plain(tree)):
-        return as_single_loop(tree), True
+    compared = graph.has_block or any(len(variables(condition)) > 1 for condition in match_conditions)
+    is_sequence = graph.is_line and not graph.back_edges and len(graph.items) > 1
+    if not compared and not (joins and is_sequence):
+        return as_single_loop(graph), True
     try:
-        return list_alternatives(tree), False
+        return list_alternatives(graph), False
     except TooManyAlternatives:
-        return as_single_loop(tree), True
+        return as_single_loop(graph), True
 
 
-def _is_plain(tree: Tree) -> bool:
-    """Return whether a pattern is a sequence of events, perhaps with absences in between."""
-    return isinstance(tree, Chain) and all(isinstance(part, Place | Gap) for part in tree.parts)
+def _gaps_inside_blocks(alternatives: Iterable[Alternative]) -> Iterator[int]:
+    """Yield the absences that guard gaps inside a repeated AND, where only rounds are known, not their events."""
+    for loop in _loops(alternatives):
+        blocks = [item for item in loop.items if isinstance(item, Choice)]
+        if blocks:
+            inside = [alternative for block in blocks for alternative in block.alternatives]
+            yield from (guard.absence for alternative in inside for guard in alternative.guards)
+            for each in (loop, *_loops(inside)):
+                yield from (absence for ways in each.follow.values() for guards in ways for absence in guards)
+            yield from _gaps_inside_blocks(inside)
 
 
-def _has_and(tree: Tree) -> bool:
-    match tree:
-        case Interleave():
-            return True
-        case Chain(parts) | Alternation(parts):
-            return any(map(_has_and, parts))
-        case Plus(part) | Optional(part):
-            return _has_and(part)
-    return False
-
-
-def _needs_window_close(tree: Tree) -> bool:
-    """Return whether some match has a NOT after all it binds, whatever the alternative."""
-    return any(frozenset() not in ways for ways in build_loop_graph(tree).last.values())
-
-
-def _has_conditional_gap_in_block(readings: Iterable[Alternative], conditions: Sequence[Sequence[Expression]]) -> bool:
-    """Return whether an absence with conditions guards a gap inside a repeated AND.
-
-    There only rounds are known, not their events, so the conditions cannot be tested.
-    """
-    for reading in readings:
-        for item in reading.items:
-            if isinstance(item, Loop) and any(isinstance(inner, Block) for inner in item.line.items):
-                gaps = {a for ways in item.line.follow.values() for guards in ways for a in guards}
-                blocks = [inner for inner in item.line.items if isinstance(inner, Block)]
-                inner_readings = [inside for block in blocks for inside in block.readings]
-                gaps |= {guard.absence for inside in inner_readings for guard in inside.guards}
-                if any(conditions[a] for a in gaps) or _has_conditional_gap_in_block(inner_readings, conditions):
-                    return True
-                if any(_has_conditional_loop_gap(inside, conditions) for inside in inner_readings):
-                    return True
-    return False
-
-
-def _has_conditional_loop_gap(reading: Alternative, conditions: Sequence[Sequence[Expression]]) -> bool:
-    """Return whether a loop within a block has absences with conditions."""
-    return any(
-        conditions[absence]
-        for item in reading.items
-        if isinstance(item, Loop)
-        for ways in item.line.follow.values()
-        for guards in ways
-        for absence in guards
-    )
-
-
-def _is_adjacent(condition: Expression, written: Written, progress: Progress) -> bool:
-    """Return whether a condition only ever compares events that directly follow each other."""
-    if any(
-        isinstance(node, KleeneAggregate) or (isinstance(node, Attribute) and node.at in (At.FIRST, At.LAST))
-        for node in walk(condition)
-    ):
-        return False
-    positions = [frozenset(written.of_name(name)) for name in sorted(variables(condition))]
-    uses_next = any(attribute.at is At.NEXT for attribute in attributes(condition))
-    later = _reachable_positions(progress)
-
-    def can_be_separated(starts: frozenset[int], ends: frozenset[int], own: frozenset[int]) -> bool:
-        return any(
-            middle in later[start] and end in later[middle]
-            for start in starts
-            for end in ends
-            for middle in later
-            if middle not in own
-        )
-
-    match positions:
-        case [only] if uses_next:
-            return not can_be_separated(only, only, only)
-        case [left, right] if not uses_next:
-            if max_bindings(written.tree, left) > 1 or max_bindings(written.tree, right) > 1:
-                return False
-            nobody: frozenset[int] = frozenset()
-            return not (can_be_separated(left, right, nobody) or can_be_separated(right, left, nobody))
-    return False
-
-
-def _reachable_positions(progress: Progress) -> dict[int, set[int]]:
-    """Map each position to the positions that may be bound at any later step."""
-    later: dict[int, set[int]] = {}
-    for moves in progress.moves:
-        for position, state in moves.items():
-            later.setdefault(position, set()).update(progress.moves[state])
-    changed = True
-    while changed:
-        changed = False
-        for after in later.values():
-            more = set().union(*(later.get(position, set()) for position in after)) - after
-            changed = changed or bool(more)
-            after |= more
-    return later
+def _loops(alternatives: Iterable[Alternative]) -> list[Loop]:
+    return [item for alternative in alternatives for item in alternative.items if isinstance(item, Loop)]

@@ -16,6 +16,7 @@ from motet.model.expression import (
     Logical,
     Membership,
     attributes,
+    conjoin,
     variables,
 )
 from motet.model.names import rename_variables
@@ -46,10 +47,8 @@ def _number_variables(test: Expression) -> tuple[Expression, tuple[str, ...]]:
 
 def make_joint_test(tests: Sequence[Expression], symbols: Mapping[str, Symbol]) -> TypedTest:
     """Combine tests into one, the same in whatever order they are given."""
-    if len(tests) == 1:
-        return make_typed_test(tests[0], symbols)
     ordered = sorted(tests, key=lambda test: _sort_key(test, *(symbols[name] for name in sorted(variables(test)))))
-    return make_typed_test(Logical("AND", tuple(ordered)), symbols)
+    return make_typed_test(conjoin(ordered), symbols)
 
 
 @lru_cache(maxsize=CACHE_SIZE)
@@ -58,17 +57,17 @@ def _sort_key(test: Expression, *symbols: Symbol) -> tuple[str, str]:
     return repr(make_typed_test(test, dict(zip(sorted(variables(test)), symbols, strict=True)))), repr(test)
 
 
-def symbols_of(parts: JoinSpec) -> dict[str, Symbol]:
+def symbols_of(spec: JoinSpec) -> dict[str, Symbol]:
     """Map the items that are single events, by their name in tests, to their symbols."""
-    return {str(at): item.symbol for at, item in enumerate(parts.items) if isinstance(item, LeafNode)}
+    return {str(at): item.symbol for at, item in enumerate(spec.items) if isinstance(item, LeafNode)}
 
 
-def list_tests_to_measure(parts: JoinSpec) -> Iterator[TypedTest]:
+def list_tests_to_measure(spec: JoinSpec) -> Iterator[TypedTest]:
     """Yield the tests between two events whose selectivity may be needed: each alone, and jointly for every set of
     items that they connect.
     """
-    symbols = symbols_of(parts)
-    tests = [(bits_of(map(int, variables(test))), test) for test in sorted(parts.tests, key=repr)]
+    symbols = symbols_of(spec)
+    tests = [(bits_of(map(int, variables(test))), test) for test in sorted(spec.tests, key=repr)]
     pairs = [(bits, test) for bits, test in tests if bits.bit_count() == 2]
     for group in group_connected([bits for bits, _ in pairs], MOST_GROUPS):
         inside = [test for bits, test in pairs if not bits & ~group]

@@ -1,0 +1,163 @@
+"""Compile a workload: validate it, split it into branches by partition, and plan each.
+
+Queries are aggregated online where that is possible; the others are detected: their matches are found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from motet.compile.detect import DetectBranch, make_detect_branch
+from motet.compile.plan_choice import PlanCandidates
+from motet.compile.program import Branch, Program
+from motet.compile.stated_rates import rates_from_statistics
+from motet.errors import Diagnostic, QueryError
+from motet.model.expression import Expression, attributes
+from motet.model.query import Workload
+from motet.model.validate import check_workload as validate_workload
+from motet.optimizer.registry import SearchOptions, SharingReport, get_optimizer, plan_trees
+from motet.options import Options
+from motet.plans.compiled import CompiledQuery, compile_query
+from motet.plans.detect.query import DetectQuery, compile_detect
+from motet.plans.sharing import Sharing
+from motet.schema import EventSchema
+
+
+def compile_workload(
+    workload: Workload,
+    schema: EventSchema,
+    options: Options = Options(),  # noqa: B008
+    types: Sequence[str] | None = None,
+    sharing: Sharing | None = None,
+) -> Program:
+    """Validate a workload against the data's columns (and event types, if known) and plan it. Raises `QueryError`.
+
+    A `sharing` plan is used in place of one that an optimizer finds.
+    """
+    warnings = check_workload(workload, schema, types)
+    compiled = [_compile_query(number, workload, schema.tick, options) for number in range(len(workload.queries))]
+    refused = [outcome for outcome in compiled if isinstance(outcome, Diagnostic)]
+    if refused:
+        raise QueryError(refused, workload.text, workload.origin)
+    online = [outcome for outcome in compiled if isinstance(outcome, CompiledQuery)]
+    report = _search_sharing(online, options) if sharing is None else None
+    sharing = sharing if report is None else report.plan
+    groups: dict[tuple[tuple[str, ...], tuple[str, ...]], list[CompiledQuery]] = {}
+    for query in online:
+        groups.setdefault((query.partition, _shuffle_by(query, options)), []).append(query)
+    # Aggregates that are combined over partitions go another way from there on, so they have branches of their own.
+    detected: dict[tuple[tuple[str, ...], bool, tuple[str, ...]], list[DetectQuery]] = {}
+    for outcome in compiled:
+        if isinstance(outcome, DetectQuery):
+            combines = outcome.query.is_aggregate and outcome.is_combined
+            detected.setdefault((outcome.partition, combines, _shuffle_by(outcome, options)), []).append(outcome)
+    definitions = {definition.name: definition.condition for definition in workload.definitions}
+    branches = tuple(
+        _build_branch(*key, queries, schema, definitions, options, sharing) for key, queries in groups.items()
+    )
+    detect = tuple(
+        _plan_joins(make_detect_branch(partition, each, schema, definitions, shuffle_by), options)
+        for (partition, _, shuffle_by), each in detected.items()
+    )
+    return Program(workload, schema, options, branches, detect, warnings, sharing=sharing, report=report)
+
+
+def estimate_all_plans(program: Program, branch: Branch) -> dict[str, float]:
+    """Return the costs of all candidate plans for a branch, also of those that were not compared."""
+    plans = PlanCandidates(branch.queries, program.options, program.sharing)
+    return {name: plans.cost(name) for name in plans.names}
+
+
+def check_workload(
+    workload: Workload, schema: EventSchema, types: Sequence[str] | None = None
+) -> tuple[Diagnostic, ...]:
+    """Validate a workload against the data's columns (and event types, if known). Raises `QueryError`.
+
+    Returns the warnings: problems that do not stop it.
+    """
+    return validate_workload(workload, schema.kinds(), types, time=schema.time, type=schema.type)
+
+
+def _plan_joins(branch: DetectBranch, options: Options) -> DetectBranch:
+    """Plan the joins of a detection branch if statistics are known."""
+    if options.statistics is None or not branch.join_specs:
+        return branch
+    rates = rates_from_statistics(options.statistics, branch)
+    return replace(branch, trees=plan_trees(branch.join_specs, options.optimizer, rates, options.budget_seconds))
+
+
+def _compile_query(
+    number: int, workload: Workload, tick: int, options: Options
+) -> CompiledQuery | DetectQuery | Diagnostic:
+    """Compile a query: for online aggregation where that is possible, else for detection."""
+    query = workload.queries[number]
+    if options.mode and query.window is None:
+        message = "without WITHIN the whole input is one window, and a stream never ends"
+        return Diagnostic(message, query.span, query.name, "add WITHIN, with or without SLIDE")
+    online = compile_query(number, workload, tick)
+    if isinstance(online, CompiledQuery):
+        return online
+    return compile_detect(
+        number, workload, tick, online.message, joins=get_optimizer(options.optimizer).joins_sequences
+    )
+
+
+def _search_sharing(queries: Sequence[CompiledQuery], options: Options) -> SharingReport | None:
+    """Return what the requested optimizer found, or None if it does not plan what aggregate queries share."""
+    optimizer = get_optimizer(options.optimizer).sharing
+    if optimizer is None:
+        return None
+    return optimizer.optimize(queries, options.statistics, SearchOptions(options.budget_seconds, options.costs))
+
+
+def _shuffle_by(compiled: CompiledQuery | DetectQuery, options: Options) -> tuple[str, ...]:
+    """Return the attributes that decide where rows are kept in a stream.
+
+    Queries that combine partitions at every moment need them in one place; sums of windows can be merged later.
+    """
+    if not options.mode:
+        return ()
+    combined = compiled.is_combined and compiled.query.is_aggregate
+    at_once = compiled.needs_sweep or (combined and options.mode == "update")
+    return tuple(sorted(compiled.query.group_by)) if at_once else compiled.partition
+
+
+def _build_branch(
+    partition: tuple[str, ...],
+    shuffle_by: tuple[str, ...],
+    queries: list[CompiledQuery],
+    schema: EventSchema,
+    definitions: Mapping[str, Expression],
+    options: Options,
+    sharing: Sharing | None,
+) -> Branch:
+    plans = PlanCandidates(queries, options, sharing)
+    chosen = plans.choose()
+    units = plans.units(chosen)
+    symbols = {symbol for unit in units for symbol in unit.merged.symbols}
+    ranked = any(compiled.span.ranked for compiled in queries)
+    defined = {symbol.type for symbol in symbols if symbol.type in definitions}
+    conditions = [condition for symbol in symbols for condition in symbol.all_conditions(definitions)]
+    conditions += [side for compiled in queries for a in compiled.adjacent for side in (a.before, a.after)]
+    read = {attribute.name for condition in conditions for attribute in attributes(condition)}
+    read |= {column for unit in units for column, _ in (*unit.merged.whole, *unit.merged.real)}
+    columns = dict.fromkeys((schema.time, schema.type, *partition, *sorted(read)))
+    return Branch(
+        partition=partition,
+        units=units,
+        columns=tuple(columns),
+        types=None if ranked or defined else frozenset(symbol.type for symbol in symbols),
+        overlap=_overlap(queries),
+        chosen=chosen,
+        estimates=plans.estimates,
+        ranked=ranked,
+        shuffle_by=shuffle_by,
+    )
+
+
+def _overlap(queries: Sequence[CompiledQuery]) -> int | None:
+    """Return how long before a moment events still matter after it, None if forever."""
+    if any(compiled.span.ranked or compiled.span.within == 0 for compiled in queries):
+        return None
+    return max(compiled.span.within for compiled in queries)

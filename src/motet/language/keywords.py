@@ -1,0 +1,24 @@
+"""The words of the language."""
+
+from __future__ import annotations
+
+# Words that open a clause -> the clause.
+CLAUSES = {
+    "return": "RETURN",
+    "pattern": "PATTERN",
+    "where": "WHERE",
+    "within": "WITHIN",
+    "window": "WITHIN",
+    "slide": "SLIDE",
+    "agg": "AGG",
+}
+CLAUSE_TYPES = frozenset({*CLAUSES.values(), "GROUP_BY", "POLICY", "SKIP_TILL"})
+OPERATORS = frozenset({"and", "or", "not", "as", "is", "null", "in", "like", "between", "true", "false"})
+PATTERN_OPERATORS = ("SEQ", "AND", "OR", "NEG", "NOT", "CONJ", "DISJ", "KL")
+
+# Every word that may mean something to the language; a name like one of them is printed in quotes.
+RESERVED = frozenset(
+    {*CLAUSES, *OPERATORS, *(word.lower() for word in PATTERN_OPERATORS)}
+    | {"query", "event", "events", "group", "by", "group_by", "groupby", "skip", "till", "contiguous"}
+    | {"timestamp", "date", "interval"}
+)

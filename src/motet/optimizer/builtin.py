@@ -1,0 +1,210 @@
+"""The optimizers that come with motet, each behind the protocol of `motet.optimizer.registry`.
+
+A search is imported when it is first asked for: most runs need none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import ClassVar
+
+from motet.optimizer.joins import JoinPlan, as_join_tree, make_join_plan
+from motet.optimizer.registry import (
+    AUTO,
+    JoinOptimizer,
+    SearchOptions,
+    SharingOptimizer,
+    SharingReport,
+    get_join_optimizer,
+    register,
+)
+from motet.plans.compiled import CompiledQuery
+from motet.plans.detect.build import JoinSpec, JoinTree, TreeChooser, Unshared, pattern_order
+from motet.plans.detect.cost import Rates
+from motet.statistics.model import Statistics
+
+# What `auto` compares; of equals the first is taken.
+COMPARED = ("reorder", "share", "multitree", "motto")
+# Seconds that `auto` gives each optimizer that searches: at most so many, and a share of what a run by the best plan
+# without search takes, since more may not pay off, but enough to begin with. Where a run takes less, none searches.
+MOST_SECONDS = 1.0
+SHARE_OF_RUN = 0.15
+FEWEST_SECONDS = 0.02
+SHORTEST_RUN = 0.01
+
+
+@dataclass(frozen=True)
+class Sharon(SharingOptimizer):
+    """Sharon's optimizer, or a variant of it."""
+
+    variant: str
+
+    def optimize(
+        self, queries: Sequence[CompiledQuery], known: Statistics | None, options: SearchOptions
+    ) -> SharingReport:
+        from motet.optimizer.sharon import sharon
+
+        return sharon.optimize(queries, known, sharon.SharonOptions(self.variant, options.seconds))
+
+
+@dataclass(frozen=True)
+class Gloria(SharingOptimizer):
+    """Gloria's optimizer, or a variant of it. Other rates put new weights on the graph that is there (section 7.2)."""
+
+    variant: str
+
+    def optimize(
+        self, queries: Sequence[CompiledQuery], known: Statistics | None, options: SearchOptions
+    ) -> SharingReport:
+        from motet.optimizer.gloria import gloria
+
+        return gloria.optimize(
+            queries, known, gloria.GloriaOptions(self.variant, options.costs, seconds=options.seconds)
+        )
+
+    def reweigh(
+        self,
+        plan: SharingReport,
+        queries: Sequence[CompiledQuery],
+        known: Statistics | None,
+        options: SearchOptions,
+    ) -> SharingReport:
+        from motet.optimizer.gloria import gloria
+
+        if known is None or not isinstance(plan, gloria.GloriaReport):
+            return self.optimize(queries, known, options)
+        return gloria.reweigh(plan, queries, known)
+
+
+@dataclass(frozen=True)
+class EachPattern(JoinOptimizer):
+    """Chooses the tree of each pattern without regard to others; `shared`: equal joins are computed once."""
+
+    name: str
+    make_chooser: Callable[[Rates], TreeChooser]
+    shared: bool = True
+    uses_statistics: bool = True
+    searches: ClassVar[bool] = False
+
+    def optimize(self, queries: Sequence[JoinSpec], known: Rates, options: SearchOptions) -> JoinPlan:
+        choose = self.make_chooser(known)
+        trees = {spec: choose(spec) for spec in queries}
+        if not self.shared:
+            trees = {spec: Unshared(tree, group) for group, (spec, tree) in enumerate(trees.items(), 1)}
+        return make_join_plan(trees, self.name, known)
+
+
+@dataclass(frozen=True)
+class Motto(JoinOptimizer):
+    """MOTTO's optimizer, or a variant of it."""
+
+    variant: str
+
+    def optimize(self, queries: Sequence[JoinSpec], known: Rates, options: SearchOptions) -> JoinPlan:
+        from motet.optimizer.motto import motto
+
+        found = motto.optimize(queries, known, motto.MottoOptions(self.variant, options.seconds))
+        return make_join_plan({spec: found(spec) for spec in queries}, self.variant, known, found)
+
+
+@dataclass(frozen=True)
+class Multitree(JoinOptimizer):
+    """Multi-pattern trees by local search: with `orders_only` the prefix-sharing form of the paper."""
+
+    name: str
+    orders_only: bool = False
+
+    def optimize(self, queries: Sequence[JoinSpec], known: Rates, options: SearchOptions) -> JoinPlan:
+        return self._search(queries, known, options)
+
+    def reweigh(self, plan: JoinPlan, queries: Sequence[JoinSpec], known: Rates, options: SearchOptions) -> JoinPlan:
+        if plan.method != self.name:
+            return self.optimize(queries, known, options)
+        return self._search(queries, known, options, {spec: as_join_tree(tree) for spec, tree in plan.trees.items()})
+
+    def extend(self, plan: JoinPlan, queries: Sequence[JoinSpec], known: Rates) -> JoinPlan | None:
+        from motet.optimizer.multitree.neighbourhood import place_patterns
+
+        if self.orders_only:
+            return None
+        trees = {spec: as_join_tree(plan.trees[spec]) for spec in queries if spec in plan.trees}
+        return make_join_plan(place_patterns(queries, trees, known), self.name, known)
+
+    def _search(
+        self,
+        specs: Sequence[JoinSpec],
+        rates: Rates,
+        options: SearchOptions,
+        start: Mapping[JoinSpec, JoinTree] = MappingProxyType({}),
+    ) -> JoinPlan:
+        from motet.optimizer.multitree import multitree
+
+        own = multitree.MultitreeOptions(self.orders_only, seconds=options.seconds, start=start)
+        return make_join_plan(multitree.optimize(specs, rates, own).trees, self.name, rates)
+
+
+def _choose_cheapest(rates: Rates) -> TreeChooser:
+    from motet.optimizer.tree_search import choose_cheapest
+
+    return choose_cheapest(rates)
+
+
+class Cheapest(JoinOptimizer):
+    """The cheapest plan of several optimizers; those that search get no more time than that may save."""
+
+    def optimize(self, queries: Sequence[JoinSpec], known: Rates, options: SearchOptions) -> JoinPlan:
+        compared = [get_join_optimizer(name) for name in COMPARED]
+        plans = [each.optimize(queries, known, options) for each in compared if not each.searches]
+        run = min(plan.cost for plan in plans) * 1e-9
+        if run >= SHORTEST_RUN:
+            seconds = min(MOST_SECONDS, max(SHARE_OF_RUN * run, FEWEST_SECONDS))
+            seconds = seconds if options.seconds is None else min(seconds, options.seconds)
+            searching = replace(options, seconds=seconds)
+            plans += [each.optimize(queries, known, searching) for each in compared if each.searches]
+        best = min(plans, key=lambda plan: plan.cost)
+        return replace(best, considered={plan.method: plan.cost for plan in plans})
+
+
+register(AUTO, "the cheapest of the plans that are compared", joins=Cheapest(), by_statistics=False)
+register("prefix", "equal prefixes of aggregate queries are computed once", by_statistics=False)
+register(
+    "none",
+    "every query runs alone, and joins in the order of its pattern",
+    joins=EachPattern("none", lambda rates: pattern_order, shared=False, uses_statistics=False),
+    by_statistics=False,
+)
+register("sharon", "aggregate queries share runs of symbols anywhere in their patterns", Sharon("sharon"))
+register("sharon-greedy", "as sharon, chosen greedily (GWMIN)", Sharon("sharon-greedy"))
+register("gloria", "aggregate queries share single transitions, repetitions included", Gloria("gloria"))
+register("gloria-greedy", "as gloria, where queries that share once go on sharing", Gloria("gloria-greedy"))
+register("gloria-noprune", "as gloria, without pruning its graph", Gloria("gloria-noprune"))
+register(
+    "share",
+    "joins in the order of the pattern, equal joins computed once",
+    joins=EachPattern("share", lambda rates: pattern_order, uses_statistics=False),
+)
+register(
+    "reorder",
+    "each pattern joined as is cheapest for it alone, equal joins computed once",
+    joins=EachPattern("reorder", _choose_cheapest),
+)
+register(
+    "motto",
+    "sub-queries that several patterns have in common computed once, chosen as a Steiner tree",
+    joins=Motto("motto"),
+    joins_sequences=True,
+)
+register(
+    "motto-merge",
+    "as motto, with nothing but whole queries inside others",
+    joins=Motto("motto-merge"),
+    joins_sequences=True,
+)
+register(
+    "multitree",
+    "join trees of all patterns by local search, equal subtrees computed once",
+    joins=Multitree("multitree"),
+)
+register("multitree-prefix", "as multitree, with orders in place of trees", joins=Multitree("multitree-prefix", True))

@@ -1,0 +1,59 @@
+"""A plan of joins: the tree of each pattern, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from motet.plans.detect.build import JoinSpec, JoinTree, PlanTree, pattern_order
+from motet.plans.detect.cost import Rates
+from motet.plans.detect.estimates import estimate_tree_cost
+
+
+class JoinReport(Protocol):
+    """How join trees were found. `family` says how the report is shown (`motet.explain`)."""
+
+    @property
+    def family(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class JoinPlan:
+    """The join trees that an optimizer chose; a pattern without one is joined in the order of its pattern.
+
+    `method` is the name of the optimizer, `rates` is what it went by. `considered` has the costs of all plans that were
+    compared, by name, and `report` the graph that was searched, where there was one.
+    """
+
+    trees: Mapping[JoinSpec, PlanTree]
+    method: str
+    considered: Mapping[str, float] = field(default_factory=dict)
+    rates: Rates = field(default_factory=Rates)
+    report: JoinReport | None = None
+
+    def __call__(self, spec: JoinSpec) -> PlanTree:
+        found = self.trees.get(spec)
+        return pattern_order(spec) if found is None else found
+
+    @property
+    def cost(self) -> float:
+        """The estimated cost in nanoseconds."""
+        return self.considered[self.method]
+
+
+def make_join_plan(
+    trees: Mapping[JoinSpec, PlanTree], method: str, rates: Rates, report: JoinReport | None = None
+) -> JoinPlan:
+    """Return a plan of these trees with its estimated cost."""
+    return JoinPlan(trees, method, {method: estimate_tree_cost(trees, rates)}, rates, report)
+
+
+def as_join_tree(tree: PlanTree) -> JoinTree:
+    """Return a tree that consists of joins alone as such."""
+    match tree:
+        case int():
+            return tree
+        case (left, right):
+            return as_join_tree(left), as_join_tree(right)
+    raise TypeError(f"{type(tree).__name__} is no join")

@@ -1,0 +1,143 @@
+"""The schema of an event table: its columns, and how times are read and returned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from motet.errors import DataError, require_columns
+
+# Microseconds in one unit of a whole-number time; nanoseconds are divided instead.
+TICKS = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 1}
+
+
+@dataclass(frozen=True)
+class EventSchema:
+    """The columns of an event table, and which of them are time and type."""
+
+    columns: pa.Schema
+    time: str = "time"
+    type: str = "type"
+    time_unit: str = "s"
+
+    def __post_init__(self) -> None:
+        for role, name in (("time", self.time), ("type", self.type)):
+            require_columns(self.columns.names, (name,), what=f"{role} column")
+        if self.time_unit not in TICKS:
+            raise DataError(f"{self.time_unit!r} is not a unit of time: use one of {', '.join(TICKS)}")
+        if not (self.has_integer_time or is_time(self.time_type)):
+            raise DataError(
+                f"the time column {self.time!r} is {self.time_type}: it must be a timestamp, a date or a whole number"
+            )
+        if not is_text(self.columns.field(self.type).type):
+            raise DataError(f"the type column {self.type!r} is {self.columns.field(self.type).type}: it must be text")
+
+    @property
+    def time_type(self) -> pa.DataType:
+        return self.columns.field(self.time).type
+
+    @property
+    def has_integer_time(self) -> bool:
+        return bool(pa.types.is_integer(self.time_type))
+
+    @property
+    def tick(self) -> int:
+        """The microseconds in one unit of a window written without a unit."""
+        return TICKS[self.time_unit] if self.has_integer_time else 0
+
+    @property
+    def result_time_type(self) -> pa.DataType:
+        """The type of times in results: that of the time column, dates as timestamps."""
+        if self.has_integer_time:
+            return pa.int64()
+        return pa.timestamp("us", tz=getattr(self.time_type, "tz", None))
+
+    def to_microseconds(self, times: pa.Array) -> pa.Array:
+        """Convert values of the time column to integer microseconds: see `to_microseconds`."""
+        return to_microseconds(times, self.time_unit, self.time)
+
+    def from_microseconds(self, micros: Any) -> pa.Array:
+        """Convert a numpy array of microseconds to times as results have them."""
+        if self.has_integer_time:
+            return pa.array(micros * 1000 if self.time_unit == "ns" else micros // TICKS[self.time_unit])
+        return pa.array(micros).cast(self.result_time_type)
+
+    def plain_type(self, name: str) -> pa.DataType:
+        """Return the type of a column as results have it: see `plain_type`."""
+        return plain_type(self.columns.field(name).type)
+
+    def kinds(self) -> dict[str, str]:
+        """Return the kind of each column, in the words of `motet.model.validate`."""
+        return {field.name: column_kind(field.type) for field in self.columns}
+
+
+def build_table(columns: Mapping[str, Any], schema: pa.Schema, size: int) -> pa.Table:
+    """Build a table of columns cast to a schema; columns that are missing are null."""
+    arrays = [
+        columns[field.name].cast(field.type) if field.name in columns else pa.nulls(size, field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def to_microseconds(times: Any, time_unit: str, name: str) -> Any:
+    """Convert timestamps, dates or integers to integer microseconds, rounded down; nulls stay null.
+
+    Raises `DataError`, which names the column, if a value is out of range.
+    """
+    try:
+        if pa.types.is_integer(times.type):
+            whole = times.cast(pa.int64())
+            return _divide_down(whole) if time_unit == "ns" else pc.multiply_checked(whole, TICKS[time_unit])
+        if getattr(times.type, "unit", "") == "ns":
+            return _divide_down(times.cast(pa.int64()))
+        return times.cast(pa.timestamp("us", tz=getattr(times.type, "tz", None)), safe=False).cast(pa.int64())
+    except pa.ArrowInvalid as problem:
+        raise DataError(
+            f"the time column {name!r} holds a value out of range: {problem}; "
+            "is the unit of its whole numbers right (time_unit)?"
+        ) from None
+
+
+def _divide_down(nanoseconds: Any) -> Any:
+    """Convert nanoseconds to microseconds, rounding down also before the epoch."""
+    quotient = pc.divide(nanoseconds, 1000)
+    return pc.subtract(quotient, pc.less(nanoseconds, pc.multiply(quotient, 1000)).cast(pa.int64()))
+
+
+def is_time(data_type: pa.DataType) -> bool:
+    """Return whether a column holds timestamps or dates."""
+    return bool(pa.types.is_timestamp(data_type) or pa.types.is_date(data_type))
+
+
+def is_text(data_type: pa.DataType) -> bool:
+    """Return whether a column holds text, plain or dictionary-encoded."""
+    return bool(pa.types.is_string(plain_type(data_type)))
+
+
+def plain_type(data_type: pa.DataType) -> pa.DataType:
+    """Return a column's type as results have it: dictionaries decoded, one type of text, decimals as doubles."""
+    if pa.types.is_dictionary(data_type):
+        return plain_type(data_type.value_type)
+    if pa.types.is_decimal(data_type) or pa.types.is_floating(data_type):
+        return pa.float64()
+    if pa.types.is_large_string(data_type) or pa.types.is_string_view(data_type):
+        return pa.string()
+    return data_type
+
+
+def column_kind(data_type: pa.DataType) -> str:
+    """Return the kind of a column: integer, number, text, boolean, time or other."""
+    if pa.types.is_integer(data_type):
+        return "integer"
+    if pa.types.is_floating(data_type) or pa.types.is_decimal(data_type):
+        return "number"
+    if is_text(data_type):
+        return "text"
+    if pa.types.is_boolean(data_type):
+        return "boolean"
+    return "time" if is_time(data_type) else "other"
