@@ -23,10 +23,10 @@ def test_equal_values_of_two_runs_are_two() -> None:
 
 
 def test_a_worker_keeps_the_last_few_values_alone() -> None:
-    sent = [CachedPickle([number]) for number in range(serialization.MOST_KEPT + 1)]
-    from_spark_batch = [pickle.loads(pickle.dumps(each)) for each in sent]
-    assert len(serialization._kept) == serialization.MOST_KEPT
-    assert pickle.loads(pickle.dumps(sent[-1])) is from_spark_batch[-1]
+    sent = [CachedPickle([number]) for number in range(serialization.MAX_CACHED + 1)]
+    received = [pickle.loads(pickle.dumps(each)) for each in sent]
+    assert len(serialization._cache) == serialization.MAX_CACHED
+    assert pickle.loads(pickle.dumps(sent[-1])) is received[-1]
     again = pickle.loads(pickle.dumps(sent[0]))
-    assert again is not from_spark_batch[0]
+    assert again is not received[0]
     assert again.value == [0]
