@@ -12,7 +12,7 @@ from motet.language import parse
 from motet.optimizer.gloria.costs import COST_MODELS
 from motet.optimizer.gloria.gloria import GloriaOptions, optimize, reweigh
 from motet.optimizer.gloria.graph import GloriaGraph, grow_graph, path_weight, reuse_nodes
-from motet.optimizer.gloria.nodes import SearchAborted, Weights, generate_greedy_node, generate_paper_nodes
+from motet.optimizer.gloria.nodes import GraphWeights, SearchAborted, generate_greedy_node, generate_paper_nodes
 from motet.optimizer.gloria.template import Template, build_templates
 from motet.optimizer.rates import PositionRates, equal_rates
 from motet.plans.compiled import CompiledQuery, compile_query
@@ -63,7 +63,7 @@ def templates(queries: Sequence[CompiledQuery]) -> list[Template]:
     return build_templates(found)
 
 
-def grow_fully(template: Template, weights: Weights, prune: bool = True) -> GloriaGraph:
+def grow_fully(template: Template, weights: GraphWeights, prune: bool = True) -> GloriaGraph:
     """The graph with all nodes that can matter, where these are not too many."""
     try:
         return grow_graph(template, weights, prune=prune)
@@ -82,7 +82,7 @@ def test_the_path_weighs_what_the_best_of_all_plans_costs(
     for template in templates(queries):
         assume(sum(pool.queries.bit_count() ** 2 - 1 for pool in template.pools) <= 3 * MOST_PLANS)
         costs = COST_MODELS[model](template, rates)
-        weights = Weights(costs)
+        weights = GraphWeights(costs)
         graph = grow_fully(template, weights)
         least, _, plans = every_plan(template, costs)
         assert plans >= 1
@@ -99,7 +99,7 @@ def test_the_path_weighs_what_the_best_of_all_plans_costs(
 def test_pruning_loses_nothing(model: str, queries: list[CompiledQuery], data: st.DataObject) -> None:
     rates = rates_for(data, queries)
     for template in templates(queries):
-        weights = Weights(COST_MODELS[model](template, rates))
+        weights = GraphWeights(COST_MODELS[model](template, rates))
         graph = grow_fully(template, weights)
         whole = grow_fully(template, weights, prune=False)
         assert graph.weight == pytest.approx(whole.weight)
@@ -115,7 +115,7 @@ def test_snapshots_of_a_plan_count_what_queries_alone_count(queries: list[Compil
     rates = rates_for(data, queries)
     stream = data.draw(st.text("ABCD", max_size=12))
     for template in templates(queries):
-        weights = Weights(COST_MODELS["printed"](template, rates))
+        weights = GraphWeights(COST_MODELS["printed"](template, rates))
         alone = replay(template, {pool.number: () for pool in template.pools}, stream)
         for graph in (grow_fully(template, weights), grow_graph(template, weights, generate_greedy_node)):
             assert replay(template, graph.path, stream).counts == alone.counts
@@ -125,7 +125,7 @@ def test_queries_of_a_q_set_that_go_different_ways_may_leave_it_one_by_one() -> 
     # q2 joins q3 where q1 goes another way: by the paper's principles a Q-set stays or goes as a whole
     queries = compiled("SEQ(A, B, C, D)", "SEQ(A, B, C, E)", "SEQ(X, B, C, E)", "SEQ(A, B, C, D)")
     (template,) = templates(queries)
-    weights = Weights(COST_MODELS["printed"](template, equal_rates(queries)))
+    weights = GraphWeights(COST_MODELS["printed"](template, equal_rates(queries)))
     assert grow_fully(template, weights).weight <= grow_graph(template, weights, generate_paper_nodes).weight
 
 
@@ -173,10 +173,10 @@ def test_weights_can_be_put_on_a_graph_anew() -> None:
     assert again.alternatives == pytest.approx(scratch.alternatives)
 
 
-def weights_by(queries: list[CompiledQuery], statistics: Statistics, template: Template) -> Weights:
+def weights_by(queries: list[CompiledQuery], statistics: Statistics, template: Template) -> GraphWeights:
     from motet.optimizer.rates import estimate_window_rates
 
-    return Weights(COST_MODELS["printed"](template, estimate_window_rates(queries, statistics)))
+    return GraphWeights(COST_MODELS["printed"](template, estimate_window_rates(queries, statistics)))
 
 
 def test_out_of_time_the_plan_is_the_best_that_was_sure_to_be_there() -> None:

@@ -12,7 +12,7 @@ from motet.model.query import Workload
 from motet.optimizer.gloria.costs import PrintedCosts
 from motet.optimizer.gloria.gloria import build_plan, unshared_path
 from motet.optimizer.gloria.graph import GloriaGraph, Path, grow_graph
-from motet.optimizer.gloria.nodes import Weights, generate_paper_nodes
+from motet.optimizer.gloria.nodes import GraphWeights, generate_paper_nodes
 from motet.optimizer.gloria.template import Template, build_templates
 from motet.options import Options
 from motet.plans.compiled import CompiledQuery, compile_query
@@ -37,11 +37,11 @@ def template_of(*patterns: str) -> Template:
     return template
 
 
-def weights_of(template: Template, **events: float) -> Weights:
+def weights_of(template: Template, **events: float) -> GraphWeights:
     rates = {
         sequence.number: tuple(events[symbol.type] for symbol in sequence.symbols) for sequence in template.sequences
     }
-    return Weights(PrintedCosts(template, rates))
+    return GraphWeights(PrintedCosts(template, rates))
 
 
 def table_of(graph: GloriaGraph, transition: str) -> dict[str, tuple[float, bool]]:

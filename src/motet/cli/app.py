@@ -200,7 +200,7 @@ def run(
         memory_limit=memory_limit,
         on_limit=on_limit,
     )
-    commands.run(file, events, options, engine, master, commands.Output.to(output, format, limit or None))
+    commands.run(file, events, options, engine, master, commands.ResultOutput.to(output, format, limit or None))
 
 
 @app.command()

@@ -47,7 +47,7 @@ on_first_compilation(lambda: say(COMPILING))
 
 
 @dataclass(frozen=True)
-class Output:
+class ResultOutput:
     """Where results go, and how; `limit` is the most rows of a query in a table."""
 
     target: Path | None
@@ -55,7 +55,7 @@ class Output:
     limit: int | None
 
     @classmethod
-    def to(cls, output: Path | None, format: ResultFormat | None, limit: int | None) -> Output:
+    def to(cls, output: Path | None, format: ResultFormat | None, limit: int | None) -> ResultOutput:
         """Settled and checked before a run rather than after it."""
         chosen = OutputFormat(format) if format else choose_format(output)
         return cls(None if output is None else resolve_target(output, chosen), chosen, limit)
@@ -155,7 +155,7 @@ def read_statistics(statistics: Path | None) -> Statistics | None:
     return Statistics.from_json(statistics.read_text())
 
 
-def run(file: Path, events: Path, options: Options, engine: Engine, master: str, output: Output) -> None:
+def run(file: Path, events: Path, options: Options, engine: Engine, master: str, output: ResultOutput) -> None:
     """Run, write the results, and say how it went."""
     workload = read(file)
     source = open_for(workload, events, options)
@@ -175,7 +175,7 @@ def run(file: Path, events: Path, options: Options, engine: Engine, master: str,
         say(f"no query matched: motet explain-match {file} --events {events} says why")
 
 
-def write_as_found(job: Job, output: Output, progress: Callable[[int], None]) -> tuple[Outcome, int]:
+def write_as_found(job: Job, output: ResultOutput, progress: Callable[[int], None]) -> tuple[Outcome, int]:
     """Run in process and write matches as they are found, so that they need not fit in memory; also count them."""
     assert job.program is not None
     local = LocalRun(job.program)

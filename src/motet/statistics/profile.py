@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from motet.errors import require_columns
-from motet.schema import to_microseconds
+from motet.errors import DataError, require_columns
+from motet.schema import is_time, to_microseconds
 from motet.statistics.model import Statistics
 
 _TIME = "time"
@@ -19,6 +19,9 @@ def profile(
 ) -> Statistics:
     """Return the statistics of a table of events."""
     require_columns(table.column_names, (time, type, *keys))
+    kind = table[time].type
+    if not (pa.types.is_integer(kind) or is_time(kind)):
+        raise DataError(f"the time column {time!r} is {kind}: a timestamp, date or whole number will do")
     no_time, no_type = pc.is_null(table[time]), pc.is_null(table[type])
     invalid = pc.or_(no_time, no_type)
     events = table.filter(pc.invert(invalid))

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from motet.optimizer.gloria.costs import COST_MODELS
 from motet.optimizer.gloria.graph import GloriaGraph, Path, grow_graph, path_weight, reuse_nodes
 from motet.optimizer.gloria.nodes import (
+    GraphWeights,
     SearchAborted,
-    Weights,
     generate_greedy_node,
     generate_nodes,
     generate_paper_nodes,
@@ -94,7 +94,7 @@ def optimize(
     excluded |= {sequence.number: "its pattern has no transition" for sequence in points}
     templates = build_templates(sequence for sequence in sequences if sequence not in points)
     built = time.perf_counter()
-    weighted = [(template, Weights(COST_MODELS[options.costs](template, rates))) for template in templates]
+    weighted = [(template, GraphWeights(COST_MODELS[options.costs](template, rates))) for template in templates]
     graphs = [_search_template(template, weights, options, deadline) for template, weights in weighted]
     searched = time.perf_counter()
     report = _make_report(options.variant, options.costs, graphs, rates)
@@ -107,7 +107,9 @@ def optimize(
     )
 
 
-def _search_template(template: Template, weights: Weights, options: GloriaOptions, deadline: Deadline) -> GloriaGraph:
+def _search_template(
+    template: Template, weights: GraphWeights, options: GloriaOptions, deadline: Deadline
+) -> GloriaGraph:
     """Return the graph of a template: with the nodes of the paper's principles, or with all that can be on a best path
     where there are few queries.
     """
@@ -144,7 +146,7 @@ def reweigh(report: GloriaReport, queries: Sequence[CompiledQuery], statistics: 
     rates = estimate_window_rates(queries, statistics)
     graphs = []
     for graph in report.graphs:
-        weights = Weights(COST_MODELS[report.costs](graph.template, rates))
+        weights = GraphWeights(COST_MODELS[report.costs](graph.template, rates))
         found = grow_graph(graph.template, weights, reuse_nodes(graph), most=MOST_CHOICES)
         graphs.append(replace(graph, path=found.path, weight=found.weight))
     fresh = _make_report(report.variant, report.costs, graphs, rates)
@@ -154,7 +156,7 @@ def reweigh(report: GloriaReport, queries: Sequence[CompiledQuery], statistics: 
 def _make_report(variant: str, costs: str, graphs: Sequence[GloriaGraph], rates: PositionRates) -> GloriaReport:
     unshared = greedy = 0.0
     for graph in graphs:
-        weights = Weights(COST_MODELS[costs](graph.template, rates))
+        weights = GraphWeights(COST_MODELS[costs](graph.template, rates))
         unshared += path_weight(graph.template, weights, unshared_path(graph.template))
         greedy += grow_graph(graph.template, weights, generate_greedy_node).weight
     return GloriaReport(

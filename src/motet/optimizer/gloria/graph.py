@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from math import inf
 
 from motet.optimizer.gloria.nodes import (
+    GraphWeights,
     Node,
     NodeGenerator,
     SearchAborted,
-    Weights,
     generate_nodes,
     generate_paper_nodes,
     restrict_node,
@@ -106,7 +106,7 @@ class _GraphBuilder:
     """One run over the pools of a template."""
 
     template: Template
-    weights: Weights
+    weights: GraphWeights
     generate: NodeGenerator
     prune: bool
     most: int
@@ -260,7 +260,7 @@ def _trace_path(ways: Sequence[_PathStep]) -> Path:
 
 def grow_graph(
     template: Template,
-    weights: Weights,
+    weights: GraphWeights,
     generate: NodeGenerator = generate_nodes,
     prune: bool = True,
     most: int = 100_000,
@@ -279,7 +279,7 @@ def reuse_nodes(graph: GloriaGraph) -> NodeGenerator:
     return lambda pool, before: graph.surviving_nodes(pool.number)
 
 
-def path_weight(template: Template, weights: Weights, path: Path) -> float:
+def path_weight(template: Template, weights: GraphWeights, path: Path) -> float:
     """Return the weight of a path: the sum of its nodes and edges."""
     total = 0.0
     for pool in template.pools:

@@ -134,7 +134,7 @@ def generate_greedy_node(pool: Pool, preceding: Sequence[tuple[Pool, Node]]) -> 
     return [tuple(sorted((*coming.shared, *shared)))]
 
 
-class Weights:
+class GraphWeights:
     """The weights of nodes and edges under a cost model: their sum is the cost of a plan (lemma 4.4).
 
     The weight of a node has the transitions of its pool and the evaluations at the ends of queries, that of an edge the
