@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from motet.errors import Diagnostic
 from motet.model.expression import Expression, variables
@@ -40,7 +40,7 @@ class DetectQuery:
     number: int
     query: Query
     partition: tuple[str, ...]
-    positions: Positions
+    positions: Positions = field(compare=False)  # the query says all of it; graphs compare by identity
     alternatives: tuple[Alternative, ...]
     is_compact: bool
     is_ambiguous: bool
