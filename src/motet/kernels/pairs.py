@@ -25,8 +25,8 @@ from motet.kernels.tables import (
     ROW,
     Events,
     KernelResult,
-    Output,
     Queries,
+    ResultRows,
     begin_key,
     collect_results,
     create_output,
@@ -36,9 +36,9 @@ from motet.kernels.tables import (
     write_label,
 )
 from motet.kernels.totals import (
+    ChannelWeights,
     Layout,
     Totals,
-    Weights,
     add_product,
     add_total,
     clear_totals,
@@ -94,8 +94,8 @@ class PairState(NamedTuple):
     product: Totals  # one row of windows
     due: Ints  # the next window of each query
     last_neg: Ints  # when each NEG was last violated
-    weights: Weights
-    zero: Weights
+    weights: ChannelWeights
+    zero: ChannelWeights
 
 
 def run_pairs(
@@ -137,7 +137,7 @@ def run_pairs(
 @kernel
 def _run_keys(
     state: PairState,
-    output: Output,
+    output: ResultRows,
     events: Events,
     machine: PairMachine,
     rows: WindowRows,
@@ -166,7 +166,7 @@ def _run_keys(
 @inner
 def _run_pane(
     state: PairState,
-    output: Output,
+    output: ResultRows,
     events: Events,
     machine: PairMachine,
     rows: WindowRows,
@@ -335,7 +335,7 @@ def _multiply_windows(state: PairState, rows: WindowRows) -> int:
 @inner
 def _report_windows(
     state: PairState,
-    output: Output,
+    output: ResultRows,
     rows: WindowRows,
     queries: Queries,
     window: Window,

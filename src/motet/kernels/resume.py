@@ -41,8 +41,8 @@ from motet.kernels.tables import (
     Events,
     KernelResult,
     Machine,
-    Output,
     Queries,
+    ResultRows,
     begin_key,
     collect_results,
     create_output,
@@ -141,7 +141,7 @@ def _run(
     wake = np.full(keys, MAX_TIME, np.int64)
     inputs = Inputs(events, machine, queries, window)
 
-    def run(output: Output) -> int:
+    def run(output: ResultRows) -> int:
         nonlocal written
         while True:
             status = _run_keys(state, totals, output, inputs, saved, written, wake)
@@ -155,7 +155,7 @@ def _run(
 
 @kernel
 def _run_keys(
-    state: SlotState, totals: Totals, output: Output, inputs: Inputs, saved: States, written: States, wake: Ints
+    state: SlotState, totals: Totals, output: ResultRows, inputs: Inputs, saved: States, written: States, wake: Ints
 ) -> int:
     """Run on through all keys, unless some room runs out (then call again)."""
     events, queries, window = inputs.events, inputs.queries, inputs.window

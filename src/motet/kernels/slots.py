@@ -45,8 +45,8 @@ from motet.kernels.tables import (
     ROW,
     Events,
     Machine,
-    Output,
     Queries,
+    ResultRows,
     end_key,
     fill,
     membership_mask,
@@ -54,9 +54,9 @@ from motet.kernels.tables import (
     write_label,
 )
 from motet.kernels.totals import (
+    ChannelWeights,
     Layout,
     Totals,
-    Weights,
     add_total,
     add_totals,
     clear_totals,
@@ -108,8 +108,8 @@ class SlotState(NamedTuple):
     due: Ints  # see `motet.kernels.steps.DUE`
     last_neg: Ints  # when each NEG was last violated
     began: Ints  # with starts: when each slot began
-    weights: Weights  # of the event that is being applied
-    zero: Weights  # of no event
+    weights: ChannelWeights  # of the event that is being applied
+    zero: ChannelWeights  # of no event
 
 
 def make_window(
@@ -169,7 +169,7 @@ def reset_key(state: SlotState) -> None:
 
 
 @inner
-def finish_key(state: SlotState, totals: Totals, output: Output, status: int) -> None:
+def finish_key(state: SlotState, totals: Totals, output: ResultRows, status: int) -> None:
     """Finish a key and empty the totals it has used."""
     end_key(state.words, output, status)
     state.nodes.fresh[-1] = 0
@@ -181,7 +181,7 @@ def finish_key(state: SlotState, totals: Totals, output: Output, status: int) ->
 
 
 @inner
-def run_key(state: SlotState, totals: Totals, output: Output, inputs: Inputs) -> int:
+def run_key(state: SlotState, totals: Totals, output: ResultRows, inputs: Inputs) -> int:
     """Run on through one key's events, and on to the end of the window's time, unless counts overflow or the room for
     results runs out (then call again).
     """
@@ -224,7 +224,7 @@ def run_key(state: SlotState, totals: Totals, output: Output, inputs: Inputs) ->
 
 
 @inner
-def open_slots(state: SlotState, totals: Totals, output: Output, inputs: Inputs, moment: Moment) -> int:
+def open_slots(state: SlotState, totals: Totals, output: ResultRows, inputs: Inputs, moment: Moment) -> int:
     """Report what has ended before a moment, and open the slots that begin with it."""
     machine, queries, window = inputs.machine, inputs.queries, inputs.window
     words, unit, now = state.words, window.unit, moment.time
@@ -243,7 +243,7 @@ def open_slots(state: SlotState, totals: Totals, output: Output, inputs: Inputs,
 
 
 @inner
-def _open_start(state: SlotState, totals: Totals, output: Output, inputs: Inputs, moment: Moment) -> int:
+def _open_start(state: SlotState, totals: Totals, output: ResultRows, inputs: Inputs, moment: Moment) -> int:
     """Let starts expire and, where a match may begin now, open a slot for it."""
     events, machine, queries, window = inputs.events, inputs.machine, inputs.queries, inputs.window
     words, began = state.words, state.began
@@ -346,7 +346,9 @@ def is_wanted(window: Window, time: int) -> bool:
 
 
 @inner
-def _close_windows(state: SlotState, totals: Totals, output: Output, queries: Queries, window: Window, now: int) -> int:
+def _close_windows(
+    state: SlotState, totals: Totals, output: ResultRows, queries: Queries, window: Window, now: int
+) -> int:
     """Report every window that has ended by now and may hold a match. O(windows * accepting nodes * panes)."""
     words, due, unit = state.words, state.due, window.unit
     base, hi = words[BASE], words[HI]
@@ -400,7 +402,7 @@ def _close_windows(state: SlotState, totals: Totals, output: Output, queries: Qu
 def _expire_starts(
     state: SlotState,
     totals: Totals,
-    output: Output,
+    output: ResultRows,
     queries: Queries,
     window: Window,
     leaving: int,
@@ -441,7 +443,7 @@ def _expire_starts(
 
 @inner
 def report_completed(
-    state: SlotState, totals: Totals, output: Output, queries: Queries, window: Window, now: int
+    state: SlotState, totals: Totals, output: ResultRows, queries: Queries, window: Window, now: int
 ) -> int:
     """Report each query for which a match completes at this time: all its matches whose start is alive.
 

@@ -24,7 +24,7 @@ from motet.kernels.tables import (
     step_width,
     steps_at,
 )
-from motet.kernels.totals import Totals, Weights, add_counts, clear_totals, propagate
+from motet.kernels.totals import ChannelWeights, Totals, add_counts, clear_totals, propagate
 
 
 class ActiveNodes(NamedTuple):
@@ -78,7 +78,7 @@ def next_moment(events: Events, e: int, end: int, until: int) -> Moment:
 
 @inner
 def apply_event(
-    totals: Totals, nodes: ActiveNodes, machine: Machine, events: Events, e: int, slots: Slots, weights: Weights
+    totals: Totals, nodes: ActiveNodes, machine: Machine, events: Events, e: int, slots: Slots, weights: ChannelWeights
 ) -> int:
     """Apply the steps of a lone event, or of several alike that it stands for, straight into settled nodes.
 
@@ -141,7 +141,7 @@ def apply_simultaneous(
     events: Events,
     moment: Moment,
     slots: Slots,
-    weights: Weights,
+    weights: ChannelWeights,
 ) -> int:
     """Apply the steps of all events of one time: totals go to fresh nodes.
 
@@ -169,7 +169,13 @@ def apply_simultaneous(
 
 @inner
 def apply_negations(
-    totals: Totals, nodes: ActiveNodes, machine: Machine, events: Events, moment: Moment, slots: Slots, zero: Weights
+    totals: Totals,
+    nodes: ActiveNodes,
+    machine: Machine,
+    events: Events,
+    moment: Moment,
+    slots: Slots,
+    zero: ChannelWeights,
 ) -> int:
     """Move away the matches that the events of one time rule out, by a NOT. `zero` are weights of no event.
 
@@ -206,7 +212,7 @@ def activate(nodes: ActiveNodes, machine: Machine, node: int) -> None:
 
 
 @inner
-def commit_fresh_nodes(totals: Totals, nodes: ActiveNodes, machine: Machine, slots: Slots, zero: Weights) -> int:
+def commit_fresh_nodes(totals: Totals, nodes: ActiveNodes, machine: Machine, slots: Slots, zero: ChannelWeights) -> int:
     """Fold fresh nodes into settled ones, when all events of a time are applied; negative where a count overflowed."""
     bad = np.int64(0)
     size = slots.hi - slots.lo + 1

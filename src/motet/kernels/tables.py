@@ -11,7 +11,7 @@ from motet.kernels.arrays import MAX_TIME as MAX_TIME
 from motet.kernels.arrays import MIN_TIME as MIN_TIME
 from motet.kernels.arrays import Flags, Floats, Ints, SmallInts
 from motet.kernels.jit import inner
-from motet.kernels.totals import NO_MINIMUM, Layout, Totals, Weights, allocate_totals, grow_totals
+from motet.kernels.totals import NO_MINIMUM, ChannelWeights, Layout, Totals, allocate_totals, grow_totals
 
 WEIGHT_ONE = -2  # a weight of one, whatever the event
 WEIGHT_ZERO = -1  # no weight
@@ -103,7 +103,9 @@ def completions_at(code: SmallInts, block: int, width: int) -> int:
 
 
 @inner
-def load_weights(weights: Weights, layout: Layout, code: SmallInts, step: int, events: Events, e: int, n: int) -> None:
+def load_weights(
+    weights: ChannelWeights, layout: Layout, code: SmallInts, step: int, events: Events, e: int, n: int
+) -> None:
     """Fill in what event e, which stands for n, adds to each channel on a step."""
     ni = layout.ni
     for c in range(ni):
@@ -139,7 +141,7 @@ END = 2
 LABELS = 3
 
 
-class Output(NamedTuple):
+class ResultRows(NamedTuple):
     """Result rows, labels and totals of each, and which keys overflowed 64 bits: these have no rows."""
 
     labels: Ints
@@ -163,13 +165,13 @@ FRAME = 5
 KernelResult = tuple[Ints, Ints, Floats, Flags]
 
 
-def create_output(rows: int, keys: int, layout: Layout) -> Output:
+def create_output(rows: int, keys: int, layout: Layout) -> ResultRows:
     """Create room for so many result rows."""
     labels = np.empty((rows, LABELS), np.int64)
-    return Output(labels, allocate_totals(rows, 1, layout), np.zeros(keys, np.bool_))
+    return ResultRows(labels, allocate_totals(rows, 1, layout), np.zeros(keys, np.bool_))
 
 
-def collect_results(run: Callable[[Output], int], state: Ints, output: Output) -> KernelResult:
+def collect_results(run: Callable[[ResultRows], int], state: Ints, output: ResultRows) -> KernelResult:
     """Run until done, doubling the room for result rows whenever it is used up.
 
     Returns labels of the results, totals as ints and as floats, and which keys overflowed 64 bits (theirs are left
@@ -178,7 +180,7 @@ def collect_results(run: Callable[[Output], int], state: Ints, output: Output) -
     while run(output) == NEEDS_ROOM:
         labels = np.empty((2 * len(output.labels), LABELS), np.int64)
         labels[: len(output.labels)] = output.labels
-        output = Output(labels, grow_totals(output.totals), output.overflowed)
+        output = ResultRows(labels, grow_totals(output.totals), output.overflowed)
     size, words = state[ROW], output.totals.layout.words
     totals = output.totals
     return output.labels[:size], totals.ints[: size * words], totals.floats[: size * words], output.overflowed
@@ -197,7 +199,7 @@ def begin_key(state: Ints, key: int, first: int) -> bool:
 
 
 @inner
-def end_key(state: Ints, output: Output, status: int) -> None:
+def end_key(state: Ints, output: ResultRows, status: int) -> None:
     """Finish a key; the results of one that overflowed are dropped."""
     state[KEY_BEGUN] = 0
     if status == OVERFLOWED:
@@ -206,7 +208,7 @@ def end_key(state: Ints, output: Output, status: int) -> None:
 
 
 @inner
-def write_label(output: Output, state: Ints, query: int, start: int, end: int, completes: bool) -> None:
+def write_label(output: ResultRows, state: Ints, query: int, start: int, end: int, completes: bool) -> None:
     """Label the next result row, whose totals are there already, and go on to the one after it."""
     row = state[ROW]
     output.labels[row, OWNER] = (query << 33) | (state[KEY] << 1) | completes

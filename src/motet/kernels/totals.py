@@ -60,7 +60,7 @@ class Totals(NamedTuple):
     slots: int
 
 
-class Weights(NamedTuple):
+class ChannelWeights(NamedTuple):
     """What an event adds to each channel: `ints` to counts, then minima, `floats` to sums."""
 
     ints: Ints
@@ -119,11 +119,11 @@ def grow_totals(totals: Totals) -> Totals:
     return wider._replace(slots=totals.slots)
 
 
-def create_weights(layout: Layout) -> Weights:
+def create_weights(layout: Layout) -> ChannelWeights:
     """Create the weights of no event at all: what propagates totals unchanged."""
     ints = np.zeros(layout.ni + layout.nm, np.int64)
     ints[layout.ni :] = NO_MINIMUM
-    return Weights(ints, np.zeros(layout.nf, np.float64))
+    return ChannelWeights(ints, np.zeros(layout.nf, np.float64))
 
 
 @inner
@@ -195,7 +195,7 @@ def add_counts(totals: Totals, a: int, b: int, count: int, n: int) -> None:
 
 
 @inner
-def propagate(totals: Totals, a: int, b: int, count: int, n: int, weights: Weights) -> int:
+def propagate(totals: Totals, a: int, b: int, count: int, n: int, weights: ChannelWeights) -> int:
     """Let n events of one time, alike, extend the matches of `count` totals from number a on: add what they become to
     the totals from number b on.
 
@@ -238,7 +238,7 @@ def _propagate_counts(ints: Ints, a: int, b: int, count: int, n: int) -> int:
 
 
 @inner
-def _propagate_channels(totals: Totals, a: int, b: int, count: int, n: int, weights: Weights) -> int:
+def _propagate_channels(totals: Totals, a: int, b: int, count: int, n: int, weights: ChannelWeights) -> int:
     """Propagate totals of any channels, from and to these words."""
     ints, floats, layout = totals.ints, totals.floats, totals.layout
     ni, nm, words = layout.ni, layout.nm, layout.words
@@ -292,7 +292,7 @@ def _propagate_sums(totals: Totals, a: int, b: int, count: int, n: int, wi: int,
 
 
 @inner
-def _propagate_extended(totals: Totals, one: int, other: int, n: int, weights: Weights) -> None:
+def _propagate_extended(totals: Totals, one: int, other: int, n: int, weights: ChannelWeights) -> None:
     """Propagate an extended total from and to these words."""
     ints, floats, layout = totals.ints, totals.floats, totals.layout
     ni, nm, nf, x = layout.ni, layout.nm, layout.nf, layout.x

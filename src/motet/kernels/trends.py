@@ -53,8 +53,8 @@ from motet.kernels.tables import (
     Events,
     KernelResult,
     Machine,
-    Output,
     Queries,
+    ResultRows,
     begin_key,
     collect_results,
     create_output,
@@ -66,9 +66,9 @@ from motet.kernels.tables import (
     steps_at,
 )
 from motet.kernels.totals import (
+    ChannelWeights,
     Layout,
     Totals,
-    Weights,
     clear_totals,
     copy_totals,
     create_totals,
@@ -208,7 +208,7 @@ def run_trends(
 
 
 @kernel
-def _run_keys(trend: Trend, output: Output, inputs: Inputs) -> int:
+def _run_keys(trend: Trend, output: ResultRows, inputs: Inputs) -> int:
     """Run on through all keys, unless the room for results runs out (then call again)."""
     state, totals, index = trend.state, trend.totals, trend.index
     events = inputs.events
@@ -226,7 +226,7 @@ def _run_keys(trend: Trend, output: Output, inputs: Inputs) -> int:
 
 
 @inner
-def _run_key(trend: Trend, output: Output, inputs: Inputs) -> int:
+def _run_key(trend: Trend, output: ResultRows, inputs: Inputs) -> int:
     """Run on through one key's events until they end, counts overflow, or the room for results runs out (then call
     again).
     """
@@ -261,7 +261,7 @@ def _run_key(trend: Trend, output: Output, inputs: Inputs) -> int:
 
 
 @inner
-def _add_row(trend: Trend, source: int, target: int, slots: Slots, weights: Weights) -> int:
+def _add_row(trend: Trend, source: int, target: int, slots: Slots, weights: ChannelWeights) -> int:
     """Propagate the totals of one row to another; negative where a 64-bit count overflowed."""
     state, totals = trend.state, trend.totals
     state.nodes.in_use[target] = True

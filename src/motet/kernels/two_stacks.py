@@ -51,8 +51,8 @@ from motet.kernels.tables import (
     Events,
     KernelResult,
     Machine,
-    Output,
     Queries,
+    ResultRows,
     begin_key,
     collect_results,
     create_output,
@@ -68,9 +68,9 @@ from motet.kernels.tables import (
 from motet.kernels.totals import (
     COUNT_SURE,
     SHADOW_LIMIT,
+    ChannelWeights,
     Layout,
     Totals,
-    Weights,
     add_product,
     add_total,
     clear_totals,
@@ -124,8 +124,8 @@ class StackState(NamedTuple):
     accepting: Flags
     due: Ints
     last_neg: Ints
-    weights: Weights
-    zero: Weights
+    weights: ChannelWeights
+    zero: ChannelWeights
 
 
 def run_stacks(
@@ -169,7 +169,7 @@ def run_stacks(
 
     inputs = Inputs(events, machine, queries, window)
 
-    def run(output: Output) -> int:
+    def run(output: ResultRows) -> int:
         nonlocal stacks, state
         while True:
             status = _run_keys(state, stacks, output, inputs)
@@ -200,7 +200,7 @@ def _find_single_steps(
 
 
 @kernel
-def _run_keys(state: StackState, stacks: Stacks, output: Output, inputs: Inputs) -> int:
+def _run_keys(state: StackState, stacks: Stacks, output: ResultRows, inputs: Inputs) -> int:
     """Run on through all keys, unless some room runs out (then call again)."""
     events, machine = inputs.events, inputs.machine
     for key in range(state.words[KEY], events.offsets.size - 1):
@@ -221,7 +221,7 @@ def _run_keys(state: StackState, stacks: Stacks, output: Output, inputs: Inputs)
 
 
 @inner
-def _run_key(state: StackState, stacks: Stacks, output: Output, inputs: Inputs) -> int:
+def _run_key(state: StackState, stacks: Stacks, output: ResultRows, inputs: Inputs) -> int:
     """Run on through one key's events until they end, counts overflow, or some room runs out (then call again)."""
     events, machine, queries, window = inputs.events, inputs.machine, inputs.queries, inputs.window
     words = state.words
@@ -277,7 +277,7 @@ def _push_group(state: StackState, first: int) -> bool:
 
 
 @inner
-def _apply_moment(state: StackState, stacks: Stacks, output: Output, inputs: Inputs, moment: Moment) -> int:
+def _apply_moment(state: StackState, stacks: Stacks, output: ResultRows, inputs: Inputs, moment: Moment) -> int:
     """Multiply the back by the events of one time, and report where this completes a match of a continuous window.
 
     Returns a negative number where a 64-bit count overflowed.
@@ -316,7 +316,7 @@ def _apply_moment(state: StackState, stacks: Stacks, output: Output, inputs: Inp
 
 @inner
 def _count_plain_events(
-    state: StackState, stacks: Stacks, output: Output, events: Events, queries: Queries, window: Window, end: int
+    state: StackState, stacks: Stacks, output: ResultRows, events: Events, queries: Queries, window: Window, end: int
 ) -> int:
     """Count on through lone events of plain steps in a continuous window, as far as neither a sweep nor more room is
     needed.
@@ -403,7 +403,7 @@ def _count_plain_events(
 
 
 @inner
-def _expire_groups(state: StackState, stacks: Stacks, output: Output, inputs: Inputs, moment: Moment) -> int:
+def _expire_groups(state: StackState, stacks: Stacks, output: ResultRows, inputs: Inputs, moment: Moment) -> int:
     """Let groups expire that a continuous window has passed, reporting what is left where asked."""
     events, machine, queries, window = inputs.events, inputs.machine, inputs.queries, inputs.window
     words, groups, expiries = state.words, state.groups, queries.expiries[0]
@@ -436,7 +436,7 @@ def _expire_groups(state: StackState, stacks: Stacks, output: Output, inputs: In
 
 
 @inner
-def _close_windows(state: StackState, stacks: Stacks, output: Output, inputs: Inputs, moment: Moment) -> int:
+def _close_windows(state: StackState, stacks: Stacks, output: ResultRows, inputs: Inputs, moment: Moment) -> int:
     """Report every sliding window that has ended by now and may hold a match, letting what lies before it expire."""
     events, machine, queries, window = inputs.events, inputs.machine, inputs.queries, inputs.window
     words, due, groups = state.words, state.due, state.groups
@@ -503,7 +503,7 @@ def _reaches_node(words: Ints, stacks: Stacks, node: int) -> bool:
 
 
 @inner
-def _write_window_value(words: Ints, stacks: Stacks, output: Output, queries: Queries) -> int:
+def _write_window_value(words: Ints, stacks: Stacks, output: ResultRows, queries: Queries) -> int:
     """Put the value of the window into the next result row: the front's top row times the back's accepting columns.
 
     Returns a negative number where a 64-bit count overflowed. O(settled nodes * accepting nodes).
