@@ -10,7 +10,7 @@ import numba
 import pytest
 
 from motet import kernels
-from motet.kernels.jit import KERNELS, on_each_compilation, on_first_compilation
+from motet.kernels.compiler import KERNELS, on_each_compilation, on_first_compilation
 
 with_compiler = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="the compiler is off")
 

@@ -33,6 +33,7 @@ from motet.cli.options import (
     Unit,
 )
 from motet.cli.report import FAILED, report, say
+from motet.kernels.jit import interpret_kernels
 from motet.options import Engine, Options, OutputMode, help_text, microseconds_of
 
 HELP = """Many event pattern queries, one shared plan.
@@ -48,6 +49,9 @@ A workload is a file of queries:
 
 Start with `motet demo`, then `motet run --help`.
 """
+
+FEW_ROWS = 16  # at most 2**16 matches, however a pattern repeats
+FEW_BYTES = 1 << 14
 
 app = typer.Typer(
     name="motet",
@@ -72,6 +76,13 @@ def options_of_all_commands(
     ] = False,
 ) -> None:
     """Take the options that stand before a command."""
+
+
+def holds_a_handful(events: Path) -> bool:
+    """Return whether a text file has so few rows that plain Python runs them before compiled kernels are loaded."""
+    if events.suffix not in (".csv", ".jsonl", ".ndjson", ".json") or not events.is_file():
+        return False
+    return events.stat().st_size <= FEW_BYTES and events.read_bytes().count(b"\n") <= FEW_ROWS
 
 
 def main() -> None:
@@ -184,6 +195,8 @@ def run(
         motet run queries.motet --events logs/ --time at --type kind --output results.jsonl
         motet run queries.motet --events trades.csv --engine spark --master 'local[4]' --format csv
     """
+    if engine == "local" and holds_a_handful(events):
+        interpret_kernels()
     from motet.cli import commands
 
     if format == "parquet" and output is None:

@@ -34,7 +34,7 @@ from motet.io.writers import (
     write_file,
     write_stream,
 )
-from motet.kernels.jit import on_first_compilation
+from motet.kernels.jit import are_kernels_interpreted
 from motet.language import read
 from motet.model.query import Workload
 from motet.model.validate import find_problems
@@ -43,7 +43,10 @@ from motet.options import Engine, Options
 from motet.pipeline import Job, analyze_run, execute, make_schema, open_source, prepare, readable
 from motet.statistics.model import Statistics
 
-on_first_compilation(lambda: say(COMPILING))
+if not are_kernels_interpreted():
+    from motet.kernels.compiler import on_first_compilation
+
+    on_first_compilation(lambda: say(COMPILING))
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from motet.compile import compile_workload
 from motet.engine.live import Stream
 from motet.engine.local import run_table
-from motet.kernels.jit import KERNELS, on_each_compilation
+from motet.kernels.compiler import KERNELS, on_each_compilation
 from motet.kernels.order import order_by_key
 from motet.kernels.resume import extend_states, renumber_states
 from motet.kernels.state_migration import NodeSources, merge_states

@@ -18,7 +18,10 @@ from motet.io.formats import (
     JSONL,
     PARQUET,
     find_files,
+    is_small_text,
     make_dataset_factory,
+    read_text,
+    require_distinct_names,
     translate_read_errors,
     unify_schema,
 )
@@ -46,18 +49,24 @@ class EventSource:
     schema: pa.Schema
     time: str
     type: str
-    dataset: ds.Dataset
+    content: ds.Dataset | pa.Table  # a table where a text file is small
     num_rows: int | None
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the rows, with the named columns only."""
         schema = self._select_schema(columns)
-        # Little read ahead: the memory a run needs must not grow with the files.
-        scanner = self.dataset.scanner(schema.names, batch_size=BATCH_ROWS, batch_readahead=2, fragment_readahead=1)
         with translate_read_errors(self.origin):
-            for batch in scanner.to_batches():
+            for batch in self._read(schema.names):
                 arrays = [self._convert_column(batch.column(at), field) for at, field in enumerate(schema)]
                 yield pa.record_batch(arrays, schema=schema)
+
+    def _read(self, names: list[str]) -> Iterator[pa.RecordBatch]:
+        if isinstance(self.content, pa.Table):
+            return iter(self.content.select(names).to_batches(BATCH_ROWS))
+        # Little read ahead: the memory a run needs must not grow with the files.
+        scanner = self.content.scanner(names, batch_size=BATCH_ROWS, batch_readahead=2, fragment_readahead=1)
+        batches: Iterator[pa.RecordBatch] = scanner.to_batches()
+        return batches
 
     def table(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Return all rows as one table."""
@@ -88,23 +97,27 @@ def open_events(
     if not filled:
         return empty_source(origin, kind, time, type, columns)
     with translate_read_errors(origin):
-        factory = make_dataset_factory(Path(path), filled, kind, type)
-        found = unify_schema(factory, origin)
-        _require_time_and_type(found, time, type, origin)
-        stored = found if kind == PARQUET else _choose_text_types(found, filled, kind, time)
-        dataset = factory.finish(stored)
-        schema = _resolve_time_column(_resolve_type_column(stored, type, kind, origin), dataset, time, origin)
-        num_rows = dataset.count_rows() if kind == PARQUET else None
-    return EventSource(origin, tuple(map(str, filled)), kind, schema, time, type, dataset, num_rows)
+        content: ds.Dataset | pa.Table
+        if is_small_text(filled, kind):
+            found = require_distinct_names(read_text(filled[0], kind, type).schema, origin)
+            _require_time_and_type(found, time, type, origin)
+            content = read_text(filled[0], kind, type, _choose_text_types(found, filled, kind, time))
+        else:
+            factory = make_dataset_factory(Path(path), filled, kind, type)
+            found = unify_schema(factory, origin)
+            _require_time_and_type(found, time, type, origin)
+            content = factory.finish(found if kind == PARQUET else _choose_text_types(found, filled, kind, time))
+        typed = _resolve_type_column(content.schema, type, kind, origin)
+        schema = _resolve_time_column(typed, content, time, origin)
+        num_rows = content.count_rows() if kind == PARQUET else None
+    return EventSource(origin, tuple(map(str, filled)), kind, schema, time, type, content, num_rows)
 
 
 def empty_source(origin: str, kind: str, time: str, type: str, columns: Iterable[str]) -> EventSource:
     """Return a source without rows: every column asked for exists, and is null."""
-    import pyarrow.dataset as ds
-
     others = dict.fromkeys(name for name in columns if name not in (time, type))
     schema = pa.schema([(time, pa.timestamp("us")), (type, pa.string()), *((name, pa.null()) for name in others)])
-    return EventSource(origin, (), kind, schema, time, type, ds.dataset(schema.empty_table()), 0)
+    return EventSource(origin, (), kind, schema, time, type, schema.empty_table(), 0)
 
 
 def count_event_types(source: EventSource) -> dict[str, int]:
@@ -195,7 +208,7 @@ def _resolve_type_column(schema: pa.Schema, type: str, kind: str, origin: str) -
     raise DataError(f"column {type!r} of {origin} holds {found}, but event types are text")
 
 
-def _resolve_time_column(schema: pa.Schema, dataset: ds.Dataset, time: str, origin: str) -> pa.Schema:
+def _resolve_time_column(schema: pa.Schema, content: ds.Dataset | pa.Table, time: str, origin: str) -> pa.Schema:
     """Return the schema with a time column of a time type; raise if it cannot be one."""
     at, found = schema.get_field_index(time), schema.field(time).type
     types = pa.types
@@ -204,16 +217,20 @@ def _resolve_time_column(schema: pa.Schema, dataset: ds.Dataset, time: str, orig
     if types.is_null(found):
         return schema.set(at, pa.field(time, pa.timestamp("us")))
     if is_text(found):
-        return schema.set(at, pa.field(time, _find_time_type(dataset, time, origin)))
+        return schema.set(at, pa.field(time, _find_time_type(content, time, origin)))
     why = "a floating number is no exact time" if types.is_floating(found) else "that is no time"
     raise DataError(
         f"column {time!r} of {origin} holds {found}: {why} (timestamps, dates, whole numbers and ISO 8601 text are)"
     )
 
 
-def _find_time_type(dataset: ds.Dataset, time: str, origin: str) -> pa.DataType:
+def _find_time_type(content: ds.Dataset | pa.Table, time: str, origin: str) -> pa.DataType:
     """Return the type of times stored as text: with a zone if the first of them has one."""
-    sample = dataset.head(1000, columns=[time]).column(0).drop_null().slice(0, 1)
+    if isinstance(content, pa.Table):
+        first = content.select([time]).slice(0, 1000)
+    else:
+        first = content.head(1000, columns=[time])
+    sample = first.column(0).drop_null().slice(0, 1)
     zoned = len(sample) > 0 and ZONE.search(sample[0].as_py()[10:].strip())
     type = pa.timestamp("us", "UTC" if zoned else None)
     try:

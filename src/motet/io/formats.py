@@ -13,6 +13,7 @@ import pyarrow as pa
 from motet.errors import DataError, UnreadableError, did_you_mean
 
 if TYPE_CHECKING:
+    import pyarrow.csv as csv
     import pyarrow.dataset as ds
 
 PARQUET, CSV, JSONL = "parquet", "csv", "json lines"
@@ -77,6 +78,38 @@ def first_line(error: BaseException) -> str:
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
+def is_small_text(files: list[Path], kind: str) -> bool:
+    """Return whether events are in one text file of a single block, which is read as a whole."""
+    return kind != PARQUET and len(files) == 1 and files[0].stat().st_size < BLOCK_BYTES
+
+
+def read_text(file: Path, kind: str, type: str, schema: pa.Schema | None = None) -> pa.Table:
+    """Read a text file as a whole; its columns are those of the schema, where one is given."""
+    if kind == JSONL:
+        import pyarrow.json as json
+
+        parse = (
+            None if schema is None else json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+        )
+        return json.read_json(file, json.ReadOptions(block_size=BLOCK_BYTES), parse)
+    import pyarrow.csv as csv
+
+    parse, convert = _csv_options(type)
+    if schema is not None:
+        convert.column_types = schema
+    return csv.read_csv(file, csv.ReadOptions(block_size=BLOCK_BYTES), parse, convert)
+
+
+def _csv_options(type: str) -> tuple[csv.ParseOptions, csv.ConvertOptions]:
+    import pyarrow.csv as csv
+
+    # NA unquoted is null, "NA" in quotes is a text; a type is a text even where it looks like a number.
+    convert = csv.ConvertOptions(
+        strings_can_be_null=True, quoted_strings_can_be_null=False, column_types={type: pa.string()}
+    )
+    return csv.ParseOptions(newlines_in_values=True), convert
+
+
 def make_dataset_factory(path: Path, files: list[Path], kind: str, type: str) -> ds.FileSystemDatasetFactory:
     """Make what reads these files; folders named `column=value` add that column, as Spark writes them."""
     import pyarrow.dataset as ds
@@ -98,13 +131,9 @@ def _make_format(kind: str, type: str) -> ds.FileFormat:
         return ds.ParquetFileFormat()
     if kind == JSONL:
         return ds.JsonFileFormat(read_options=json.ReadOptions(block_size=BLOCK_BYTES))
+    parse, convert = _csv_options(type)
     return ds.CsvFileFormat(
-        parse_options=csv.ParseOptions(newlines_in_values=True),
-        read_options=csv.ReadOptions(block_size=BLOCK_BYTES),
-        # NA unquoted is null, "NA" in quotes is a text; a type is a text even where it looks like a number.
-        convert_options=csv.ConvertOptions(
-            strings_can_be_null=True, quoted_strings_can_be_null=False, column_types={type: pa.string()}
-        ),
+        parse_options=parse, read_options=csv.ReadOptions(block_size=BLOCK_BYTES), convert_options=convert
     )
 
 
@@ -114,6 +143,11 @@ def unify_schema(factory: ds.FileSystemDatasetFactory, origin: str) -> pa.Schema
         schema = factory.inspect(promote_options="permissive")
     except pa.ArrowTypeError as error:
         raise DataError(f"the files in {origin} disagree: {first_line(error)}") from error
+    return require_distinct_names(schema, origin)
+
+
+def require_distinct_names(schema: pa.Schema, origin: str) -> pa.Schema:
+    """Raise if two columns have one name; return the schema without metadata."""
     twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
     if twice:
         raise DataError(f"{origin} has more than one column {twice[0]!r}: rename all but one")

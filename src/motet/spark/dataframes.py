@@ -49,7 +49,7 @@ def open_dataframe(source: EventSource | pa.Table, session: SparkSession) -> Dat
 
 def _is_read_alike(source: EventSource, field: pa.Field) -> bool:
     """Return whether Spark reads a parquet column to the type that its source has."""
-    stored = source.dataset.schema.field(field.name).type
+    stored = source.content.schema.field(field.name).type
     return bool(stored == field.type == _nearest_spark_type(stored))
 
 
