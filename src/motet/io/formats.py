@@ -97,7 +97,7 @@ def read_text(file: Path, kind: str, type: str, schema: pa.Schema | None = None)
     parse, convert = _csv_options(type)
     if schema is not None:
         convert.column_types = schema
-    return csv.read_csv(file, csv.ReadOptions(block_size=BLOCK_BYTES), parse, convert)
+    return csv.read_csv(file, csv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES), parse, convert)
 
 
 def _csv_options(type: str) -> tuple[csv.ParseOptions, csv.ConvertOptions]:
