@@ -125,7 +125,7 @@ def run(
         OptionError: An option is wrong, or does not apply to this run.
         RunError: The run could not finish.
 
-    Example:
+    Examples:
         >>> import motet, pyarrow as pa
         >>> events = pa.table({"time": [1, 2, 3], "type": ["A", "B", "B"]})
         >>> motet.run(events, "RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 10 s SLIDE 10 s").column("COUNT(*)").to_pylist()
@@ -176,7 +176,7 @@ def ask(
     Raises:
         MotetError: As `run` does.
 
-    Example:
+    Examples:
         >>> import motet, pyarrow as pa
         >>> events = pa.table({"time": [1, 2], "type": ["A", "B"]})
         >>> motet.ask(events, "QUERY q RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 10 s SLIDE 10 s")
@@ -206,7 +206,7 @@ def batches(
     Raises:
         MotetError: As `run` does; RunError while reading.
 
-    Example:
+    Examples:
         >>> import motet, pyarrow as pa
         >>> events = pa.table({"time": [1, 2], "type": ["A", "B"]})
         >>> sum(len(batch) for batch in motet.batches(events, "RETURN * PATTERN SEQ(A a, B b) WITHIN 10 s"))
@@ -239,7 +239,7 @@ def stream(
         OptionError: An option is wrong, or does not apply to a stream; there is no watermark.
         DataError: The DataFrame is not a stream.
 
-    Example:
+    Examples:
         >>> stream = motet.stream(spark.readStream.table("clicks"), "queries.motet", watermark="10 minutes")
         >>> stream.results.writeStream.toTable("answers")
     """
@@ -272,7 +272,7 @@ def live(
         QueryError: The queries are wrong, or do not fit the columns.
         OptionError: An option is wrong, or does not apply.
 
-    Example:
+    Examples:
         >>> import motet, pyarrow as pa
         >>> events = pa.table({"time": [1, 2, 30], "type": ["A", "B", "A"]})
         >>> live = motet.live(events.schema, "RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 10 s SLIDE 10 s")
@@ -334,7 +334,7 @@ def plan(
         QueryError: The queries are wrong, or do not fit the events.
         OptionError: An option is wrong, or does not apply to a plan.
 
-    Example:
+    Examples:
         >>> import motet, pyarrow as pa
         >>> schema = pa.schema({"time": pa.int64(), "type": pa.string()})
         >>> print(motet.plan(schema, "RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 10 s"))  # doctest: +ELLIPSIS
@@ -386,7 +386,7 @@ def explain_match(
     Raises:
         MotetError: There is no such query, key or time.
 
-    Example:
+    Examples:
         >>> import motet, pyarrow as pa
         >>> events = pa.table({"time": [1, 2], "type": ["A", "A"]})
         >>> bool(motet.explain_match(events, "RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 10 s"))
@@ -425,7 +425,7 @@ def profile(
         DataError: The events cannot be read, or lack a column.
         QueryError: The queries are wrong.
 
-    Example:
+    Examples:
         >>> import motet, pyarrow as pa
         >>> dict(motet.profile(pa.table({"time": [1, 2, 3], "type": ["A", "B", "B"]})).counts)
         {'A': 1, 'B': 2}

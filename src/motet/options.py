@@ -93,7 +93,7 @@ class Options:
         checkpoint: Folder of the stream's checkpoint, needed where its queries may change later.
         buckets: Into how many parts the state of a stream is cut; None for one per state partition.
 
-    Example:
+    Examples:
         >>> from motet import Options
         >>> Options(time="at", memory_limit="1GiB").memory_bytes
         1073741824

@@ -39,7 +39,7 @@ def test_every_public_function_documents_parameters_result_and_an_example(name: 
         arguments = text.partition("Args:")[2].partition("Returns:")[0]
         for parameter in parameters:
             assert re.search(rf"^\s+\**{parameter}:", arguments, re.MULTILINE), f"{name}: {parameter}"
-    for part in ("Returns:", "Example:"):
+    for part in ("Returns:", "Examples:"):
         assert part in text, f"{name}: {part}"
 
 

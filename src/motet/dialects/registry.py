@@ -42,7 +42,7 @@ def translate(
         QueryError: At the place whose meaning our model does not have.
         MotetError: If the dialect is unknown, or needs a package that is not installed.
 
-    Example:
+    Examples:
         >>> import motet
         >>> motet.translate("PATTERN SEQ(A a, B b) WITHIN 1 hour", "sase").workload.queries[0].name
         'translated'

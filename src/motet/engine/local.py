@@ -71,13 +71,13 @@ class LocalRun:
         """
         program, pending = self.program, list[pa.Table]()
         for chunk, emit_from, emit_to in self._read_chunks(source, progress, chunk_rows):
-            # As many threads as Arrow uses: a limit on the one limits the other.
-            partials = [
-                run_branch(
-                    program, at, chunk.select(branch.columns), emit_from, emit_to, self._observed(at), pa.cpu_count()
+            partials = []
+            for at, branch in enumerate(program.branches):
+                own = chunk.select(branch.columns)
+                # As many threads as Arrow uses: a limit on the one limits the other.
+                partials.append(
+                    run_branch(program, at, own, emit_from, emit_to, self._observed(at), threads=pa.cpu_count())
                 )
-                for at, branch in enumerate(program.branches)
-            ]
             if program.needs_sweep:
                 pending += partials
             else:
@@ -88,7 +88,14 @@ class LocalRun:
 
     def outcome(self, tables: Iterable[pa.Table]) -> Outcome:
         """Collect the results that `run` yields, in order, with what was counted."""
-        table = sort_results(self.program, self._enforce_memory_limit(tables))
+        held, size, limit = list[pa.Table](), 0, self.program.options.memory_bytes
+        for table in tables:
+            size += table.nbytes
+            if len(table) and size > limit:
+                held.append(self._cut_to_memory_limit(table, size - limit))
+                break
+            held.append(table)
+        table = sort_results(self.program, held)
         return Outcome(table, self.rows, self.invalid_rows, self.overflows, tuple(sorted(self.truncated)))
 
     def _read_chunks(
@@ -155,22 +162,17 @@ class LocalRun:
         self.overflows += count_overflows(program, result)
         return result
 
-    def _enforce_memory_limit(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        """Pass on result tables until they exceed the memory limit, then raise or truncate."""
-        options, size = self.program.options, 0
-        for table in tables:
-            size += table.nbytes
-            if len(table) and size > options.memory_bytes:
-                if options.on_limit == "error":
-                    raise RunError(
-                        f"query {table.column('query')[0]}: all results together need more than "
-                        f"{options.memory_bytes / 2**20:,.0f} MiB (read them batch by batch or write them to a file, "
-                        "ask for less, raise the limit, or let it truncate)"
-                    )
-                self.truncated.update(query.name for query in self.program.workload.queries)
-                yield table.slice(0, int(len(table) * max(1 - (size - options.memory_bytes) / table.nbytes, 0)))
-                return
-            yield table
+    def _cut_to_memory_limit(self, table: pa.Table, excess: int) -> pa.Table:
+        """Return the part of the last table for which there is room, or raise, as the options say."""
+        options = self.program.options
+        if options.on_limit == "error":
+            raise RunError(
+                f"query {table.column('query')[0]}: all results together need more than "
+                f"{options.memory_bytes / 2**20:,.0f} MiB (read them batch by batch or write them to a file, "
+                "ask for less, raise the limit, or let it truncate)"
+            )
+        self.truncated.update(query.name for query in self.program.workload.queries)
+        return table.slice(0, int(len(table) * max(1 - excess / table.nbytes, 0)))
 
 
 def run_table(program: Program, table: pa.Table) -> Outcome:

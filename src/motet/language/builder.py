@@ -266,7 +266,7 @@ def event(type: str, variable: str | None = None) -> EventPart:
         A part for `seq` and the like. Its attributes are values for conditions: `event("Trade", "t").price` is
         `t.price`. `~` forbids it, `part[2:5]` and `plus()` repeat it.
 
-    Example:
+    Examples:
         >>> import motet
         >>> trade = motet.event("Trade", "t")
         >>> trade.plus(), trade.price > 1000
@@ -284,7 +284,7 @@ def seq(*parts: Part | str) -> Part:
     Returns:
         A part that binds all of them, each strictly after the one before it.
 
-    Example:
+    Examples:
         >>> import motet
         >>> motet.seq("Quote", motet.event("Trade").plus(), ~motet.event("Halt"), "Close")
         SEQ(Quote, Trade+, NOT Halt, Close)
@@ -301,7 +301,7 @@ def all_of(*parts: Part | str) -> Part:
     Returns:
         A part that binds all of them, ties allowed.
 
-    Example:
+    Examples:
         >>> import motet
         >>> motet.all_of("Passport", "Ticket")
         AND(Passport, Ticket)
@@ -318,7 +318,7 @@ def any_of(*parts: Part | str) -> Part:
     Returns:
         A part that binds any one of them.
 
-    Example:
+    Examples:
         >>> import motet
         >>> motet.any_of("Card", "Cash")
         OR(Card, Cash)
@@ -335,7 +335,7 @@ def neg(part: EventPart | str) -> Part:
     Returns:
         A part for `seq` or `all_of`. To forbid an event in one gap of a sequence, write `~event("N")` there.
 
-    Example:
+    Examples:
         >>> import motet
         >>> motet.seq("A", "B", motet.neg("Alarm"))
         SEQ(A, B, NEG(Alarm))
@@ -361,7 +361,7 @@ def attr(variable: EventPart | str, name: str) -> Operand:
     Returns:
         The value `variable.name`, for conditions and results.
 
-    Example:
+    Examples:
         >>> import motet
         >>> motet.attr("t", "plus") > 3
         t.plus > 3
@@ -378,7 +378,7 @@ def column(name: str) -> Operand:
     Returns:
         The value of the column in the row that a definition looks at.
 
-    Example:
+    Examples:
         >>> import motet
         >>> (motet.column("side") == "buy") & (motet.column("qty") > 1000)
         side = 'buy' AND qty > 1000
@@ -411,7 +411,7 @@ def next_(variable: EventPart | str) -> EventSelector:
     Returns:
         A selector: `next_(b).price` or `next_(b)["price"]` is `NEXT(b).price`, for conditions.
 
-    Example:
+    Examples:
         >>> import motet
         >>> trade = motet.event("Trade", "t")
         >>> motet.next_(trade).price > trade.price
@@ -429,7 +429,7 @@ def first(variable: EventPart | str) -> EventSelector:
     Returns:
         A selector: `first(b).price` is `FIRST(b).price`, for conditions and results.
 
-    Example:
+    Examples:
         >>> import motet
         >>> motet.last("t").price - motet.first("t").price
         LAST(t).price - FIRST(t).price
@@ -446,7 +446,7 @@ def last(variable: EventPart | str) -> EventSelector:
     Returns:
         A selector: `last(b).price` is `LAST(b).price`, for conditions and results.
 
-    Example:
+    Examples:
         >>> import motet
         >>> motet.last("t").price > 100
         LAST(t).price > 100
@@ -464,7 +464,7 @@ def call(function: str, *arguments: Operand | Value) -> Operand:
     Returns:
         The value of the call, for conditions and results.
 
-    Example:
+    Examples:
         >>> import motet
         >>> a, b = motet.event("A", "a"), motet.event("B", "b")
         >>> motet.call("abs", a.price - b.price) < 0.5
@@ -504,7 +504,7 @@ def count(of: AggregateArgument | None = None, name: str | None = None) -> Aggre
     Returns:
         The aggregate, for `returning`; `as_` names it. Inside an expression it is over the events of one match.
 
-    Example:
+    Examples:
         >>> import motet
         >>> motet.query("q").pattern("A", "B").returning(motet.count(), motet.count("B")).build().returns[1].label
         'COUNT(B)'
@@ -525,7 +525,7 @@ def sum_(of: AggregateArgument, name: str | None = None) -> AggregateOperand:
     Raises:
         TypeError: `of` is a value that is no attribute of an event.
 
-    Example:
+    Examples:
         >>> import motet
         >>> motet.sum_(motet.event("B", "b").price), motet.sum_("b", "price")
         (SUM(b.price), SUM(b.price))
@@ -543,7 +543,7 @@ def avg(of: AggregateArgument, name: str | None = None) -> AggregateOperand:
     Returns:
         The aggregate, for `returning`; `as_` names it. Inside an expression it is over the events of one match.
 
-    Example:
+    Examples:
         >>> import motet
         >>> motet.avg("b", "price")
         AVG(b.price)
@@ -561,7 +561,7 @@ def min_(of: AggregateArgument, name: str | None = None) -> AggregateOperand:
     Returns:
         The aggregate, for `returning`; `as_` names it. Inside an expression it is over the events of one match.
 
-    Example:
+    Examples:
         >>> import motet
         >>> motet.min_("b", "price")
         MIN(b.price)
@@ -579,7 +579,7 @@ def max_(of: AggregateArgument, name: str | None = None) -> AggregateOperand:
     Returns:
         The aggregate, for `returning`; `as_` names it. Inside an expression it is over the events of one match.
 
-    Example:
+    Examples:
         >>> import motet
         >>> motet.max_("b", "price")
         MAX(b.price)
@@ -597,7 +597,7 @@ def var(of: AggregateArgument, name: str | None = None) -> AggregateOperand:
     Returns:
         The aggregate, for `returning`; `as_` names it.
 
-    Example:
+    Examples:
         >>> import motet
         >>> motet.var("b", "price")
         VAR(b.price)
@@ -615,7 +615,7 @@ def stddev(of: AggregateArgument, name: str | None = None) -> AggregateOperand:
     Returns:
         The aggregate, for `returning`; `as_` names it.
 
-    Example:
+    Examples:
         >>> import motet
         >>> motet.stddev("b", "price")
         STDDEV(b.price)
@@ -722,7 +722,7 @@ def query(name: str) -> QueryBuilder:
         A builder: `pattern` says what to look for, `where`, `same`, `group_by`, `within` and `policy` narrow it down,
         `returning` says what to return. It can be run as it is; `build` makes the query.
 
-    Example:
+    Examples:
         >>> import motet
         >>> pairs = motet.query("pairs").pattern("A", "B").same("user").within("10 min").returning(motet.count())
         >>> pairs.build().equivalence
@@ -741,7 +741,7 @@ def define(name: str, condition: Operand) -> EventDefinition:
     Returns:
         The definition, for `workload`.
 
-    Example:
+    Examples:
         >>> import motet
         >>> big = motet.define("BigBuy", motet.column("qty") > 1000)
         >>> motet.workload(motet.query("q").pattern("BigBuy", "Sell"), definitions=[big]).definitions[0].name
@@ -763,7 +763,7 @@ def workload(*queries: Query | QueryBuilder, definitions: Iterable[EventDefiniti
     Raises:
         QueryError: Something is wrong with the queries, or they do not fit together.
 
-    Example:
+    Examples:
         >>> import motet
         >>> two = motet.workload(motet.query("ab").pattern("A", "B"), motet.query("ac").pattern("A", "C"))
         >>> [query.name for query in two.queries]

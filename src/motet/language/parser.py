@@ -58,7 +58,7 @@ def parse(text: str, origin: str = "<text>") -> Workload:
     Raises:
         QueryError: All that is wrong with the text, with the place of each mistake.
 
-    Example:
+    Examples:
         >>> import motet
         >>> motet.parse("QUERY ab RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 10 min").queries[0].name
         'ab'
@@ -88,7 +88,7 @@ def read(source: str | Path) -> Workload:
         QueryError: All that is wrong with the text, with the place of each mistake.
         DataError: The file cannot be read.
 
-    Example:
+    Examples:
         >>> import motet
         >>> len(motet.read("PATTERN SEQ(A, B) WITHIN 10 min").queries)
         1
