@@ -184,13 +184,22 @@ def plan_units(
     units: list[Unit] = []
     if forced in ("auto", "pairs"):
         candidates = [compiled for compiled in queries if can_run_by_pairs(compiled)]
+        paired = {compiled.number for compiled in candidates}
+        slots_only = [compiled for compiled in queries if compiled.number not in paired]
         for members in _group_queries(candidates, lambda compiled: unit_key(compiled, "panes")):
             if sum(len(compiled.automaton.settled) ** 2 for compiled in members) > MAX_PAIRS:
                 continue
             unit = _build_unit(members, "panes", merge)
             pairs = merge_pairs(unit.merged, share_key)
-            if forced == "pairs" or (unit.slots <= MAX_WINDOWS and _saves_over_slots(unit, pairs)):
-                units.append(replace(unit, strategy=Strategy.PAIRS, pairs=pairs, forced=forced == "pairs"))
+            by_pairs = replace(unit, strategy=Strategy.PAIRS, pairs=pairs, forced=forced == "pairs")
+            if forced == "pairs":
+                units.append(by_pairs)
+            elif unit.slots <= MAX_WINDOWS and _saves_over_slots(unit, pairs):
+                key = unit_key(members[0], "panes")
+                rest = [compiled for compiled in slots_only if unit_key(compiled, "panes") == key]
+                # Those that pairs cannot run may share beginnings with these, which pairs would give up.
+                if not rest or _saves_over_slots_of_all(by_pairs, rest, merge):
+                    units.append(by_pairs)
     planned = {compiled.number for unit in units for compiled in unit.queries}
     others = [compiled for compiled in queries if compiled.number not in planned]
     for members in _group_queries(others, lambda compiled: unit_key(compiled, forced)):
@@ -214,6 +223,15 @@ def _build_unit(
     chosen = [choose_strategy(compiled, forced) for compiled in queries]
     strategy, width, _ = chosen[0]
     return Unit(strategy, width, merge(queries), max(slots for _, _, slots in chosen))
+
+
+def _saves_over_slots_of_all(
+    by_pairs: Unit, rest: Sequence[CompiledQuery], merge: Callable[[Sequence[CompiledQuery]], MergedAutomaton]
+) -> bool:
+    """Return whether a unit by pairs beside one by slots for the rest costs less than one by slots for all of them."""
+    everyone = sorted([*by_pairs.queries, *rest], key=lambda compiled: compiled.number)
+    apart = [by_pairs, _build_unit(rest, "panes", merge)]
+    return estimate_cost(apart) < estimate_cost([_build_unit(everyone, "panes", merge)])
 
 
 def _saves_over_slots(unit: Unit, pairs: Pairs) -> bool:
