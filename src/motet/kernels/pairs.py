@@ -36,6 +36,7 @@ from motet.kernels.tables import (
     write_label,
 )
 from motet.kernels.totals import (
+    COUNT_SURE,
     ChannelWeights,
     Layout,
     Totals,
@@ -230,19 +231,29 @@ def _apply_pane(state: PairState, events: Events, machine: PairMachine, stop: in
         set_empty_match(pairs, machine.starts[at])
     layout = pairs.layout
     width = 3 + layout.ni + layout.nm + layout.nf
+    counts_alone = layout.words == 1
     bad = np.int64(0)
     while state.words[AT] < stop:
         moment = next_moment(events, state.words[AT], stop, MAX_TIME)
         e = moment.first
         if moment.after == e + 1 and code[code[events.klass[e]] + IS_DIRECT]:
-            bad |= _apply_runs(state, events, code, width, 0, e)
+            if counts_alone:
+                bad |= _apply_count_runs(pairs, events, code, 0, e)
+            else:
+                bad |= _apply_runs(state, events, code, width, 0, e)
         else:
             for a in range(e, moment.after):
-                bad |= _apply_runs(state, events, code, width, size, a)
+                if counts_alone:
+                    bad |= _apply_count_runs(pairs, events, code, size, a)
+                else:
+                    bad |= _apply_runs(state, events, code, width, size, a)
             for a in range(e, moment.after):
                 bad |= _apply_moves(state, code, code[events.klass[a]], width)
             for a in range(e, moment.after):
-                bad |= _commit_runs(state, code, code[events.klass[a]], width, size)
+                if counts_alone:
+                    bad |= _commit_count_runs(pairs, code, code[events.klass[a]], size)
+                else:
+                    bad |= _commit_runs(state, code, code[events.klass[a]], width, size)
         if state.last_neg.size > 1:
             _record_negations(state.last_neg, events, code, moment, width)
         state.words[AT] = moment.after
@@ -257,6 +268,60 @@ def _record_negations(last_neg: Ints, events: Events, code: SmallInts, moment: M
         neg = head + HEAD + code[head + RUNS] * width + 2 * code[head + MOVES]
         for place in range(neg, neg + code[head + NEGS]):
             last_neg[code[place]] = moment.time
+
+
+@inner
+def _apply_count_runs(pairs: Totals, events: Events, code: SmallInts, aside: int, e: int) -> int:
+    """Do the same as `_apply_runs` where totals are counts alone, as they are for most events of most queries."""
+    ints, floats = pairs.ints, pairs.floats
+    head = code[events.klass[e]]
+    n = multiplicity_of(events, e)
+    bad = np.int64(0)
+    times = np.float64(n)
+    at = head + HEAD
+    for _ in range(code[head + RUNS]):
+        source, target, length = code[at], aside + code[at + 1], code[at + 2]
+        if pairs.layout.has_shadows:
+            for s in range(length):
+                ints[target + s] += n * ints[source + s]
+            for s in range(length):
+                floats[target + s] += times * floats[source + s]
+        elif n == 1:
+            for s in range(length):
+                total = ints[target + s] + ints[source + s]
+                ints[target + s] = total
+                bad |= total
+        else:
+            for s in range(length):
+                new = ints[source + s]
+                if times * np.float64(new) >= COUNT_SURE:
+                    return -1
+                total = ints[target + s] + n * new
+                ints[target + s] = total
+                bad |= total
+        at += 3
+    return bad
+
+
+@inner
+def _commit_count_runs(pairs: Totals, code: SmallInts, head: int, aside: int) -> int:
+    """Do the same as `_commit_runs` where totals are counts alone."""
+    ints, floats = pairs.ints, pairs.floats
+    bad = np.int64(0)
+    at = head + HEAD
+    for _ in range(code[head + RUNS]):
+        target = code[at + 1]
+        for place in range(target, target + code[at + 2]):
+            total = ints[place] + ints[aside + place]
+            ints[place] = total
+            ints[aside + place] = 0
+            if pairs.layout.has_shadows:
+                floats[place] += floats[aside + place]
+                floats[aside + place] = 0.0
+            else:
+                bad |= total
+        at += 3
+    return bad
 
 
 @inner
