@@ -36,7 +36,7 @@ def is_valid(query: Query, workload: Workload) -> bool:
     return not any(not problem.warning for problem in found)
 
 
-def taken(workload: Workload) -> Workload:
+def select_supported(workload: Workload) -> Workload:
     """The queries that detection takes."""
     workload = replace(workload, queries=tuple(query for query in workload.queries if is_valid(query, workload)))
     compiled = [compile_detect(number, workload, 1) for number in range(len(workload.queries))]
@@ -54,7 +54,7 @@ def engine_results(workload: Workload, table: pa.Table, **options: Any) -> pa.Ta
 @pytest.mark.parametrize("optimizer", ["auto", "none"])
 @given(query=detection_queries(), rows=streams())
 def test_any_query_gives_the_results_of_plain_enumeration(optimizer: str, query: Query, rows: Rows) -> None:
-    workload = taken(Workload((query,)))
+    workload = select_supported(Workload((query,)))
     note(to_text(workload))
     table = build_stream_table(rows)
     assert_same_results(engine_results(workload, table, optimizer=optimizer), enumerate_table(workload, table))
@@ -62,7 +62,7 @@ def test_any_query_gives_the_results_of_plain_enumeration(optimizer: str, query:
 
 @given(workload=workloads(min_queries=2, max_queries=6, detection=True), rows=streams())
 def test_queries_that_are_aggregated_and_detected_go_together(workload: Workload, rows: Rows) -> None:
-    workload = taken(workload)
+    workload = select_supported(workload)
     note(to_text(workload))
     table = build_stream_table(rows)
     assert_same_results(engine_results(workload, table), enumerate_table(workload, table))
@@ -70,7 +70,7 @@ def test_queries_that_are_aggregated_and_detected_go_together(workload: Workload
 
 @given(workload=workloads(min_queries=1, max_queries=3, detection=True), rows=streams(), chunk=st.integers(1, 6))
 def test_a_stream_run_in_chunks_gives_the_results_of_the_whole(workload: Workload, rows: Rows, chunk: int) -> None:
-    workload = taken(workload)
+    workload = select_supported(workload)
     note(to_text(workload))
     ordered = sorted(rows, key=lambda row: (row["time"] is None, row["time"]))
     table = build_stream_table(ordered)

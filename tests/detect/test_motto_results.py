@@ -21,7 +21,7 @@ from motet.options import Options
 from motet.reference.tables import run_table as enumerate_table
 from motet.schema import EventSchema
 from tests.comparison import assert_same_results
-from tests.detect.test_against_oracle import taken
+from tests.detect.test_against_oracle import select_supported
 from tests.strategies import build_stream_table, streams, workloads
 
 Rows = list[dict[str, Any]]
@@ -76,7 +76,7 @@ def test_related_queries_keep_their_matches(optimizer: str, workload: Workload, 
 
 @given(workload=workloads(min_queries=2, max_queries=5, detection=True), rows=streams())
 def test_queries_of_any_kind_keep_their_matches(workload: Workload, rows: Rows) -> None:
-    workload = taken(workload)
+    workload = select_supported(workload)
     note(to_text(workload))
     table = build_stream_table(rows)
     assert_same_results(results(workload, table, "motto"), enumerate_table(workload, table))

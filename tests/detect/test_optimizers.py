@@ -25,7 +25,7 @@ from motet.reference.tables import run_table as enumerate_table
 from motet.schema import EventSchema
 from tests.chunks import run_in_chunks
 from tests.comparison import assert_same_results
-from tests.detect.test_against_oracle import engine_results, taken
+from tests.detect.test_against_oracle import engine_results, select_supported
 from tests.detect.test_plan_shapes import joined_queries
 from tests.strategies import STREAM_SCHEMA, build_stream_table, streams, workloads
 
@@ -51,7 +51,7 @@ def test_patterns_with_much_in_common(optimizer: str, queries: list[Query], rows
 @given(workload=workloads(min_queries=2, max_queries=6, detection=True), rows=streams())
 @settings(max_examples=10)
 def test_any_workload(optimizer: str, workload: Workload, rows: list[Any]) -> None:
-    workload = taken(workload)
+    workload = select_supported(workload)
     note(to_text(workload))
     table = build_stream_table(rows)
     found = engine_results(workload, table, optimizer=optimizer, budget=0.1)

@@ -26,7 +26,7 @@ from tests.strategies import build_stream_table, streams, workloads
 Rows = list[dict[str, Any]]
 
 
-def taken(workload: Workload) -> Workload:
+def select_supported(workload: Workload) -> Workload:
     """The queries the aggregate engine takes: a continuous window with a leading NOT does not go with everything."""
     compiled = [compile_query(number, workload, 1) for number in range(len(workload.queries))]
     refused = [outcome.message for outcome in compiled if isinstance(outcome, Diagnostic)]
@@ -45,7 +45,7 @@ def engine_results(workload: Workload, table: pa.Table, **options: str) -> pa.Ta
 def test_every_window_strategy_gives_the_results_of_plain_enumeration(
     windows: str, workload: Workload, rows: Rows
 ) -> None:
-    workload = taken(workload)
+    workload = select_supported(workload)
     note(to_text(workload))
     table = build_stream_table(rows)
     assert_same_results(engine_results(workload, table, windows=windows), enumerate_table(workload, table))
@@ -53,7 +53,7 @@ def test_every_window_strategy_gives_the_results_of_plain_enumeration(
 
 @given(workload=workloads(min_queries=2, max_queries=8), rows=streams())
 def test_sharing_prefixes_changes_no_result(workload: Workload, rows: Rows) -> None:
-    workload = taken(workload)
+    workload = select_supported(workload)
     note(to_text(workload))
     table = build_stream_table(rows)
     alone = engine_results(workload, table, optimizer="none")
@@ -62,7 +62,7 @@ def test_sharing_prefixes_changes_no_result(workload: Workload, rows: Rows) -> N
 
 @given(workload=workloads(min_queries=1, max_queries=4), rows=streams(), chunk=st.integers(1, 6))
 def test_a_stream_run_in_chunks_gives_the_results_of_the_whole(workload: Workload, rows: Rows, chunk: int) -> None:
-    workload = taken(workload)
+    workload = select_supported(workload)
     note(to_text(workload))
     ordered = sorted(rows, key=lambda row: (row["time"] is None, row["time"]))
     table = build_stream_table(ordered)
@@ -73,7 +73,7 @@ def test_a_stream_run_in_chunks_gives_the_results_of_the_whole(workload: Workloa
 
 @given(workload=workloads(min_queries=20, max_queries=24), rows=streams())
 def test_twenty_queries_at_once_give_the_results_of_plain_enumeration(workload: Workload, rows: Rows) -> None:
-    workload = taken(workload)
+    workload = select_supported(workload)
     note(to_text(workload))
     table = build_stream_table(rows)
     assert_same_results(engine_results(workload, table), enumerate_table(workload, table))

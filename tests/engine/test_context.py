@@ -30,9 +30,9 @@ def test_a_context_is_pickled_without_its_caches() -> None:
     stream = Stream(PROGRAM)
     stream.feed(EVENTS, 0)
     stream.finish()
-    arrived = pickle.loads(pickle.dumps(stream.context))
-    assert arrived == RunContext(arrived.program)
-    assert arrived.program.workload == PROGRAM.workload
+    unpickled = pickle.loads(pickle.dumps(stream.context))
+    assert unpickled == RunContext(unpickled.program)
+    assert unpickled.program.workload == PROGRAM.workload
     assert stream.context != RunContext(PROGRAM), "the run has filled its caches"
 
 

@@ -80,14 +80,14 @@ def queries_of(workload: Workload) -> list[CompiledQuery]:
 def plans(draw: st.DrawFn, workload: Workload) -> SharingPlan:
     """A valid plan: candidates in any order, each for some of its queries, as far as they do not overlap."""
     candidates = find_candidates(find_plain_sequences(queries_of(workload))[0])
-    taken: set[tuple[int, int]] = set()
+    select_supported: set[tuple[int, int]] = set()
     segments = []
     for candidate in draw(st.permutations(candidates)):
         places = []
         for number, offset in draw(st.permutations(candidate.places)):
             covered = {(number, offset + step) for step in range(len(candidate.symbols))}
-            if draw(st.booleans()) and not covered & taken:
-                taken |= covered
+            if draw(st.booleans()) and not covered & select_supported:
+                select_supported |= covered
                 places.append((number, offset))
         if places:
             segments.append(Segment(candidate.symbols, tuple(sorted(places))))

@@ -43,7 +43,7 @@ def replay(template: Template, path: Path, stream: Iterable[str]) -> Run:
         for state in range(len(types))
     ]
     for type in stream:
-        arrived = []
+        incoming = []
         for state, own in enumerate(types):
             if own != type:
                 continue
@@ -53,12 +53,12 @@ def replay(template: Template, path: Path, stream: Iterable[str]) -> Run:
             for pool, source in into[state]:
                 before = [other for other in seen if other.state == source]
                 _propagate(run, event, before, pool.queries, path[pool.number], type)
-            arrived.append(event)
+            incoming.append(event)
             for at, line in enumerate(template.routes):
                 if template.pools[line[-1]].exit == state and pool_has(template, line[-1], at):
                     run.counts[at] += event.of(at)
                     run.evaluations += any(own == at for own, _ in event.expressions)
-        seen += arrived
+        seen += incoming
     return run
 
 

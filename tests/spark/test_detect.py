@@ -17,7 +17,7 @@ from motet.model.query import Workload
 from motet.reference.tables import run_table as enumerate_table
 from motet.schema import EventSchema
 from tests.comparison import assert_same_results
-from tests.detect.test_against_oracle import taken
+from tests.detect.test_against_oracle import select_supported
 from tests.spark.running import run
 from tests.strategies import STREAM_SCHEMA, build_stream_table, streams, workloads
 
@@ -34,7 +34,7 @@ def test_local_spark_and_oracle_agree_on_matches(session: SparkSession) -> None:
     @settings(max_examples=8)
     @given(workload=workloads(min_queries=8, max_queries=10, detection=True), rows=streams())
     def check(workload: Workload, rows: list[dict[str, Any]]) -> None:
-        asked = taken(workload)
+        asked = select_supported(workload)
         note(to_text(asked))
         table = build_stream_table(rows)
         expected = enumerate_table(asked, table)

@@ -33,8 +33,8 @@ def test_early_values_are_those_of_the_events_so_far(workload: Workload, rows: R
     stream = Stream(compile_workload(workload, SCHEMA, Options(mode="update")))
     table = build_stream_table(rows)
     finals = []
-    for arrived, watermark in data.draw(micro_batches(rows)):
-        results = stream.feed(build_stream_table(arrived), watermark).results
+    for rows_of_batch, watermark in data.draw(micro_batches(rows)):
+        results = stream.feed(build_stream_table(rows_of_batch), watermark).results
         is_open = pc.fill_null(pc.greater(results["window_end"], watermark / SECOND), False)
         finals.append(results.filter(pc.invert(is_open)))
         passed = table.filter(pc.less(table["time"], watermark / SECOND))
