@@ -68,3 +68,11 @@ def test_kernels_have_few_arguments_and_say_what_they_do() -> None:
     for name, function in compiled_functions().items():
         assert len(inspect.signature(function.py_func).parameters) <= 10, name
         assert name.startswith("_") or function.py_func.__doc__, name
+
+
+def test_plain_kernels_never_join_compiled_ones() -> None:
+    import motet.kernels.tables  # noqa: F401
+    from motet.kernels.jit import are_kernels_interpreted, interpret_kernels
+
+    interpret_kernels()
+    assert not are_kernels_interpreted()

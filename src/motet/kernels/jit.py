@@ -7,17 +7,19 @@ that has not done so yet, takes a minute.
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import ModuleType
 from typing import TypeVar
 
 F = TypeVar("F", bound=Callable[..., object])
 
 _interpreted = False
+_compiled = False  # some kernel was: from then on all are
 
 
 def interpret_kernels() -> None:
-    """Run kernels as plain Python in this process. Takes effect for kernels that are imported later: call it first."""
+    """Run kernels as plain Python in this process, if none has been imported yet: the two kinds do not mix."""
     global _interpreted
-    _interpreted = True
+    _interpreted = not _compiled
 
 
 def are_kernels_interpreted() -> bool:
@@ -27,17 +29,17 @@ def are_kernels_interpreted() -> bool:
 
 def kernel(function: F) -> F:
     """Compile a function that Python calls; see `motet.kernels.compiler`."""
-    if _interpreted:
-        return function
-    from motet.kernels.compiler import compile_kernel
-
-    return compile_kernel(function)
+    return function if _interpreted else _load_compiler().compile_kernel(function)
 
 
 def inner(function: F) -> F:
     """Compile a helper of kernels; see `motet.kernels.compiler`."""
-    if _interpreted:
-        return function
-    from motet.kernels.compiler import compile_inner
+    return function if _interpreted else _load_compiler().compile_inner(function)
 
-    return compile_inner(function)
+
+def _load_compiler() -> ModuleType:
+    global _compiled
+    _compiled = True
+    from motet.kernels import compiler
+
+    return compiler
