@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import pyarrow as pa
 
-from motet.compile import Program, compile_workload
+from motet.compile import Program, check_workload, compile_workload
 from motet.compile.stated_rates import typed_test_text
 from motet.engine.detect.measured_rates import measure_selectivities
 from motet.engine.live import LiveWorkload
 from motet.engine.local import LocalRun, required_columns
 from motet.engine.workload_profile import columns_to_profile, profile_workload
 from motet.errors import OptionError, require_columns
-from motet.explain.analysis import Analysis
+from motet.explain.analysis import Analysis, analyze_run
 from motet.explain.diagnosis.report import Explanation
 from motet.explain.diagnosis.select import explain_query
 from motet.explain.page.document import embed_in_iframe
@@ -28,7 +28,6 @@ from motet.options import Engine, OptionKeywords, Options, resolve_options
 from motet.pipeline import (
     Progress,
     WorkloadLike,
-    analyze_run,
     as_workload,
     execute,
     is_pandas,
@@ -351,7 +350,7 @@ def plan(
     columns = _columns_of(events, settled) if source is None else source.schema
     program = compile_workload(loaded, make_schema(columns, settled), settled)
     counts = None if settled.statistics is None else settled.statistics.counts or None
-    return Plan(program, counts, analyze_run(program, source) if analyze and source is not None else None)
+    return Plan(program, counts, analyze_run(program, readable(source)) if analyze and source is not None else None)
 
 
 def explain_match(
@@ -395,7 +394,8 @@ def explain_match(
     settled = resolve_options("explain", options, keywords)
     loaded = as_workload(workload)
     source = open_source(events, settled, loaded)
-    schema = prepare(source, loaded, settled, "oracle").schema
+    schema = make_schema(source.schema, settled)
+    check_workload(loaded, schema)
     rows = source.batches()
     return explain_query(loaded, schema, rows, query=query, key=key or {}, start=start, end=end, limit=limit)
 

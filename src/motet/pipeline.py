@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from motet.compile import Program, check_workload, compile_workload
 from motet.engine.encode import count_invalid_rows
 from motet.engine.local import LocalRun, Outcome
-from motet.engine.metrics import BranchMetrics
 from motet.errors import DataError, Diagnostic, MotetError
 from motet.io.events import EventSource, count_event_types, guess_types, list_columns, open_events
 from motet.language import read
@@ -24,9 +20,6 @@ from motet.language.builder import workload as build_workload
 from motet.model.query import Query, Workload
 from motet.options import Engine, Options
 from motet.schema import EventSchema
-
-if TYPE_CHECKING:
-    from motet.explain.analysis import Analysis
 
 Progress = Callable[[int], None]
 WorkloadLike = Workload | Query | QueryBuilder | str | Path | Sequence[Query | QueryBuilder]
@@ -188,17 +181,3 @@ def _enumerate(job: Job) -> Outcome:
 def readable(source: Source) -> pa.Table | EventSource:
     """Return what a run in process reads: a table as such, files as a source of batches."""
     return source.content if isinstance(source, TableSource) else source
-
-
-def analyze_run(program: Program, source: Source, progress: Progress | None = None) -> Analysis:
-    """Run a program in process for what it finds on its way."""
-    from motet.explain.analysis import Analysis as Found
-
-    observed = tuple(BranchMetrics() for _ in program.all_branches)
-    local = LocalRun(program, observed=observed)
-    results: Counter[str] = Counter()
-    begun = perf_counter()
-    for table in local.run(readable(source), progress):
-        found = pc.value_counts(table.column("query"))
-        results.update({each["values"]: each["counts"] for each in found.to_pylist()})
-    return Found(local.rows, local.invalid_rows, perf_counter() - begun, results, observed)

@@ -110,3 +110,13 @@ def test_profile_measures_conditions_and_plans_use_them(motet: Motet, tmp_path: 
     assert plan.status == 0, plan.stderr
     joins = [line for line in plan.stdout.splitlines() if ": join of" in line]
     assert "A e1, B e2" in joins[0]
+
+
+def test_where_nothing_matches_the_names_of_columns_are_written_once(
+    motet: Motet, events: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "none.motet"
+    file.write_text("QUERY none RETURN * PATTERN SEQ(A a, B b) WHERE a.x > 1000 AND b.x > a.x WITHIN 10 s\n")
+    outcome = motet("run", file, "--events", events, "--format", "csv")
+    assert outcome.status == 0
+    assert outcome.stdout.splitlines() == ['"query","start","end","a","b"']

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +20,7 @@ from motet.cli.report import COMPILING, say, warn
 from motet.cli.text_commands import write_text
 from motet.compile import compile_workload
 from motet.engine.local import LocalRun, Outcome, sort_results
-from motet.errors import DataError, MotetError, require_columns
+from motet.errors import DataError, Diagnostic, MotetError, require_columns
 from motet.explain.formatting import format_count
 from motet.io.events import EventSource, count_event_types, empty_source, guess_types, list_columns, open_events
 from motet.io.formats import PARQUET
@@ -40,7 +40,7 @@ from motet.model.query import Workload
 from motet.model.validate import find_problems
 from motet.optimizer.registry import get_optimizer
 from motet.options import Engine, Options
-from motet.pipeline import Job, analyze_run, execute, make_schema, open_source, prepare, readable
+from motet.pipeline import Job, check_events, execute, make_schema, open_source, prepare, readable
 from motet.statistics.model import Statistics
 
 if not are_kernels_interpreted():
@@ -95,12 +95,10 @@ def open_for(workload: Workload, events: Path | None, options: Options) -> Event
     return source
 
 
-def prepare_and_warn(source: EventSource, workload: Workload, options: Options, engine: Engine = "local") -> Job:
-    """Validate and compile; show what is odd only on these events: what is odd about queries alone, `check` says."""
-    job = prepare(source, workload, options, engine, check_types=True)
-    alone = set(find_problems(workload))
-    warn([problem for problem in job.warnings if problem not in alone], workload)
-    return job
+def warn_of_events(warnings: Sequence[Diagnostic], workload: Workload) -> None:
+    """Show what is odd only on these events: what is odd about the queries alone, `check` says."""
+    alone = set(find_problems(workload)) if warnings else ()
+    warn([problem for problem in warnings if problem not in alone], workload)
 
 
 def plan(
@@ -114,6 +112,7 @@ def plan(
 ) -> None:
     """Compile, run where asked to `analyze`, and show; with what is known of the data, also how many rows are read."""
     from motet import api
+    from motet.explain.analysis import analyze_run
     from motet.explain.page.plan import render_plan_html
     from motet.explain.text import render_plan_json, render_plan_mermaid, render_plan_text
 
@@ -125,15 +124,15 @@ def plan(
         counts = count_event_types(source)
         searches = get_optimizer(options.optimizer).by_statistics or shown == "html" or analyze
         # How joins are planned depends on rates and conditions, whatever the optimizer.
-        detects = compile_workload(workload, make_schema(source.schema, options), options).detect
-        known = api.profile(source, workload, options.for_reading()) if searches or detects else None
+        profiles = searches or compile_workload(workload, make_schema(source.schema, options), options).detect
+        known = api.profile(source, workload, options.for_reading()) if profiles else None
     options = replace(options, statistics=known)
     program = compile_workload(workload, make_schema(source.schema, options), options, types=list(counts or ()) or None)
     warn(program.warnings, workload)
     analysis = None
     if analyze:
         with Meter(source.num_rows) as meter, data_errors_as_run_errors():
-            analysis = analyze_run(program, source, meter.reached)
+            analysis = analyze_run(program, readable(source), meter.reached)
     match shown:
         case "text":
             write_text(render_plan_text(program, counts or None, analysis), output)
@@ -162,15 +161,17 @@ def run(file: Path, events: Path, options: Options, engine: Engine, master: str,
     """Run, write the results, and say how it went."""
     workload = read(file)
     source = open_for(workload, events, options)
-    job = prepare_and_warn(source, workload, options, engine)
+    job = prepare(source, workload, options, engine, check_types=True)
+    warn_of_events(job.warnings, workload)
     returns_matches = not all(query.is_aggregate for query in workload.queries)
+    as_found = engine == "local" and returns_matches and output.format is not OutputFormat.TABLE
     with Meter(source.num_rows) as meter, data_errors_as_run_errors():
-        if engine == "local" and returns_matches and output.format is not OutputFormat.TABLE:
+        if as_found:
             outcome, results = write_as_found(job, output, meter.reached)
         else:
             outcome = execute_on_spark(job, master) if engine == "spark" else execute(job, meter.reached)
             results = len(outcome.table)
-    if results == len(outcome.table):
+    if not as_found:
         output.write(outcome.table, workload)
     for note in notes(outcome, results, meter.seconds):
         say(note)
@@ -232,7 +233,7 @@ def explain_match(file: Path, events: Path, asked: Question, options: Options, s
     keys = asked.keys()
     workload = read(file)
     source = open_for(workload, events, options)
-    prepare_and_warn(source, workload, options, "oracle")
+    warn_of_events(check_events(workload, source, options), workload)
     found = api.explain_match(
         source,
         workload,
@@ -265,7 +266,7 @@ def profile(
     else:
         workload = read(queries)
         source = open_for(workload, events, options)
-        prepare_and_warn(source, workload, options, "oracle")
+        warn_of_events(check_events(workload, source, options), workload)
     require_columns(source.schema.names, keys, source.origin)
     found = profile_source(source, keys, workload, options, engine, master)
     if shown == "json":

@@ -1,12 +1,18 @@
-"""Describes what a run found beside what was expected of it, as plain data and as text."""
+"""Runs a plan for what it finds, and describes that beside what was expected of it, as plain data and as text."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from motet.compile import Program
+from motet.engine.local import BatchSource, LocalRun, Progress
 from motet.engine.metrics import BranchMetrics
 from motet.explain.formatting import format_count, format_expected
 from motet.plans.detect.selectivity import guess_selectivity
@@ -23,6 +29,18 @@ class Analysis:
     seconds: float
     results: Mapping[str, int]
     observed: Sequence[BranchMetrics]
+
+
+def analyze_run(program: Program, source: pa.Table | BatchSource, progress: Progress | None = None) -> Analysis:
+    """Run a program in process for what it finds on its way."""
+    observed = tuple(BranchMetrics() for _ in program.all_branches)
+    local = LocalRun(program, observed=observed)
+    results: Counter[str] = Counter()
+    begun = perf_counter()
+    for table in local.run(source, progress):
+        found = pc.value_counts(table.column("query"))
+        results.update({each["values"]: each["counts"] for each in found.to_pylist()})
+    return Analysis(local.rows, local.invalid_rows, perf_counter() - begun, results, observed)
 
 
 def describe_run(program: Program, analysis: Analysis, counts: Mapping[str, int] | None) -> dict[str, Any]:
