@@ -10,6 +10,7 @@ from enum import StrEnum
 import numpy as np
 
 from motet.plans.compiled import CompiledQuery
+from motet.plans.execution import Execution, describe_machine_run, describe_pairs_run
 from motet.plans.machine import MergedAutomaton, merge_queries
 from motet.plans.pairs import Pairs, can_run_by_pairs, merge_pairs
 from motet.plans.sharing import Groups, ShareKey, group_all, share_all
@@ -31,7 +32,7 @@ class Strategy(StrEnum):
 class Unit:
     """Queries executed together. `width` is that of a pane, or the slide; 0 where one slot serves.
 
-    A unit that runs by pairs can run by slots too where keys have few events, unless `forced`.
+    `pairs` are there if and only if they are its strategy.
     """
 
     strategy: Strategy
@@ -39,16 +40,17 @@ class Unit:
     merged: MergedAutomaton
     slots: int  # open at once, 0 where it depends on the data
     pairs: Pairs | None = None
-    forced: bool = False
 
     @property
     def queries(self) -> tuple[CompiledQuery, ...]:
         return self.merged.queries
 
     @property
-    def slot_strategy(self) -> Strategy:
-        """How it runs where not by pairs."""
-        return self.strategy if self.pairs is None else choose_strategy(self.queries[0], "panes")[0]
+    def planned(self) -> Execution:
+        """What a run of it will have executed."""
+        if self.pairs is not None:
+            return describe_pairs_run(self.queries, self.pairs)
+        return describe_machine_run(self.strategy, self.merged, self.width)
 
 
 # Costs of one transition, fitted to the kernels: a slot is one lane of a vector loop, a settled node one scalar
@@ -191,7 +193,7 @@ def plan_units(
                 continue
             unit = _build_unit(members, "panes", merge)
             pairs = merge_pairs(unit.merged, share_key)
-            by_pairs = replace(unit, strategy=Strategy.PAIRS, pairs=pairs, forced=forced == "pairs")
+            by_pairs = replace(unit, strategy=Strategy.PAIRS, pairs=pairs)
             if forced == "pairs":
                 units.append(by_pairs)
             elif unit.slots <= MAX_WINDOWS and _saves_over_slots(unit, pairs):
