@@ -15,8 +15,9 @@ from motet.statistics.model import format_symbol
 
 # What each plan of a branch shares.
 PLANS = {
-    "all": "all that is equal computed once",
-    "prefix": "equal prefixes once",
+    "search": "queries divided into units by cost",
+    "prefix": "equal beginnings computed once",
+    "pairs": "all equal parts computed once",
     "windows": "only queries of one window together",
     "none": "every query alone",
 }

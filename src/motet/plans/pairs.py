@@ -53,6 +53,8 @@ class Pairs:
     accept: tuple[tuple[int, ...], ...]
     pane: int
     unmerged_size: int  # how many pairs there are before equal ones are merged
+    members: tuple[Ints, ...]  # by query: its pairs
+    row_members: tuple[Ints, ...]  # by query: its rows
 
 
 def can_run_by_pairs(compiled: CompiledQuery) -> bool:
@@ -124,6 +126,8 @@ class _PairsBuilder:
         self.unmerged_size = 0
         self.begin: list[int] = []
         self.accept: list[tuple[int, ...]] = []
+        self.members: list[set[int]] = []
+        self.row_members: list[set[int]] = []
 
     def add(self, compiled: CompiledQuery) -> None:
         order = _topological_order(compiled)
@@ -138,6 +142,8 @@ class _PairsBuilder:
         for node in order:
             joins = ((found[0, origin], found[origin, node]) for origin in origins[node] if (0, origin) in found)
             self.rows.setdefault(found[0, node], tuple(joins))
+        self.members.append(set(found.values()))
+        self.row_members.append({found[0, node] for node in order})
         self.begin.append(found[0, 0])
         self.accept.append(tuple(found[0, end] for end in sorted(compiled.automaton.accepting)))
 
@@ -208,6 +214,8 @@ class _PairsBuilder:
             accept=tuple(tuple(number[row] for row in rows) for rows in self.accept),
             pane=pane,
             unmerged_size=self.unmerged_size,
+            members=tuple(np.sort(place[list(own)]) for own in self.members),
+            row_members=tuple(np.sort(np.array([number[row] for row in own])) for own in self.row_members),
         )
 
 
