@@ -286,7 +286,7 @@ def _apply_count_runs(pairs: Totals, events: Events, code: SmallInts, aside: int
     times = np.float64(n)
     at = head + HEAD
     for _ in range(code[head + RUNS]):
-        source, target, length = code[at], aside + code[at + 1], code[at + 2]
+        source, target, length = np.uint64(code[at]), np.uint64(aside + code[at + 1]), np.uint64(code[at + 2])
         if pairs.layout.has_shadows:
             for s in range(length):
                 ints[target + s] += n * ints[source + s]
@@ -316,16 +316,17 @@ def _commit_count_runs(pairs: Totals, code: SmallInts, head: int, aside: int) ->
     bad = np.int64(0)
     at = head + HEAD
     for _ in range(code[head + RUNS]):
-        target = code[at + 1]
-        for place in range(target, target + code[at + 2]):
-            total = ints[place] + ints[aside + place]
-            ints[place] = total
-            ints[aside + place] = 0
-            if pairs.layout.has_shadows:
-                floats[place] += floats[aside + place]
-                floats[aside + place] = 0.0
-            else:
-                bad |= total
+        target, added, length = np.uint64(code[at + 1]), np.uint64(aside + code[at + 1]), np.uint64(code[at + 2])
+        for s in range(length):
+            total = ints[target + s] + ints[added + s]
+            ints[target + s] = total
+            ints[added + s] = 0
+            bad |= total
+        if pairs.layout.has_shadows:
+            bad = np.int64(0)
+            for s in range(length):
+                floats[target + s] += floats[added + s]
+                floats[added + s] = 0.0
         at += 3
     return bad
 
@@ -399,10 +400,11 @@ def _multiply_windows(state: PairState, rows: WindowRows) -> int:
 
 
 @inner
-def _add_joins(state: PairState, rows: WindowRows, row: int, target: Totals, to: int) -> int:
-    """Add the products of the joins of a row to totals of all open windows, from number `to` on."""
+def _add_joins(state: PairState, rows: WindowRows, row: int, target: Totals, first: int) -> int:
+    """Add the products of the joins of a row to totals of all open windows, from number `first` on."""
     pairs, windows = state.pairs, state.windows
     lo, count = state.words[LO], state.words[HI] - state.words[LO] + 1
+    to, lanes = np.uint64(first), np.uint64(count)
     bad = np.int64(0)
     for join in range(rows.join_offsets[row], rows.join_offsets[row + 1]):
         pair = rows.joins[2 * join + 1]
@@ -410,15 +412,16 @@ def _add_joins(state: PairState, rows: WindowRows, row: int, target: Totals, to:
             continue
         before = rows.joins[2 * join] * windows.slots + lo
         if windows.layout.has_shadows:
+            source = np.uint64(before)
             times = pairs.ints[pair]
             shadow = pairs.floats[pair] if pairs.layout.has_shadows else float(times)
-            for lane in range(count):
-                target.ints[to + lane] += windows.ints[before + lane] * times
-            for lane in range(count):
-                target.floats[to + lane] += windows.floats[before + lane] * shadow
+            for lane in range(lanes):
+                target.ints[to + lane] += windows.ints[source + lane] * times
+            for lane in range(lanes):
+                target.floats[to + lane] += windows.floats[source + lane] * shadow
         else:
             for lane in range(count):
-                bad |= add_product(windows, before + lane, pairs, pair, target, to + lane)
+                bad |= add_product(windows, before + lane, pairs, pair, target, first + lane)
     return bad
 
 
