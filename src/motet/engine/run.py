@@ -169,6 +169,8 @@ def _run_pairs(
     rows = WindowRows(
         join_offsets=offsets_of(pairs.joins),
         joins=np.array([word for row in pairs.joins for join in row for word in join], np.int32),
+        keeps=pairs.keeps,
+        circles=pairs.circles,
         begin=np.array(sorted(set(pairs.begin)), np.int32),
         accept_offsets=offsets_of(pairs.accept),
         accept=np.array([row for rows in pairs.accept for row in rows], np.int32),
