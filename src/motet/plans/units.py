@@ -178,7 +178,8 @@ def plan_units(
 
     def unit_key(compiled: CompiledQuery, wanted: str) -> tuple[object, ...]:
         strategy, width, _ = choose_strategy(compiled, wanted)
-        own = {Strategy.STARTS: compiled.span, Strategy.STACKS: compiled.number, Strategy.TRENDS: compiled.number}
+        window = compiled.span, compiled.needs_sweep
+        own = {Strategy.STARTS: compiled.span, Strategy.STACKS: window, Strategy.TRENDS: compiled.number}
         return strategy, width, compiled.channels.shape, groups(compiled.number), own.get(strategy)
 
     units: list[Unit] = []
