@@ -19,6 +19,7 @@ from benchmarks.trends import Shape, list_companies, make_stock_stream, make_wor
 from motet.language import parse
 from motet.model.query import Workload
 
+Make = Callable[[int], tuple[pa.Table, Workload]]  # takes a seed
 MIXED_AGGREGATES = ("COUNT(*)", "SUM({0}.price)", "MIN({0}.price)", "AVG({0}.price)")
 
 
@@ -27,14 +28,16 @@ class PlanSetting:
     """A stream and a workload over it. A `mixture` has queries over frequent and over rare types."""
 
     name: str
-    make: Callable[[int], tuple[pa.Table, Workload]]  # takes a seed
+    make: Make
     mixture: bool = False
 
     def build(self, seed: int) -> tuple[pa.Table, Workload]:
         return self.make(seed)
 
 
-def _shop(customers: int, queries: int, length: int = 10, within: str = "20 min", slide: str = "1 min", **more: int):
+def _shop(
+    customers: int, queries: int, length: int = 10, within: str = "20 min", slide: str = "1 min", **more: int
+) -> Make:
     def make(seed: int) -> tuple[pa.Table, Workload]:
         events, rate = more.get("events", 400_000), more.get("rate", 100)
         table = streams.ecommerce(events, customers=customers, rate=rate, seed=seed)
@@ -43,7 +46,7 @@ def _shop(customers: int, queries: int, length: int = 10, within: str = "20 min"
     return make
 
 
-def _scene(scene: str, movers: int, queries: int, length: int, rate: int = 100, legs: bool = False):
+def _scene(scene: str, movers: int, queries: int, length: int, rate: int = 100, legs: bool = False) -> Make:
     def make(seed: int) -> tuple[pa.Table, Workload]:
         if scene == "taxi":
             return streams.taxi(300_000, movers, rate, seed), workloads.taxi(queries, length, seed, legs=legs)
@@ -52,7 +55,7 @@ def _scene(scene: str, movers: int, queries: int, length: int, rate: int = 100, 
     return make
 
 
-def _stock(queries: int, shape: Shape):
+def _stock(queries: int, shape: Shape) -> Make:
     def make(seed: int) -> tuple[pa.Table, Workload]:
         companies = list_companies(-(-queries // 10), shape.repeated)
         return make_stock_stream(100_000, companies), make_workload(queries, shape, seed)
@@ -60,7 +63,7 @@ def _stock(queries: int, shape: Shape):
     return make
 
 
-def _dense_and_sparse(dense: int, sparse: int, length: int = 8, customers: int = 4):
+def _dense_and_sparse(dense: int, sparse: int, length: int = 8, customers: int = 4) -> Make:
     """Half of the queries over 20 items that are bought all the time, half over 200 that are bought rarely."""
 
     def make(seed: int) -> tuple[pa.Table, Workload]:
@@ -98,7 +101,7 @@ def _draw_run(rng: np.random.Generator, kinds: int, length: int) -> np.ndarray:
     return run[begin : begin + length]
 
 
-def _aggregates(customers: int, queries: int):
+def _aggregates(customers: int, queries: int) -> Make:
     def make(seed: int) -> tuple[pa.Table, Workload]:
         rng = np.random.default_rng(seed)
         texts = []
@@ -114,7 +117,7 @@ def _aggregates(customers: int, queries: int):
     return make
 
 
-def _real(data: str, types: tuple[str, ...], within: str, slide: str, queries: int = 24, key: str = "key"):
+def _real(data: str, types: tuple[str, ...], within: str, slide: str, queries: int = 24, key: str = "key") -> Make:
     def make(seed: int) -> tuple[pa.Table, Workload]:
         table = pq.read_table(find_data_folder() / f"{data}.parquet")
         rng = np.random.default_rng(seed)

@@ -150,9 +150,7 @@ def _run_machine(
     queries = build_queries_table(unit.merged)
     ranked = unit.queries[0].span.ranked
     if unit.strategy is Strategy.STACKS:
-        settled = np.array(unit.merged.settled, np.int32)
-        reachable_rows = np.array(unit.merged.reachable_rows, np.int32)
-        return run_stacks(events, machine, queries, settled, reachable_rows, layout, ranked, *bounds)
+        return run_stacks(events, machine, queries, unit.merged.stack_table, layout, ranked, *bounds)
     return run_slots(events, machine, queries, layout, SLOT_MODES[unit.strategy], unit.width, ranked, *bounds)
 
 

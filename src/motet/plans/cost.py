@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from motet.plans.compiled import CompiledQuery
-from motet.plans.machine import MergedAutomaton
+from motet.plans.machine import MergedAutomaton, count_touched_totals
 from motet.plans.pairs import Pairs
 from motet.statistics.model import MICROSECONDS, Statistics, format_symbol
 from motet.template.symbols import Symbol
@@ -172,7 +172,7 @@ class _PartsBuilder:
         self.own: list[list[Ints]] = [[] for _ in range(queries)]
         self.size = 0
 
-    def add(self, owners: Sequence[Ints], **columns: Floats) -> None:
+    def add(self, owners: Sequence[Ints], **columns: NDArray[Any]) -> None:
         """Add parts, numbered from 0 for the owners, each with its numbers by column."""
         count = len(next(iter(columns.values())))
         table = np.zeros((count, len(self.columns)))
@@ -329,30 +329,32 @@ class StackParts(Parts):
     """Queries by two stacks, each on a machine of its own."""
 
     def __init__(self, machines: Sequence[MergedAutomaton], load: Load) -> None:
-        self.load = load
-        steps = np.array([sum(load.rate(edge.symbol) for edge in merged.edges) for merged in machines])
-        builder = _PartsBuilder(("units", "events", "steps", "lanes", "results"), len(machines))
-        builder.add(
-            _each_its_own(len(machines)),
-            units=np.ones(len(machines)),
-            events=np.array([sum(map(load.rate, merged.symbols)) for merged in machines]),
-            steps=steps,
-            lanes=steps * [len(merged.settled) for merged in machines],
-            results=np.array([sum(count_windows(each, load)[1] for each in merged.queries) for merged in machines]),
-        )
-        builder.fill(self)
+        self.names = ("unit", "scan", "event", "result", "stack step", "stack lane", "stack channel lane")
+        works = [count_stack_work(merged, load) for merged in machines]
+        self.sums = np.array([[work[name] for name in self.names] for work in works])
+        self.own = _each_its_own(len(machines))
 
     def work(self, sums: Floats, queries: QuerySet) -> Work:
-        units, events, steps, lanes, results = sums.tolist()
-        return {
-            "unit": units / self.load.seconds,
-            "scan": units * self.load.events,
-            "event": events,
-            "result": results,
-            "stack step": steps,
-            "stack lane": lanes,
-            "stack channel lane": lanes * queries.channels,
-        }
+        return dict(zip(self.names, sums.tolist(), strict=True))
+
+
+def count_stack_work(merged: MergedAutomaton, load: Load) -> Work:
+    """Count the work of a machine by two stacks."""
+    touched = count_touched_totals(merged)
+    continuous = merged.queries[0].span.is_continuous
+    lanes = sum(
+        load.rate(symbol) * (each.back + each.sweep + (each.value if continuous else 0))
+        for symbol, each in touched.items()
+    )
+    return {
+        "unit": 1 / load.seconds,
+        "scan": load.events,
+        "event": sum(map(load.rate, merged.symbols)),
+        "result": sum(count_windows(compiled, load)[1] for compiled in merged.queries),
+        "stack step": sum(load.rate(edge.symbol) for edge in merged.edges),
+        "stack lane": lanes,
+        "stack channel lane": lanes * weigh_channels(merged.queries[0]),
+    }
 
 
 def estimate_reach(size: int, starts: Sequence[int], source: Ints, target: Ints, per_cell: Floats) -> Floats:

@@ -98,6 +98,7 @@ class PairsStructure:
     """Totals between pairs of nodes, over panes: queries share any part of their patterns."""
 
     pairs: Pairs
+    names: tuple[str, ...]
 
     def content(self) -> object:
         pairs = self.pairs
@@ -105,7 +106,24 @@ class PairsStructure:
         return pairs.pane, pairs.symbols, pairs.weights, tables, pairs.joins, pairs.begin, pairs.accept
 
     def find_shared(self) -> Iterable[SharedPart]:
-        return ()
+        """Find the parts that each set of queries has in common, none inside another. O(pairs * queries)."""
+        pairs = self.pairs
+        owners: dict[int, list[int]] = {}
+        for query, members in enumerate(pairs.members):
+            for pair in members.tolist():
+                owners.setdefault(pair, []).append(query)
+        parts: dict[tuple[int, ...], set[tuple[int, ...]]] = {}
+        for pair, queries in owners.items():
+            path = pairs.path_symbols[pairs.path_offsets[pair] : pairs.path_offsets[pair + 1]].tolist()
+            if len(queries) > 1 and path:
+                parts.setdefault(tuple(queries), set()).add(tuple(path))
+        for queries, paths in sorted(parts.items()):
+            inside = {
+                path[at : at + size] for path in paths for size in range(1, len(path)) for at in (0, len(path) - size)
+            }
+            for path in sorted(paths - inside):
+                part = ", ".join(format_symbol(pairs.symbols[symbol]) for symbol in path)
+                yield SharedPart(part, tuple(self.names[query] for query in queries))
 
 
 def _find_paths(merged: MergedAutomaton) -> dict[int, tuple[str, ...]]:
@@ -131,7 +149,8 @@ def describe_machine_run(strategy: str, merged: MergedAutomaton, width: int) -> 
 
 def describe_pairs_run(queries: Sequence[CompiledQuery], pairs: Pairs) -> Execution:
     """Describe a run by pairs."""
-    return Execution("pairs", _name_queries(queries), PairsStructure(pairs))
+    names = _name_queries(queries)
+    return Execution("pairs", names, PairsStructure(pairs, names))
 
 
 def _name_queries(queries: Sequence[CompiledQuery]) -> tuple[str, ...]:

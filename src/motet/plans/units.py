@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from motet.plans.compiled import CompiledQuery
-from motet.plans.cost import UNKNOWN_LOAD, Load, PairParts, Parts, SlotParts, StackParts, Work, price
+from motet.plans.cost import UNKNOWN_LOAD, Load, PairParts, Parts, SlotParts, StackParts, Work, count_stack_work, price
 from motet.plans.execution import Execution, describe_machine_run, describe_pairs_run
 from motet.plans.machine import MergedAutomaton, merge_queries
 from motet.plans.pairs import Pairs, can_run_by_pairs, merge_pairs
 from motet.plans.search import Form, UnitSearch
-from motet.plans.sharing import Groups, ShareKey, group_all, share_all
+from motet.plans.sharing import Groups, ShareKey, group_all, group_connected, share_all
 
 
 class Strategy(StrEnum):
@@ -98,7 +98,7 @@ def count_work(unit: Unit, load: Load) -> Work:
         return PairParts(unit.merged, unit.pairs, load).whole_work(unit.queries)
     if unit.strategy in (Strategy.PANES, Strategy.WINDOWS):
         return SlotParts(unit.merged, load).whole_work(unit.queries)
-    return StackParts([unit.merged], load).whole_work(unit.queries[:1])
+    return count_stack_work(unit.merged, load)
 
 
 def estimate_cost(units: Sequence[Unit], load: Load = UNKNOWN_LOAD) -> float:
@@ -160,7 +160,8 @@ def plan_pairs(
 def _unit_key(compiled: CompiledQuery, forced: str, groups: Groups) -> tuple[object, ...]:
     """Return what queries of one unit have in common: how totals are kept, and in which group they are."""
     strategy, width, _ = choose_strategy(compiled, forced)
-    own = {Strategy.STARTS: compiled.span, Strategy.STACKS: compiled.number, Strategy.TRENDS: compiled.number}
+    window = compiled.span, compiled.needs_sweep
+    own = {Strategy.STARTS: compiled.span, Strategy.STACKS: window, Strategy.TRENDS: compiled.number}
     return strategy, width, compiled.channels.shape, groups(compiled.number), own.get(strategy)
 
 
@@ -168,10 +169,9 @@ def _search_units(queries: Sequence[CompiledQuery], merge: Merge, load: Load) ->
     """Divide queries with the same kind of totals into units at the least cost that is found."""
     unit = _build_unit(queries, "panes", merge)
     if unit.strategy not in (Strategy.PANES, Strategy.WINDOWS) or not unit.width:
-        return [
-            _build_unit(members, "auto", merge)
-            for members in _group_queries(queries, lambda each: _unit_key(each, "auto", group_all))
-        ]
+        divided = _group_queries(queries, lambda compiled: _unit_key(compiled, "auto", group_all))
+        units = [_build_unit(members, "auto", merge) for members in divided]
+        return [part for each in units for part in _divide_stacks(each, merge, load)]
     parts: dict[Form, Parts] = {"slots": SlotParts(unit.merged, load)}
     parts["stacks"] = StackParts([merge([compiled]) for compiled in queries], load)
     able = [at for at, compiled in enumerate(queries) if can_run_by_pairs(compiled)]
@@ -189,8 +189,28 @@ def _search_units(queries: Sequence[CompiledQuery], merge: Merge, load: Load) ->
         elif form == "slots":
             found.append(_build_unit(members, "panes", merge))
         else:
-            found += [_build_unit([compiled], "stacks", merge) for compiled in members]
+            windows = _group_queries(members, lambda compiled: _unit_key(compiled, "stacks", group_all))
+            found += [
+                part for each in windows for part in _divide_stacks(_build_unit(each, "stacks", merge), merge, load)
+            ]
     return found
+
+
+def _divide_stacks(unit: Unit, merge: Merge, load: Load) -> list[Unit]:
+    """Divide a unit by two stacks where that is cheaper: into queries with beginnings in common, or one by one."""
+    if unit.strategy is not Strategy.STACKS or len(unit.queries) == 1:
+        return [unit]
+    merged = unit.merged
+    steps = [set(nodes) - merged.starts for nodes in merged.nodes]
+    connected = group_connected([at for at, nodes in enumerate(steps) if node in nodes] for node in range(merged.size))
+    places = {compiled.number: at for at, compiled in enumerate(unit.queries)}
+    alike = _group_queries(unit.queries, lambda compiled: connected(places[compiled.number]))
+    divisions = [
+        [unit],
+        [_build_unit(members, "stacks", merge) for members in alike],
+        [_build_unit([compiled], "stacks", merge) for compiled in unit.queries],
+    ]
+    return min(divisions, key=lambda units: estimate_cost(units, load))
 
 
 def _force_pairs(queries: Sequence[CompiledQuery], merge: Merge) -> list[Unit]:
