@@ -12,7 +12,7 @@ from motet.options import Options
 from motet.plans.compiled import CompiledQuery
 from motet.plans.cost import Load, make_load
 from motet.plans.pairs import can_run_by_pairs
-from motet.plans.sharing import Grouping, Sharing, group_singly
+from motet.plans.sharing import Grouping, Sharing, group_all, group_singly
 from motet.plans.units import MergeCache, Unit, estimate_cost, plan_pairs, plan_units, sort_units
 
 SEARCH = "search"  # queries divided into units at the least cost that is found
@@ -143,5 +143,6 @@ class PlanCandidates:
                 )
         planned = {compiled.number for unit in units for compiled in unit.queries}
         rest = [compiled for compiled in self.queries if compiled.number not in planned]
-        alone = plan_units(rest, "slots", group_singly, merge) if literal else plan_units(rest, "slots", merge=merge)
-        return PlannedUnits(sort_units([*units, *alone]), tuple(declined))
+        windows = "slots" if self.options.windows == "auto" else self.options.windows
+        others = plan_units(rest, windows, group_singly if literal else group_all, merge)
+        return PlannedUnits(sort_units([*units, *others]), tuple(declined))

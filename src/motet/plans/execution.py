@@ -117,13 +117,13 @@ class PairsStructure:
             path = pairs.path_symbols[pairs.path_offsets[pair] : pairs.path_offsets[pair + 1]].tolist()
             if len(queries) > 1 and path:
                 parts.setdefault(tuple(queries), set()).add(tuple(path))
-        for queries, paths in sorted(parts.items()):
+        for sharing, paths in sorted(parts.items()):
             inside = {
                 path[at : at + size] for path in paths for size in range(1, len(path)) for at in (0, len(path) - size)
             }
             for path in sorted(paths - inside):
                 part = ", ".join(format_symbol(pairs.symbols[symbol]) for symbol in path)
-                yield SharedPart(part, tuple(self.names[query] for query in queries))
+                yield SharedPart(part, tuple(self.names[query] for query in sharing))
 
 
 def _find_paths(merged: MergedAutomaton) -> dict[int, tuple[str, ...]]:
