@@ -9,7 +9,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from motet.plans.compiled import CompiledQuery
+from motet.plans.compiled import CompiledQuery, unite_queries
 from motet.plans.machine import MergedAutomaton, merge_queries
 from motet.plans.pairs import Pairs, can_run_by_pairs, merge_pairs
 from motet.plans.sharing import Groups, ShareKey, group_all, share_all
@@ -43,7 +43,13 @@ class Unit:
 
     @property
     def queries(self) -> tuple[CompiledQuery, ...]:
+        """The queries that it runs, some of which may stand for several."""
         return self.merged.queries
+
+    @property
+    def reported(self) -> tuple[CompiledQuery, ...]:
+        """The queries whose results it gives."""
+        return tuple(member for compiled in self.queries for member in compiled.reported)
 
     @property
     def slot_strategy(self) -> Strategy:
@@ -154,10 +160,10 @@ class MergeCache:
     """A cache of merged queries: plans that are compared have many machines in common."""
 
     def __init__(self) -> None:
-        self._cache: dict[tuple[int, ...], MergedAutomaton] = {}
+        self._cache: dict[tuple[tuple[int, ...], ...], MergedAutomaton] = {}
 
     def __call__(self, queries: Sequence[CompiledQuery]) -> MergedAutomaton:
-        numbers = tuple(compiled.number for compiled in queries)
+        numbers = tuple(tuple(member.number for member in compiled.reported) for compiled in queries)
         if numbers not in self._cache:
             self._cache[numbers] = merge_queries(queries)
         return self._cache[numbers]
@@ -169,12 +175,28 @@ def plan_units(
     groups: Groups = group_all,
     share_key: ShareKey = share_all,
     merge: Callable[[Sequence[CompiledQuery]], MergedAutomaton] = merge_queries,
+    unite: bool | None = None,
 ) -> tuple[Unit, ...]:
     """Group the queries of one partitioning into units.
 
     Those that can share totals run on one machine, as far as `groups` lets them. `share_key` limits what is shared by
-    pairs, `merge` merges the queries of a unit.
+    pairs, `merge` merges the queries of a unit. `unite` says whether queries that differ only in what they return run
+    as one; None: where that is cheaper.
     """
+    united = list(queries) if unite is False or forced == "live" else unite_queries(queries, groups)
+    plans = [_plan_units(united, forced, groups, share_key, merge)]
+    if unite is None and len(united) < len(queries):
+        plans.append(_plan_units(queries, forced, groups, share_key, merge))
+    return min(plans, key=estimate_cost)
+
+
+def _plan_units(
+    queries: Sequence[CompiledQuery],
+    forced: str,
+    groups: Groups,
+    share_key: ShareKey,
+    merge: Callable[[Sequence[CompiledQuery]], MergedAutomaton],
+) -> tuple[Unit, ...]:
 
     def unit_key(compiled: CompiledQuery, wanted: str) -> tuple[object, ...]:
         strategy, width, _ = choose_strategy(compiled, wanted)
