@@ -141,7 +141,7 @@ class PlanCandidates:
                 declined.append(
                     Declined(names, f"equal beginnings alone are estimated at {least / cost:.2f} of its cost")
                 )
-        planned = {compiled.number for unit in units for compiled in unit.queries}
+        planned = {compiled.number for unit in units for compiled in unit.reported}
         rest = [compiled for compiled in self.queries if compiled.number not in planned]
         windows = "slots" if self.options.windows == "auto" else self.options.windows
         others = plan_units(rest, windows, group_singly if literal else group_all, merge)

@@ -49,7 +49,7 @@ class Branch:
 
     @property
     def queries(self) -> tuple[CompiledQuery, ...]:
-        return tuple(compiled for unit in self.units for compiled in unit.queries)
+        return tuple(compiled for unit in self.units for compiled in unit.reported)
 
     @property
     def name(self) -> str:

@@ -68,7 +68,7 @@ def describe_query(query: Query) -> dict[str, Any]:
 
 def _describe_unit(unit: Unit) -> dict[str, Any]:
     """Describe how a unit keeps totals, and how many of them are kept once for several queries."""
-    folds = (enumerate(compiled.automaton.fold) for compiled in unit.queries)
+    folds = (enumerate(compiled.automaton.fold) for compiled in unit.reported)
     return {
         "strategy": str(unit.strategy),
         "keeps": TOTALS_KEPT_BY[unit.strategy],
@@ -80,7 +80,7 @@ def _describe_unit(unit: Unit) -> dict[str, Any]:
         "pairs_apart": None if unit.pairs is None else unit.pairs.unmerged_size,
         "queries": [
             describe_query(compiled.query) | {"returns": [each.label for each in compiled.query.aggregates]}
-            for compiled in unit.queries
+            for compiled in unit.reported
         ],
     }
 

@@ -85,7 +85,7 @@ class MachineStructure:
         readers: dict[int, list[str]] = {}
         for compiled, nodes in zip(merged.queries, merged.nodes, strict=True):
             for node in dict.fromkeys(nodes):
-                readers.setdefault(node, []).append(compiled.query.name)
+                readers.setdefault(node, []).extend(_name_queries([compiled]))
         longest: dict[tuple[str, ...], tuple[str, ...]] = {}
         for node, names in readers.items():
             if len(names) > 1 and len(paths.get(node, ())) > len(longest.get(tuple(names), ())):
@@ -98,7 +98,7 @@ class PairsStructure:
     """Totals between pairs of nodes, over panes: queries share any part of their patterns."""
 
     pairs: Pairs
-    names: tuple[str, ...]
+    names: tuple[tuple[str, ...], ...]  # of the queries that each member stands for
 
     def content(self) -> object:
         pairs = self.pairs
@@ -115,7 +115,7 @@ class PairsStructure:
         parts: dict[tuple[int, ...], set[tuple[int, ...]]] = {}
         for pair, queries in owners.items():
             path = pairs.path_symbols[pairs.path_offsets[pair] : pairs.path_offsets[pair + 1]].tolist()
-            if len(queries) > 1 and path:
+            if path and sum(len(self.names[query]) for query in queries) > 1:
                 parts.setdefault(tuple(queries), set()).add(tuple(path))
         for sharing, paths in sorted(parts.items()):
             inside = {
@@ -123,7 +123,7 @@ class PairsStructure:
             }
             for path in sorted(paths - inside):
                 part = ", ".join(format_symbol(pairs.symbols[symbol]) for symbol in path)
-                yield SharedPart(part, tuple(self.names[query] for query in sharing))
+                yield SharedPart(part, tuple(name for query in sharing for name in self.names[query]))
 
 
 def _find_paths(merged: MergedAutomaton) -> dict[int, tuple[str, ...]]:
@@ -149,9 +149,9 @@ def describe_machine_run(strategy: str, merged: MergedAutomaton, width: int) -> 
 
 def describe_pairs_run(queries: Sequence[CompiledQuery], pairs: Pairs) -> Execution:
     """Describe a run by pairs."""
-    names = _name_queries(queries)
-    return Execution("pairs", names, PairsStructure(pairs, names))
+    names = tuple(_name_queries([compiled]) for compiled in queries)
+    return Execution("pairs", _name_queries(queries), PairsStructure(pairs, names))
 
 
 def _name_queries(queries: Sequence[CompiledQuery]) -> tuple[str, ...]:
-    return tuple(compiled.query.name for compiled in queries)
+    return tuple(member.query.name for compiled in queries for member in compiled.reported)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from motet.plans.compiled import CompiledQuery
+from motet.plans.compiled import CompiledQuery, unite_queries
 from motet.plans.cost import UNKNOWN_LOAD, Load, PairParts, Parts, SlotParts, StackParts, Work, count_stack_work, price
 from motet.plans.execution import Execution, describe_machine_run, describe_pairs_run
 from motet.plans.machine import MergedAutomaton, merge_queries
@@ -42,6 +42,7 @@ class Unit:
 
     @property
     def queries(self) -> tuple[CompiledQuery, ...]:
+        """The queries that it runs, some of which may stand for several."""
         return self.merged.queries
 
     @property
@@ -50,6 +51,11 @@ class Unit:
         if self.pairs is not None:
             return describe_pairs_run(self.queries, self.pairs)
         return describe_machine_run(self.strategy, self.merged, self.width)
+
+    @property
+    def reported(self) -> tuple[CompiledQuery, ...]:
+        """The queries whose results it gives."""
+        return tuple(member for compiled in self.queries for member in compiled.reported)
 
 
 # More pairs than this take longer to plan than they save; with more windows open than this, rows take too much room.
@@ -110,10 +116,10 @@ class MergeCache:
     """A cache of merged queries: plans that are compared have many machines in common."""
 
     def __init__(self) -> None:
-        self._cache: dict[tuple[int, ...], MergedAutomaton] = {}
+        self._cache: dict[tuple[tuple[int, ...], ...], MergedAutomaton] = {}
 
     def __call__(self, queries: Sequence[CompiledQuery]) -> MergedAutomaton:
-        numbers = tuple(compiled.number for compiled in queries)
+        numbers = tuple(tuple(member.number for member in compiled.reported) for compiled in queries)
         if numbers not in self._cache:
             self._cache[numbers] = merge_queries(queries)
         return self._cache[numbers]
@@ -125,12 +131,24 @@ def plan_units(
     groups: Groups = group_all,
     merge: Merge = merge_queries,
     load: Load = UNKNOWN_LOAD,
+    unite: bool | None = None,
 ) -> tuple[Unit, ...]:
     """Divide the queries of one partitioning into units, those of a unit in the same group.
 
     `forced` is 'auto' for the cheapest division that a search finds, 'panes', 'pairs' or 'stacks' where that strategy
     is wanted wherever it is possible, 'slots' where anything but pairs, 'live' where totals are kept between runs.
+    `unite` says whether queries that differ only in what they return run as one; None: where that is cheaper.
     """
+    united = list(queries) if unite is False or forced == "live" else unite_queries(queries, groups)
+    plans = [_plan_units(united, forced, groups, merge, load)]
+    if unite is None and len(united) < len(queries):
+        plans.append(_plan_units(queries, forced, groups, merge, load))
+    return min(plans, key=lambda units: estimate_cost(units, load)) if len(plans) > 1 else plans[0]
+
+
+def _plan_units(
+    queries: Sequence[CompiledQuery], forced: str, groups: Groups, merge: Merge, load: Load
+) -> tuple[Unit, ...]:
     if forced in ("auto", "pairs"):
         units = [
             unit

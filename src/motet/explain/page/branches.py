@@ -78,7 +78,7 @@ def build_template_graph(branch: Branch, at: int, program: Program, details: Sym
     lanes = []
     for unit_at, unit in enumerate(branch.units, 1):
         name = f"{at}.{unit_at}"
-        lanes.append((name, f"unit {name} · {unit.strategy} · {format_count(len(unit.queries), 'query')}"))
+        lanes.append((name, f"unit {name} · {unit.strategy} · {format_count(len(unit.reported), 'query')}"))
         graph = _build_unit_graph(unit, share_key)
         keys = {place: f"{name}/{at}" for at, place in enumerate(graph.states)}
         nodes += (_build_state(place, state, keys[place], name, details) for place, state in graph.states.items())
@@ -88,7 +88,8 @@ def build_template_graph(branch: Branch, at: int, program: Program, details: Sym
 
 def _build_unit_graph(unit: Unit, share_key: ShareKey) -> _UnitGraph:
     graph = _UnitGraph()
-    for compiled, nodes in zip(unit.queries, unit.merged.nodes, strict=True):
+    places = zip(unit.queries, unit.merged.nodes, strict=True)
+    for compiled, nodes in ((member, nodes) for united, nodes in places for member in united.reported):
         if unit.pairs is None:
             merged = unit.merged
             graph.add(compiled, [START if node in merged.starts else merged.fold[node] for node in nodes])
