@@ -23,7 +23,7 @@ from motet.kernels.pairs import PairMachine, WindowRows, run_pairs
 from motet.kernels.ragged import offsets_of, row_numbers
 from motet.kernels.resume import run_slots
 from motet.kernels.slots import PANES, STARTS, WINDOWS
-from motet.kernels.tables import MAX_TIME, MIN_TIME, Events, renumber_keys
+from motet.kernels.tables import MAX_TIME, MIN_TIME, Events, Queries, renumber_keys
 from motet.kernels.totals import Layout, list_layouts, list_pair_layouts
 from motet.kernels.two_stacks import run_stacks
 from motet.plans.machine import build_machine, build_queries_table
@@ -94,17 +94,19 @@ def run_unit(
     threads: int = 1,
 ) -> list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], Layout]]:
     """Return labels and totals of results, by layout of the totals."""
-    attempts: list[tuple[Layout | None, Layout]]
+    attempts: list[tuple[Layout, Callable[[Events], KernelResult]]]
+    shape = unit.queries[0].channels.shape
     if unit.pairs is not None and _pairs_pay_off(unit, unit.pairs, events):
-        attempts = [*list_pair_layouts(*unit.queries[0].channels.shape)]
+        tables = _build_pair_tables(unit, unit.pairs, encoded)
+        attempts = [
+            (layout, partial(_run_pairs, unit.pairs.pane, tables, inner, layout, bounds))
+            for inner, layout in list_pair_layouts(*shape)
+        ]
     else:
-        layouts = list_layouts(*unit.queries[0].channels.shape, rarely_large=unit.strategy is Strategy.STACKS)
-        attempts = [(None, layout) for layout in layouts]
+        layouts = list_layouts(*shape, rarely_large=unit.strategy is Strategy.STACKS)
+        attempts = [(layout, partial(_run_kernel, unit, encoded, layout, bounds)) for layout in layouts]
     found = []
-    for inner, layout in attempts:
-        run = partial(_run_kernel, unit, encoded, layout, bounds)
-        if inner is not None:
-            run = partial(_run_pairs, unit, encoded, inner, layout, bounds)
+    for layout, run in attempts:
         labels, whole, real, overflowed = _run_in_threads(run, events, threads)
         found.append((labels, whole, real, layout))
         if not overflowed.any():
@@ -162,11 +164,7 @@ def _pairs_pay_off(unit: Unit, pairs: Pairs, events: Events) -> bool:
     return bool(len(events.time) * saved / symbols > used * per_pane * (1 + 3 * sum(first.channels.shape)))
 
 
-def _run_pairs(
-    unit: Unit, encoded: EncodedEvents, inner: Layout, layout: Layout, bounds: tuple[int, int], events: Events
-) -> KernelResult:
-    pairs, queries = unit.pairs, build_queries_table(unit.merged)
-    assert pairs is not None
+def _build_pair_tables(unit: Unit, pairs: Pairs, encoded: EncodedEvents) -> tuple[PairMachine, WindowRows, Queries]:
     rows = WindowRows(
         join_offsets=offsets_of(pairs.joins),
         joins=np.array([word for row in pairs.joins for join in row for word in join], np.int32),
@@ -177,6 +175,17 @@ def _run_pairs(
         accept=np.array([row for rows in pairs.accept for row in rows], np.int32),
     )
     code = encode_pairs(pairs, encoded.classes, unit.merged.negs)
-    machine = PairMachine(code, pairs.starts.astype(np.int32), pairs.size)
+    return PairMachine(code, pairs.starts.astype(np.int32), pairs.size), rows, build_queries_table(unit.merged)
+
+
+def _run_pairs(
+    pane: int,
+    tables: tuple[PairMachine, WindowRows, Queries],
+    inner: Layout,
+    layout: Layout,
+    bounds: tuple[int, int],
+    events: Events,
+) -> KernelResult:
+    machine, rows, queries = tables
     step = math.gcd(*queries.slide.tolist())
-    return run_pairs(events, machine, rows, queries, inner, layout, pairs.pane, step, bounds)
+    return run_pairs(events, machine, rows, queries, inner, layout, pane, step, bounds)
