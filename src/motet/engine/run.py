@@ -23,7 +23,7 @@ from motet.kernels.pairs import PairMachine, WindowRows, run_pairs
 from motet.kernels.ragged import offsets_of
 from motet.kernels.resume import run_slots
 from motet.kernels.slots import PANES, STARTS, WINDOWS
-from motet.kernels.tables import MAX_TIME, MIN_TIME, Events, renumber_keys
+from motet.kernels.tables import MAX_TIME, MIN_TIME, Events, Queries, renumber_keys
 from motet.kernels.totals import Layout, list_layouts, list_pair_layouts
 from motet.kernels.two_stacks import run_stacks
 from motet.plans.execution import Execution, Executions, describe_machine_run, describe_pairs_run
@@ -109,8 +109,9 @@ def run_unit(
     shape = unit.queries[0].channels.shape
     if unit.pairs is not None:
         executed = describe_pairs_run(unit.queries, unit.pairs)
+        tables = _build_pair_tables(unit, unit.pairs, encoded)
         attempts = [
-            (partial(_run_pairs, unit, unit.pairs, encoded, inner, layout, bounds), layout)
+            (partial(_run_pairs, unit.pairs.pane, tables, inner, layout, bounds), layout)
             for inner, layout in list_pair_layouts(*shape)
         ]
     else:
@@ -154,16 +155,7 @@ def _run_machine(
     return run_slots(events, machine, queries, layout, SLOT_MODES[unit.strategy], unit.width, ranked, *bounds)
 
 
-def _run_pairs(
-    unit: Unit,
-    pairs: Pairs,
-    encoded: EncodedEvents,
-    inner: Layout,
-    layout: Layout,
-    bounds: tuple[int, int],
-    events: Events,
-) -> KernelResult:
-    queries = build_queries_table(unit.merged)
+def _build_pair_tables(unit: Unit, pairs: Pairs, encoded: EncodedEvents) -> tuple[PairMachine, WindowRows, Queries]:
     rows = WindowRows(
         join_offsets=offsets_of(pairs.joins),
         joins=np.array([word for row in pairs.joins for join in row for word in join], np.int32),
@@ -174,6 +166,17 @@ def _run_pairs(
         accept=np.array([row for rows in pairs.accept for row in rows], np.int32),
     )
     code = encode_pairs(pairs, encoded.classes, unit.merged.negs)
-    machine = PairMachine(code, pairs.starts.astype(np.int32), pairs.size)
+    return PairMachine(code, pairs.starts.astype(np.int32), pairs.size), rows, build_queries_table(unit.merged)
+
+
+def _run_pairs(
+    pane: int,
+    tables: tuple[PairMachine, WindowRows, Queries],
+    inner: Layout,
+    layout: Layout,
+    bounds: tuple[int, int],
+    events: Events,
+) -> KernelResult:
+    machine, rows, queries = tables
     step = math.gcd(*queries.slide.tolist())
-    return run_pairs(events, machine, rows, queries, inner, layout, pairs.pane, step, bounds)
+    return run_pairs(events, machine, rows, queries, inner, layout, pane, step, bounds)

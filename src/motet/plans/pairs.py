@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from motet.kernels.ragged import offsets_from_counts, offsets_of, row_numbers, take_rows
+from motet.kernels.ragged import flatten_lists, offsets_from_counts, offsets_of, row_numbers, take_rows
 from motet.plans.compiled import CompiledQuery
 from motet.plans.machine import AttributeRows, MergedAutomaton, Weights
 from motet.plans.sharing import ShareKey
@@ -379,56 +379,66 @@ def _invert(order: Ints) -> Ints:
 def encode_pairs(pairs: Pairs, classes: Sequence[frozenset[Symbol]], negs: Sequence[Symbol]) -> NDArray[np.int32]:
     """Encode what each class of events runs: see `motet.kernels.pairs`."""
     numbers = {symbol: number for number, symbol in enumerate(pairs.symbols)}
-    code: list[list[int]] = []
-    for found in classes:
-        own = [numbers[symbol] for symbol in found if symbol in numbers]
-        steps = pairs.steps[:, np.isin(pairs.steps[0], own)]
-        level, has_order = _compute_levels(pairs.size, steps)
-        runs = _group_steps(pairs, steps, level)
-        moves = _select_moves(pairs, set(own))
-        negated = [at for at, neg in enumerate(negs) if neg in found]
-        head = [int(has_order and not moves), len(runs), len(moves), len(negated)]
-        code.append([*head, *(word for run in runs for word in run), *(w for m in moves for w in m), *negated])
-    addresses = len(classes) + offsets_of(code)[:-1]
-    return np.array([*addresses.tolist(), *(word for block in code for word in block)], np.int32)
+    own = [[numbers[symbol] for symbol in found if symbol in numbers] for found in classes]
+    runs, offsets, has_order = _group_steps(pairs, own)
+    blocks: list[NDArray[np.int32]] = []
+    for at, found in enumerate(classes):
+        moves = _select_moves(pairs, own[at])
+        negated = [number for number, neg in enumerate(negs) if neg in found]
+        own_runs = runs[offsets[at] : offsets[at + 1]]
+        head = [has_order[at] and not moves.size, len(own_runs), len(moves), len(negated)]
+        blocks.append(np.concatenate((head, own_runs.ravel(), moves.ravel(), negated)).astype(np.int32))
+    return np.concatenate(((len(classes) + offsets_of(blocks)[:-1]).astype(np.int32), *blocks))
 
 
-def _group_steps(pairs: Pairs, steps: Ints, level: Ints) -> list[tuple[int, ...]]:
-    """Group steps between neighbours: source, target, weights, and how many; pairs of the lowest level first, and each
-    reads itself before others read it.
+def _group_steps(pairs: Pairs, own: Sequence[Sequence[int]]) -> tuple[Ints, Ints, NDArray[np.bool_]]:
+    """Group the steps of each class of events, given by its symbols, into runs between neighbours.
+
+    A run is source, target, weights, and how many steps it has. Those of one class are in an order in which each pair
+    is read, by itself first, before it is changed. Returns them, the offsets of each class, and which classes have such
+    an order.
     """
-    if not steps.size:
-        return []
-    _, weights, source, target = steps[:, np.lexsort((steps[3], steps[2], steps[2] != steps[3], level[steps[3]]))]
-    follows = (np.diff(source) == 1) & (np.diff(target) == 1) & (np.diff(weights) == 0)
-    begins = np.flatnonzero(np.concatenate(([True], ~follows)))
-    lengths = np.diff(np.append(begins, steps.shape[1]))
-    words = [(*counts, *extremes, *sums) for counts, sums, extremes in pairs.weights]
-    return [
-        (int(source[at]), int(target[at]), *words[weights[at]], length)
-        for at, length in zip(begins.tolist(), lengths.tolist(), strict=True)
-    ]
+    offsets = np.searchsorted(np.sort(pairs.steps[0]), np.arange(len(pairs.symbols) + 1))
+    symbol_offsets, symbols = flatten_lists(own)
+    counts, places = take_rows(offsets, symbols.astype(np.int64))
+    _, weights, source, target = pairs.steps[:, np.argsort(pairs.steps[0], kind="stable")[places]]
+    klass = row_numbers(symbol_offsets)[row_numbers(counts)]
+    level, in_circle = _compute_levels(klass * pairs.size + source, klass * pairs.size + target)
+    has_order = np.ones(len(own), np.bool_)
+    has_order[klass[in_circle]] = False
+    order = np.lexsort((target, source, source != target, level, klass))
+    klass, weights, source, target = klass[order], weights[order], source[order], target[order]
+    follows = (np.diff(source) == 1) & (np.diff(target) == 1) & (np.diff(weights) == 0) & (np.diff(klass) == 0)
+    begins = np.flatnonzero(np.concatenate(([True], ~follows)))[: len(source)]
+    lengths = np.diff(begins, append=len(source))
+    words = np.array([(*counts, *extremes, *sums) for counts, sums, extremes in pairs.weights], np.int64)
+    runs = np.column_stack((source[begins], target[begins], words.reshape(len(words), -1)[weights[begins]], lengths))
+    return runs, np.searchsorted(klass[begins], np.arange(len(own) + 1)), has_order
 
 
-def _compute_levels(size: int, steps: Ints) -> tuple[Ints, bool]:
-    """Compute for each pair one more than the greatest level of those it leads to by these steps.
+def _compute_levels(source: Ints, target: Ints) -> tuple[Ints, NDArray[np.bool_]]:
+    """Compute for each step the level of its target: one more than the greatest of those it leads to by other steps.
 
-    Returns also whether steps have an order at all: where pairs lead to each other in a circle they do not.
+    Returns also which steps have none, because they lead to others in a circle, or to one that does.
     """
-    level = np.zeros(size, np.int64)
-    source, target = steps[2:, steps[2] != steps[3]]
-    for number in range(1, size + 1):
-        leads_on = np.zeros(size, np.bool_)
-        leads_on[source] = True
-        waits = leads_on[target]
+    ends, number = np.unique(np.concatenate((source, target)), return_inverse=True)
+    source, target = number[: len(source)], number[len(source) :]
+    level = np.zeros(len(ends), np.int64)
+    waiting = np.flatnonzero(source != target)
+    for height in range(1, len(ends) + 1):
+        leads_on = np.zeros(len(ends), np.bool_)
+        leads_on[source[waiting]] = True
+        waits = leads_on[target[waiting]]
         if waits.all():
             break
-        level[source] = number
-        source, target = source[waits], target[waits]
-    return level, not source.size
+        level[source[waiting]] = height
+        waiting = waiting[waits]
+    in_circle = np.zeros(len(source), np.bool_)
+    in_circle[waiting] = True
+    return level[target], in_circle
 
 
-def _select_moves(pairs: Pairs, symbols: set[int]) -> list[tuple[int, int]]:
+def _select_moves(pairs: Pairs, symbols: Sequence[int]) -> Ints:
     """Select the moves of a class, symbol by symbol; those that carry before those that only clear."""
-    found = [move for move in pairs.moves.T.tolist() if move[0] in symbols]
-    return [(source, target) for _, source, target in sorted(found, key=lambda move: (move[0], move[2] < 0))]
+    moves = pairs.moves[:, np.isin(pairs.moves[0], symbols)] if pairs.moves.size else pairs.moves
+    return moves[1:, np.lexsort((moves[2] < 0, moves[0]))].T
