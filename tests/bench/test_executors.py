@@ -1,0 +1,103 @@
+"""The published executors count what the oracle counts, whatever is shared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.baselines import a_seq, sharon_shared
+from benchmarks.baselines.prepared import Counts, PreparedEvents, prepare
+from motet.engine.workload_profile import compile_online_queries
+from motet.language import parse
+from motet.model.query import Workload
+from motet.optimizer.sharon.candidates import find_candidates
+from motet.plans.sequences import find_plain_sequences
+from motet.plans.sharing import Segment, SharingPlan
+from motet.reference.tables import run_table as enumerate_table
+
+SCHEMA = pa.schema({"time": pa.int64(), "type": pa.string(), "k": pa.string(), "x": pa.float64()})
+SECOND = 1_000_000
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> pa.Table:
+    """A short stream out of order, with ties and nulls."""
+    row = st.tuples(
+        st.sampled_from([*range(12), None]), st.sampled_from([*"AABBCCDN", None]), st.sampled_from(["p", "q", None]),
+        st.sampled_from([1.0, 2.0, None]),
+    )  # fmt: skip
+    rows = draw(st.lists(row, max_size=16))
+    return pa.table({name: [row[at] for row in rows] for at, name in enumerate(SCHEMA.names)}, SCHEMA)
+
+
+@st.composite
+def sequences(draw: st.DrawFn, continuous: bool = False, absences: bool = True) -> Workload:
+    """Sequences over few types, so that they have much in common, of one window and partition."""
+    clauses = ["", "GROUP BY k"] if continuous else ["", "WHERE [k]", "GROUP BY k", "WHERE [k] GROUP BY k"]
+    clause = draw(st.sampled_from(clauses))
+    window = draw(st.sampled_from(["5 s", "9 s"] if continuous else ["6 s SLIDE 2 s", "5 s SLIDE 5 s", "7 s SLIDE 3 s"]))
+    texts = []
+    for number in range(draw(st.integers(1, 4))):
+        types = draw(st.lists(st.sampled_from("ABCD"), min_size=1, max_size=5))
+        parts = []
+        for at, name in enumerate(types):
+            if absences and at and draw(st.integers(0, 4)) == 4:
+                parts.append("NOT N")
+            parts.append(f"{name} v{at}")
+        extra = " v0.x > 1" if draw(st.integers(0, 3)) == 3 else ""
+        where = clause if not extra else f"WHERE{extra} AND {clause[6:]}" if "WHERE" in clause else f"WHERE{extra} {clause}"
+        texts.append(f"QUERY q{number} RETURN COUNT(*) PATTERN SEQ({', '.join(parts)}) {where} WITHIN {window}")
+    return parse("\n\n".join(texts))
+
+
+@st.composite
+def plans(draw: st.DrawFn, workload: Workload) -> SharingPlan:
+    """Segments that do not overlap in any query."""
+    found, _ = find_plain_sequences(compile_online_queries(workload, SECOND))
+    taken: set[tuple[int, int]] = set()
+    segments = []
+    for candidate in draw(st.permutations(list(find_candidates(found)))):
+        places = []
+        for query, offset in candidate.places:
+            cells = {(query, offset + step) for step in range(len(candidate.symbols))}
+            if not cells & taken and draw(st.booleans()):
+                taken |= cells
+                places.append((query, offset))
+        if places:
+            segments.append(Segment(candidate.symbols, tuple(places)))
+    return SharingPlan(tuple(segments))
+
+
+def read_oracle(workload: Workload, table: pa.Table, prepared: PreparedEvents) -> dict[tuple[Any, ...], float]:
+    """Return the oracle's counts by query, group and time."""
+    groups = {query.query.name: query.query.group_by for query in prepared.queries}
+    return {
+        (
+            row["query"],
+            tuple(row[name] for name in groups[row["query"]]),
+            SECOND * (row["window_start"] if row.get("window_start") is not None else row["time"]),
+        ): row["COUNT(*)"]
+        for row in enumerate_table(workload, table).to_pylist()
+    }
+
+
+def assert_counts(workload: Workload, table: pa.Table, found: Counts) -> None:
+    assert found.rows() == read_oracle(workload, table, found.prepared)
+
+
+@given(st.data(), sequences(), streams())
+def test_a_seq_and_sharon_count_by_window(data: st.DataObject, workload: Workload, table: pa.Table) -> None:
+    prepared = prepare(workload, table)
+    plan = data.draw(plans(workload))
+    for executor in (a_seq.run_alone(prepared), a_seq.share_prefixes(prepared), sharon_shared.run_plan(prepared, plan)):
+        assert_counts(workload, table, executor.run())
+
+
+@given(st.data(), sequences(continuous=True), streams())
+def test_a_seq_counts_at_every_completion(data: st.DataObject, workload: Workload, table: pa.Table) -> None:
+    prepared = prepare(workload, table)
+    for executor in (a_seq.run_alone(prepared), a_seq.share_prefixes(prepared)):
+        assert_counts(workload, table, executor.run())
