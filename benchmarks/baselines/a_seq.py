@@ -77,7 +77,7 @@ class Room(NamedTuple):
     row_first: Ints
     row_last: Ints
     snapshots: Floats
-    live: Ints  # STARTs, counters, entries of snapshots: now, the most, and the most of all keys
+    live: Ints  # STARTs, counters, entries of snapshots: now, at most, at most in all keys; then additions
     due: Flags  # queries that this moment completes
 
 
@@ -135,6 +135,7 @@ def take_snapshot(trees: Trees, room: Room, c: int, slot: int, bound: int) -> No
     if before < 0:
         for i in range(low, high):
             room.snapshots[at + i - low] = room.counts[node + i]
+        room.live[9] += high - low
         return
     for i in range(high - low):
         room.snapshots[at + i] = 0.0
@@ -146,6 +147,7 @@ def take_snapshot(trees: Trees, room: Room, c: int, slot: int, bound: int) -> No
         source = room.snapshot_at[before] + (d % room.height[before]) * room.width[before] - room.row_first[other]
         for i in range(max(low, room.row_first[other]), room.row_last[other]):
             room.snapshots[at + i - low] += count * room.snapshots[source + i]
+        room.live[9] += max(0, room.row_last[other] - max(low, room.row_first[other]))
 
 
 @inner
@@ -162,6 +164,7 @@ def read_count(trees: Trees, room: Room, query: int, bound: int) -> float:
     if c < 0:
         for i in range(room.head[tree], room.settled[tree]):
             total += room.counts[at + i]
+        room.live[9] += room.settled[tree] - room.head[tree]
         return total
     first = trees.first_tree[c]
     expire(trees, room, first, bound)
@@ -172,6 +175,7 @@ def read_count(trees: Trees, room: Room, query: int, bound: int) -> float:
         source = room.snapshot_at[c] + (d % room.height[c]) * room.width[c] - room.row_first[row]
         for i in range(max(low, room.row_first[row]), room.row_last[row]):
             total += count * room.snapshots[source + i]
+        room.live[9] += max(0, room.row_last[row] - max(low, room.row_first[row]))
     return total
 
 
@@ -188,6 +192,7 @@ def take_step(trees: Trees, room: Room, step: int, bound: int) -> None:
     before = room.node_at[trees.parent[node]]
     for i in range(room.head[tree], room.settled[tree]):
         room.counts[at + i] += room.counts[before + i]
+    room.live[9] += room.settled[tree] - room.head[tree]
 
 
 @inner
@@ -298,7 +303,7 @@ class ASeq:
         events = (prepared.offsets, prepared.time, prepared.klass, prepared.group_of_key)
         found = count_matches(self.trees, self.room, window, *events, values, self._moments)
         query, key, time, value = (column[:found] for column in self._moments)
-        kinds = ("START events", "counters", "snapshot entries")
+        kinds = ("START events", "counters", "snapshot entries", "additions")
         objects = dict(zip(kinds, map(int, self.room.live[6:]), strict=True))
         return Counts(prepared, values, None if prepared.slide else (query, key, time, value), objects)
 
@@ -394,6 +399,6 @@ def make_room(prepared: PreparedEvents, trees: Trees, roots: Sequence[Symbol]) -
     return Room(
         np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count, np.int64),
         np.zeros(begun_at[-1], np.int64), node_at, np.zeros(node_at[-1]), begun_at, snapshot_at, width, height, row_at,
-        np.zeros(row_at[-1], np.int64), np.zeros(row_at[-1], np.int64), np.zeros(snapshot_at[-1]), np.zeros(9, np.int64),
+        np.zeros(row_at[-1], np.int64), np.zeros(row_at[-1], np.int64), np.zeros(snapshot_at[-1]), np.zeros(10, np.int64),
         np.zeros(len(prepared.lines), np.bool_),
     )  # fmt: skip

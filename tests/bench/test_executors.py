@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.baselines import a_seq, sharon_shared
+from benchmarks.baselines import a_seq, sharon_shared, two_step
 from benchmarks.baselines.prepared import Counts, PreparedEvents, prepare
 from motet.engine.workload_profile import compile_online_queries
 from motet.language import parse
@@ -34,7 +34,7 @@ def streams(draw: st.DrawFn) -> pa.Table:
 
 
 @st.composite
-def sequences(draw: st.DrawFn, continuous: bool = False, absences: bool = True) -> Workload:
+def sequences(draw: st.DrawFn, continuous: bool = False, absences: bool = True, repeated: bool = False) -> Workload:
     """Sequences over few types, so that they have much in common, of one window and partition."""
     clauses = ["", "GROUP BY k"] if continuous else ["", "WHERE [k]", "GROUP BY k", "WHERE [k] GROUP BY k"]
     clause = draw(st.sampled_from(clauses))
@@ -42,11 +42,15 @@ def sequences(draw: st.DrawFn, continuous: bool = False, absences: bool = True) 
     texts = []
     for number in range(draw(st.integers(1, 4))):
         types = draw(st.lists(st.sampled_from("ABCD"), min_size=1, max_size=5))
-        parts = []
+        loop = draw(st.tuples(st.integers(0, 4), st.integers(0, 4))) if repeated else (1, 0)
+        parts: list[str] = []
         for at, name in enumerate(types):
-            if absences and at and draw(st.integers(0, 4)) == 4:
+            if absences and at and draw(st.integers(0, 4)) == 4 and not loop[0] < at <= loop[1]:
                 parts.append("NOT N")
             parts.append(f"{name} v{at}")
+            if at >= loop[0] and at == min(loop[1], len(types) - 1):
+                body = [parts.pop() for _ in range(at - loop[0] + 1)][::-1]
+                parts.append(f"SEQ({', '.join(body)})+")
         extra = " v0.x > 1" if draw(st.integers(0, 3)) == 3 else ""
         where = clause if not extra else f"WHERE{extra} AND {clause[6:]}" if "WHERE" in clause else f"WHERE{extra} {clause}"
         texts.append(f"QUERY q{number} RETURN COUNT(*) PATTERN SEQ({', '.join(parts)}) {where} WITHIN {window}")
@@ -99,5 +103,10 @@ def test_a_seq_and_sharon_count_by_window(data: st.DataObject, workload: Workloa
 @given(st.data(), sequences(continuous=True), streams())
 def test_a_seq_counts_at_every_completion(data: st.DataObject, workload: Workload, table: pa.Table) -> None:
     prepared = prepare(workload, table)
-    for executor in (a_seq.run_alone(prepared), a_seq.share_prefixes(prepared)):
+    for executor in (a_seq.run_alone(prepared), a_seq.share_prefixes(prepared), two_step.TwoStep(prepared)):
         assert_counts(workload, table, executor.run())
+
+
+@given(sequences(repeated=True), streams())
+def test_two_steps_count_by_window(workload: Workload, table: pa.Table) -> None:
+    assert_counts(workload, table, two_step.TwoStep(prepare(workload, table)).run())
