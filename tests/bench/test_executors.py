@@ -8,14 +8,18 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.baselines import a_seq, sharon_shared, two_step
+from benchmarks.baselines import a_seq, gloria_snapshots, sharon_shared, two_step
 from benchmarks.baselines.prepared import Counts, PreparedEvents, prepare
 from motet.engine.workload_profile import compile_online_queries
 from motet.language import parse
 from motet.model.query import Workload
+from motet.optimizer.gloria.gloria import GloriaOptions, build_plan, optimize
+from motet.optimizer.gloria.graph import GloriaGraph
+from motet.optimizer.gloria.template import build_templates
 from motet.optimizer.sharon.candidates import find_candidates
-from motet.plans.sequences import find_plain_sequences
-from motet.plans.sharing import Segment, SharingPlan
+from motet.plans.sequences import find_plain_sequences, find_repeated_sequences
+from motet.plans.sharing import Segment, SharingPlan, TransitionPlan
+from motet.statistics.model import Statistics
 from motet.reference.tables import run_table as enumerate_table
 
 SCHEMA = pa.schema({"time": pa.int64(), "type": pa.string(), "k": pa.string(), "x": pa.float64()})
@@ -110,3 +114,59 @@ def test_a_seq_counts_at_every_completion(data: st.DataObject, workload: Workloa
 @given(sequences(repeated=True), streams())
 def test_two_steps_count_by_window(workload: Workload, table: pa.Table) -> None:
     assert_counts(workload, table, two_step.TwoStep(prepare(workload, table)).run())
+
+
+@st.composite
+def repetitions(draw: st.DrawFn) -> Workload:
+    """Sequences with flat and nested repetitions, many of them common."""
+    parts = ["A", "B", "C", "D", "A+", "B+", "SEQ(A, B)+", "SEQ(A, B)+", "SEQ(C, SEQ(A, B)+)+"]
+    clause = draw(st.sampled_from(["", "WHERE [k]", "GROUP BY k"]))
+    window = draw(st.sampled_from(["6 s SLIDE 2 s", "5 s SLIDE 5 s", "7 s SLIDE 3 s"]))
+    texts = []
+    for number in range(draw(st.integers(1, 4))):
+        chosen = draw(st.lists(st.sampled_from(parts), min_size=1, max_size=4))
+        texts.append(f"QUERY q{number} RETURN COUNT(*) PATTERN SEQ({', '.join(chosen)}) {clause} WITHIN {window}")
+    return parse("\n\n".join(texts))
+
+
+@st.composite
+def transition_plans(draw: st.DrawFn, workload: Workload) -> TransitionPlan:
+    """A plan that parts the queries of every transition as it comes, with snapshots of any state."""
+    found, _ = find_repeated_sequences(compile_online_queries(workload, SECOND))
+    graphs = []
+    for template in build_templates(sequence for sequence in found if len(sequence) > 1 or sequence.back_edges):
+        path = {}
+        of_any = draw(st.integers(0, len(template.states) - 1))
+        for pool in template.pools:
+            part = {at: draw(st.integers(0, 2)) for at in range(len(template.queries)) if pool.queries >> at & 1}
+            sets = (sum(1 << at for at, own in part.items() if own == number) for number in (1, 2))
+            chosen = st.sampled_from([of_any, of_any, *pool.snapshot_states])
+            path[pool.number] = tuple((queries, draw(chosen)) for queries in sets if queries.bit_count() > 1)
+        graphs.append(GloriaGraph(template, [], path, 0.0, True))
+    return build_plan(graphs)
+
+
+@given(repetitions() | sequences(absences=False, repeated=True), streams())
+def test_greta_counts_by_window(workload: Workload, table: pa.Table) -> None:
+    prepared = prepare(workload, table)
+    for running in (False, True):
+        assert_counts(workload, table, gloria_snapshots.SnapshotGraph(prepared, own_running=running).run())
+
+
+@given(st.data(), repetitions() | sequences(absences=False, repeated=True), streams())
+def test_gloria_counts_by_window_whatever_is_shared(data: st.DataObject, workload: Workload, table: pa.Table) -> None:
+    prepared = prepare(workload, table)
+    plan = data.draw(transition_plans(workload))
+    for running in (False, True):
+        for own_running in (False, True):
+            found = gloria_snapshots.SnapshotGraph(prepared, plan, running, own_running).run()
+            assert_counts(workload, table, found)
+
+
+@given(repetitions(), streams(), st.lists(st.integers(1, 60), min_size=4, max_size=4))
+def test_gloria_counts_by_the_plans_of_its_optimizer(workload: Workload, table: pa.Table, rates: list[int]) -> None:
+    known = Statistics(given={name: rate / 10 for name, rate in zip("ABCD", rates, strict=True)})
+    for variant in ("gloria", "gloria-greedy"):
+        report = optimize(compile_online_queries(workload, SECOND), known, GloriaOptions(variant, "printed"))
+        found = gloria_snapshots.SnapshotGraph(prepare(workload, table), report.plan).run()
+        assert_counts(workload, table, found)
