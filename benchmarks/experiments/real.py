@@ -51,7 +51,7 @@ QUESTIONS = (
 def find_data_folder() -> Path:
     """Return the folder of data that does not come with motet."""
     named = os.environ.get("MOTET_DATA")
-    return Path(named) if named else Path(__file__).resolve().parents[5] / "shared" / "data"
+    return Path(named) if named else Path(__file__).resolve().parents[3] / "shared" / "data"
 
 
 def load_questions() -> Iterator[tuple[Question, pa.Table]]:

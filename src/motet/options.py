@@ -81,7 +81,8 @@ class Options:
             'multitree' decide on both together. 'auto' takes the cheapest of what it knows.
         statistics: What is known of the data (see `motet.profile`); optimizers go by it.
         budget: How long an optimizer may search.
-        costs: What Gloria's optimizer goes by: costs 'calibrated' to motet's kernels, or 'printed' in its paper.
+        costs: What Sharon's and Gloria's optimizers go by: costs 'calibrated' to motet's kernels, or 'printed' in their
+            papers; a plan by printed costs is carried out as it is, whatever it costs here.
         match_limit: Most matches of a query and key in a stretch of its window's length; None for no limit.
         memory_limit: Memory for partial matches, and for results held together.
         on_limit: What happens beyond a limit: 'error', or 'truncate' to go on without the rest.
@@ -118,7 +119,7 @@ class Options:
     )
     budget: Duration = _option("10 s", "How long an optimizer may search.", *RUNS, "plan")
     costs: CostModel = _option(
-        "calibrated", "What gloria goes by: what our kernels take, or the equations of its paper.", *RUNS, "plan"
+        "calibrated", "What sharon and gloria go by: what our kernels take, or the equations of their papers.", *RUNS, "plan"
     )
     match_limit: int | None = _option(None, "Most matches of a query and key in one window.", *RUNS)
     memory_limit: Size = _option("4GiB", "Memory for partial matches.", *RUNS)

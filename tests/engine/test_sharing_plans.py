@@ -181,10 +181,9 @@ def sharing_of(workload: Workload, **segments: list[tuple[int, int]]) -> Sharing
 
 
 def pairs_kept(workload: Workload, plan: SharingPlan) -> int:
-    (unit,) = (unit for branch in program_of(workload, plan, windows="pairs").branches for unit in branch.units)
-    assert unit.strategy is Strategy.PAIRS
-    assert unit.pairs is not None
-    return unit.pairs.size
+    units = [unit for branch in program_of(workload, plan, windows="pairs").branches for unit in branch.units]
+    assert {unit.strategy for unit in units} == {Strategy.PAIRS}
+    return sum(unit.pairs.size for unit in units if unit.pairs is not None)
 
 
 def counts(workload: Workload, plan: SharingPlan, stream: str) -> dict[tuple[str, int], int]:

@@ -16,6 +16,7 @@ from motet.compile import compile_workload
 from motet.language import parse
 from motet.optimizer.rates import equal_rates, estimate_window_rates
 from motet.optimizer.sharon.benefit import PatternSplit, PrintedBenefit
+from motet.optimizer.sharon.benefit import BENEFIT_MODELS
 from motet.optimizer.sharon.candidates import Candidate, Place, find_candidates
 from motet.optimizer.sharon.graph import covered_positions
 from motet.optimizer.sharon.report import SharonReport
@@ -262,7 +263,7 @@ def test_without_time_the_greedy_plan_serves_and_says_how_far_it_may_be_from_the
         assert report.score <= report.bound
 
 
-def test_another_model_of_costs_makes_another_plan() -> None:
+def test_another_model_of_costs_makes_another_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     class Long:
         """Only what is longer than two is worth anything."""
 
@@ -275,7 +276,8 @@ def test_another_model_of_costs_makes_another_plan() -> None:
     queries = sequences_of("A, B, C, X", "A, B, C, Y", "A, B, Z", "W, A, B")
     printed = optimize(queries)
     assert [len(segment.symbols) for segment in printed.plan.segments] == [2]
-    report = optimize(queries, None, SharonOptions(model=lambda queries, rates: Long()))
+    monkeypatch.setitem(BENEFIT_MODELS, "long", lambda queries, rates: Long())
+    report = optimize(queries, None, SharonOptions(costs="long"))
     assert [len(segment.symbols) for segment in report.plan.segments] == [3]
     assert report.score == 2
 

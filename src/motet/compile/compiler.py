@@ -134,7 +134,7 @@ def _build_branch(
 ) -> Branch:
     plans = PlanCandidates(queries, options, sharing)
     chosen = plans.choose()
-    units = plans.units(chosen)
+    units, declined = plans.plan(chosen).units, plans.plan(chosen).declined
     symbols = {symbol for unit in units for symbol in unit.merged.symbols}
     ranked = any(compiled.span.ranked for compiled in queries)
     defined = {symbol.type for symbol in symbols if symbol.type in definitions}
@@ -151,6 +151,7 @@ def _build_branch(
         overlap=_overlap(queries),
         chosen=chosen,
         estimates=plans.estimates,
+        declined=declined,
         ranked=ranked,
         shuffle_by=shuffle_by,
     )

@@ -1,46 +1,53 @@
-"""Choose the plan of a branch: the cheapest candidate, each built when it is first considered."""
+"""Choose the plan of a branch: the one that is asked for, or the cheapest candidate."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
-from motet.optimizer.rates import symbol_frequency
 from motet.optimizer.registry import is_sharing_optimizer
 from motet.options import Options
 from motet.plans.compiled import CompiledQuery
-from motet.plans.sharing import Grouping, Sharing, group_singly
-from motet.plans.units import (
-    Frequency,
-    MergeCache,
-    Unit,
-    estimate_cost,
-    estimate_unshared_cost,
-    plan_units,
-    uniform_frequency,
-)
+from motet.plans.cost import Load, make_load
+from motet.plans.pairs import can_run_by_pairs
+from motet.plans.sharing import Grouping, Sharing, group_all, group_singly
+from motet.plans.units import MergeCache, Unit, estimate_cost, plan_pairs, plan_units, sort_units
 
-ALL = "all"  # the plan that computes once whatever is equal
-PREFIX = "prefix"
-NONE = "none"
-WINDOWS = "windows"  # on a stream: the plan in which only queries with the same window run together
+SEARCH = "search"  # queries divided into units at the least cost that is found
+PREFIX = "prefix"  # equal beginnings of patterns computed once
+PAIRS = "pairs"  # any equal parts computed once
+WINDOWS = "windows"  # on a stream: as prefix, but only among queries with the same window
+NONE = "none"  # every query alone
 GIVEN = "given"
 
 
-class PlanCandidates:
-    """The candidate plans for the queries of one branch, by name.
+@dataclass(frozen=True)
+class Declined:
+    """What an optimizer proposed for some queries and is not run, and why."""
 
-    The plan `all` computes everything that is equal once, so no plan of an optimizer can cost less, and none has to be
-    searched for. On a stream, where prefixes are shared, queries that run together pay for the widest window among
-    them, so there it is worth comparing which of them do.
-    """
+    queries: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True)
+class PlannedUnits:
+    """The units of a plan, and what of the proposed is not among them."""
+
+    units: tuple[Unit, ...]
+    declined: tuple[Declined, ...] = ()
+
+
+class PlanCandidates:
+    """The candidate plans for the queries of one branch, by name, each made when it is first considered."""
 
     def __init__(self, queries: Sequence[CompiledQuery], options: Options, sharing: Sharing | None) -> None:
         self.queries = sorted(queries, key=lambda compiled: compiled.number)
         self.options = options
         self.sharing = sharing
         self._merge = MergeCache()
-        self._units: dict[str, tuple[Unit, ...]] = {}
+        self._plans: dict[str, PlannedUnits] = {}
 
     @property
     def given_name(self) -> str | None:
@@ -53,69 +60,89 @@ class PlanCandidates:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of all candidates, a searched one first."""
-        usual = (ALL, WINDOWS, NONE) if self.options.mode else (ALL, PREFIX, NONE)
+        usual = (PREFIX, WINDOWS, NONE) if self.options.mode else (SEARCH, PREFIX, PAIRS, NONE)
         return usual if self.given_name is None else (self.given_name, *usual)
 
     @cached_property
-    def frequency(self) -> Frequency:
-        """The frequency of a symbol relative to the average symbol."""
-        known = self.options.statistics
-        if known is None:
-            return uniform_frequency
-        found = symbol_frequency(known)
-        symbols = {symbol for compiled in self.queries for symbol in compiled.symbols}
-        mean = sum(map(found, symbols)) / max(len(symbols), 1)
-        return (lambda symbol: found(symbol) / mean) if mean > 0 else uniform_frequency
+    def load(self) -> Load:
+        """What is known of the events of these queries."""
+        return make_load(self.options.statistics, self.queries[0].partition)
 
-    def units(self, name: str) -> tuple[Unit, ...]:
-        """Return the units of a plan."""
-        if name not in self._units:
-            self._units[name] = self._build(name)
-        return self._units[name]
+    def plan(self, name: str) -> PlannedUnits:
+        """Return a plan."""
+        if name not in self._plans:
+            self._plans[name] = self._make(name)
+        return self._plans[name]
 
     def cost(self, name: str) -> float:
-        """Return the estimated cost of a plan."""
-        return estimate_cost(self.units(name), self.frequency)
+        """Return the estimated cost of a plan, in nanoseconds per second of event time."""
+        return estimate_cost(self.plan(name).units, self.load)
 
     @property
     def estimates(self) -> dict[str, float]:
         """The costs of the plans that were considered."""
-        return {name: self.cost(name) for name in self.names if name in self._units}
+        return {name: self.cost(name) for name in self.names if name in self._plans}
 
     def choose(self) -> str:
-        """Return the name of the plan to run: the requested one, or the cheapest.
-
-        A plan that an optimizer found runs unless sharing equal prefixes alone is cheaper.
-        """
+        """Return the name of the plan to run: the requested one, or the cheapest."""
         optimizer, live = self.options.optimizer, bool(self.options.mode)
-        if self.given_name == GIVEN and live:
-            return GIVEN
         if self.given_name is not None:
-            beside = ALL if live else PREFIX
-            candidates = [self.given_name, beside] if self.options.windows == "auto" else [self.given_name]
+            # On a stream a plan says which queries run together, which may cost more than all together.
+            compared = [self.given_name, PREFIX] if live and self.given_name != GIVEN else [self.given_name]
         elif optimizer in (NONE, PREFIX):
-            # Equal prefixes are all that is shared on a stream.
-            candidates = [ALL if optimizer == PREFIX and live else optimizer]
+            compared = [optimizer]
+        elif live:
+            compared = [PREFIX, WINDOWS, NONE]
         else:
-            candidates = [name for name in self.names if name != NONE]
-            best = min(map(self.cost, candidates))
-            if estimate_unshared_cost(self.queries, self.frequency) < best:
-                candidates.append(NONE)
-        return min(candidates, key=self.cost)
+            compared = [SEARCH]
+        return min(compared, key=self.cost) if len(compared) > 1 else compared[0]
 
-    def _build(self, name: str) -> tuple[Unit, ...]:
-        queries, merge = self.queries, self._merge
+    def _make(self, name: str) -> PlannedUnits:
+        queries, merge, load = self.queries, self._merge, self.load
         windows = "live" if self.options.mode else self.options.windows
         if name == self.given_name:
             assert self.sharing is not None
             if self.options.mode:
-                return plan_units(queries, windows, self.sharing.groups(), merge=merge)
-            return plan_units(queries, windows, share_key=self.sharing.share_key(), merge=merge)
+                return PlannedUnits(plan_units(queries, windows, self.sharing.groups(), merge))
+            return self._carry_out(self.sharing)
         if name == WINDOWS:
             spans = {compiled.number: compiled.span for compiled in queries}
-            return plan_units(queries, windows, spans.__getitem__, merge=merge)
+            return PlannedUnits(plan_units(queries, windows, spans.__getitem__, merge))
         if name == PREFIX:
-            return plan_units(queries, "slots" if windows == "auto" else windows, merge=merge)
+            return PlannedUnits(plan_units(queries, "slots" if windows in ("auto", "pairs") else windows, merge=merge))
+        if name == PAIRS:
+            return PlannedUnits(plan_units(queries, "pairs", merge=merge))
         if name == NONE:
-            return plan_units(queries, windows, group_singly, merge=merge)
-        return plan_units(queries, windows, merge=merge)
+            return PlannedUnits(plan_units(queries, windows, group_singly, merge, load))
+        return PlannedUnits(plan_units(queries, windows, merge=merge, load=load))
+
+    def _carry_out(self, sharing: Sharing) -> PlannedUnits:
+        """Plan units that share what a plan says, by pairs; where pairs cost more than equal beginnings, the latter.
+
+        A plan by the costs that a paper prints is carried out as it is, and queries that share nothing run alone.
+        """
+        groups, merge = sharing.groups(), self._merge
+        literal = self.options.costs == "printed" or self.options.windows == "pairs"
+        sizes = Counter(groups(compiled.number) for compiled in self.queries)
+        proposed = [compiled for compiled in self.queries if sizes[groups(compiled.number)] > 1]
+        declined = [
+            Declined((compiled.query.name,), "pairs cannot run it: it shares no more than the beginning of its pattern")
+            for compiled in proposed
+            if not can_run_by_pairs(compiled)
+        ]
+        units = []
+        for unit in plan_pairs(proposed, groups, sharing.share_key(), merge):
+            by_prefix = plan_units(unit.queries, "slots", merge=merge)
+            cost, least = estimate_cost([unit], self.load), estimate_cost(by_prefix, self.load)
+            if literal or cost <= least:
+                units.append(unit)
+            else:
+                names = tuple(compiled.query.name for compiled in unit.queries)
+                declined.append(
+                    Declined(names, f"equal beginnings alone are estimated at {least / cost:.2f} of its cost")
+                )
+        planned = {compiled.number for unit in units for compiled in unit.reported}
+        rest = [compiled for compiled in self.queries if compiled.number not in planned]
+        windows = "slots" if self.options.windows == "auto" else self.options.windows
+        others = plan_units(rest, windows, group_singly if literal else group_all, merge)
+        return PlannedUnits(sort_units([*units, *others]), tuple(declined))

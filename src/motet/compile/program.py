@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from motet.compile.contributions import QUERY, contribution_schema
 from motet.compile.detect import DetectBranch, add_column, match_types
+from motet.compile.plan_choice import Declined
 from motet.errors import Diagnostic
 from motet.language.printer import to_text
 from motet.model.expression import Expression
@@ -31,7 +32,8 @@ class Branch:
     """The queries with the same partition attributes; their events are sorted once for all of them.
 
     `overlap` is how long before a moment events still matter after it, None if forever. `estimates` are the costs of
-    the plans that were compared, by name, and `chosen` is the one that runs (see `motet.compile.plan_choice`).
+    the plans that were compared, by name, `chosen` is the one that runs, and `declined` what of it does not (see
+    `motet.compile.plan_choice`).
     """
 
     partition: tuple[str, ...]
@@ -41,12 +43,13 @@ class Branch:
     overlap: int | None
     ranked: bool
     shuffle_by: tuple[str, ...] = ()  # in a stream: rows that agree on these attributes must be kept together
-    chosen: str = "all"
+    chosen: str = "search"
     estimates: Mapping[str, float] = field(default_factory=dict, compare=False)
+    declined: tuple[Declined, ...] = ()
 
     @property
     def queries(self) -> tuple[CompiledQuery, ...]:
-        return tuple(compiled for unit in self.units for compiled in unit.queries)
+        return tuple(compiled for unit in self.units for compiled in unit.reported)
 
     @property
     def name(self) -> str:

@@ -20,6 +20,7 @@ from motet.engine.metrics import BranchMetrics
 from motet.engine.partials import count_overflows, finish, merge
 from motet.engine.run import run_branch
 from motet.errors import RunError
+from motet.plans.execution import Execution, Executions
 
 if TYPE_CHECKING:
     from motet.engine.detect.run import DetectRun
@@ -46,6 +47,7 @@ class Outcome:
     invalid_rows: int
     overflows: int
     truncated: tuple[str, ...] = ()
+    executed: tuple[Execution, ...] = ()
 
 
 @dataclass
@@ -62,6 +64,15 @@ class LocalRun:
     invalid_rows: int = 0
     overflows: int = 0
     truncated: set[str] = field(default_factory=set)
+    _executions: Executions = field(default_factory=dict)
+
+    @property
+    def executed(self) -> list[Execution]:
+        """What was executed so far, unit by unit; units that no event concerned are not among them."""
+        for run in self.__dict__.get("_detect_runs", ()):
+            if run.executed is not None:
+                self._executions[self.program.all_branches.index(run.branch), 0] = run.executed
+        return [execution for _, execution in sorted(self._executions.items())]
 
     def run(
         self, source: pa.Table | BatchSource, progress: Progress | None = None, chunk_rows: int = CHUNK_ROWS
@@ -75,8 +86,9 @@ class LocalRun:
             for at, branch in enumerate(program.branches):
                 own = chunk.select(branch.columns)
                 # As many threads as Arrow uses: a limit on the one limits the other.
+                threads = pa.cpu_count()
                 partials.append(
-                    run_branch(program, at, own, emit_from, emit_to, self._observed(at), threads=pa.cpu_count())
+                    run_branch(program, at, own, emit_from, emit_to, self._observed(at), threads, self._executions)
                 )
             if program.needs_sweep:
                 pending += partials
@@ -96,7 +108,8 @@ class LocalRun:
                 break
             held.append(table)
         table = sort_results(self.program, held)
-        return Outcome(table, self.rows, self.invalid_rows, self.overflows, tuple(sorted(self.truncated)))
+        truncated, executed = tuple(sorted(self.truncated)), tuple(self.executed)
+        return Outcome(table, self.rows, self.invalid_rows, self.overflows, truncated, executed)
 
     def _read_chunks(
         self, source: pa.Table | BatchSource, progress: Progress | None, chunk_rows: int

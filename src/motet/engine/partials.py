@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -23,12 +23,13 @@ from motet.engine.encode import (
 from motet.kernels.combine import sum_groups, sweep_groups
 from motet.kernels.tables import END, START, decode_owners
 from motet.kernels.totals import COUNT_OVER, COUNT_SURE, NO_MINIMUM, Layout, make_layout
-from motet.plans.channels import ResultColumn
+from motet.plans.channels import ResultColumn, locate_channels
 from motet.plans.compiled import CompiledQuery
 from motet.schema import build_table
 
 Ints = NDArray[np.int64]
 Reals = NDArray[np.float64]
+Located = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]  # where channels are: see `locate_channels`
 Texts = dict[int, pa.Array]  # by extreme channel of text: the words its places refer to
 
 
@@ -41,11 +42,29 @@ def build_partials(
     queries: Sequence[CompiledQuery],
     encoded: EncodedEvents,
 ) -> pa.Table:
-    """Build a table of partials from a kernel's output; `queries` are those of the unit."""
-    size = len(labels)
+    """Build a table of partials from a kernel's output; `queries` are those of the unit.
+
+    The rows of a query that stands for several become those of each.
+    """
     keys = encoded.keys
-    numbers = np.array([compiled.number for compiled in queries], np.int32)
+    members = [member for compiled in queries for member in compiled.reported]
+    numbers = np.array([member.number for member in members], np.int32)
     query, key, completes = decode_owners(labels)
+    words, reals = whole.reshape(len(labels), layout.words), real.reshape(len(labels), layout.words)
+    if len(members) > len(queries):
+        counts = np.array([len(compiled.reported) for compiled in queries])
+        rows = np.repeat(np.arange(len(labels)), counts[query])
+        first = (np.cumsum(counts) - counts)[query[rows]]
+        member = first + np.arange(len(rows)) - np.searchsorted(rows, rows)
+        labels, key, completes = labels[rows], key[rows], completes[rows]
+        located = tuple(
+            locate_channels(each.channels, united.channels) for united in queries for each in united.reported
+        )
+        totals = _gather_totals(program, words, reals, layout, located, rows, member)
+        query = member
+    else:
+        totals = _totals_columns(program, words, reals, layout)
+    size = len(labels)
     of_key = pa.array(key)
     columns: dict[str, pa.Array] = {"query": pa.array(numbers[query])}
     for at, name in enumerate(program.partition):
@@ -55,10 +74,10 @@ def build_partials(
     columns["end"] = pa.array(labels[:, END])
     columns["seq"] = pa.array(np.arange(size))
     columns["done"] = pa.array(completes)
-    columns |= _totals_columns(program, whole, real, layout, size)
+    columns |= totals
     if program.text_extremes:
-        words = [_channel_texts(program, compiled, encoded) for compiled in queries]
-        columns |= _text_columns(program, queries, query, columns, words)
+        texts = [_channel_texts(program, compiled, encoded) for compiled in members]
+        columns |= _text_columns(program, members, query, columns, texts)
     return pa.table(columns, schema=program.partial_schema)
 
 
@@ -105,18 +124,55 @@ def _word_places(layout: Layout) -> dict[str, tuple[int, bool]]:
     return places | ({"nm": (0, True)} if layout.has_shadows else {})
 
 
-def _totals_columns(program: Program, whole: Ints, real: Reals, layout: Layout, size: int) -> dict[str, pa.Array]:
-    """Return totals as columns; those of channels that this layout lacks are empty."""
-    words, reals = whole.reshape(size, layout.words), real.reshape(size, layout.words)
+def _totals_columns(program: Program, words: Ints, reals: Reals, layout: Layout) -> dict[str, pa.Array]:
+    """Return totals, a row of words each, as columns; those of channels that this layout lacks are empty."""
     places = _word_places(layout)
+
+    def read(name: str) -> Any:
+        at, is_float = places.get(name, (-1, False))
+        return None if at < 0 else (reals if is_float else words)[:, at]
+
+    return _build_totals_columns(program, len(words), read)
+
+
+def _gather_totals(
+    program: Program, words: Ints, reals: Reals, layout: Layout, located: tuple[Located, ...], rows: Ints, member: Ints
+) -> dict[str, pa.Array]:
+    """Return totals as columns, in these rows each member's own channels: see `locate_channels`."""
+    places = [_place_channels(layout, each) for each in located]
+
+    def read(name: str) -> Any:
+        found = [own.get(name, (-1, False)) for own in places]
+        at = np.array([place for place, _ in found])
+        if at.max() < 0:
+            return None
+        values = (reals if any(is_float for _, is_float in found) else words)[rows, at[member]]
+        if at.min() < 0:
+            values[at[member] < 0] = NO_MINIMUM if name.startswith("m") else 0
+        return values
+
+    return _build_totals_columns(program, len(rows), read)
+
+
+@cache
+def _place_channels(layout: Layout, located: Located) -> dict[str, tuple[int, bool]]:
+    """Return which word holds each column of the totals of a query whose channels are so located in a layout."""
+    places = _word_places(layout)
+    counts, sums, extremes = located
+    names = {name: name for name in ("n", "nm", "ne")}
+    for letters, channels in ((("i", "im", "ie"), counts), (("f", "fe"), sums), (("m",), extremes)):
+        names |= {f"{letter}{c}": f"{letter}{at}" for letter in letters for c, at in enumerate(channels)}
+    return {own: places[name] for own, name in names.items() if name in places}
+
+
+def _build_totals_columns(program: Program, size: int, read: Callable[[str], Any]) -> dict[str, pa.Array]:
+    """Return all columns of totals, of `size` rows; `read` gives the values of one, or None where there are none."""
     columns: dict[str, pa.Array] = {}
     for name in _word_places(make_layout(*program.shape, True)):
-        if name in places:
-            at, is_float = places[name]
-            values = (reals if is_float else words)[:, at]
-        elif name.startswith(("nm", "im")):  # a count that is not extended is its own mantissa
+        values = read(name)
+        if values is None and name.startswith(("nm", "im")):  # a count that is not extended is its own mantissa
             values = columns[name.replace("m", "", 1)].to_numpy()
-        else:
+        elif values is None:
             values = np.full(size, NO_MINIMUM if name.startswith("m") else 0)
         columns[name] = pa.array(values).cast(program.partial_schema.field(name).type, safe=False)
     return columns
@@ -227,13 +283,14 @@ def sweep_partitions(program: Program, compiled: CompiledQuery, table: pa.Table)
 
 
 def _replace_totals(
-    program: Program, compiled: CompiledQuery, labels: pa.Table, totals: Ints, layout: Layout, words: Texts
+    program: Program, compiled: CompiledQuery, labels: pa.Table, totals: Ints, layout: Layout, texts: Texts
 ) -> pa.Table:
     size = len(labels)
     columns = {name: labels.column(name) for name in labels.column_names}
-    columns |= _totals_columns(program, totals, totals.view(np.float64), layout, size)
+    words = totals.reshape(size, layout.words)
+    columns |= _totals_columns(program, words, words.view(np.float64), layout)
     if program.text_extremes:
-        columns |= _text_columns(program, [compiled], np.zeros(size, np.int64), columns, [words])
+        columns |= _text_columns(program, [compiled], np.zeros(size, np.int64), columns, [texts])
     return pa.table(columns, schema=program.partial_schema)
 
 

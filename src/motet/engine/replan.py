@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 
 from motet.compile import Program, compile_workload
 from motet.model.query import Workload
-from motet.optimizer.rates import symbol_frequency
 from motet.optimizer.registry import SearchOptions, get_optimizer
 from motet.options import Options
+from motet.plans.cost import make_load
 from motet.plans.sharing import Grouping
 from motet.plans.units import estimate_cost
 from motet.statistics.model import Statistics
@@ -162,8 +162,9 @@ def longest_window(program: Program) -> float:
 
 def estimate_work(program: Program, statistics: Statistics) -> float:
     """Estimate the seconds of work per second of a stream with these rates."""
-    frequency = symbol_frequency(statistics)
-    return NANOSECOND * sum(estimate_cost(branch.units, frequency) for branch in program.branches)
+    return NANOSECOND * sum(
+        estimate_cost(branch.units, make_load(statistics, branch.partition)) for branch in program.branches
+    )
 
 
 def query_groups(program: Program) -> frozenset[frozenset[str]]:

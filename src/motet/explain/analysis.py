@@ -16,6 +16,7 @@ from motet.engine.local import BatchSource, LocalRun, Progress
 from motet.engine.metrics import BranchMetrics
 from motet.explain.formatting import format_count, format_expected
 from motet.plans.detect.selectivity import guess_selectivity
+from motet.plans.execution import Execution
 from motet.statistics.model import Statistics, format_symbol
 from motet.template.symbols import Symbol
 
@@ -29,6 +30,7 @@ class Analysis:
     seconds: float
     results: Mapping[str, int]
     observed: Sequence[BranchMetrics]
+    executed: Sequence[Execution] = ()
 
 
 def analyze_run(program: Program, source: pa.Table | BatchSource, progress: Progress | None = None) -> Analysis:
@@ -40,7 +42,7 @@ def analyze_run(program: Program, source: pa.Table | BatchSource, progress: Prog
     for table in local.run(source, progress):
         found = pc.value_counts(table.column("query"))
         results.update({each["values"]: each["counts"] for each in found.to_pylist()})
-    return Analysis(local.rows, local.invalid_rows, perf_counter() - begun, results, observed)
+    return Analysis(local.rows, local.invalid_rows, perf_counter() - begun, results, observed, local.executed)
 
 
 def describe_run(program: Program, analysis: Analysis, counts: Mapping[str, int] | None) -> dict[str, Any]:
@@ -90,6 +92,8 @@ def format_run(plan: dict[str, Any]) -> Iterator[str]:
     yield f"ran in {actual['seconds']:.3f} s: {format_count(actual['rows'], 'row')} ({rate:,.0f} rows/s)"
     if actual["set_aside"]:
         yield f"  {format_count(actual['set_aside'], 'row')} set aside: no time or no type"
+    for each in plan["executed"]:
+        yield f"  executed {each['signature']}: {format_count(len(each['queries']), 'query')}"
     for at, branch in enumerate(actual["branches"], 1):
         share = branch["seconds"] / max(actual["seconds"], 1e-9)
         yield f"  branch {at}: {format_count(branch['rows'], 'event')}, {branch['seconds']:.3f} s ({share:.0%})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from motet.compile import Branch, Program, estimate_all_plans
@@ -15,11 +15,15 @@ from motet.statistics.model import format_symbol
 
 # What each plan of a branch shares.
 PLANS = {
-    "all": "all that is equal computed once",
-    "prefix": "equal prefixes once",
+    "search": "queries divided into units by cost",
+    "prefix": "equal beginnings computed once",
+    "pairs": "all equal parts computed once",
     "windows": "only queries of one window together",
     "none": "every query alone",
 }
+# What is listed before it is counted: parts that a unit shares, names of queries.
+MOST_SHARED = 8
+MOST_NAMES = 6
 # How each strategy keeps totals.
 TOTALS_KEPT_BY = {
     Strategy.PANES: "per pane in which matches began",
@@ -41,6 +45,7 @@ def describe_branch(program: Program, branch: Branch, counts: Mapping[str, int] 
         "plan": branch.chosen,
         "estimates": {name: round(cost, 2) for name, cost in estimate_all_plans(program, branch).items()},
         "units": [_describe_unit(unit) for unit in branch.units],
+        "declined": [{"queries": list(each.queries), "reason": each.reason} for each in branch.declined],
     }
 
 
@@ -67,7 +72,8 @@ def describe_query(query: Query) -> dict[str, Any]:
 
 def _describe_unit(unit: Unit) -> dict[str, Any]:
     """Describe how a unit keeps totals, and how many of them are kept once for several queries."""
-    folds = (enumerate(compiled.automaton.fold) for compiled in unit.queries)
+    planned = unit.planned.describe()
+    folds = (enumerate(compiled.automaton.fold) for compiled in unit.reported)
     return {
         "strategy": str(unit.strategy),
         "keeps": TOTALS_KEPT_BY[unit.strategy],
@@ -77,9 +83,11 @@ def _describe_unit(unit: Unit) -> dict[str, Any]:
         "totals_apart": sum(node == settled for fold in folds for node, settled in fold),
         "pairs": None if unit.pairs is None else unit.pairs.size,
         "pairs_apart": None if unit.pairs is None else unit.pairs.unmerged_size,
+        "shared": planned["shared"],
+        "signature": planned["signature"],
         "queries": [
             describe_query(compiled.query) | {"returns": [each.label for each in compiled.query.aggregates]}
-            for compiled in unit.queries
+            for compiled in unit.reported
         ],
     }
 
@@ -98,6 +106,14 @@ def format_branch(at: int, branch: dict[str, Any], rows: int | None) -> Iterator
     yield f"  {_format_estimates(branch['plan'], branch['estimates'])}"
     for unit_at, unit in enumerate(branch["units"], 1):
         yield from _format_unit(f"{at}.{unit_at}", unit)
+    for declined in branch["declined"]:
+        yield f"  proposed, not run: {format_names(declined['queries'])}: {declined['reason']}"
+
+
+def format_names(names: Sequence[str]) -> str:
+    """Return the names of queries, the first few of many."""
+    listed = ", ".join(names[:MOST_NAMES])
+    return listed if len(names) <= MOST_NAMES else f"{listed} and {len(names) - MOST_NAMES:,} more"
 
 
 def format_partition(branch: Mapping[str, Any]) -> str:
@@ -116,7 +132,7 @@ def _format_estimates(plan: str, estimates: dict[str, float]) -> str:
     """Return what the plan costs, and what others would: of those that cost the same one is enough."""
     others = {cost: name for name, cost in reversed(estimates.items()) if cost != estimates[plan]}
     against = "".join(f"; {PLANS.get(name, name)} {format_number(cost)}" for cost, name in reversed(others.items()))
-    return f"estimated cost {format_number(estimates[plan])}, {PLANS.get(plan, plan)}{against}"
+    return f"estimated {format_number(estimates[plan])} ns per second of event time, {PLANS.get(plan, plan)}{against}"
 
 
 def _format_unit(name: str, unit: dict[str, Any]) -> Iterator[str]:
@@ -124,6 +140,10 @@ def _format_unit(name: str, unit: dict[str, Any]) -> Iterator[str]:
     yield f"    {format_count(unit['totals'], 'total')}{_format_saving(unit['totals'], unit['totals_apart'])}"
     if unit["pairs"]:
         yield f"    {format_count(unit['pairs'], 'pair')} of steps{_format_saving(unit['pairs'], unit['pairs_apart'])}"
+    for shared in unit["shared"][:MOST_SHARED]:
+        yield f"    {shared['part']} computed once for {format_names(shared['queries'])}"
+    if len(unit["shared"]) > MOST_SHARED:
+        yield f"    and {len(unit['shared']) - MOST_SHARED:,} more parts"
     for query in unit["queries"]:
         yield f"    {query['name']}: {', '.join(query['returns'])} of {format_clauses(query)}"
 

@@ -23,10 +23,13 @@ def describe_plan(
     """Describe the plan of a workload: its branches, the units of each, and what their queries share.
 
     `counts` are the rows of each event type, where known: the plan then says how many rows a branch reads. After a run
-    its `analysis` says what was found.
+    its `analysis` says what was found, and what was executed.
     """
     seen: Sequence[BranchMetrics | None] = [None] * len(program.all_branches) if analysis is None else analysis.observed
-    found = {} if analysis is None else {"actual": describe_run(program, analysis, counts)}
+    found: dict[str, Any] = {}
+    if analysis is not None:
+        found["actual"] = describe_run(program, analysis, counts)
+        found["executed"] = [execution.describe() for execution in analysis.executed]
     return {
         "queries": len(program.workload.queries),
         "counts": program.options.counts,

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from motet.kernels.arrays import MAX_TIME, MIN_TIME, Ints, SmallInts
+from motet.kernels.arrays import MAX_TIME, MIN_TIME, Flags, Ints, SmallInts
 from motet.kernels.jit import inner, kernel
 from motet.kernels.slots import Window, is_wanted, make_window
 from motet.kernels.steps import Moment, is_negated, multiplicity_of, next_moment
@@ -54,7 +54,7 @@ from motet.kernels.totals import (
 # `code[c]` is where the block of class c begins: these words, then its lists in this order. A run is source, target,
 # weights as of a step (see `motet.kernels.tables`), and how many neighbouring pairs take that step; a move is source,
 # and target or -1 for clearing the source; last the NEGs it violates.
-IS_DIRECT = 0  # there are no moves: a lone event may step pairs in place, in the order given
+IS_DIRECT = 0  # a lone event may step pairs in place, in the order given: no moves, no pair is read after it changed
 RUNS = 1
 MOVES = 2
 NEGS = 3
@@ -77,10 +77,16 @@ class PairMachine(NamedTuple):
 
 
 class WindowRows(NamedTuple):
-    """What a window keeps: for each row, `joins` has a row and a pair by turns; the rows of starts, and of ends."""
+    """What a window keeps: for each row, `joins` has a row and a pair by turns; the rows of starts, and of ends.
+
+    A row that `keeps` has the products of its joins added to it. Others become the sum of them, those between two
+    offsets of `circles` together.
+    """
 
     join_offsets: Ints
     joins: SmallInts
+    keeps: Flags
+    circles: Ints
     begin: SmallInts
     accept_offsets: Ints
     accept: SmallInts
@@ -92,7 +98,7 @@ class PairState(NamedTuple):
     words: Ints  # see `BASE` and what follows
     pairs: Totals  # the second half is for what the events of one time add
     windows: Totals  # a row for each of `WindowRows`, a slot for each lane
-    product: Totals  # one row of windows
+    product: Totals  # new rows of windows, as many as change together
     due: Ints  # the next window of each query
     last_neg: Ints  # when each NEG was last violated
     weights: ChannelWeights
@@ -123,7 +129,7 @@ def run_pairs(
         np.zeros(PAIR_STATE, np.int64),
         create_totals(2 * machine.size, 1, inner_layout),
         create_totals(len(rows.join_offsets) - 1, lanes, layout),
-        create_totals(1, lanes, layout),
+        create_totals(int(np.diff(rows.circles).max()), lanes, layout),
         np.empty(len(queries.within), np.int64),
         np.empty(len(queries.neg) + 1, np.int64),
         create_weights(layout),
@@ -280,7 +286,7 @@ def _apply_count_runs(pairs: Totals, events: Events, code: SmallInts, aside: int
     times = np.float64(n)
     at = head + HEAD
     for _ in range(code[head + RUNS]):
-        source, target, length = code[at], aside + code[at + 1], code[at + 2]
+        source, target, length = np.uint64(code[at]), np.uint64(aside + code[at + 1]), np.uint64(code[at + 2])
         if pairs.layout.has_shadows:
             for s in range(length):
                 ints[target + s] += n * ints[source + s]
@@ -310,16 +316,17 @@ def _commit_count_runs(pairs: Totals, code: SmallInts, head: int, aside: int) ->
     bad = np.int64(0)
     at = head + HEAD
     for _ in range(code[head + RUNS]):
-        target = code[at + 1]
-        for place in range(target, target + code[at + 2]):
-            total = ints[place] + ints[aside + place]
-            ints[place] = total
-            ints[aside + place] = 0
-            if pairs.layout.has_shadows:
-                floats[place] += floats[aside + place]
-                floats[aside + place] = 0.0
-            else:
-                bad |= total
+        target, added, length = np.uint64(code[at + 1]), np.uint64(aside + code[at + 1]), np.uint64(code[at + 2])
+        for s in range(length):
+            total = ints[target + s] + ints[added + s]
+            ints[target + s] = total
+            ints[added + s] = 0
+            bad |= total
+        if pairs.layout.has_shadows:
+            bad = np.int64(0)
+            for s in range(length):
+                floats[target + s] += floats[added + s]
+                floats[added + s] = 0.0
         at += 3
     return bad
 
@@ -372,28 +379,49 @@ def _apply_moves(state: PairState, code: SmallInts, head: int, width: int) -> in
 
 @inner
 def _multiply_windows(state: PairState, rows: WindowRows) -> int:
-    """Multiply the totals of all open windows by those of a pane; negative where a 64-bit count overflowed."""
-    pairs, windows, product = state.pairs, state.windows, state.product
+    """Multiply the totals of all open windows by those of a pane; negative where a 64-bit count overflowed.
+
+    O(joins with matches in the pane * open windows * words + joins).
+    """
+    windows, product = state.windows, state.product
     lo, count = state.words[LO], state.words[HI] - state.words[LO] + 1
     bad = np.int64(0)
-    for row in range(rows.join_offsets.size - 1):
-        clear_totals(product, 0, count)
-        for join in range(rows.join_offsets[row], rows.join_offsets[row + 1]):
-            pair = rows.joins[2 * join + 1]
-            if not has_matches(pairs, pair):
-                continue
-            before = rows.joins[2 * join] * windows.slots + lo
-            if windows.layout.has_shadows:
-                times = pairs.ints[pair]
-                shadow = pairs.floats[pair] if pairs.layout.has_shadows else float(times)
-                for lane in range(count):
-                    product.ints[lane] += windows.ints[before + lane] * times
-                for lane in range(count):
-                    product.floats[lane] += windows.floats[before + lane] * shadow
-            else:
-                for lane in range(count):
-                    bad |= add_product(windows, before + lane, pairs, pair, product, lane)
-        copy_totals(product, 0, windows, row * windows.slots + lo, count)
+    for circle in range(rows.circles.size - 1):
+        first, after = rows.circles[circle], rows.circles[circle + 1]
+        if rows.keeps[first]:
+            bad |= _add_joins(state, rows, first, windows, first * windows.slots + lo)
+            continue
+        for row in range(first, after):
+            clear_totals(product, (row - first) * product.slots, count)
+            bad |= _add_joins(state, rows, row, product, (row - first) * product.slots)
+        for row in range(first, after):
+            copy_totals(product, (row - first) * product.slots, windows, row * windows.slots + lo, count)
+    return bad
+
+
+@inner
+def _add_joins(state: PairState, rows: WindowRows, row: int, target: Totals, first: int) -> int:
+    """Add the products of the joins of a row to totals of all open windows, from number `first` on."""
+    pairs, windows = state.pairs, state.windows
+    lo, count = state.words[LO], state.words[HI] - state.words[LO] + 1
+    to, lanes = np.uint64(first), np.uint64(count)
+    bad = np.int64(0)
+    for join in range(rows.join_offsets[row], rows.join_offsets[row + 1]):
+        pair = rows.joins[2 * join + 1]
+        if not has_matches(pairs, pair):
+            continue
+        before = rows.joins[2 * join] * windows.slots + lo
+        if windows.layout.has_shadows:
+            source = np.uint64(before)
+            times = pairs.ints[pair]
+            shadow = pairs.floats[pair] if pairs.layout.has_shadows else float(times)
+            for lane in range(lanes):
+                target.ints[to + lane] += windows.ints[source + lane] * times
+            for lane in range(lanes):
+                target.floats[to + lane] += windows.floats[source + lane] * shadow
+        else:
+            for lane in range(count):
+                bad |= add_product(windows, before + lane, pairs, pair, target, first + lane)
     return bad
 
 

@@ -1,9 +1,15 @@
-"""Run a query by two stacks: a sliding product of event matrices, whose cost does not grow with the window.
+"""Run queries of one window by two stacks: a sliding product of event matrices, whose cost does not grow with the
+window.
 
 The events of the window are split in two. The back keeps one product, each event being one column operation on it.
-When the front runs out, the back is swept from its end, each event being one row operation, and of each suffix
-product the start's row is kept: the front. The value of the window is the front's top row times the back. Rows and
-columns of a product are the settled nodes.
+When the front runs out, the back is swept from its end, each event being one row operation on a suffix product, and
+what this overwrites in the rows of starts is saved: to let the oldest events expire is to restore that. The value of
+the window is the start's row of the front times the back.
+
+Several queries have one product. Its columns and rows hold no more than what can be reached: a column has a total for
+each settled node that leads to its node, a row one for each settled node that its node leads to (`StackTable`). So an
+event costs the number of nodes before its sources and after its targets, whatever other queries there are, and a
+beginning that queries share costs once what it costs each of them.
 """
 
 from __future__ import annotations
@@ -22,13 +28,8 @@ from motet.kernels.steps import (
     WAITING,
     ActiveNodes,
     Moment,
-    Slots,
-    apply_event,
-    apply_negations,
-    apply_simultaneous,
+    activate,
     clear_due_windows,
-    commit_fresh_nodes,
-    count_event,
     create_active_nodes,
     is_negated,
     mark_windows_due,
@@ -59,7 +60,6 @@ from motet.kernels.tables import (
     end_key,
     fill,
     load_weights,
-    membership_mask,
     moves_at,
     step_width,
     steps_at,
@@ -73,6 +73,7 @@ from motet.kernels.totals import (
     Totals,
     add_product,
     add_total,
+    allocate_totals,
     clear_totals,
     copy_totals,
     create_totals,
@@ -89,30 +90,77 @@ NEEDS_FRONT = 3
 NEEDS_GROUPS = 4
 
 # Words of the state of a run. Of the groups of events of one time, `groups[x]` being where group x begins, lo..hi are
-# in the window: the front lo..middle, the back middle..hi. The front's first row is for group `base`.
+# in the window: the front lo..middle, the back middle..hi.
 LO = FRAME
 MIDDLE = FRAME + 1
 HI = FRAME + 2
-BASE = FRAME + 3
-STACK_STATE = FRAME + 4
+ENTRIES = FRAME + 3  # entries saved for the front
+SAVED = FRAME + 4  # totals saved for the front
+TO_SAVE = FRAME + 5  # totals to save at most when the back is swept
+MARKED = FRAME + 6  # queries marked
+CHANGED_COLUMNS = FRAME + 7  # of the back
+CHANGED_LINES = FRAME + 8  # of the suffix product
+GROUP_STAMP = FRAME + 9  # counts groups that are swept
+STACK_STATE = FRAME + 10
 
-# What a class does that takes one step and nothing else: numbers of its source's and target's first totals, the rows of
-# a product that the step can change (0: it is no such class), and whether it completes matches.
+# An entry of what is saved: the first event of a group, the first total that it overwrites, and how many.
+EVENT = 0
+FIRST = 1
+COUNT = 2
+ENTRY = 3
+
+# A plain step: its source and target; the first totals of their columns, and how many the source's has.
 SOURCE = 0
 TARGET = 1
-ROWS = 2
-ACCEPTS = 3
-SINGLE = 4
+SOURCE_COLUMN = 2
+TARGET_COLUMN = 3
+ROWS = 4
+PLAIN = 5
+
+
+class StackTable(NamedTuple):
+    """Where the totals of products are, by node, and whose nodes they are.
+
+    The back has a column for each node: totals of the settled nodes that lead to it, in `rows[n]` rows from total
+    `column[n]` on. Nodes that lead to one node have different rows, and the same one in each column; the row of a start
+    is 0. A suffix product has a line for each node: totals of the settled nodes that it leads to, which are numbered so
+    that these are about consecutive, from `first[n]` on.
+    """
+
+    column: Ints
+    rows: Ints
+    own_row: Ints  # its row in its own column; -1: it is fresh
+    line: Ints  # its first total in a suffix product
+    first: Ints  # the number of the node that this total leads to
+    size: Ints  # how many totals its line has
+    own_place: Ints  # its number; -1: it is fresh
+    origin: Ints  # by total of the back: the suffix product's total from the start to its row's node, or the last one
+    is_start: Flags
+    owner_offsets: Ints  # queries that accept a node
+    owners: SmallInts
+    query_offsets: Ints  # queries that have a node
+    queries: SmallInts
+
+
+class PlainSteps(NamedTuple):
+    """The steps of classes that do nothing but count them, and what a class has to save of starts at most."""
+
+    offsets: Ints
+    steps: SmallInts  # see `PLAIN`
+    saves: Ints
 
 
 class Stacks(NamedTuple):
-    """The two stacks: the back's product, the front's rows, and a suffix product to build the front with."""
+    """The two stacks: the back's product, a suffix product, whose rows of starts are the front's, and what to restore
+    there as events expire.
+    """
 
     back: Totals
-    front: Totals
     suffix: Totals
-    settled: SmallInts  # the settled nodes, the start first: rows and columns of a product
-    single: SmallInts  # the classes of one step, see `SINGLE`
+    saved: Totals
+    entries: Ints  # see `ENTRY`
+    table: StackTable
+    plain: PlainSteps
 
 
 class StackState(NamedTuple):
@@ -121,52 +169,68 @@ class StackState(NamedTuple):
     words: Ints  # see `LO` and what follows
     groups: Ints  # where each group of events of one time begins
     nodes: ActiveNodes
-    accepting: Flags
     due: Ints
     last_neg: Ints
     weights: ChannelWeights
     zero: ChannelWeights
+    marked: SmallInts  # queries
+    is_marked: Flags
+    held: Flags  # by query: whether it had matches before events expired
+    columns: SmallInts  # those that are not as in the identity
+    is_column: Flags
+    lines: SmallInts
+    is_line: Flags
+    stamps: Ints  # by fresh node: the group that its line was last made for
 
 
 def run_stacks(
     events: Events,
     machine: Machine,
     queries: Queries,
-    settled: SmallInts,
-    rows_before: SmallInts,
+    table: StackTable,
     layout: Layout,
     ranked: bool,
     emit_from: int,
     emit_to: int,
 ) -> KernelResult:
-    """Return the results of one query over all keys; see `collect_results`.
+    """Return the results of queries of one window over all keys; see `collect_results`.
 
-    `settled` lists the settled nodes, the start first; `rows_before[n]` is how many of the first of them hold all
-    that lead to node n. A slide of 0 means a continuous window; see `Window` for the other arguments. Each event costs
-    O(transitions of its class * settled nodes * channels) amortised, each result O(settled nodes * accepting nodes),
-    whatever the window holds.
+    A slide of 0 means a continuous window; see `Window` for the other arguments. Whatever the window holds, each event
+    costs, amortised, for each of its steps O(words * (rows before its source + nodes after its target)): the first when
+    it enters the back, the second when it is swept, and the second again, to save and to restore, where its source is a
+    start. A result costs O(words * rows before the nodes that its query accepts), and each sliding window O(queries
+    that are due). Queries that share nothing cost together what they cost each, save for reading: see
+    `motet.plans.machine.count_touched_totals`.
     """
-    keys, nodes, rank = len(events.offsets) - 1, len(machine.fold), len(settled)
+    keys, nodes, size = len(events.offsets) - 1, len(machine.fold), len(queries.within)
     window = make_window(queries, 0, 0, ranked, int(MAX_TIME), emit_from, emit_to)
-    accepting = membership_mask(queries.accept, nodes)
     stacks = Stacks(
-        create_totals(nodes, rank, layout),
-        create_totals(64, rank, layout),
-        create_totals(nodes, rank, layout),
-        settled,
-        _find_single_steps(machine.code, accepting, rows_before, rank, layout),
+        create_totals(len(table.origin), 1, layout),
+        create_totals(int(table.size.sum()) + 1, 1, layout),
+        allocate_totals(64, 1, layout),
+        np.empty((64, ENTRY), np.int64),
+        table,
+        _list_plain_steps(machine.code, table, layout),
     )
     state = StackState(
         np.zeros(STACK_STATE, np.int64),
         np.empty(1024, np.int64),
         create_active_nodes(machine, np.zeros(nodes, np.bool_)),
-        accepting,
-        np.zeros((DUE, 2), np.int64),
+        np.zeros((DUE, size + 1), np.int64),
         np.empty(len(queries.neg) + 1, np.int64),
         create_weights(layout),
         create_weights(layout),
+        np.empty(size, np.int32),
+        np.zeros(size, np.bool_),
+        np.zeros(size, np.bool_),
+        np.arange(nodes, dtype=np.int32),
+        np.ones(nodes, np.bool_),
+        np.arange(nodes, dtype=np.int32),
+        np.ones(nodes, np.bool_),
+        np.zeros(nodes, np.int64),
     )
-
+    state.nodes.in_use[:] = table.own_row >= 0  # a product has entries for every settled node
+    state.words[CHANGED_COLUMNS] = state.words[CHANGED_LINES] = nodes
     inputs = Inputs(events, machine, queries, window)
 
     def run(output: ResultRows) -> int:
@@ -174,45 +238,58 @@ def run_stacks(
         while True:
             status = _run_keys(state, stacks, output, inputs)
             if status == NEEDS_FRONT:
-                size = 2 * int(state.words[HI] - state.words[LO])
-                stacks = stacks._replace(front=create_totals(size, rank, layout))
+                room = 2 * int(state.words[TO_SAVE])
+                saved, entries = allocate_totals(room, 1, layout), np.empty((room, ENTRY), np.int64)
+                stacks = stacks._replace(saved=saved, entries=entries)
             elif status == NEEDS_GROUPS:
                 state = state._replace(groups=np.concatenate((state.groups, np.empty_like(state.groups))))
             else:
                 return status
 
     # Room for a result at every event: memory that is never written costs nothing.
-    rows = min(len(events.time), MOST_ROOM) + 2
+    rows = min(len(events.time), MOST_ROOM) + size + 1
     return collect_results(run, state.words, create_output(rows, keys, layout))
 
 
-def _find_single_steps(
-    code: SmallInts, accepting: Flags, rows_before: SmallInts, rank: int, layout: Layout
-) -> SmallInts:
-    """Return the table of the classes of one step; none where totals are more than one word."""
-    classes = code[0] if len(code) else 0
-    single = np.zeros((classes, SINGLE), np.int32)
-    for number, block in enumerate(code[:classes].tolist()):
-        if layout.words == 1 and code[block + IS_DIRECT] and code[block + DIRECT] == 1 and code[block + MOVES] == 0:
-            source, target = code[block + BLOCK], code[block + BLOCK + 1]
-            single[number] = source * rank, target * rank, rows_before[source], accepting[target]
-    return single.ravel()
+def _list_plain_steps(code: SmallInts, table: StackTable, layout: Layout) -> PlainSteps:
+    """List the steps of the classes of direct steps and nothing else; none where totals are more than one word."""
+    classes = int(code[0]) if len(code) else 0
+    offsets, saves = np.zeros(classes + 1, np.int64), np.zeros(classes, np.int64)
+    steps: list[tuple[int, ...]] = []
+    width = 2 + layout.ni + layout.nm + layout.nf
+    column, rows, size, is_start = (each.tolist() for each in (table.column, table.rows, table.size, table.is_start))
+    words = code.tolist()
+    for number, block in enumerate(words[:classes]):
+        direct, listed, moves = words[block + DIRECT], words[block + STEPS], words[block + MOVES]
+        first = block + BLOCK
+        away = first + width * (direct + listed)
+        ends = [(words[at], words[at + 1]) for at in range(first, away, width)]
+        saves[number] = sum(size[target] for source, target in ends if is_start[source])
+        saves[number] += sum(size[words[at]] for at in range(away, away + 2 * moves, 2) if is_start[words[at]])
+        if layout.words == 1 and words[block + IS_DIRECT] and not moves:
+            steps += [(one, other, column[one], column[other], rows[one]) for one, other in ends[:direct]]
+        offsets[number + 1] = len(steps)
+    return PlainSteps(offsets, np.array(steps, np.int32).ravel(), saves)
 
 
 @kernel
 def _run_keys(state: StackState, stacks: Stacks, output: ResultRows, inputs: Inputs) -> int:
     """Run on through all keys, unless some room runs out (then call again)."""
-    events, machine = inputs.events, inputs.machine
+    events, nodes = inputs.events, state.nodes
     for key in range(state.words[KEY], events.offsets.size - 1):
         if begin_key(state.words, key, events.offsets[key]):
-            for at in range(FRAME, STACK_STATE):
+            for at in range(LO, MARKED):
                 state.words[at] = 0
             fill(state.last_neg, MIN_TIME)
             clear_due_windows(state.due)
-            for node in range(machine.fold.size):  # a product has entries for every settled node
-                state.nodes.in_use[node] = machine.fold[node] == node
-            state.nodes.fresh[-1] = 0
-            _reset_product(stacks.back, stacks.settled)
+            for at in range(nodes.fresh[-1]):  # of a key that overflowed
+                node = nodes.fresh[at]
+                nodes.in_use[node] = False
+                clear_totals(stacks.back, stacks.table.column[node], stacks.table.rows[node])
+            nodes.fresh[-1] = 0
+            _clear_marks(state)
+            _reset_back(state, stacks)
+            _reset_suffix(state, stacks)
         status = _run_key(state, stacks, output, inputs)
         if status != DONE and status != OVERFLOWED:
             return status
@@ -236,7 +313,7 @@ def _run_key(state: StackState, stacks: Stacks, output: ResultRows, inputs: Inpu
         flush = moment.first >= end
         if flush and is_continuous and (window.ranked or not expiries):
             return DONE
-        if words[ROW] + 2 > output.labels.shape[0]:
+        if words[ROW] + queries.within.size > output.labels.shape[0]:
             return NEEDS_ROOM
         if is_continuous:
             status = _expire_groups(state, stacks, output, inputs, moment)
@@ -244,14 +321,17 @@ def _run_key(state: StackState, stacks: Stacks, output: ResultRows, inputs: Inpu
             status = _close_windows(state, stacks, output, inputs, moment)
         if status != DONE or flush:
             return status
+        if words[ROW] + queries.within.size > output.labels.shape[0]:
+            return NEEDS_ROOM
         if not _push_group(state, moment.first):
             return NEEDS_GROUPS
+        for e in range(moment.first, moment.after):
+            words[TO_SAVE] += stacks.plain.saves[events.klass[e]]
         if _apply_moment(state, stacks, output, inputs, moment) < 0:
             return OVERFLOWED
         if not is_continuous:
             pane = moment.time // queries.slide[0]
             mark_windows_due(state.due, state.nodes, machine, events, queries, moment, width, pane)
-            state.due[WAITING, -1] = 0
             record_negations(state.last_neg, machine, events, moment, width)
         words[AT] = moment.after
 
@@ -260,17 +340,15 @@ def _run_key(state: StackState, stacks: Stacks, output: ResultRows, inputs: Inpu
 def _push_group(state: StackState, first: int) -> bool:
     """Add a group of events to the window; return whether there was room."""
     words, groups = state.words, state.groups
-    if words[LO] == words[HI]:
-        for at in range(FRAME, STACK_STATE):
-            words[at] = 0
     if words[HI] == groups.size:
         lo = words[LO]
         if lo <= groups.size // 2:
             return False
         for at in range(words[HI] - lo):
             groups[at] = groups[lo + at]
-        for at in range(FRAME, STACK_STATE):
-            words[at] -= lo
+        words[LO] = 0
+        words[MIDDLE] -= lo
+        words[HI] -= lo
     groups[words[HI]] = first
     words[HI] += 1
     return True
@@ -278,40 +356,126 @@ def _push_group(state: StackState, first: int) -> bool:
 
 @inner
 def _apply_moment(state: StackState, stacks: Stacks, output: ResultRows, inputs: Inputs, moment: Moment) -> int:
-    """Multiply the back by the events of one time, and report where this completes a match of a continuous window.
+    """Multiply the back by the events of one time, and report the queries of a continuous window that this completes.
 
     Returns a negative number where a 64-bit count overflowed.
     """
-    events, machine, queries, window = inputs.events, inputs.machine, inputs.queries, inputs.window
-    back, nodes, code = stacks.back, state.nodes, machine.code
-    is_continuous = queries.slide[0] == 0
-    slots = Slots(0, back.slots - 1, False)
+    events, machine = inputs.events, inputs.machine
+    code = machine.code
+    is_continuous = inputs.queries.slide[0] == 0
     e = moment.first
-    block = code[events.klass[e]]
-    completed = False
     bad = np.int64(0)
-    if moment.after == e + 1 and code[block + IS_DIRECT]:
-        if is_continuous:
-            step = block + BLOCK
-            for _ in range(code[block + DIRECT]):
-                if state.accepting[code[step + 1]]:
-                    completed |= _reaches_node(state.words, stacks, code[step])
-                step += step_width(back.layout)
-        if back.layout.has_shadows and code[block + MOVES] == 0:
-            count_event(back, nodes, machine, events, e, slots)
-        else:
-            bad |= apply_event(back, nodes, machine, events, e, slots, state.weights)
+    if moment.after == e + 1 and code[code[events.klass[e]] + IS_DIRECT]:
+        bad |= _apply_event(state, stacks, machine, events, e, is_continuous)
     else:
-        bad |= apply_simultaneous(back, nodes, machine, events, moment, slots, state.weights)
-        bad |= apply_negations(back, nodes, machine, events, moment, slots, state.zero)
+        bad |= _apply_simultaneous(state, stacks, machine, events, moment)
         if is_continuous:
-            for at in range(queries.fresh.size):
-                completed |= _reaches_node(state.words, stacks, queries.fresh[at])
-        bad |= commit_fresh_nodes(back, nodes, machine, slots, state.zero)
-    if completed and is_wanted(window, moment.time):
-        bad |= _write_window_value(state.words, stacks, output, queries)
-        write_label(output, state.words, 0, moment.time, moment.time, True)
+            for at in range(state.nodes.fresh[-1]):
+                node = state.nodes.fresh[at]
+                _mark_owners(state, stacks, node, machine.fold[node])
+        bad |= _commit_fresh_nodes(state, stacks, machine)
+    for at in range(state.words[MARKED] if is_wanted(inputs.window, moment.time) else 0):
+        bad |= _write_window_value(state.words, stacks, output, inputs.queries, state.marked[at])
+        write_label(output, state.words, state.marked[at], moment.time, moment.time, True)
+    _clear_marks(state)
     return bad
+
+
+@inner
+def _apply_event(
+    state: StackState, stacks: Stacks, machine: Machine, events: Events, e: int, is_continuous: bool
+) -> int:
+    """Apply the steps of a lone event straight into settled nodes, marking the queries that it completes."""
+    code, back, table = machine.code, stacks.back, stacks.table
+    width = step_width(back.layout)
+    block = code[events.klass[e]]
+    bad = np.int64(0)
+    for step in range(block + BLOCK, block + BLOCK + width * code[block + DIRECT], width):
+        source, target = code[step], code[step + 1]
+        if is_continuous:
+            _mark_owners(state, stacks, source, target)
+        if width > 2:
+            load_weights(state.weights, back.layout, code, step, events, e, 1)
+        _note_column(state, target)
+        bad |= propagate(back, table.column[source], table.column[target], table.rows[source], 1, state.weights)
+    move = moves_at(code, block, width)
+    for at in range(code[block + MOVES]):
+        _clear_column(state, stacks, code[move + 2 * at])
+    return bad
+
+
+@inner
+def _apply_simultaneous(state: StackState, stacks: Stacks, machine: Machine, events: Events, moment: Moment) -> int:
+    """Apply the steps of all events of one time into fresh nodes, then move away what they rule out."""
+    code, back, table = machine.code, stacks.back, stacks.table
+    width = step_width(back.layout)
+    bad = np.int64(0)
+    for e in range(moment.first, moment.after):
+        block = code[events.klass[e]]
+        first = steps_at(code, block, width)
+        for step in range(first, first + width * code[block + STEPS], width):
+            source, target = code[step], code[step + 1]
+            if state.nodes.in_use[source]:
+                if width > 2:
+                    load_weights(state.weights, back.layout, code, step, events, e, 1)
+                activate(state.nodes, machine, target)
+                bad |= propagate(back, table.column[source], table.column[target], table.rows[source], 1, state.weights)
+    for e in range(moment.first, moment.after):
+        block = code[events.klass[e]]
+        move = moves_at(code, block, width)
+        for at in range(code[block + MOVES]):
+            source, target = code[move + 2 * at], code[move + 2 * at + 1]
+            if target >= 0:
+                activate(state.nodes, machine, target)
+                _note_column(state, target)
+                bad |= propagate(back, table.column[source], table.column[target], table.rows[source], 1, state.zero)
+            else:
+                _clear_column(state, stacks, source)
+    return bad
+
+
+@inner
+def _commit_fresh_nodes(state: StackState, stacks: Stacks, machine: Machine) -> int:
+    """Fold fresh nodes into settled ones, when all events of a time are applied; negative where a count overflowed."""
+    nodes, table = state.nodes, stacks.table
+    bad = np.int64(0)
+    for at in range(nodes.fresh[-1]):
+        node = nodes.fresh[at]
+        settled = machine.fold[node]
+        nodes.in_use[node] = False
+        _note_column(state, settled)
+        bad |= propagate(stacks.back, table.column[node], table.column[settled], table.rows[node], 1, state.zero)
+        clear_totals(stacks.back, table.column[node], table.rows[node])
+    nodes.fresh[-1] = 0
+    return bad
+
+
+@inner
+def _mark_owners(state: StackState, stacks: Stacks, node: int, target: int) -> None:
+    """Mark the queries that accept `target`, if any match begun in the window has reached a node from which it goes
+    there. O(rows of the node) if there are any.
+    """
+    table, words = stacks.table, state.words
+    owner, last = table.owner_offsets[target], table.owner_offsets[target + 1]
+    if owner == last or not _reaches_node(words, stacks, node):
+        return
+    for at in range(owner, last):
+        _mark_query(state, table.owners[at])
+
+
+@inner
+def _mark_query(state: StackState, query: int) -> None:
+    if not state.is_marked[query]:
+        state.is_marked[query] = True
+        state.marked[state.words[MARKED]] = query
+        state.words[MARKED] += 1
+
+
+@inner
+def _clear_marks(state: StackState) -> None:
+    for at in range(state.words[MARKED]):
+        state.is_marked[state.marked[at]] = False
+    state.words[MARKED] = 0
 
 
 @inner
@@ -324,12 +488,13 @@ def _count_plain_events(
     This is what most events of most continuous queries come to, so it is written out; everything else stops it and
     goes the general way. Returns a negative number where a 64-bit count overflowed.
     """
-    words, groups, single = state.words, state.groups, stacks.single
+    words, groups, table = state.words, state.groups, stacks.table
+    offsets, steps, saves = stacks.plain.offsets, stacks.plain.steps, stacks.plain.saves
     time, enter, leave = events.time, events.enter, events.leave
     back, back_floats = stacks.back.ints, stacks.back.floats
-    front, front_floats = stacks.front.ints, stacks.front.floats
-    shadowed, rank = stacks.back.layout.has_shadows, stacks.back.slots
-    lo, middle, hi, base = words[LO], words[MIDDLE], words[HI], words[BASE]
+    shadowed = stacks.back.layout.has_shadows
+    lo, middle, hi = words[LO], words[MIDDLE], words[HI]
+    to_save = words[TO_SAVE]
     bad = np.int64(0)
     e = words[AT]
     following = time[e] if e < end else MAX_TIME
@@ -338,67 +503,87 @@ def _count_plain_events(
         following = time[e + 1] if e + 1 < end else MAX_TIME
         if following == now:
             break
-        kind = events.klass[e] * SINGLE
-        if single[kind + ROWS] == 0:
+        kind = events.klass[e]
+        first_step, last_step = offsets[kind], offsets[kind + 1]
+        if first_step == last_step:
             break
         keep = lo
         while keep < hi and leave[e] - enter[groups[keep]] >= window.widest:
             keep += 1
-        if keep > lo and keep >= middle:
-            break
-        lo = keep
-        if hi == groups.size or words[ROW] == output.labels.shape[0]:
+        if keep > lo:
+            if keep >= middle:
+                break
+            lo = keep
+            _restore_saved(words, stacks, groups[keep])
+        if hi == groups.size or words[ROW] + queries.within.size > output.labels.shape[0]:
             break
         groups[hi] = e
         hi += 1
-        completed = False
-        top = (lo - base) * rank
-        source, target, rows = single[kind + SOURCE], single[kind + TARGET], single[kind + ROWS]
-        if single[kind + ACCEPTS]:
-            if lo >= middle:
-                completed = back_floats[source] != 0.0 if shadowed else back[source] != 0
-            elif shadowed:
-                for p in range(rows):
-                    completed |= back_floats[source + p] != 0.0 and front_floats[top + p] != 0.0
-            else:
-                for p in range(rows):
-                    completed |= (back[source + p] != 0) & (front[top + p] != 0)
-        for p in range(rank):
-            total = back[target + p] + back[source + p]
-            back[target + p] = total
-            bad |= total
-        if shadowed:
+        to_save += saves[kind]
+        for step in range(PLAIN * first_step, PLAIN * last_step, PLAIN):
+            node = steps[step + TARGET]
+            source, target, rows = steps[step + SOURCE_COLUMN], steps[step + TARGET_COLUMN], steps[step + ROWS]
+            if table.owner_offsets[node] < table.owner_offsets[node + 1]:
+                words[LO] = lo
+                if _reaches(words, stacks, source, rows):
+                    for at in range(table.owner_offsets[node], table.owner_offsets[node + 1]):
+                        _mark_query(state, table.owners[at])
+            if not state.is_column[node]:
+                _note_column(state, node)
             for p in range(rows):
-                back_floats[target + p] += back_floats[source + p]
+                total = back[target + p] + back[source + p]
+                back[target + p] = total
+                bad |= total
+            if shadowed:
+                for p in range(rows):
+                    back_floats[target + p] += back_floats[source + p]
         if bad < 0 and not shadowed:
             return bad
-        if completed and is_wanted(window, now):
-            count = np.int64(0)
-            size = 0.0
-            for at in range(queries.accept.size):
-                first = queries.accept[at] * rank
-                if lo >= middle:
-                    count += back[first]
-                    size += back_floats[first] if shadowed else float(back[first])
-                else:
-                    for p in range(rank):
-                        x, y = front[top + p], back[first + p]
-                        count += x * y
-                        if not shadowed:
-                            if (x | y) >> 30 != 0:  # else neither the product nor a sum of a few is near 64 bits
-                                size += float(x) * float(y)
-                        elif front_floats[top + p] != 0.0 and back_floats[first + p] != 0.0:
-                            size += front_floats[top + p] * back_floats[first + p]
-            if not size < (SHADOW_LIMIT if shadowed else COUNT_SURE):
-                return -1
-            output.totals.ints[words[ROW]] = count
-            if shadowed:
-                output.totals.floats[words[ROW]] = size
-            write_label(output, words, 0, now, now, True)
+        if words[MARKED] > 0:
+            words[LO] = lo
+            for at in range(words[MARKED] if is_wanted(window, now) else 0):
+                if _write_count(words, stacks, output, queries, state.marked[at]) < 0:
+                    return -1
+                write_label(output, words, state.marked[at], now, now, True)
+            _clear_marks(state)
         e += 1
     words[AT] = e
     words[LO] = lo
     words[HI] = hi
+    words[TO_SAVE] = to_save
+    return 0
+
+
+@inner
+def _write_count(words: Ints, stacks: Stacks, output: ResultRows, queries: Queries, query: int) -> int:
+    """Do what `_write_window_value` does where totals are counts; negative where one overflowed."""
+    table = stacks.table
+    back, back_floats = stacks.back.ints, stacks.back.floats
+    front, front_floats = stacks.suffix.ints, stacks.suffix.floats
+    shadowed = stacks.back.layout.has_shadows
+    count = np.int64(0)
+    size = 0.0
+    for at in range(queries.accept_offsets[query], queries.accept_offsets[query + 1]):
+        node = queries.accept[at]
+        first = table.column[node]
+        if words[LO] >= words[MIDDLE]:
+            count += back[first]
+            size += back_floats[first] if shadowed else float(back[first])
+            continue
+        for b in range(first, first + table.rows[node]):
+            a = table.origin[b]
+            x, y = front[a], back[b]
+            count += x * y
+            if not shadowed:
+                if (x | y) >> 30 != 0:  # else neither the product nor a sum of a few is near 64 bits
+                    size += float(x) * float(y)
+            elif front_floats[a] != 0.0 and back_floats[b] != 0.0:
+                size += front_floats[a] * back_floats[b]
+    if not size < (SHADOW_LIMIT if shadowed else COUNT_SURE):
+        return -1
+    output.totals.ints[words[ROW]] = count
+    if shadowed:
+        output.totals.floats[words[ROW]] = size
     return 0
 
 
@@ -409,60 +594,103 @@ def _expire_groups(state: StackState, stacks: Stacks, output: ResultRows, inputs
     words, groups, expiries = state.words, state.groups, queries.expiries[0]
     leaving = events.leave[moment.first] if moment.first < moment.after else window.until
     while words[LO] < words[HI] and leaving - events.enter[groups[words[LO]]] >= window.widest:
-        lo, hi, row = words[LO], words[HI], words[ROW]
-        if row + 2 > output.labels.shape[0]:
+        lo, hi = words[LO], words[HI]
+        if words[ROW] + queries.within.size > output.labels.shape[0]:
             return NEEDS_ROOM
         bad = np.int64(0)
         expiry = moment.time if window.ranked else events.time[groups[lo]] + window.widest
         keep = lo + 1
-        held = False
         if expiries:
-            bad |= _write_window_value(words, stacks, output, queries)
-            held = has_matches(output.totals, row)
+            _mark_beginning(state, stacks, events, machine, groups[lo], groups[keep] if keep < hi else moment.first)
+            for at in range(words[MARKED]):
+                query = state.marked[at]
+                bad |= _write_window_value(words, stacks, output, queries, query)
+                state.held[query] = has_matches(output.totals, words[ROW])
         else:
             while keep < hi and leaving - events.enter[groups[keep]] >= window.widest:
                 keep += 1
         status = _drop_groups(state, stacks, events, machine, keep, moment.first)
         if status != DONE:
+            _clear_marks(state)
             return status
-        if expiries and is_wanted(window, expiry):
+        for at in range(words[MARKED] if is_wanted(window, expiry) else 0):
             # An expired absence may let matches count that did not before.
-            bad |= _write_window_value(words, stacks, output, queries)
-            if held or has_matches(output.totals, row):
-                write_label(output, words, 0, expiry, expiry, False)
+            query = state.marked[at]
+            bad |= _write_window_value(words, stacks, output, queries, query)
+            if state.held[query] or has_matches(output.totals, words[ROW]):
+                write_label(output, words, query, expiry, expiry, False)
+        _clear_marks(state)
         if bad < 0:
             return OVERFLOWED
     return DONE
 
 
 @inner
+def _mark_beginning(
+    state: StackState, stacks: Stacks, events: Events, machine: Machine, first: int, after: int
+) -> None:
+    """Mark the queries of which events begin matches, or keep them from beginning: the value of others stays as it is.
+
+    O(steps and moves, and queries that have their nodes).
+    """
+    code, table = machine.code, stacks.table
+    width = step_width(stacks.back.layout)
+    for e in range(first, after):
+        block = code[events.klass[e]]
+        step = steps_at(code, block, width)
+        for at in range(code[block + STEPS]):
+            source, target = code[step + at * width], code[step + at * width + 1]
+            if table.is_start[source]:
+                for query in range(table.query_offsets[target], table.query_offsets[target + 1]):
+                    _mark_query(state, table.queries[query])
+        move = moves_at(code, block, width)
+        for at in range(code[block + MOVES]):
+            source = code[move + 2 * at]
+            if table.is_start[source]:
+                for query in range(table.query_offsets[source], table.query_offsets[source + 1]):
+                    _mark_query(state, table.queries[query])
+
+
+@inner
 def _close_windows(state: StackState, stacks: Stacks, output: ResultRows, inputs: Inputs, moment: Moment) -> int:
-    """Report every sliding window that has ended by now and may hold a match, letting what lies before it expire."""
+    """Report every sliding window that has ended by now and may hold a match, letting what lies before it expire.
+
+    O(windows * queries that are due), beside the values.
+    """
     events, machine, queries, window = inputs.events, inputs.machine, inputs.queries, inputs.window
     words, due, groups = state.words, state.due, state.groups
     within, slide = queries.within[0], queries.slide[0]
-    if due[FIRST_DUE, 0] > due[LAST_DUE, 0] or due[FIRST_DUE, 0] * slide + within > moment.time:
-        return DONE
-    last = min(due[LAST_DUE, 0], (moment.time - within) // slide)
-    for k in range(due[FIRST_DUE, 0], last + 1):
+    while due[WAITING, -1] > 0:
+        k = MAX_TIME
+        for place in range(due[WAITING, -1]):
+            k = min(k, due[FIRST_DUE, due[WAITING, place]])
         opened = k * slide
-        due[FIRST_DUE, 0] = k
-        if not is_wanted(window, opened + within):
-            continue
-        if words[ROW] == output.labels.shape[0]:
+        if opened + within > moment.time:
+            return DONE
+        if words[ROW] + queries.within.size > output.labels.shape[0]:
             return NEEDS_ROOM
-        keep = words[LO]
-        while keep < words[HI] and events.time[groups[keep]] < opened:
-            keep += 1
-        status = _drop_groups(state, stacks, events, machine, keep, moment.first)
-        if status != DONE:
-            return status
-        if not is_negated(queries, 0, state.last_neg, opened):
-            if _write_window_value(words, stacks, output, queries) < 0:
-                return OVERFLOWED
-            if has_matches(output.totals, words[ROW]):
-                write_label(output, words, 0, opened, opened + within, True)
-    due[FIRST_DUE, 0] = max(due[FIRST_DUE, 0], last + 1)
+        wanted = is_wanted(window, opened + within)
+        if wanted:
+            keep = words[LO]
+            while keep < words[HI] and events.time[groups[keep]] < opened:
+                keep += 1
+            status = _drop_groups(state, stacks, events, machine, keep, moment.first)
+            if status != DONE:
+                return status
+        waiting = 0
+        for place in range(due[WAITING, -1]):
+            query = due[WAITING, place]
+            if due[FIRST_DUE, query] == k:
+                due[FIRST_DUE, query] = k + 1
+                if wanted and not is_negated(queries, query, state.last_neg, opened):
+                    if _write_window_value(words, stacks, output, queries, query) < 0:
+                        return OVERFLOWED
+                    if has_matches(output.totals, words[ROW]):
+                        write_label(output, words, query, opened, opened + within, True)
+            if due[FIRST_DUE, query] <= due[LAST_DUE, query]:
+                due[WAITING, waiting] = query
+                waiting += 1
+        due[WAITING, -1] = waiting
     return DONE
 
 
@@ -471,54 +699,118 @@ def _drop_groups(state: StackState, stacks: Stacks, events: Events, machine: Mac
     """Drop the groups before `keep`, rebuilding the front where it runs out. The last group ends at event `end`."""
     words = state.words
     if keep > words[LO] and keep >= words[MIDDLE]:
-        if (words[HI] - keep) * stacks.front.slots * stacks.front.layout.words > stacks.front.ints.size:
+        if words[TO_SAVE] > stacks.entries.shape[0]:
             return NEEDS_FRONT
         if _rebuild_front(state, stacks, events, machine, keep, end) < 0:
             return OVERFLOWED
         words[MIDDLE] = words[HI]
-        words[BASE] = keep
+    elif keep > words[LO]:
+        _restore_saved(words, stacks, state.groups[keep])
     words[LO] = keep
     return DONE
 
 
 @inner
-def _reset_product(totals: Totals, settled: SmallInts) -> None:
-    """Make a product the identity."""
-    clear_totals(totals, 0, totals.ints.size // totals.layout.words)
-    for at in range(settled.size):
-        set_empty_match(totals, settled[at] * totals.slots + at)
+def _restore_saved(words: Ints, stacks: Stacks, event: int) -> None:
+    """Undo what the groups before an event have done to the rows of starts."""
+    entries = stacks.entries
+    while words[ENTRIES] > 0 and entries[words[ENTRIES] - 1, EVENT] < event:
+        words[ENTRIES] -= 1
+        entry = words[ENTRIES]
+        words[SAVED] -= entries[entry, COUNT]
+        copy_totals(stacks.saved, words[SAVED], stacks.suffix, entries[entry, FIRST], entries[entry, COUNT])
+
+
+@inner
+def _save_totals(words: Ints, stacks: Stacks, event: int, first: int, count: int) -> None:
+    """Save totals of the suffix product that a group, which begins with an event, is going to overwrite."""
+    entry = words[ENTRIES]
+    stacks.entries[entry, EVENT] = event
+    stacks.entries[entry, FIRST] = first
+    stacks.entries[entry, COUNT] = count
+    copy_totals(stacks.suffix, first, stacks.saved, words[SAVED], count)
+    words[ENTRIES] += 1
+    words[SAVED] += count
+
+
+@inner
+def _note_column(state: StackState, node: int) -> None:
+    """Note that a column of the back is going to change."""
+    if not state.is_column[node]:
+        state.is_column[node] = True
+        state.columns[state.words[CHANGED_COLUMNS]] = node
+        state.words[CHANGED_COLUMNS] += 1
+
+
+@inner
+def _clear_column(state: StackState, stacks: Stacks, node: int) -> None:
+    """Empty a column of the back."""
+    _note_column(state, node)
+    clear_totals(stacks.back, stacks.table.column[node], stacks.table.rows[node])
+
+
+@inner
+def _reset_back(state: StackState, stacks: Stacks) -> None:
+    """Make the back the identity. O(words of the columns that have changed)."""
+    table = stacks.table
+    for at in range(state.words[CHANGED_COLUMNS]):
+        node = state.columns[at]
+        state.is_column[node] = False
+        clear_totals(stacks.back, table.column[node], table.rows[node])
+        if table.own_row[node] >= 0:
+            set_empty_match(stacks.back, table.column[node] + table.own_row[node])
+    state.words[CHANGED_COLUMNS] = 0
+
+
+@inner
+def _reset_suffix(state: StackState, stacks: Stacks) -> None:
+    """Make the suffix product the identity. O(words of the lines that have changed)."""
+    table = stacks.table
+    for at in range(state.words[CHANGED_LINES]):
+        node = state.lines[at]
+        state.is_line[node] = False
+        clear_totals(stacks.suffix, table.line[node], table.size[node])
+        if table.own_place[node] >= 0:
+            set_empty_match(stacks.suffix, table.line[node] + table.own_place[node] - table.first[node])
+    state.words[CHANGED_LINES] = 0
 
 
 @inner
 def _reaches_node(words: Ints, stacks: Stacks, node: int) -> bool:
-    """Return whether any match begun in the window has reached a node of the back. O(settled nodes)."""
-    first = node * stacks.back.slots
+    """Return whether any match begun in the window has reached a node of the back. O(rows of the node)."""
+    return _reaches(words, stacks, stacks.table.column[node], stacks.table.rows[node])
+
+
+@inner
+def _reaches(words: Ints, stacks: Stacks, first: int, rows: int) -> bool:
+    """Return whether any match begun in the window has reached the node whose column this is."""
     if words[LO] >= words[MIDDLE]:
         return has_matches(stacks.back, first)
-    top = (words[LO] - words[BASE]) * stacks.front.slots
-    for p in range(stacks.back.slots):
-        if has_matches(stacks.front, top + p) and has_matches(stacks.back, first + p):
+    for b in range(first, first + rows):
+        if has_matches(stacks.back, b) and has_matches(stacks.suffix, stacks.table.origin[b]):
             return True
     return False
 
 
 @inner
-def _write_window_value(words: Ints, stacks: Stacks, output: ResultRows, queries: Queries) -> int:
-    """Put the value of the window into the next result row: the front's top row times the back's accepting columns.
+def _write_window_value(words: Ints, stacks: Stacks, output: ResultRows, queries: Queries, query: int) -> int:
+    """Put a query's value of the window into the next result row: the start's row of the front times the back's columns
+    that it accepts.
 
-    Returns a negative number where a 64-bit count overflowed. O(settled nodes * accepting nodes).
+    Returns a negative number where a 64-bit count overflowed. O(rows of accepting nodes * words).
     """
+    table = stacks.table
     bad = np.int64(0)
     row = words[ROW]
     clear_totals(output.totals, row, 1)
-    for at in range(queries.accept.size):
-        first = queries.accept[at] * stacks.back.slots
+    for at in range(queries.accept_offsets[query], queries.accept_offsets[query + 1]):
+        node = queries.accept[at]
+        first = table.column[node]
         if words[LO] >= words[MIDDLE]:
             bad |= add_total(stacks.back, first, output.totals, row)
         else:
-            top = (words[LO] - words[BASE]) * stacks.front.slots
-            for p in range(stacks.back.slots):
-                bad |= add_product(stacks.front, top + p, stacks.back, first + p, output.totals, row)
+            for b in range(first, first + table.rows[node]):
+                bad |= add_product(stacks.suffix, table.origin[b], stacks.back, b, output.totals, row)
     return bad
 
 
@@ -526,53 +818,47 @@ def _write_window_value(words: Ints, stacks: Stacks, output: ResultRows, queries
 def _rebuild_front(state: StackState, stacks: Stacks, events: Events, machine: Machine, lo: int, end: int) -> int:
     """Turn the groups from `lo` on into the front, and empty the back; negative where a 64-bit count overflowed.
 
-    O(events * transitions * settled nodes).
+    O(steps of the events * (nodes after their targets) * words).
     """
-    suffix, single, rank = stacks.suffix, stacks.single, stacks.suffix.slots
-    groups, hi = state.groups, state.words[HI]
+    words, groups, hi, plain = state.words, state.groups, state.words[HI], stacks.plain
     bad = np.int64(0)
-    _reset_product(suffix, stacks.settled)
+    _reset_suffix(state, stacks)
+    words[ENTRIES] = 0
+    words[SAVED] = 0
     for group in range(hi - 1, lo - 1, -1):
         first = groups[group]
         after = groups[group + 1] if group + 1 < hi else end
-        kind = events.klass[first] * SINGLE
-        if after == first + 1 and single[kind + ROWS] > 0:
-            source, target = single[kind + SOURCE], single[kind + TARGET]
-            for p in range(rank):
-                total = suffix.ints[source + p] + suffix.ints[target + p]
-                suffix.ints[source + p] = total
-                bad |= total
-            if suffix.layout.has_shadows:
-                bad = np.int64(0)
-                for p in range(rank):
-                    suffix.floats[source + p] += suffix.floats[target + p]
+        kind = events.klass[first]
+        if after == first + 1 and plain.offsets[kind] < plain.offsets[kind + 1]:
+            for step in range(PLAIN * (plain.offsets[kind + 1] - 1), PLAIN * plain.offsets[kind] - 1, -PLAIN):
+                source, target = plain.steps[step + SOURCE], plain.steps[step + TARGET]
+                bad |= _add_line(state, stacks, target, source, first, state.zero)
         else:
-            bad |= _sweep_group(state, suffix, events, machine, first, after)
-        copy_totals(suffix, 0, stacks.front, (group - lo) * rank, rank)
-    _reset_product(stacks.back, stacks.settled)
+            bad |= _sweep_group(state, stacks, events, machine, first, after)
+    _reset_back(state, stacks)
+    words[TO_SAVE] = 0
     return bad
 
 
 @inner
-def _sweep_group(state: StackState, suffix: Totals, events: Events, machine: Machine, first: int, after: int) -> int:
+def _sweep_group(state: StackState, stacks: Stacks, events: Events, machine: Machine, first: int, after: int) -> int:
     """Multiply the suffix product by the events of one time, backwards; negative where a 64-bit count overflowed."""
-    code, fold, rank = machine.code, machine.fold, suffix.slots
+    code, suffix, table = machine.code, stacks.suffix, stacks.table
     width = step_width(suffix.layout)
     bad = np.int64(0)
     is_direct = after == first + 1 and code[code[events.klass[first]] + IS_DIRECT]
     if not is_direct:
-        for node in range(fold.size):
-            if fold[node] != node:
-                copy_totals(suffix, fold[node] * rank, suffix, node * rank, rank)
+        _settle_lines(state, stacks, machine, events, first, after)
     for e in range(after - 1, first - 1, -1):
         block = code[events.klass[e]]
         move = moves_at(code, block, width)
         for at in range(code[block + MOVES] - 1, -1, -1):
             source, target = code[move + 2 * at], code[move + 2 * at + 1]
             if target >= 0 and not is_direct:
-                bad |= propagate(suffix, target * rank, source * rank, rank, 1, state.zero)
+                bad |= _add_line(state, stacks, target, source, first, state.zero)
             else:
-                clear_totals(suffix, source * rank, rank)
+                _prepare_line(state, stacks, source, source, first)
+                clear_totals(suffix, table.line[source], table.size[source])
     for e in range(after - 1, first - 1, -1):
         block = code[events.klass[e]]
         steps = block + BLOCK if is_direct else steps_at(code, block, width)
@@ -580,5 +866,56 @@ def _sweep_group(state: StackState, suffix: Totals, events: Events, machine: Mac
             step = steps + at * width
             if width > 2:
                 load_weights(state.weights, suffix.layout, code, step, events, e, 1)
-            bad |= propagate(suffix, code[step + 1] * rank, code[step] * rank, rank, 1, state.weights)
+            bad |= _add_line(state, stacks, code[step + 1], code[step], first, state.weights)
     return bad
+
+
+@inner
+def _add_line(state: StackState, stacks: Stacks, target: int, source: int, event: int, weights: ChannelWeights) -> int:
+    """Add the line of a step's target to that of its source; negative where a 64-bit count overflowed."""
+    table = stacks.table
+    _prepare_line(state, stacks, source, target, event)
+    to = table.line[source] + table.first[target] - table.first[source]
+    return propagate(stacks.suffix, table.line[target], to, table.size[target], 1, weights)
+
+
+@inner
+def _prepare_line(state: StackState, stacks: Stacks, node: int, target: int, event: int) -> None:
+    """Prepare a line for a change to where it leads by way of `target`, at a group that begins with an event."""
+    table, words = stacks.table, state.words
+    if table.is_start[node]:
+        at = table.line[node] + table.first[target] - table.first[node]
+        _save_totals(words, stacks, event, at, table.size[target])
+    if not state.is_line[node]:
+        state.is_line[node] = True
+        state.lines[words[CHANGED_LINES]] = node
+        words[CHANGED_LINES] += 1
+
+
+@inner
+def _settle_lines(state: StackState, stacks: Stacks, machine: Machine, events: Events, first: int, after: int) -> None:
+    """Make the lines of the fresh nodes that events of one time use those of their settled nodes."""
+    code = machine.code
+    width = step_width(stacks.suffix.layout)
+    state.words[GROUP_STAMP] += 1
+    for e in range(first, after):
+        block = code[events.klass[e]]
+        steps, move = steps_at(code, block, width), moves_at(code, block, width)
+        for at in range(code[block + STEPS]):
+            _settle_line(state, stacks, machine, code[steps + at * width])
+            _settle_line(state, stacks, machine, code[steps + at * width + 1])
+        for at in range(2 * code[block + MOVES]):
+            _settle_line(state, stacks, machine, code[move + at])
+
+
+@inner
+def _settle_line(state: StackState, stacks: Stacks, machine: Machine, node: int) -> None:
+    """Make the line of a fresh node that of its settled one, once in a group."""
+    table, stamp = stacks.table, state.words[GROUP_STAMP]
+    if node < 0 or table.own_place[node] >= 0 or state.stamps[node] == stamp:
+        return
+    state.stamps[node] = stamp
+    settled = machine.fold[node]
+    clear_totals(stacks.suffix, table.line[node], table.size[node])
+    to = table.line[node] + table.first[settled] - table.first[node]
+    copy_totals(stacks.suffix, table.line[settled], stacks.suffix, to, table.size[settled])

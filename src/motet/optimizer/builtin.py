@@ -46,7 +46,7 @@ class Sharon(SharingOptimizer):
     ) -> SharingReport:
         from motet.optimizer.sharon import sharon
 
-        return sharon.optimize(queries, known, sharon.SharonOptions(self.variant, options.seconds))
+        return sharon.optimize(queries, known, sharon.SharonOptions(self.variant, options.seconds, costs=options.costs))
 
 
 @dataclass(frozen=True)

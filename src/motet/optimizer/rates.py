@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from motet.plans.compiled import CompiledQuery
-from motet.plans.units import Frequency
 from motet.statistics.model import Statistics, format_symbol
 
 PositionRates = Mapping[int, tuple[float, ...]]  # by number of a query: of each position
@@ -25,9 +24,3 @@ def estimate_window_rates(queries: Iterable[CompiledQuery], statistics: Statisti
         )
         for compiled in queries
     }
-
-
-def symbol_frequency(statistics: Statistics) -> Frequency:
-    """Return a function from a symbol to its events per second: those of its type where its conditions are unknown."""
-    rates = statistics.rates
-    return lambda symbol: rates.get(format_symbol(symbol), rates.get(symbol.type, 0.0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from motet.model.query import Aggregate, Query
@@ -73,6 +74,22 @@ def build_channels(query: Query, positions: Positions) -> tuple[Channels, tuple[
 
     columns = tuple(map(build_column, query.aggregates))
     return Channels(tuple(counts), tuple(sums), tuple(extremes)), columns
+
+
+def unite_channels(all_channels: Iterable[Channels]) -> Channels:
+    """Return the channels that any of these has, each once."""
+    tables = zip(*(channels.tables for channels in all_channels), strict=True)
+    counts, sums, extremes = (tuple(dict.fromkeys(channel for table in kind for channel in table)) for kind in tables)
+    return Channels(counts, sums, extremes)
+
+
+def locate_channels(own: Channels, united: Channels) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """Return where each channel is among others, by table."""
+    counts, sums, extremes = (
+        tuple(table.index(channel) for channel in channels)
+        for channels, table in zip(own.tables, united.tables, strict=True)
+    )
+    return counts, sums, extremes
 
 
 def _index_of(table: list[Channel], channel: Channel) -> int:

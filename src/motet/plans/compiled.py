@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
 from motet.errors import Diagnostic
 from motet.model.expression import Expression
 from motet.model.query import Policy, Query, Workload
 from motet.model.window import CountWindow, TimeWindow
-from motet.plans.channels import Channels, ResultColumn, build_channels
+from motet.plans.channels import Channels, ResultColumn, build_channels, unite_channels
+from motet.plans.sharing import Groups, group_all
 from motet.template.automaton import Automaton, TooManyNodes, UnsupportedPattern, build_automaton
 from motet.template.conditions import AdjacentCondition, classify_conditions, extract_equivalence
 from motet.template.positions import build_positions
@@ -30,7 +32,11 @@ class WindowSpan:
 
 @dataclass(frozen=True, slots=True)
 class CompiledQuery:
-    """All the aggregate engine needs to know of a query. `number` is its place in the workload."""
+    """All the aggregate engine needs to know of a query. `number` is its place in the workload.
+
+    One that stands for several, which differ in what they return, has these as `members` and all their channels; it
+    goes by the number of the first: see `unite_queries`.
+    """
 
     number: int
     query: Query
@@ -43,6 +49,12 @@ class CompiledQuery:
     channels: Channels
     outputs: tuple[ResultColumn, ...]
     span: WindowSpan
+    members: tuple[CompiledQuery, ...] = ()
+
+    @property
+    def reported(self) -> tuple[CompiledQuery, ...]:
+        """The queries whose results it gives: its members, or itself."""
+        return self.members or (self,)
 
     @property
     def needs_window_close(self) -> bool:
@@ -115,6 +127,25 @@ def compile_query(number: int, workload: Workload, tick: int) -> CompiledQuery |
         span=build_window_span(query, tick),
     )
     return _check_limits(compiled) or compiled
+
+
+def unite_queries(queries: Sequence[CompiledQuery], groups: Groups = group_all) -> list[CompiledQuery]:
+    """Let one query stand for all of a group that differ in nothing but their names and what they return.
+
+    It keeps the totals of all of them, and so matches are counted once. The order is that of the first of each.
+    """
+    same: dict[Hashable, list[CompiledQuery]] = {}
+    for compiled in queries:
+        matching = (compiled.automaton, compiled.symbols, compiled.absences, compiled.negs, compiled.adjacent)
+        key = (*matching, compiled.partition, compiled.span, compiled.is_combined, groups(compiled.number))
+        same.setdefault(key, []).append(compiled)
+    return [_unite(found) if len(found) > 1 else found[0] for found in same.values()]
+
+
+def _unite(queries: Sequence[CompiledQuery]) -> CompiledQuery:
+    channels = unite_channels(compiled.channels for compiled in queries)
+    members = tuple(member for compiled in queries for member in compiled.reported)
+    return replace(queries[0], channels=channels, outputs=(), members=members)
 
 
 def build_window_span(query: Query, tick: int) -> WindowSpan:

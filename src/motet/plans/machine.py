@@ -13,8 +13,10 @@ from functools import cached_property
 
 import numpy as np
 
+from motet.kernels.arrays import Ints
 from motet.kernels.ragged import offsets_of
 from motet.kernels.tables import WEIGHT_ONE, WEIGHT_ZERO, Machine, Queries
+from motet.kernels.two_stacks import StackTable
 from motet.plans.channels import Channel
 from motet.plans.compiled import CompiledQuery
 from motet.template.symbols import Symbol
@@ -73,21 +75,9 @@ class MergedAutomaton:
         return tuple(node for node in range(self.size) if self.fold[node] == node)
 
     @cached_property
-    def reachable_rows(self) -> tuple[int, ...]:
-        """For each node, how many of the first settled nodes hold all from which totals can reach it."""
-        into: list[set[int]] = [{node} for node in range(self.size)]
-        steps = [(edge.source, edge.target) for edge in self.edges]
-        steps += [(shift.source, shift.target) for shift in self.shifts if shift.target >= 0]
-        steps += [(node, settled) for node, settled in enumerate(self.fold)]
-        changed = True
-        while changed:
-            changed = False
-            for source, target in steps:
-                if not into[source] <= into[target]:
-                    into[target] |= into[source]
-                    changed = True
-        place = {node: at for at, node in enumerate(self.settled)}
-        return tuple(1 + max((place[n] for n in before if n in place), default=0) for before in into)
+    def stack_table(self) -> StackTable:
+        """Where the totals of products are: see `build_stack_table`."""
+        return build_stack_table(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,3 +318,152 @@ def build_queries_table(merged: MergedAutomaton) -> Queries:
         ),
         expiries=np.array([compiled.needs_sweep for compiled in merged.queries], np.bool_),
     )
+
+
+def build_stack_table(merged: MergedAutomaton) -> StackTable:
+    """Lay out the totals of two stacks: for each node those of settled nodes that lead to it, and that it leads to.
+
+    A column's rows are numbered by what leads to one node in common, lowest first: in a tree, by depth. Lines follow
+    a walk that finishes with one branch before it goes on to the next: in a tree, what a node leads to is consecutive.
+    """
+    steps = [(edge.source, edge.target) for edge in merged.edges]
+    steps += [(shift.source, shift.target) for shift in merged.shifts if shift.target >= 0]
+    steps += [(node, settled) for node, settled in enumerate(merged.fold) if node != settled]
+    order = _walk_depth_first(merged, steps)
+    settled = [node for node in order if merged.fold[node] == node]
+    place = {node: at for at, node in enumerate(settled)}
+    own = [1 << place[node] if node in place else 0 for node in range(merged.size)]
+    at = {node: number for number, node in enumerate(order)}
+    steps.sort(key=lambda step: at[step[0]])
+    before = _close_over(own, steps)
+    after = _close_over(own, [(target, source) for source, target in reversed(steps)])
+    rows = _number_rows(settled, before, after)
+    first = [_lowest_bit(mask) for mask in after]
+    size = [mask.bit_length() - low for mask, low in zip(after, first, strict=True)]
+    heights = [1 + max((rows[settled[p]] for p in _list_bits(mask)), default=0) for mask in before]
+    column, line = _offsets_before(heights), _offsets_before(size)
+    origin = np.full(sum(heights), sum(size), np.int64)
+    starts = sum(own[start] for start in merged.starts)
+    for node, mask in enumerate(before):
+        for p in _list_bits(mask):
+            start = settled[_lowest_bit(before[settled[p]] & starts)] if before[settled[p]] & starts else -1
+            if start >= 0:
+                origin[column[node] + rows[settled[p]]] = line[start] + p - first[start]
+    owners: list[list[int]] = [[] for _ in range(merged.size)]
+    having: list[list[int]] = [[] for _ in range(merged.size)]
+    for query, nodes in enumerate(merged.accepting):
+        for node in dict.fromkeys(nodes):
+            owners[node].append(query)
+    for query, nodes in enumerate(merged.nodes):
+        for node in dict.fromkeys(nodes):
+            having[node].append(query)
+    return StackTable(
+        column=column,
+        rows=np.array(heights, np.int64),
+        own_row=np.array([rows.get(node, -1) for node in range(merged.size)], np.int64),
+        line=line,
+        first=np.array(first, np.int64),
+        size=np.array(size, np.int64),
+        own_place=np.array([place.get(node, -1) for node in range(merged.size)], np.int64),
+        origin=origin,
+        is_start=np.array([node in merged.starts for node in range(merged.size)], np.bool_),
+        owner_offsets=offsets_of(owners),
+        owners=np.array([query for group in owners for query in group], np.int32),
+        query_offsets=offsets_of(having),
+        queries=np.array([query for group in having for query in group], np.int32),
+    )
+
+
+def _walk_depth_first(merged: MergedAutomaton, steps: Sequence[tuple[int, int]]) -> list[int]:
+    """Return all nodes in the order of a depth-first walk from the starts."""
+    following: list[list[int]] = [[] for _ in range(merged.size)]
+    for source, target in steps:
+        following[source].append(target)
+    order: dict[int, None] = {}
+    for root in (*sorted(merged.starts), *range(merged.size)):
+        waiting = [root]
+        while waiting:
+            node = waiting.pop()
+            if node not in order:
+                order[node] = None
+                waiting += reversed(following[node])
+    return list(order)
+
+
+def _close_over(own: Sequence[int], steps: Sequence[tuple[int, int]]) -> list[int]:
+    """Return the union of what a node and all that lead to it own, as bits."""
+    found = list(own)
+    changed = True
+    while changed:
+        changed = False
+        for source, target in steps:
+            union = found[target] | found[source]
+            if union != found[target]:
+                found[target] = union
+                changed = True
+    return found
+
+
+def _number_rows(settled: Sequence[int], before: Sequence[int], after: Sequence[int]) -> dict[int, int]:
+    """Number settled nodes so that no two that lead to a common node have the same number."""
+    # It is enough to look at nodes that lead to no others but such as lead back to them, one of each such group.
+    last = sum(
+        1 << p for p, node in enumerate(settled) if after[node] & ~before[node] == 0 and _lowest_bit(after[node]) == p
+    )
+    used = dict.fromkeys(_list_bits(last), 0)
+    rows: dict[int, int] = {}
+    for node in settled:
+        ends = _list_bits(after[node] & last)
+        taken = 0
+        for end in ends:
+            taken |= used[end]
+        rows[node] = _lowest_bit(~taken)
+        for end in ends:
+            used[end] |= 1 << rows[node]
+    return rows
+
+
+def _lowest_bit(mask: int) -> int:
+    return (mask & -mask).bit_length() - 1
+
+
+def _list_bits(mask: int) -> list[int]:
+    found = []
+    while mask:
+        found.append(_lowest_bit(mask))
+        mask &= mask - 1
+    return found
+
+
+def _offsets_before(lengths: Sequence[int]) -> Ints:
+    return np.concatenate(([0], np.cumsum(lengths)[:-1])).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class TouchedTotals:
+    """How many totals one event of a symbol touches in two stacks: of the back when it enters, of the suffix product
+    when it is swept (saved and restored ones included), and of both for the values of all queries that it may complete.
+    """
+
+    back: int
+    sweep: int
+    value: int
+
+
+def count_touched_totals(merged: MergedAutomaton) -> dict[Symbol, TouchedTotals]:
+    """Count what an event of each symbol costs with two stacks, in totals of so many words as queries have channels."""
+    table = merged.stack_table
+    back, sweep, value = Counter[Symbol](), Counter[Symbol](), Counter[Symbol]()
+    completed: dict[Symbol, set[int]] = {}
+    for edge in merged.edges:
+        back[edge.symbol] += int(table.rows[edge.source])
+        sweep[edge.symbol] += int(table.size[edge.target]) * (3 if edge.source in merged.starts else 1)
+        node = merged.fold[edge.target]
+        owners = table.owners[table.owner_offsets[node] : table.owner_offsets[node + 1]]
+        completed.setdefault(edge.symbol, set()).update(owners.tolist())
+    for shift in merged.shifts:
+        back[shift.symbol] += int(table.rows[shift.source])
+        sweep[shift.symbol] += int(table.size[shift.source]) * (3 if shift.source in merged.starts else 1)
+    for symbol, queries in completed.items():
+        value[symbol] = sum(int(table.rows[node]) for query in queries for node in merged.accepting[query])
+    return {symbol: TouchedTotals(back[symbol], sweep[symbol], value[symbol]) for symbol in merged.symbols}

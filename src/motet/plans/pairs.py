@@ -6,21 +6,21 @@ it, so equal substrings of whatever queries are one entry, computed once for all
 open. When the pane is over, each window's totals are multiplied by it.
 
 This is chop-connect (A-Seq, section 4.2; Sharon, section III) with one snapshot at the edge of a pane in place of one
-for each event that begins a shared part.
+for each event that begins a shared part. Loops lead from a node back to it by way of others: a pair of such a node with
+itself counts the rounds within the pane.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
-from graphlib import CycleError, TopologicalSorter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from motet.kernels.ragged import offsets_of
+from motet.kernels.ragged import flatten_lists, offsets_from_counts, offsets_of, row_numbers, take_rows
 from motet.plans.compiled import CompiledQuery
 from motet.plans.machine import AttributeRows, MergedAutomaton, Weights
 from motet.plans.sharing import ShareKey
@@ -36,9 +36,17 @@ class Pairs:
     `steps` has columns of symbol, weights, source and target; `moves` of symbol, source and target (-1: nowhere);
     symbols and weights are given by number. `starts` hold one match when a pane begins: each node leads to itself.
 
-    A window's totals are `rows` of them: for each, `joins` has the row and the pair whose products add up to it when
-    a pane is over, rows in an order in which none is needed by a later one. `begin` is the row of the start of each
-    query, `accept` has the rows at which its matches end.
+    A window's totals are `rows` of them, one for each node of the queries, equal ones merged. For each, `joins` has the
+    row and the pair whose products add up to it when a pane is over; where `keeps` is set, they are added to what it
+    held before. Rows are in an order in which none is needed by a later one, but for those that lead to each other in a
+    circle: `circles` are offsets of rows that change together. `begin` is the row of the start of each query, `accept`
+    has the rows at which its matches end.
+
+    What a query needs is its `members` among the pairs, and its `row_members`. A step belongs to its target and a join
+    to its row, so some of the queries need the union of their members, and no more.
+
+    Pair p can hold a match only after events of the symbols `path_symbols[path_offsets[p] : path_offsets[p + 1]]`, a
+    shortest way to it, have come in this order in one pane.
     """
 
     size: int
@@ -49,245 +57,388 @@ class Pairs:
     moves: Ints
     rows: int
     joins: tuple[tuple[tuple[int, int], ...], ...]
+    keeps: NDArray[np.bool_]
+    circles: Ints
     begin: tuple[int, ...]
     accept: tuple[tuple[int, ...], ...]
     pane: int
     unmerged_size: int  # how many pairs there are before equal ones are merged
+    members: tuple[Ints, ...]
+    row_members: tuple[Ints, ...]
+    path_offsets: Ints
+    path_symbols: Ints
 
 
 def can_run_by_pairs(compiled: CompiledQuery) -> bool:
     """Return whether pairs can run a query.
 
-    They can where several windows are open at once, no event takes two steps (as in AND), and steps lead back only to
-    where they began (as in a repetition of one event).
+    They can where several windows are open at once and no event takes two steps, as it may in AND: there a pair would
+    have to tell what was bound at the current time from what was bound before.
     """
     span = compiled.span
     plain = not compiled.adjacent and not span.ranked and 0 < span.slide < span.within
-    return plain and max(compiled.automaton.freshness) <= 1 and _topological_order(compiled) is not None
+    return plain and max(compiled.automaton.freshness) <= 1
+
+
+class _Graph(NamedTuple):
+    """Nodes, or pairs of them, numbered from 0, and the arcs by which events and absences take totals from one to
+    another. Totals of nodes that differ in `label` differ whatever comes into them.
+    """
+
+    label: Ints
+    action: Ints  # of each arc: what it does, by number
+    source: Ints
+    target: Ints
+
+    @property
+    def size(self) -> int:
+        return len(self.label)
+
+
+class _Actions(NamedTuple):
+    """What arcs do: the symbol of each action, and its weights, or -1 where it is a move."""
+
+    symbol: Ints
+    weights: Ints
 
 
 def merge_pairs(merged: MergedAutomaton, share_key: ShareKey) -> Pairs:
-    """Merge the pairs of the queries of one machine."""
-    builder = _PairsBuilder(AttributeRows(merged.whole, merged.real), share_key)
-    for compiled in merged.queries:
-        builder.add(compiled)
-    spans = [compiled.span for compiled in merged.queries]
-    return builder.build(math.gcd(*(length for span in spans for length in (span.within, span.slide))))
+    """Merge the pairs of the queries of one machine.
 
-
-def _list_arcs(compiled: CompiledQuery) -> list[tuple[int, int]]:
-    """List the settled nodes between which an event or an absence takes totals, as (source, target)."""
-    fold = compiled.automaton.fold
-    arcs = [(step.source, fold[step.target]) for step in compiled.automaton.transitions]
-    arcs += [(move.source, move.target) for move in compiled.automaton.moves if move.target >= 0]
-    return [(source, target) for source, target in arcs if fold[source] == source]
-
-
-def _topological_order(compiled: CompiledQuery) -> list[int] | None:
-    """Return the settled nodes, each after those that lead to it; None where some lead in a circle."""
-    before: dict[int, set[int]] = {node: set() for node in compiled.automaton.settled}
-    for source, target in _list_arcs(compiled):
-        if source != target:
-            before[target].add(source)
-    try:
-        return list(TopologicalSorter(before).static_order())
-    except CycleError:
-        return None
-
-
-@dataclass(slots=True)
-class _Links:
-    """What the totals of a node follow from: steps and moves into it, and symbols after which nothing of it is left."""
-
-    steps: list[tuple[int, int, Hashable, int]] = field(default_factory=list)  # symbol, weights, share key, from which
-    moves: list[tuple[int, int]] = field(default_factory=list)  # symbol, from which
-    leaving: list[int] = field(default_factory=list)
-
-
-class _PairsBuilder:
-    """Pairs collected query by query.
-
-    A pair is identified by what comes into it: equal steps from equal pairs make equal totals.
+    Nodes that always hold equal totals are merged into rows first, then the pairs of rows that do. O(pairs log pairs)
+    for each round of refinement: one for sequences, more where absences or loops tell pairs apart.
     """
+    reader = _AutomatonReader(AttributeRows(merged.whole, merged.real), share_key)
+    for compiled in merged.queries:
+        reader.add(compiled)
+    graph, leaving, actions = reader.build_graph()
+    row = find_equal_nodes(graph)
+    row_graph, first = _build_quotient(graph, row)
+    origin, node, word, words = _find_ways(row_graph)
+    pair_graph = _build_pair_graph(row_graph, leaving[first], origin, node, word)
+    pair = find_equal_nodes(pair_graph)
+    arcs, shown = _build_quotient(pair_graph, pair)
+
+    # Pairs that one event updates are neighbours: by the actions on the way to them, from the last backward. Those
+    # that end in one action are in the order of those that they come from.
+    place = _invert(np.lexsort((shown, _rank_words(words)[word[shown]])))
+    pair = place[pair]
+    row_order, circles = _order_rows(row_graph.size, origin, node)
+    row_place = _invert(row_order)
+    row = row_place[row]
+
+    is_step = actions.weights[arcs.action] >= 0
+    source, target = place[arcs.source], place[arcs.target]
+    steps = np.stack((actions.symbol[arcs.action], actions.weights[arcs.action], source, target))[:, is_step]
+    carried = np.stack((actions.symbol[arcs.action], source, target))[:, ~is_step]
+    symbol_of_leaving = [sorted(symbols) for symbols in reader.leaving]
+    gone = [
+        (symbol, at, -1)
+        for at, label in zip(place.tolist(), leaving[first][node[shown]].tolist(), strict=True)
+        for symbol in symbol_of_leaving[label]
+    ]
+    moves = np.concatenate((carried, np.array(gone, np.int64).reshape(-1, 3).T), axis=1)
+
+    # A node that nothing leads back to, and that nothing takes away, holds what it held before.
+    is_constant = np.ones(len(place), np.bool_)
+    is_constant[target] = False
+    is_constant[moves[1]] = False
+    keeps = np.zeros(row_graph.size, np.bool_)
+    loops = origin == node
+    keeps[row_place[node[loops]]] = is_constant[pair[loops]]
+    joined = ~(loops & is_constant[pair])
+    joins: list[list[tuple[int, int]]] = [[] for _ in range(row_graph.size)]
+    before, after = row_place[origin[joined]], row_place[node[joined]]
+    for at, *join in zip(after.tolist(), before.tolist(), pair[joined].tolist(), strict=True):
+        joins[at].append((join[0], join[1]))
+
+    by_node = np.argsort(node, kind="stable")
+    node_offsets = np.searchsorted(node[by_node], np.arange(row_graph.size + 1))
+    row_members = [np.unique(row[begin:end]) for begin, end in reader.list_ranges()]
+    own_pairs = [pair[by_node[take_rows(node_offsets, row_order[rows])[1]]] for rows in row_members]
+    path_offsets, path_symbols = _spell_words(words, actions.symbol, word[shown][np.argsort(place)])
+    spans = [compiled.span for compiled in merged.queries]
+    return Pairs(
+        size=len(place),
+        starts=np.unique(pair[loops]),
+        symbols=tuple(reader.symbols),
+        weights=tuple(reader.weights),
+        steps=steps,
+        moves=moves,
+        rows=row_graph.size,
+        joins=tuple(map(tuple, joins)),
+        keeps=keeps,
+        circles=circles,
+        begin=tuple(int(row[start]) for start in reader.starts),
+        accept=tuple(tuple(int(row[end]) for end in ends) for ends in reader.accept),
+        pane=math.gcd(*(length for span in spans for length in (span.within, span.slide))),
+        unmerged_size=sum(map(len, own_pairs)),
+        members=tuple(map(np.unique, own_pairs)),
+        row_members=tuple(row_members),
+        path_offsets=path_offsets,
+        path_symbols=path_symbols,
+    )
+
+
+class _AutomatonReader:
+    """The settled nodes of the automata of some queries, numbered through, and the arcs between them."""
 
     def __init__(self, attributes: AttributeRows, share_key: ShareKey) -> None:
         self.attributes = attributes
         self.share_key = share_key
         self.symbols: dict[Symbol, int] = {}
         self.weights: dict[Weights, int] = {}
-        self.pairs: dict[Hashable, int] = {}
-        self.paths: list[tuple[int, ...]] = []  # by pair: the symbols on a way to it, the last first
+        self.actions: dict[tuple[int, int, Hashable], int] = {}
+        self.leaving: dict[frozenset[int], int] = {frozenset(): 0}  # symbols after which nothing of a node is left
+        self.labels: list[int] = []  # by node: which of these
+        self.arcs: list[tuple[int, int, int]] = []  # action, source, target
         self.starts: list[int] = []
-        self.steps: list[tuple[int, int, int, int]] = []
-        self.moves: list[tuple[int, int, int]] = []
-        self.rows: dict[int, tuple[tuple[int, int], ...]] = {}  # by pair: another row and a pair
-        self.unmerged_size = 0
-        self.begin: list[int] = []
-        self.accept: list[tuple[int, ...]] = []
+        self.accept: list[list[int]] = []
 
     def add(self, compiled: CompiledQuery) -> None:
-        order = _topological_order(compiled)
-        assert order is not None
-        links = self._collect_links(compiled, order)
-        origins = _find_origins(compiled, order)
-        found: dict[tuple[int, int], int] = {}
-        for node in order:
-            for origin in origins[node]:
-                found[origin, node] = self._add_pair(origin, node, links[node], found)
-        self.unmerged_size += len(found)
-        for node in order:
-            joins = ((found[0, origin], found[origin, node]) for origin in origins[node] if (0, origin) in found)
-            self.rows.setdefault(found[0, node], tuple(joins))
-        self.begin.append(found[0, 0])
-        self.accept.append(tuple(found[0, end] for end in sorted(compiled.automaton.accepting)))
-
-    def _add_pair(self, origin: int, node: int, links: _Links, found: Mapping[tuple[int, int], int]) -> int:
-        """Add a pair unless it is known, and return its number."""
-        key = _pair_key(origin, node, links, found)
-        if key in self.pairs:
-            return self.pairs[key]
-        own = len(self.pairs)
-        self.pairs[key] = own
-        if origin == node:
-            self.starts.append(own)
-        path: tuple[int, ...] = ()
-        for symbol, weights, _, source in links.steps:
-            before = own if source == node else found.get((origin, source))
-            if before is not None:
-                self.steps.append((symbol, weights, before, own))
-                if before != own:
-                    path = max(path, (symbol, *self.paths[before]), key=len)
-        for symbol, source in links.moves:
-            if (origin, source) in found:
-                self.moves.append((symbol, found[origin, source], own))
-                path = max(path, self.paths[found[origin, source]], key=len)
-        self.moves += [(symbol, own, -1) for symbol in links.leaving]
-        self.paths.append(path)
-        return own
-
-    def _collect_links(self, compiled: CompiledQuery, order: Sequence[int]) -> dict[int, _Links]:
-        automaton = compiled.automaton
-        links = {node: _Links() for node in order}
+        automaton, base = compiled.automaton, len(self.labels)
+        number = {node: base + at for at, node in enumerate(automaton.settled)}
         for step in automaton.transitions:
-            if automaton.fold[step.source] == step.source:
+            if step.source in number:
                 symbol = self.symbols.setdefault(compiled.symbols[step.position], len(self.symbols))
                 words = self.attributes.weights(compiled, step.position)
                 weights = self.weights.setdefault(words, len(self.weights))
-                step_key = self.share_key(compiled.number, step.position)
-                links[automaton.fold[step.target]].steps.append((symbol, weights, step_key, step.source))
+                action = self._number_action(symbol, weights, self.share_key(compiled.number, step.position))
+                self.arcs.append((action, number[step.source], number[automaton.fold[step.target]]))
+        leaving: dict[int, set[int]] = {node: set() for node in number}
         for move in automaton.moves:
-            if automaton.fold[move.source] == move.source:
+            if move.source in number:
                 symbol = self.symbols.setdefault(compiled.absences[move.absence], len(self.symbols))
-                links[move.source].leaving.append(symbol)
+                leaving[move.source].add(symbol)
                 if move.target >= 0:
-                    links[move.target].moves.append((symbol, move.source))
-        return links
+                    self.arcs.append((self._number_action(symbol, -1, None), number[move.source], number[move.target]))
+        self.labels += [self.leaving.setdefault(frozenset(found), len(self.leaving)) for found in leaving.values()]
+        self.starts.append(number[0])
+        self.accept.append([number[end] for end in sorted(automaton.accepting)])
 
-    def build(self, pane: int) -> Pairs:
-        """Number the pairs so that those that one event updates are neighbours: by the symbols on the way to them, from
-        the last backward. Those that end in one symbol are then in the order of those they come from.
-        """
-        place = np.empty(len(self.paths), np.int64)
-        place[sorted(range(len(self.paths)), key=self.paths.__getitem__)] = np.arange(len(self.paths))
-        steps = np.array(self.steps, np.int64).reshape(-1, 4).T.copy()
-        moves = np.array(self.moves, np.int64).reshape(-1, 3).T.copy()
-        steps[2:] = place[steps[2:]]
-        moves[1:] = np.where(moves[1:] >= 0, place[moves[1:]], -1)
-        order = _order_rows(self.rows)
-        number = {row: at for at, row in enumerate(order)}
-        return Pairs(
-            size=len(place),
-            starts=np.sort(place[self.starts]),
-            symbols=tuple(self.symbols),
-            weights=tuple(self.weights),
-            steps=steps,
-            moves=moves,
-            rows=len(order),
-            joins=tuple(tuple((number[before], int(place[pair])) for before, pair in self.rows[row]) for row in order),
-            begin=tuple(number[row] for row in self.begin),
-            accept=tuple(tuple(number[row] for row in rows) for rows in self.accept),
-            pane=pane,
-            unmerged_size=self.unmerged_size,
-        )
+    def _number_action(self, symbol: int, weights: int, share_key: Hashable) -> int:
+        return self.actions.setdefault((symbol, weights, share_key), len(self.actions))
+
+    def list_ranges(self) -> list[tuple[int, int]]:
+        """List the first node of each query, and the one after its last."""
+        return list(zip(self.starts, [*self.starts[1:], len(self.labels)], strict=True))
+
+    def build_graph(self) -> tuple[_Graph, Ints, _Actions]:
+        """Build the graph of all nodes, with the number of the symbols that take all of each away, and the actions."""
+        leaving = np.array(self.labels, np.int64)
+        label = 2 * leaving
+        label[self.starts] += 1
+        symbol, weights = np.array([action[:2] for action in self.actions], np.int64).reshape(-1, 2).T
+        order = np.lexsort((weights, symbol))
+        action, source, target = np.array(self.arcs, np.int64).reshape(-1, 3).T
+        graph = _Graph(label, _invert(order)[action], source, target)
+        return graph, leaving, _Actions(symbol[order], weights[order])
 
 
-def _find_origins(compiled: CompiledQuery, order: Sequence[int]) -> dict[int, list[int]]:
-    """Find for each node those from which totals can come to it, itself included and last."""
-    into: dict[int, set[int]] = {node: {node} for node in order}
-    before: dict[int, list[int]] = {node: [] for node in order}
-    for source, target in _list_arcs(compiled):
-        before[target].append(source)
-    for node in order:
-        for source in before[node]:
-            into[node] |= into[source]
-    place = {node: at for at, node in enumerate(order)}
-    return {node: sorted(origins, key=place.__getitem__) for node, origins in into.items()}
+def find_equal_nodes(graph: _Graph) -> Ints:
+    """Return the block of each node: the coarsest partition in which equal arcs come into equal nodes."""
+    size = graph.size
+    actions = int(graph.action.max(initial=0)) + 1
+    degree = np.bincount(graph.target, minlength=size)
+    begin = np.cumsum(degree) - degree
+    block = np.unique(graph.label, return_inverse=True)[1]
+    while True:
+        blocks = int(block.max(initial=-1)) + 1
+        kinds = actions * blocks  # of arcs
+        incoming = np.sort(graph.target * kinds + graph.action * blocks + block[graph.source]) % kinds
+        refined = block.copy()
+        numbers = blocks
+        for turn in range(int(degree.max(initial=0))):
+            found = np.flatnonzero(degree > turn)
+            seen, refined[found] = np.unique(
+                refined[found] * kinds + incoming[begin[found] + turn], return_inverse=True
+            )
+            refined[found] += numbers  # never one of those that nothing more comes into
+            numbers += len(seen)
+        block = np.unique(refined, return_inverse=True)[1]
+        if block.max(initial=-1) + 1 == blocks:
+            return block
 
 
-def _pair_key(origin: int, node: int, links: _Links, found: Mapping[tuple[int, int], int]) -> Hashable:
-    """Return what a pair's totals depend on: pairs with equal keys have equal totals."""
-    steps: list[Hashable] = [
-        (symbol, weights, step_key, -1 if source == node else found[origin, source])
-        for symbol, weights, step_key, source in links.steps
-        if source == node or (origin, source) in found
-    ]
-    moves = [(symbol, found[origin, source]) for symbol, source in links.moves if (origin, source) in found]
-    leaving = frozenset(links.leaving)
-    return origin == node, frozenset(Counter(steps).items()), frozenset(Counter(moves).items()), leaving
+def _build_quotient(graph: _Graph, block: Ints) -> tuple[_Graph, Ints]:
+    """Keep the first node of each block, with the arcs that come into it; return which these are too."""
+    _, first = np.unique(block, return_index=True)
+    kept = np.zeros(graph.size, np.bool_)
+    kept[first] = True
+    arcs = kept[graph.target]
+    source, target = block[graph.source[arcs]], block[graph.target[arcs]]
+    return _Graph(graph.label[first], graph.action[arcs], source, target), first
 
 
-def _order_rows(rows: Mapping[int, tuple[tuple[int, int], ...]]) -> list[int]:
-    """Order rows so that each comes before those it is made of: then it can be written over."""
-    needs = {row: {before for before, _ in joins if before != row} for row, joins in rows.items()}
-    return list(reversed(list(TopologicalSorter(needs).static_order())))
+class _Words(NamedTuple):
+    """Sequences of actions: the last of each, and the word before it. Word 0 is empty."""
+
+    action: Ints
+    before: Ints
+
+
+def _find_ways(graph: _Graph) -> tuple[Ints, Ints, Ints, _Words]:
+    """Find all pairs of nodes one of which leads to the other, by origin and node, each with the least of the shortest
+    words that do: equal pairs have equal ones.
+    """
+    by_source = np.argsort(graph.source, kind="stable")
+    offsets = np.searchsorted(graph.source[by_source], np.arange(graph.size + 1))
+    last, before = [np.array([-1])], [np.array([0])]
+    size = 1
+    key = np.arange(graph.size) * (graph.size + 1)
+    word = np.zeros(graph.size, np.int64)
+    keys, found = [key], [word]
+    known = key
+    while key.size:
+        counts, places = take_rows(offsets, key % graph.size)
+        at, arc = row_numbers(counts), by_source[places]
+        spelled = graph.action[arc] * size + word[at]
+        key = key[at] // graph.size * graph.size + graph.target[arc]
+        order = np.lexsort((spelled, key))
+        key, spelled = key[order], spelled[order]
+        is_new = np.diff(key, prepend=-1) != 0
+        is_new &= known[np.minimum(np.searchsorted(known, key), len(known) - 1)] != key
+        key, spelled = key[is_new], spelled[is_new]
+        new, word = np.unique(spelled, return_inverse=True)
+        last.append(new // size)
+        before.append(new % size)
+        word += size
+        size += len(new)
+        keys.append(key)
+        found.append(word)
+        known = np.sort(np.concatenate((known, key)))
+    every = np.concatenate(keys)
+    order = np.argsort(every)
+    origin, node = np.divmod(every[order], graph.size)
+    return origin, node, np.concatenate(found)[order], _Words(np.concatenate(last), np.concatenate(before))
+
+
+def _build_pair_graph(graph: _Graph, leaving: Ints, origin: Ints, node: Ints, word: Ints) -> _Graph:
+    """Build the graph of pairs: an arc leads from one to another of the same origin."""
+    by_target = np.argsort(graph.target, kind="stable")
+    offsets = np.searchsorted(graph.target[by_target], np.arange(graph.size + 1))
+    counts, places = take_rows(offsets, node)
+    target, arc = row_numbers(counts), by_target[places]
+    key = origin * graph.size + node
+    wanted = origin[target] * graph.size + graph.source[arc]
+    source = np.minimum(np.searchsorted(key, wanted), len(key) - 1)
+    exists = key[source] == wanted
+    label = word * (leaving.max(initial=0) + 1) + leaving[node]
+    return _Graph(label, graph.action[arc[exists]], source[exists], target[exists])
+
+
+def _rank_words(words: _Words) -> Ints:
+    """Rank words by their actions, from the last backward."""
+    rank, before = words.action + 1, words.before
+    while before.any():
+        rank = np.unique(rank * (rank.max() + 1) + rank[before], return_inverse=True)[1]
+        before = before[before]
+    return rank
+
+
+def _spell_words(words: _Words, symbols: Ints, chosen: Ints) -> tuple[Ints, Ints]:
+    """Return the symbols of some words one after the other, with the offsets of each."""
+    steps = []
+    at, word = np.arange(len(chosen)), chosen
+    while True:
+        at, word = at[word > 0], word[word > 0]
+        if not at.size:
+            break
+        steps.append((at, symbols[words.action[word]]))
+        word = words.before[word]
+    length = np.bincount(np.concatenate([at, *(step[0] for step in steps)]), minlength=len(chosen))
+    offsets = offsets_from_counts(length)
+    spelled = np.empty(offsets[-1], np.int64)
+    for number, (at, symbol) in enumerate(steps):
+        spelled[offsets[at + 1] - 1 - number] = symbol
+    return offsets, spelled
+
+
+def _order_rows(size: int, origin: Ints, node: Ints) -> tuple[Ints, Ints]:
+    """Order rows so that each comes before those it is made of: then it can be written over.
+
+    Those that are made of each other are side by side: returns also where each group of them begins, and the end.
+    """
+    key = origin * size + node
+    back = node * size + origin
+    both = key[np.minimum(np.searchsorted(key, back), len(key) - 1)] == back
+    circle = np.full(size, size)
+    np.minimum.at(circle, node[both], origin[both])
+    origins = np.bincount(node, minlength=size)  # more of them than those of any other that leads to it
+    order = np.lexsort((circle, -origins))
+    return order, np.append(np.flatnonzero(np.diff(circle[order], prepend=-1)), size)
+
+
+def _invert(order: Ints) -> Ints:
+    """Return the place of each number in an order."""
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    return place
 
 
 def encode_pairs(pairs: Pairs, classes: Sequence[frozenset[Symbol]], negs: Sequence[Symbol]) -> NDArray[np.int32]:
     """Encode what each class of events runs: see `motet.kernels.pairs`."""
     numbers = {symbol: number for number, symbol in enumerate(pairs.symbols)}
-    code: list[list[int]] = []
-    for found in classes:
-        own = [numbers[symbol] for symbol in found if symbol in numbers]
-        runs = _group_steps(pairs, pairs.steps[:, np.isin(pairs.steps[0], own)])
-        moves = _select_moves(pairs, set(own))
-        negated = [at for at, neg in enumerate(negs) if neg in found]
-        head = [int(not moves), len(runs), len(moves), len(negated)]
-        code.append([*head, *(word for run in runs for word in run), *(w for m in moves for w in m), *negated])
-    addresses = len(classes) + offsets_of(code)[:-1]
-    return np.array([*addresses.tolist(), *(word for block in code for word in block)], np.int32)
+    own = [[numbers[symbol] for symbol in found if symbol in numbers] for found in classes]
+    runs, offsets, has_order = _group_steps(pairs, own)
+    blocks: list[NDArray[np.int32]] = []
+    for at, found in enumerate(classes):
+        moves = _select_moves(pairs, own[at])
+        negated = [number for number, neg in enumerate(negs) if neg in found]
+        own_runs = runs[offsets[at] : offsets[at + 1]]
+        head = [has_order[at] and not moves.size, len(own_runs), len(moves), len(negated)]
+        blocks.append(np.concatenate((head, own_runs.ravel(), moves.ravel(), negated)).astype(np.int32))
+    return np.concatenate(((len(classes) + offsets_of(blocks)[:-1]).astype(np.int32), *blocks))
 
 
-def _group_steps(pairs: Pairs, steps: Ints) -> list[tuple[int, ...]]:
-    """Group steps between neighbours: source, target, weights, and how many; each pair is read, by itself first,
-    before it is changed.
+def _group_steps(pairs: Pairs, own: Sequence[Sequence[int]]) -> tuple[Ints, Ints, NDArray[np.bool_]]:
+    """Group the steps of each class of events, given by its symbols, into runs between neighbours.
+
+    A run is source, target, weights, and how many steps it has. Those of one class are in an order in which each pair
+    is read, by itself first, before it is changed. Returns them, the offsets of each class, and which classes have such
+    an order.
     """
-    if not steps.size:
-        return []
-    level = _compute_levels(pairs.size, steps)
-    _, weights, source, target = steps[:, np.lexsort((steps[3], steps[2], steps[2] != steps[3], level[steps[3]]))]
-    follows = (np.diff(source) == 1) & (np.diff(target) == 1) & (np.diff(weights) == 0)
-    begins = np.flatnonzero(np.concatenate(([True], ~follows)))
-    lengths = np.diff(np.append(begins, steps.shape[1]))
-    words = [(*counts, *extremes, *sums) for counts, sums, extremes in pairs.weights]
-    return [
-        (int(source[at]), int(target[at]), *words[weights[at]], length)
-        for at, length in zip(begins.tolist(), lengths.tolist(), strict=True)
-    ]
+    offsets = np.searchsorted(np.sort(pairs.steps[0]), np.arange(len(pairs.symbols) + 1))
+    symbol_offsets, symbols = flatten_lists(own)
+    counts, places = take_rows(offsets, symbols.astype(np.int64))
+    _, weights, source, target = pairs.steps[:, np.argsort(pairs.steps[0], kind="stable")[places]]
+    klass = row_numbers(symbol_offsets)[row_numbers(counts)]
+    level, in_circle = _compute_levels(klass * pairs.size + source, klass * pairs.size + target)
+    has_order = np.ones(len(own), np.bool_)
+    has_order[klass[in_circle]] = False
+    order = np.lexsort((target, source, source != target, level, klass))
+    klass, weights, source, target = klass[order], weights[order], source[order], target[order]
+    follows = (np.diff(source) == 1) & (np.diff(target) == 1) & (np.diff(weights) == 0) & (np.diff(klass) == 0)
+    begins = np.flatnonzero(np.concatenate(([True], ~follows)))[: len(source)]
+    lengths = np.diff(begins, append=len(source))
+    words = np.array([(*counts, *extremes, *sums) for counts, sums, extremes in pairs.weights], np.int64)
+    runs = np.column_stack((source[begins], target[begins], words.reshape(len(words), -1)[weights[begins]], lengths))
+    return runs, np.searchsorted(klass[begins], np.arange(len(own) + 1)), has_order
 
 
-def _compute_levels(size: int, steps: Ints) -> Ints:
-    """Compute for each pair one more than the greatest level of those it leads to by these steps."""
-    onward = steps[2] != steps[3]
-    source, target = steps[2, onward], steps[3, onward]
-    level = np.zeros(size, np.int64)
-    while True:
-        before = level.copy()
-        np.maximum.at(level, source, before[target] + 1)
-        if (level == before).all():
-            return level
+def _compute_levels(source: Ints, target: Ints) -> tuple[Ints, NDArray[np.bool_]]:
+    """Compute for each step the level of its target: one more than the greatest of those it leads to by other steps.
+
+    Returns also which steps have none, because they lead to others in a circle, or to one that does.
+    """
+    ends, number = np.unique(np.concatenate((source, target)), return_inverse=True)
+    source, target = number[: len(source)], number[len(source) :]
+    level = np.zeros(len(ends), np.int64)
+    waiting = np.flatnonzero(source != target)
+    for height in range(1, len(ends) + 1):
+        leads_on = np.zeros(len(ends), np.bool_)
+        leads_on[source[waiting]] = True
+        waits = leads_on[target[waiting]]
+        if waits.all():
+            break
+        level[source[waiting]] = height
+        waiting = waiting[waits]
+    in_circle = np.zeros(len(source), np.bool_)
+    in_circle[waiting] = True
+    return level[target], in_circle
 
 
-def _select_moves(pairs: Pairs, symbols: set[int]) -> list[tuple[int, int]]:
+def _select_moves(pairs: Pairs, symbols: Sequence[int]) -> Ints:
     """Select the moves of a class, symbol by symbol; those that carry before those that only clear."""
-    found = [move for move in pairs.moves.T.tolist() if move[0] in symbols]
-    return [(source, target) for _, source, target in sorted(found, key=lambda move: (move[0], move[2] < 0))]
+    moves = pairs.moves[:, np.isin(pairs.moves[0], symbols)] if pairs.moves.size else pairs.moves
+    return moves[1:, np.lexsort((moves[2] < 0, moves[0]))].T

@@ -7,13 +7,13 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-import numpy as np
-
-from motet.plans.compiled import CompiledQuery
+from motet.plans.compiled import CompiledQuery, unite_queries
+from motet.plans.cost import UNKNOWN_LOAD, Load, PairParts, Parts, SlotParts, StackParts, Work, count_stack_work, price
+from motet.plans.execution import Execution, describe_machine_run, describe_pairs_run
 from motet.plans.machine import MergedAutomaton, merge_queries
 from motet.plans.pairs import Pairs, can_run_by_pairs, merge_pairs
-from motet.plans.sharing import Groups, ShareKey, group_all, share_all
-from motet.template.symbols import Symbol
+from motet.plans.search import Form, UnitSearch
+from motet.plans.sharing import Groups, ShareKey, group_all, group_connected, share_all
 
 
 class Strategy(StrEnum):
@@ -31,7 +31,7 @@ class Strategy(StrEnum):
 class Unit:
     """Queries executed together. `width` is that of a pane, or the slide; 0 where one slot serves.
 
-    A unit that runs by pairs can run by slots too where keys have few events, unless `forced`.
+    `pairs` are there if and only if they are its strategy.
     """
 
     strategy: Strategy
@@ -39,41 +39,37 @@ class Unit:
     merged: MergedAutomaton
     slots: int  # open at once, 0 where it depends on the data
     pairs: Pairs | None = None
-    forced: bool = False
 
     @property
     def queries(self) -> tuple[CompiledQuery, ...]:
+        """The queries that it runs, some of which may stand for several."""
         return self.merged.queries
 
     @property
-    def slot_strategy(self) -> Strategy:
-        """How it runs where not by pairs."""
-        return self.strategy if self.pairs is None else choose_strategy(self.queries[0], "panes")[0]
+    def planned(self) -> Execution:
+        """What a run of it will have executed."""
+        if self.pairs is not None:
+            return describe_pairs_run(self.queries, self.pairs)
+        return describe_machine_run(self.strategy, self.merged, self.width)
+
+    @property
+    def reported(self) -> tuple[CompiledQuery, ...]:
+        """The queries whose results it gives."""
+        return tuple(member for compiled in self.queries for member in compiled.reported)
 
 
-# Costs of one transition, fitted to the kernels: a slot is one lane of a vector loop, a settled node one scalar
-# update in the back, one in the sweep, and a share of the product.
-SLOT_COST = 0.35
-SLOT_OVERHEAD = 3.0
-STACK_COST = 2.5
-STACK_OVERHEAD = 10.0
-# A step between pairs is a lane too, of shorter loops, of which there are about as many as transitions.
-PAIR_COST = 0.55
-PAIR_OVERHEAD = 1.8
-# What it takes to pick an event out for a unit.
-READ_COST = 20.0
-# More pairs than this take longer to plan than they save; with more windows open than this, keys with few events are
-# better off with stacks.
+# More pairs than this take longer to plan than they save; with more windows open than this, rows take too much room.
 MAX_PAIRS = 200_000
-MAX_WINDOWS = 256
+MAX_WINDOWS = 2_048
+
+Merge = Callable[[Sequence[CompiledQuery]], MergedAutomaton]
 
 
 def choose_strategy(compiled: CompiledQuery, forced: str = "auto") -> tuple[Strategy, int, int]:
-    """Choose the strategy for one query, with the width of its slots and how many are open at once.
+    """Choose the strategy for one query by itself, with the width of its slots and how many are open at once.
 
-    `forced` is 'panes', 'pairs' or 'stacks' where the caller wants that one wherever it is possible, 'slots' where
-    anything but pairs, 'live' where the totals have to be kept between runs. Pairs are not for one query to choose:
-    what they cost depends on what it shares.
+    `forced` is 'panes' or 'stacks' where the caller wants that one wherever it is possible. Pairs are not for one query
+    to choose: what they cost depends on what it shares.
     """
     span, automaton = compiled.span, compiled.automaton
     if compiled.adjacent:
@@ -89,75 +85,41 @@ def choose_strategy(compiled: CompiledQuery, forced: str = "auto") -> tuple[Stra
     else:
         pane = math.gcd(span.within, span.slide)
         slots = Strategy.PANES, pane, span.within // pane
-    by_stacks = estimate_slots_cost(compiled, slots[2]) > estimate_stacks_cost(compiled)
-    return (Strategy.STACKS, 0, 0) if forced == "stacks" or (forced != "panes" and by_stacks) else slots
+    if forced == "stacks" or (forced != "panes" and _are_stacks_cheaper(compiled, slots[2])):
+        return Strategy.STACKS, 0, 0
+    return slots
 
 
-def estimate_slots_cost(compiled: CompiledQuery, slots: int) -> float:
-    """Estimate what one transition costs with totals per slot."""
-    return SLOT_OVERHEAD + SLOT_COST * slots * (1 + 3 * sum(compiled.channels.shape))
+def _are_stacks_cheaper(compiled: CompiledQuery, slots: int) -> bool:
+    """Return whether a step costs less by two stacks than with so many slots, each of them in use."""
+    channels, settled = sum(compiled.channels.shape), len(compiled.automaton.settled)
+    by_slots = {"slot step": 1, "slot lane": slots, "slot channel lane": slots * channels}
+    by_stacks = {"stack step": 1, "stack lane": settled, "stack channel lane": settled * channels}
+    return price(by_stacks) < price(by_slots)
 
 
-def estimate_stacks_cost(compiled: CompiledQuery) -> float:
-    """Estimate what one transition costs with two stacks, whatever the window holds."""
-    return STACK_OVERHEAD + STACK_COST * len(compiled.automaton.settled) * (1 + sum(compiled.channels.shape))
+def count_work(unit: Unit, load: Load) -> Work:
+    """Count the work of a unit per second of event time."""
+    if unit.pairs is not None:
+        return PairParts(unit.merged, unit.pairs, load).whole_work(unit.queries)
+    if unit.strategy in (Strategy.PANES, Strategy.WINDOWS):
+        return SlotParts(unit.merged, load).whole_work(unit.queries)
+    return count_stack_work(unit.merged, load)
 
 
-def estimate_pairs_cost(merged: MergedAutomaton, pairs: Pairs) -> float:
-    """Estimate what all transitions of a unit cost with pairs."""
-    return PAIR_OVERHEAD * len(merged.edges) + PAIR_COST * int(pairs.steps.shape[1]) * _weigh_pair(merged)
-
-
-def _weigh_pair(merged: MergedAutomaton) -> int:
-    return 1 + 3 * sum(merged.queries[0].channels.shape)
-
-
-# Events of a symbol, by any measure of time.
-Frequency = Callable[[Symbol], float]
-
-
-def uniform_frequency(symbol: Symbol) -> float:
-    """Return one event of every symbol: what to assume where nothing is known."""
-    return 1.0
-
-
-def estimate_cost(units: Sequence[Unit], frequency: Frequency = uniform_frequency) -> float:
-    """Estimate what so many events of every symbol cost, to compare plans of the same queries.
-
-    An event's share is about a nanosecond for each 1.
-    """
-    return sum(_estimate_unit_cost(unit, frequency) for unit in units)
-
-
-def estimate_unshared_cost(queries: Sequence[CompiledQuery], frequency: Frequency = uniform_frequency) -> float:
-    """Estimate what plans without sharing cost at least: each query picks out its events by itself."""
-    return READ_COST * sum(frequency(symbol) for compiled in queries for symbol in set(compiled.symbols))
-
-
-def _estimate_unit_cost(unit: Unit, frequency: Frequency) -> float:
-    first = unit.queries[0]
-    reading = READ_COST * sum(map(frequency, unit.merged.symbols))
-    steps = sum(frequency(edge.symbol) for edge in unit.merged.edges)
-    match unit.strategy:
-        case Strategy.PAIRS if unit.pairs is not None:
-            numbers = np.bincount(unit.pairs.steps[0], minlength=len(unit.pairs.symbols))
-            pair_steps: float = sum(
-                count * frequency(symbol) for symbol, count in zip(unit.pairs.symbols, numbers.tolist(), strict=True)
-            )
-            return reading + PAIR_OVERHEAD * steps + PAIR_COST * pair_steps * _weigh_pair(unit.merged)
-        case Strategy.STACKS | Strategy.STARTS | Strategy.TRENDS:
-            return reading + steps * estimate_stacks_cost(first)
-    return reading + steps * estimate_slots_cost(first, unit.slots)
+def estimate_cost(units: Sequence[Unit], load: Load = UNKNOWN_LOAD) -> float:
+    """Estimate what units cost, in nanoseconds per second of event time."""
+    return math.fsum(price(count_work(unit, load)) for unit in units)
 
 
 class MergeCache:
     """A cache of merged queries: plans that are compared have many machines in common."""
 
     def __init__(self) -> None:
-        self._cache: dict[tuple[int, ...], MergedAutomaton] = {}
+        self._cache: dict[tuple[tuple[int, ...], ...], MergedAutomaton] = {}
 
     def __call__(self, queries: Sequence[CompiledQuery]) -> MergedAutomaton:
-        numbers = tuple(compiled.number for compiled in queries)
+        numbers = tuple(tuple(member.number for member in compiled.reported) for compiled in queries)
         if numbers not in self._cache:
             self._cache[numbers] = merge_queries(queries)
         return self._cache[numbers]
@@ -167,44 +129,115 @@ def plan_units(
     queries: Sequence[CompiledQuery],
     forced: str = "auto",
     groups: Groups = group_all,
-    share_key: ShareKey = share_all,
-    merge: Callable[[Sequence[CompiledQuery]], MergedAutomaton] = merge_queries,
+    merge: Merge = merge_queries,
+    load: Load = UNKNOWN_LOAD,
+    unite: bool | None = None,
 ) -> tuple[Unit, ...]:
-    """Group the queries of one partitioning into units.
+    """Divide the queries of one partitioning into units, those of a unit in the same group.
 
-    Those that can share totals run on one machine, as far as `groups` lets them. `share_key` limits what is shared by
-    pairs, `merge` merges the queries of a unit.
+    `forced` is 'auto' for the cheapest division that a search finds, 'panes', 'pairs' or 'stacks' where that strategy
+    is wanted wherever it is possible, 'slots' where anything but pairs, 'live' where totals are kept between runs.
+    `unite` says whether queries that differ only in what they return run as one; None: where that is cheaper.
     """
+    united = list(queries) if unite is False or forced == "live" else unite_queries(queries, groups)
+    plans = [_plan_units(united, forced, groups, merge, load)]
+    if unite is None and len(united) < len(queries):
+        plans.append(_plan_units(queries, forced, groups, merge, load))
+    return min(plans, key=lambda units: estimate_cost(units, load)) if len(plans) > 1 else plans[0]
 
-    def unit_key(compiled: CompiledQuery, wanted: str) -> tuple[object, ...]:
-        strategy, width, _ = choose_strategy(compiled, wanted)
-        own = {Strategy.STARTS: compiled.span, Strategy.STACKS: compiled.number, Strategy.TRENDS: compiled.number}
-        return strategy, width, compiled.channels.shape, groups(compiled.number), own.get(strategy)
 
-    units: list[Unit] = []
+def _plan_units(
+    queries: Sequence[CompiledQuery], forced: str, groups: Groups, merge: Merge, load: Load
+) -> tuple[Unit, ...]:
     if forced in ("auto", "pairs"):
-        candidates = [compiled for compiled in queries if can_run_by_pairs(compiled)]
-        paired = {compiled.number for compiled in candidates}
-        slots_only = [compiled for compiled in queries if compiled.number not in paired]
-        for members in _group_queries(candidates, lambda compiled: unit_key(compiled, "panes")):
-            if sum(len(compiled.automaton.settled) ** 2 for compiled in members) > MAX_PAIRS:
-                continue
-            unit = _build_unit(members, "panes", merge)
-            pairs = merge_pairs(unit.merged, share_key)
-            by_pairs = replace(unit, strategy=Strategy.PAIRS, pairs=pairs, forced=forced == "pairs")
-            if forced == "pairs":
-                units.append(by_pairs)
-            elif unit.slots <= MAX_WINDOWS and _saves_over_slots(unit, pairs):
-                key = unit_key(members[0], "panes")
-                rest = [compiled for compiled in slots_only if unit_key(compiled, "panes") == key]
-                # Those that pairs cannot run may share beginnings with these, which pairs would give up.
-                if not rest or _saves_over_slots_of_all(by_pairs, rest, merge):
-                    units.append(by_pairs)
-    planned = {compiled.number for unit in units for compiled in unit.queries}
-    others = [compiled for compiled in queries if compiled.number not in planned]
-    for members in _group_queries(others, lambda compiled: unit_key(compiled, forced)):
-        units.append(_build_unit(members, forced, merge))
+        units = [
+            unit
+            for members in _group_queries(queries, lambda compiled: _unit_key(compiled, "panes", groups))
+            for unit in (_search_units(members, merge, load) if forced == "auto" else _force_pairs(members, merge))
+        ]
+    else:
+        divided = _group_queries(queries, lambda compiled: _unit_key(compiled, forced, groups))
+        units = [_build_unit(members, forced, merge) for members in divided]
+    return sort_units(units)
+
+
+def sort_units(units: Iterable[Unit]) -> tuple[Unit, ...]:
+    """Return units in the order of their first queries."""
     return tuple(sorted(units, key=lambda unit: unit.queries[0].number))
+
+
+def plan_pairs(
+    queries: Sequence[CompiledQuery], groups: Groups, share_key: ShareKey, merge: Merge = merge_queries
+) -> list[Unit]:
+    """Plan a unit by pairs for each group of queries that pairs can run, which share what has the same key."""
+    able = [compiled for compiled in queries if can_run_by_pairs(compiled)]
+    divided = _group_queries(able, lambda compiled: _unit_key(compiled, "panes", groups))
+    return [_build_pairs_unit(members, merge, share_key) for members in divided]
+
+
+def _unit_key(compiled: CompiledQuery, forced: str, groups: Groups) -> tuple[object, ...]:
+    """Return what queries of one unit have in common: how totals are kept, and in which group they are."""
+    strategy, width, _ = choose_strategy(compiled, forced)
+    window = compiled.span, compiled.needs_sweep
+    own = {Strategy.STARTS: compiled.span, Strategy.STACKS: window, Strategy.TRENDS: compiled.number}
+    return strategy, width, compiled.channels.shape, groups(compiled.number), own.get(strategy)
+
+
+def _search_units(queries: Sequence[CompiledQuery], merge: Merge, load: Load) -> list[Unit]:
+    """Divide queries with the same kind of totals into units at the least cost that is found."""
+    unit = _build_unit(queries, "panes", merge)
+    if unit.strategy not in (Strategy.PANES, Strategy.WINDOWS) or not unit.width:
+        divided = _group_queries(queries, lambda compiled: _unit_key(compiled, "auto", group_all))
+        units = [_build_unit(members, "auto", merge) for members in divided]
+        return [part for each in units for part in _divide_stacks(each, merge, load)]
+    parts: dict[Form, Parts] = {"slots": SlotParts(unit.merged, load)}
+    parts["stacks"] = StackParts([merge([compiled]) for compiled in queries], load)
+    able = [at for at, compiled in enumerate(queries) if can_run_by_pairs(compiled)]
+    if unit.slots > MAX_WINDOWS or sum(len(queries[at].automaton.settled) ** 2 for at in able) > MAX_PAIRS:
+        able = []
+    if able:
+        paired = merge([queries[at] for at in able])
+        parts["pairs"] = PairParts(paired, merge_pairs(paired, share_all), load).spread(able, len(queries))
+    search = UnitSearch(queries, parts, lambda form, at: form != "pairs" or at in able, load)
+    found: list[Unit] = []
+    for form, places in search.find_division():
+        members = [queries[at] for at in places]
+        if form == "pairs":
+            found.append(_build_pairs_unit(members, merge, share_all))
+        elif form == "slots":
+            found.append(_build_unit(members, "panes", merge))
+        else:
+            windows = _group_queries(members, lambda compiled: _unit_key(compiled, "stacks", group_all))
+            found += [
+                part for each in windows for part in _divide_stacks(_build_unit(each, "stacks", merge), merge, load)
+            ]
+    return found
+
+
+def _divide_stacks(unit: Unit, merge: Merge, load: Load) -> list[Unit]:
+    """Divide a unit by two stacks where that is cheaper: into queries with beginnings in common, or one by one."""
+    if unit.strategy is not Strategy.STACKS or len(unit.queries) == 1:
+        return [unit]
+    merged = unit.merged
+    steps = [set(nodes) - merged.starts for nodes in merged.nodes]
+    connected = group_connected([at for at, nodes in enumerate(steps) if node in nodes] for node in range(merged.size))
+    places = {compiled.number: at for at, compiled in enumerate(unit.queries)}
+    alike = _group_queries(unit.queries, lambda compiled: connected(places[compiled.number]))
+    divisions = [
+        [unit],
+        [_build_unit(members, "stacks", merge) for members in alike],
+        [_build_unit([compiled], "stacks", merge) for compiled in unit.queries],
+    ]
+    return min(divisions, key=lambda units: estimate_cost(units, load))
+
+
+def _force_pairs(queries: Sequence[CompiledQuery], merge: Merge) -> list[Unit]:
+    """Run by pairs the queries that can be."""
+    paired = [compiled for compiled in queries if can_run_by_pairs(compiled)]
+    others = [compiled for compiled in queries if not can_run_by_pairs(compiled)]
+    units = [_build_pairs_unit(paired, merge, share_all)] if paired else []
+    divided = _group_queries(others, lambda compiled: _unit_key(compiled, "pairs", group_all))
+    return units + [_build_unit(members, "pairs", merge) for members in divided]
 
 
 def _group_queries(
@@ -216,25 +249,13 @@ def _group_queries(
     return found.values()
 
 
-def _build_unit(
-    queries: Sequence[CompiledQuery], forced: str, merge: Callable[[Sequence[CompiledQuery]], MergedAutomaton]
-) -> Unit:
+def _build_unit(queries: Sequence[CompiledQuery], forced: str, merge: Merge) -> Unit:
     """Build the unit of queries with one strategy and width of slots."""
     chosen = [choose_strategy(compiled, forced) for compiled in queries]
     strategy, width, _ = chosen[0]
     return Unit(strategy, width, merge(queries), max(slots for _, _, slots in chosen))
 
 
-def _saves_over_slots_of_all(
-    by_pairs: Unit, rest: Sequence[CompiledQuery], merge: Callable[[Sequence[CompiledQuery]], MergedAutomaton]
-) -> bool:
-    """Return whether a unit by pairs beside one by slots for the rest costs less than one by slots for all of them."""
-    everyone = sorted([*by_pairs.queries, *rest], key=lambda compiled: compiled.number)
-    apart = [by_pairs, _build_unit(rest, "panes", merge)]
-    return estimate_cost(apart) < estimate_cost([_build_unit(everyone, "panes", merge)])
-
-
-def _saves_over_slots(unit: Unit, pairs: Pairs) -> bool:
-    """Return whether pairs cost less than slots."""
-    by_slots = len(unit.merged.edges) * estimate_slots_cost(unit.queries[0], unit.slots)
-    return estimate_pairs_cost(unit.merged, pairs) < by_slots
+def _build_pairs_unit(queries: Sequence[CompiledQuery], merge: Merge, share_key: ShareKey) -> Unit:
+    unit = _build_unit(queries, "panes", merge)
+    return replace(unit, strategy=Strategy.PAIRS, pairs=merge_pairs(unit.merged, share_key))

@@ -20,6 +20,8 @@ from motet.engine.detect.windows import Bounds, due_range
 from motet.engine.encode import encode_branch
 from motet.engine.metrics import BranchMetrics
 from motet.kernels.tables import MAX_TIME, MIN_TIME
+from motet.plans.detect.execution import describe_join_run
+from motet.plans.execution import Execution
 
 
 @dataclass
@@ -37,6 +39,7 @@ class DetectRun:
     start_times: Mapping[int, int] = field(default_factory=dict)
     planning: BranchPlanner | None = None
     observed: BranchMetrics | None = None
+    executed: Execution | None = None
 
     @cached_property
     def plans(self) -> BranchPlanner:
@@ -55,6 +58,7 @@ class DetectRun:
             return
         planned = self.plans.plan_for(encoded)
         batch = Batch(program, planned, encoded, events)
+        self.executed = describe_join_run(planned)
         if self.observed is not None:
             self.observed.count_events(encoded, emit_from, emit_to)
             self.observed.planned, self.observed.chosen = planned, self.plans.chosen

@@ -79,7 +79,7 @@ class AggregateOperator(BranchOperator):
             self._count_passed(encoded)
             for unit in self.rerun:
                 bounds = due_range(unit.queries[0], (self.watermark, watermark))
-                tables += run_unit_partials(self.program, unit, encoded, bounds)
+                tables += run_unit_partials(self.program, unit, encoded, bounds)[0]
         if self.slots:
             encoded = self._encode(rows.filter(pa.array(new)))
             self._count_passed(encoded)
@@ -103,7 +103,8 @@ class AggregateOperator(BranchOperator):
             active = select_same_keys(rows, new | self.branch.needs_combine, self.branch.partition)
             encoded = self._encode(rows.filter(pa.array(active & (times < watermark))))
             bounds = (watermark + 1, int(MAX_TIME) + 1)
-            tables += [table for unit in self.rerun for table in run_unit_partials(self.program, unit, encoded, bounds)]
+            for unit in self.rerun:
+                tables += run_unit_partials(self.program, unit, encoded, bounds)[0]
         partials = pa.concat_tables(tables)
         open_ended = [c.number for c in self.branch.queries if not c.needs_window_close and not c.span.is_continuous]
         shown = partials.filter(pa.array(np.isin(partials["query"].to_numpy(), open_ended)))

@@ -16,8 +16,9 @@ from motet.explain.formatting import format_count, format_number
 from motet.explain.page.graph import Details, Graph, GraphEdge, GraphNode
 from motet.optimizer.registry import is_sharing_optimizer
 from motet.plans.compiled import CompiledQuery
+from motet.plans.cost import Load, make_load
 from motet.plans.sharing import ShareKey, share_all
-from motet.plans.units import Strategy, Unit, estimate_pairs_cost, estimate_slots_cost, estimate_stacks_cost
+from motet.plans.units import Unit, estimate_cost
 from motet.statistics.model import format_symbol
 from motet.template.symbols import Symbol
 
@@ -71,22 +72,24 @@ def build_template_graph(branch: Branch, at: int, program: Program, details: Sym
     """Build the template of a branch, a lane for each unit."""
     searched = branch.chosen == "given" or is_sharing_optimizer(branch.chosen)
     share_key = program.sharing.share_key() if searched and program.sharing is not None else share_all
+    load = make_load(program.options.statistics, branch.partition)
     nodes: list[GraphNode] = []
     edges: list[GraphEdge] = []
     lanes = []
     for unit_at, unit in enumerate(branch.units, 1):
         name = f"{at}.{unit_at}"
-        lanes.append((name, f"unit {name} · {unit.strategy} · {format_count(len(unit.queries), 'query')}"))
+        lanes.append((name, f"unit {name} · {unit.strategy} · {format_count(len(unit.reported), 'query')}"))
         graph = _build_unit_graph(unit, share_key)
         keys = {place: f"{name}/{at}" for at, place in enumerate(graph.states)}
         nodes += (_build_state(place, state, keys[place], name, details) for place, state in graph.states.items())
-        edges += _build_edges(graph, keys, _estimate_step_cost(unit))
+        edges += _build_edges(graph, keys, _estimate_step_cost(unit, load))
     return Graph(tuple(nodes), tuple(edges), tuple(lanes))
 
 
 def _build_unit_graph(unit: Unit, share_key: ShareKey) -> _UnitGraph:
     graph = _UnitGraph()
-    for compiled, nodes in zip(unit.queries, unit.merged.nodes, strict=True):
+    places = zip(unit.queries, unit.merged.nodes, strict=True)
+    for compiled, nodes in ((member, nodes) for united, nodes in places for member in united.reported):
         if unit.pairs is None:
             merged = unit.merged
             graph.add(compiled, [START if node in merged.starts else merged.fold[node] for node in nodes])
@@ -115,14 +118,10 @@ def _find_shared_places(compiled: CompiledQuery, share_key: ShareKey) -> list[Ha
     return [places[settled] for settled in fold]
 
 
-def _estimate_step_cost(unit: Unit) -> float:
-    """Estimate what one step of a unit costs when an event takes it, in the terms of the plan's estimates."""
-    first = unit.queries[0]
-    if unit.pairs is not None:
-        return estimate_pairs_cost(unit.merged, unit.pairs) / max(len(unit.merged.edges), 1)
-    if unit.strategy in (Strategy.STACKS, Strategy.STARTS, Strategy.TRENDS):
-        return estimate_stacks_cost(first)
-    return estimate_slots_cost(first, unit.slots)
+def _estimate_step_cost(unit: Unit, load: Load) -> float:
+    """Estimate what one step of a unit costs when an event takes it, in nanoseconds."""
+    steps = sum(load.rate(edge.symbol) for edge in unit.merged.edges)
+    return estimate_cost([unit], load) / steps if steps > 0 else 0.0
 
 
 def _build_state(place: Hashable, state: _State, key: str, lane: str, details: SymbolDetails) -> GraphNode:

@@ -12,7 +12,9 @@ from typing import Protocol
 
 from motet.optimizer.gloria.template import Pool, Template
 from motet.optimizer.rates import PositionRates
-from motet.plans.units import PAIR_COST
+from motet.plans.cost import PRICES
+
+PAIR_COST = PRICES["pair lane"]
 
 
 class CostModel(Protocol):

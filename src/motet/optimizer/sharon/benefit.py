@@ -1,12 +1,19 @@
-"""The benefit of sharing a pattern: what it saves each query, less what it costs once (Sharon, equations 1-8)."""
+"""The benefit of sharing a pattern: what it saves each query, less what it costs once.
+
+By the equations that the paper prints (1-8), or by what pairs cost our kernels (`motet.plans.pairs`).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import gcd
 from typing import Protocol
 
 from motet.optimizer.rates import PositionRates
 from motet.optimizer.sharon.candidates import Candidate, Place
+from motet.plans.compiled import CompiledQuery
+from motet.plans.cost import PRICES
 
 
 class BenefitModel(Protocol):
@@ -94,3 +101,37 @@ class PrintedBenefit:
         """Return the cost of computing the pattern once, for the longest of the windows that use it."""
         length = len(candidate.symbols)
         return max(self.split_pattern(place, length).cost for place in candidate.places)
+
+
+@dataclass(frozen=True, slots=True)
+class CalibratedBenefit:
+    """What pairs cost our kernels, in nanoseconds per window of one partition.
+
+    Each event of a pattern of n positions steps as many pairs as there are positions before it in the pattern, and one
+    more; its n (n + 1) / 2 pairs are emptied for every pane. Shared, they are computed once.
+    """
+
+    rates: PositionRates
+    panes: Mapping[int, float]  # in a window, by number of a query
+
+    @staticmethod
+    def of(queries: Sequence[CompiledQuery], rates: PositionRates) -> CalibratedBenefit:
+        spans = {compiled.number: compiled.span for compiled in queries}
+        panes = {number: span.within / (gcd(span.within, span.slide) or 1) for number, span in spans.items()}
+        return CalibratedBenefit(rates, panes)
+
+    def gain(self, place: Place, length: int) -> float:
+        number, offset = place
+        lanes = sum(rate * at for at, rate in enumerate(self.rates[number][offset : offset + length], 1))
+        pairs = length * (length + 1) / 2
+        return PRICES["pair lane"] * lanes + PRICES["pair total"] * pairs * self.panes[number]
+
+    def cost(self, candidate: Candidate) -> float:
+        """Return the cost of computing the pattern once, for the query that it costs most."""
+        return max(self.gain(place, len(candidate.symbols)) for place in candidate.places)
+
+
+BENEFIT_MODELS: dict[str, Callable[[Sequence[CompiledQuery], PositionRates], BenefitModel]] = {
+    "printed": lambda queries, rates: PrintedBenefit(rates),
+    "calibrated": CalibratedBenefit.of,
+}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from motet.optimizer.rates import PositionRates, equal_rates, estimate_window_rates
-from motet.optimizer.sharon.benefit import BenefitModel, PrintedBenefit
+from motet.optimizer.rates import equal_rates, estimate_window_rates
+from motet.optimizer.sharon.benefit import BENEFIT_MODELS
 from motet.optimizer.sharon.candidates import Place, find_candidates
 from motet.optimizer.sharon.expansion import (
     MOST_OPTIONS,
@@ -43,8 +43,6 @@ SHARE_OF_PACKING = 0.75
 LEAST_SECONDS_FOR_PACKING = 0.5  # loading scipy takes as long
 MOST_ENTRIES = 300_000  # of the integer program, for HiGHS to find anything in a few seconds
 
-MakeModel = Callable[[Sequence[CompiledQuery], PositionRates], BenefitModel]
-
 
 @dataclass(frozen=True, slots=True)
 class SharonOptions:
@@ -56,14 +54,14 @@ class SharonOptions:
         seconds: Time after which the best plan so far serves; None for no limit.
         search: 'auto', or for 'sharon' alone the paper's plan 'finder' or the 'packing'.
         most_options: The most options of candidates that the plan finder searches.
-        model: What sharing is worth; the paper's equations unless given.
+        costs: What sharing is worth: 'printed' (the paper's equations) or 'calibrated' (our kernels).
     """
 
     variant: str = "sharon"
     seconds: float | None = 10.0
     search: str = "auto"
     most_options: int = MOST_OPTIONS
-    model: MakeModel = lambda queries, rates: PrintedBenefit(rates)
+    costs: str = "printed"
 
 
 def optimize(
@@ -91,7 +89,7 @@ class SharonSearch:
             sequences, excluded = find_plain_sequences(queries)
             self.candidates = find_candidates(sequences)
         with self.phase("graph"):
-            self.benefit = options.model(queries, rates)
+            self.benefit = BENEFIT_MODELS[options.costs](queries, rates)
             full_options = value_candidates(self.candidates, self.benefit)
             self.graph = build_sharon_graph(full_options)
             self.promising = find_promising_candidates(self.candidates, self.benefit)

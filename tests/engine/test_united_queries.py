@@ -1,0 +1,135 @@
+"""Queries that differ only in what they return run as one, and give the results of each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, note
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
+
+from motet.compile import Program, compile_workload
+from motet.engine.local import run_table
+from motet.language import parse
+from motet.language.printer import to_text
+from motet.model.query import GroupKey, Query, Workload
+from motet.options import Options
+from motet.plans.compiled import CompiledQuery, compile_query, unite_queries
+from motet.plans.units import Strategy, plan_units
+from motet.reference.tables import run_table as enumerate_table
+from motet.schema import EventSchema
+from tests.comparison import assert_same_results
+from tests.strategies import Dice, build_stream_table, draw_aggregates, streams, workloads
+
+Rows = list[dict[str, Any]]
+
+EVENTS = EventSchema(pa.schema({"time": pa.int64(), "type": pa.string(), "k": pa.int64(), "x": pa.float64()}))
+
+
+@st.composite
+def repetitive_workloads(draw: DrawFn) -> Workload:
+    """Draw queries each of which comes several times, with other aggregates."""
+    drawn = draw(workloads(min_queries=1, max_queries=3))
+    dice = Dice(draw)
+    queries: list[Query] = []
+    for query in drawn.queries:
+        for copy in range(dice.number(1, 4)):
+            name = f"{query.name}_{copy}"
+            keys = tuple(item for item in query.returns if isinstance(item, GroupKey))
+            queries.append(replace(query, name=name, returns=(*keys, *draw_aggregates(dice, query.pattern, name))))
+    found = Workload(tuple(queries), drawn.definitions)
+    compiled = [compile_query(number, found, 1) for number in range(len(queries))]
+    kept = zip(queries, compiled, strict=True)
+    return replace(found, queries=tuple(query for query, each in kept if isinstance(each, CompiledQuery)))
+
+
+def unite_all(program: Program, windows: str) -> Program:
+    """Let every query of a program run as one with those that differ in what they return."""
+    branches = [replace(each, units=plan_units(each.queries, windows, unite=True)) for each in program.branches]
+    return replace(program, branches=tuple(branches))
+
+
+@pytest.mark.parametrize("windows", ["auto", "panes", "pairs", "stacks"])
+@given(workload=repetitive_workloads(), rows=streams())
+def test_united_queries_give_the_results_of_plain_enumeration(windows: str, workload: Workload, rows: Rows) -> None:
+    note(to_text(workload))
+    table = build_stream_table(rows)
+    program = unite_all(compile_workload(workload, EventSchema(table.schema), Options(windows=windows)), windows)
+    assert_same_results(run_table(program, table).table, enumerate_table(workload, table))
+
+
+def compile_units(text: str, **options: Any) -> list[tuple[Strategy, list[str]]]:
+    program = compile_workload(parse(text), EVENTS, Options(**options))
+    units = [unit for branch in program.branches for unit in branch.units]
+    assert all(len(unit.queries) == 1 for unit in units)
+    return [(unit.strategy, [member.query.name for member in unit.reported]) for unit in units]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "clauses"),
+    [
+        (Strategy.PANES, "PATTERN SEQ(A, B) WITHIN 4 s SLIDE 2 s"),
+        (Strategy.WINDOWS, "PATTERN SEQ(NOT B, A, B) WITHIN 4 s SLIDE 2 s"),
+        (Strategy.STARTS, "PATTERN SEQ(A, B, NOT A) WITHIN 4 s"),
+        (Strategy.STACKS, "PATTERN SEQ(A, B) WITHIN 4 s"),
+        (Strategy.TRENDS, "PATTERN SEQ(A, B) WHERE A.x < B.x WITHIN 4 s"),
+    ],
+)
+def test_one_pattern_with_several_aggregates_is_one_query_of_one_unit(strategy: Strategy, clauses: str) -> None:
+    returns = ("COUNT(*)", "SUM(A.x)", "MIN(B.x)", "COUNT(*)")
+    text = "\n".join(f"QUERY q{at} RETURN {each} {clauses}" for at, each in enumerate(returns))
+    assert compile_units(text) == [(strategy, ["q0", "q1", "q2", "q3"])]
+
+
+def test_pairs_run_several_aggregates_as_one() -> None:
+    clauses = "PATTERN SEQ(A, B) WITHIN 40 s SLIDE 2 s"
+    text = f"QUERY one RETURN COUNT(*) {clauses} QUERY two RETURN AVG(A.x) {clauses}"
+    assert compile_units(text, windows="pairs") == [(Strategy.PAIRS, ["one", "two"])]
+
+
+def test_queries_of_different_patterns_windows_or_groups_stay_apart() -> None:
+    workload = parse(
+        """
+        QUERY first RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 4 s
+        QUERY longer RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 5 s
+        QUERY narrower RETURN COUNT(*) PATTERN SEQ(A, B) WHERE A.x > 1 WITHIN 4 s
+        QUERY other RETURN COUNT(*) PATTERN SEQ(B, A) WITHIN 4 s
+        QUERY combined RETURN COUNT(*) PATTERN SEQ(A, B) WHERE [k] WITHIN 4 s
+        QUERY grouped RETURN COUNT(*) PATTERN SEQ(A, B) GROUP BY k WITHIN 4 s
+        QUERY same RETURN MIN(b.x) PATTERN SEQ(A a, B b) WITHIN 4 s
+        """
+    )
+    queries = [compile_query(number, workload, 1) for number in range(7)]
+    compiled = [query for query in queries if isinstance(query, CompiledQuery)]
+    united = unite_queries(compiled)
+    assert [len(query.reported) for query in united] == [2, 1, 1, 1, 1, 1]
+    assert [member.query.name for member in united[0].reported] == ["first", "same"]
+    assert united[0].channels.shape == (0, 0, 1)
+    assert len(unite_queries(compiled, groups=lambda number: number)) == 7
+
+
+@pytest.mark.parametrize("clauses", ["WITHIN 1000 s SLIDE 500 s", "WITHIN 1000 s"])
+@pytest.mark.parametrize("counts", ["exact", "double"])
+def test_counts_beyond_64_bits_are_the_same_alone_and_united(clauses: str, counts: str) -> None:
+    size = 70
+    times = np.arange(size) * 1_000_000
+    table = pa.table({"time": times, "type": ["A"] * size, "k": [1] * size, "x": np.arange(size, dtype=float)})
+    schema = EventSchema(table.schema)
+    queries = [
+        f"QUERY q{at} RETURN {each} PATTERN A+ {clauses}"
+        for at, each in enumerate(("COUNT(*)", "COUNT(A)", "AVG(A.x)", "MAX(A.x)"))
+    ]
+    options = Options(counts=counts, time_unit="us")
+    schema = EventSchema(table.schema, time_unit="us")
+    together = unite_all(compile_workload(parse("\n".join(queries)), schema, options), "auto")
+    found = run_table(together, table)
+    alone = [run_table(compile_workload(parse(text), schema, options), table) for text in queries]
+    for at, outcome in enumerate(alone):
+        own = found.table.filter(pa.compute.equal(found.table["query"], f"q{at}"))
+        assert_same_results(own.select(outcome.table.column_names), outcome.table)
+    assert found.overflows == sum(outcome.overflows for outcome in alone)
+    assert (found.overflows > 0) == (counts == "exact")
