@@ -119,7 +119,10 @@ class Options:
     )
     budget: Duration = _option("10 s", "How long an optimizer may search.", *RUNS, "plan")
     costs: CostModel = _option(
-        "calibrated", "What sharon and gloria go by: what our kernels take, or the equations of their papers.", *RUNS, "plan"
+        "calibrated",
+        "What sharon and gloria go by: what our kernels take, or the equations of their papers.",
+        *RUNS,
+        "plan",
     )
     match_limit: int | None = _option(None, "Most matches of a query and key in one window.", *RUNS)
     memory_limit: Size = _option("4GiB", "Memory for partial matches.", *RUNS)

@@ -15,8 +15,7 @@ from benchmarks.baselines import sharon_exhaustive
 from motet.compile import compile_workload
 from motet.language import parse
 from motet.optimizer.rates import equal_rates, estimate_window_rates
-from motet.optimizer.sharon.benefit import PatternSplit, PrintedBenefit
-from motet.optimizer.sharon.benefit import BENEFIT_MODELS
+from motet.optimizer.sharon.benefit import BENEFIT_MODELS, PatternSplit, PrintedBenefit
 from motet.optimizer.sharon.candidates import Candidate, Place, find_candidates
 from motet.optimizer.sharon.graph import covered_positions
 from motet.optimizer.sharon.report import SharonReport

@@ -89,7 +89,7 @@ def make_load(statistics: Statistics | None, partition: Sequence[str]) -> Load:
     rates = statistics.rates
     return Load(
         lambda symbol: rates.get(format_symbol(symbol), rates.get(symbol.type, 0.0)),
-        lambda width: statistics.cells_per_second(partition, width),
+        lambda width: statistics.cells_per_second(partition, round(width)),
         sum(rates[name] for name in statistics.given or statistics.counts),
         statistics.seconds,
     )

@@ -19,6 +19,7 @@ from motet.kernels.tables import WEIGHT_ONE, WEIGHT_ZERO, Machine, Queries
 from motet.kernels.two_stacks import StackTable
 from motet.plans.channels import Channel
 from motet.plans.compiled import CompiledQuery
+from motet.plans.equal_nodes import ArcGraph, find_equal_nodes
 from motet.template.symbols import Symbol
 
 Weights = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
@@ -116,7 +117,7 @@ def merge_queries(queries: Sequence[CompiledQuery]) -> MergedAutomaton:
     union = _place_side_by_side(queries, rows)
     # Adjacent conditions tell apart what steps alone do not.
     is_mergeable = not any(compiled.adjacent for compiled in queries)
-    block = _find_equal_nodes(union) if is_mergeable else list(range(len(union.fold)))
+    block = _find_equal_blocks(union) if is_mergeable else list(range(len(union.fold)))
     return _build_quotient(queries, rows, union, block)
 
 
@@ -148,8 +149,8 @@ def _place_side_by_side(queries: Sequence[CompiledQuery], rows: AttributeRows) -
     return union
 
 
-def _find_equal_nodes(union: _DisjointUnion) -> list[int]:
-    """Return the block of each node: the coarsest partition in which equal steps come into equal nodes."""
+def _find_equal_blocks(union: _DisjointUnion) -> list[int]:
+    """Return the block of each node: nodes of one block always hold equal totals."""
     edges, shifts, fold = union.edges, union.shifts, union.fold
     size = len(fold)
     leaving: list[set[Symbol]] = [set() for _ in range(size)]
@@ -162,22 +163,17 @@ def _find_equal_nodes(union: _DisjointUnion) -> list[int]:
         seen[settled] += 1
     starts = set(union.starts)
     labels = [(node in starts, union.freshness[node], ordinal[node], frozenset(leaving[node])) for node in range(size)]
-    block = _number_labels(labels)
-    # What steps and moves do is compared in every round: by numbers, which is quick.
-    actions = _number_labels([*((edge.symbol, edge.weights) for edge in edges), *(shift.symbol for shift in shifts)])
+    actions: list[Hashable] = [*((edge.symbol, edge.weights) for edge in edges), *(shift.symbol for shift in shifts)]
     ends = [*((edge.source, edge.target) for edge in edges), *((shift.source, shift.target) for shift in shifts)]
-    steps = [(source, target, action) for (source, target), action in zip(ends, actions, strict=True) if target >= 0]
-    steps += [(node, settled, -1) for node, settled in enumerate(fold) if settled != node]
-    while True:
-        incoming: list[list[tuple[int, int]]] = [[] for _ in range(size)]
-        for source, target, action in steps:
-            incoming[target].append((action, block[source]))
-        refined = _number_labels(
-            [(block[node], block[fold[node]], tuple(sorted(incoming[node]))) for node in range(size)]
-        )
-        if max(refined) == max(block):
-            return block
-        block = refined
+    folding = [(node, settled) for node, settled in enumerate(fold) if settled != node]
+    # Equal nodes fold into equal ones, which is as good as an arc back.
+    actions += ["folds"] * len(folding) + ["is folded into"] * len(folding)
+    ends += [*folding, *((settled, node) for node, settled in folding)]
+    source, target = np.array(ends, np.int64).reshape(-1, 2).T
+    action = np.array(_number_labels(actions), np.int64)
+    kept = target >= 0
+    graph = ArcGraph(np.array(_number_labels(labels), np.int64), action[kept], source[kept], target[kept])
+    return _number_labels(find_equal_nodes(graph).tolist())
 
 
 def _number_labels(labels: Sequence[Hashable]) -> list[int]:
@@ -190,7 +186,10 @@ def _build_quotient(
     queries: Sequence[CompiledQuery], rows: AttributeRows, union: _DisjointUnion, block: list[int]
 ) -> MergedAutomaton:
     """Keep one node of each block, with the steps that come into it."""
-    representative = [block.index(number) for number in range(max(block) + 1)]
+    first: dict[int, int] = {}
+    for node, number in enumerate(block):
+        first.setdefault(number, node)
+    representative = list(first.values())
     kept = set(representative)
     edges = [
         replace(edge, source=block[edge.source], target=block[edge.target])

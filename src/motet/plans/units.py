@@ -141,7 +141,9 @@ def plan_units(
     """
     united = list(queries) if unite is False or forced == "live" else unite_queries(queries, groups)
     plans = [_plan_units(united, forced, groups, merge, load)]
-    if unite is None and len(united) < len(queries):
+    # Of equal queries one is always enough; others may have to keep more totals together than each by itself.
+    grown = any(member.channels != compiled.channels for compiled in united for member in compiled.reported)
+    if unite is None and grown:
         plans.append(_plan_units(queries, forced, groups, merge, load))
     return min(plans, key=lambda units: estimate_cost(units, load)) if len(plans) > 1 else plans[0]
 
@@ -191,7 +193,8 @@ def _search_units(queries: Sequence[CompiledQuery], merge: Merge, load: Load) ->
         units = [_build_unit(members, "auto", merge) for members in divided]
         return [part for each in units for part in _divide_stacks(each, merge, load)]
     parts: dict[Form, Parts] = {"slots": SlotParts(unit.merged, load)}
-    parts["stacks"] = StackParts([merge([compiled]) for compiled in queries], load)
+    if any(_are_stacks_cheaper(compiled, 2 * unit.slots) for compiled in queries):
+        parts["stacks"] = StackParts([merge([compiled]) for compiled in queries], load)
     able = [at for at, compiled in enumerate(queries) if can_run_by_pairs(compiled)]
     if unit.slots > MAX_WINDOWS or sum(len(queries[at].automaton.settled) ** 2 for at in able) > MAX_PAIRS:
         able = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
@@ -25,7 +26,10 @@ class Statistics:
     events beyond the first of their partition and time. If a workload was profiled, `symbols` has the events of each
     type with local conditions, and `partitionings` the number of partitions by each list of attributes that it
     partitions by, written `a, b`; `selectivities` has the share of pairs of events that satisfy a condition, by its
-    text: `A e1, B e2: e1.x < e2.x`. `given` are rates per second that were stated rather than counted.
+    text: `A e1, B e2: e1.x < e2.x`. `given` are rates per second that were stated rather than counted. `cells` has, by
+    partitioning (the empty text where there are no attributes) and by width in microseconds, how many pairs of a key
+    and a pane of that width hold at least one event, per second of event time. `sampled` is the number of rows from
+    which these statistics were estimated, 0 if all were counted.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -42,6 +46,8 @@ class Statistics:
     partitionings: Mapping[str, int] = field(default_factory=dict)
     given: Mapping[str, float] = field(default_factory=dict)
     selectivities: Mapping[str, float] = field(default_factory=dict)
+    cells: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+    sampled: int = 0
 
     @property
     def events(self) -> int:
@@ -78,6 +84,40 @@ class Statistics:
             return max(self.partitions, 1)
         return max(self.partitionings.get(format_partition(partition), 1), 1)
 
+    def cells_per_second(self, partition: Sequence[str], width: int) -> float:
+        """Return how many pairs of a key and a pane hold at least one event, per second of event time.
+
+        The number of keys that are live at a time, in windows of a width up to the time span, is this times the width
+        in seconds. It falls with the width, and lies between one cell in all and one for each event. Where `cells` does
+        not know the partitioning, events are taken as independent and keys as equally frequent.
+
+        Args:
+            partition: Attributes whose values make the key.
+            width: Of a pane, in microseconds; 0 stands for the whole time span.
+        """
+        width = width or round(self.seconds * MICROSECONDS)
+        points = self._cell_points.get(format_partition(partition))
+        if points is not None:
+            return min(_interpolate(points, math.log(width)), self._event_rate)
+        if not self._event_rate:
+            return 0.0
+        keys, seconds = self.count_partitions(partition), width / MICROSECONDS
+        return min(-keys * math.expm1(-self._event_rate / keys * seconds) / seconds, self._event_rate)
+
+    @cached_property
+    def _event_rate(self) -> float:
+        """Events of all types per second."""
+        types = (name for name in self.rates if name in self.counts or (name in self.given and "[" not in name))
+        return sum(self.rates[name] for name in types)
+
+    @cached_property
+    def _cell_points(self) -> dict[str, list[tuple[float, float]]]:
+        """By partitioning, the logarithms of widths, ascending, each with that of the cells per second."""
+        return {
+            partition: [(math.log(width), math.log(count)) for width, count in sorted(cells.items()) if count > 0]
+            for partition, cells in self.cells.items()
+        }
+
     def to_json(self) -> str:
         """Return these statistics as JSON, rates included for the reader."""
         return json.dumps({**asdict(self), "rates": self.rates}, indent=2)
@@ -93,9 +133,26 @@ class Statistics:
             known = {each.name: found[each.name] for each in fields(cls) if each.name in found}
             if "counts" not in found and "given" not in found:
                 known["given"] = {str(name): _rate(rate) for name, rate in found.get("rates", {}).items()}
-            return cls(**{**known, "keys": tuple(known.get("keys", ()))})
+            cells = {
+                format_partition(by.split(", ")) if by else "": {
+                    int(width): _rate(count) for width, count in each.items()
+                }
+                for by, each in known.get("cells", {}).items()
+            }
+            return cls(**{**known, "keys": tuple(known.get("keys", ())), "cells": cells})
         except (ValueError, TypeError, AttributeError) as error:
             raise DataError(f"these are no statistics such as `motet profile --format json` writes: {error}") from error
+
+
+def _interpolate(points: Sequence[tuple[float, float]], at: float) -> float:
+    """Return the value at a place between points of logarithms; that of the nearest beyond them, 0 if there are none."""
+    if not points:
+        return 0.0
+    after = bisect_left(points, (at,))
+    if after in (0, len(points)):
+        return math.exp(points[min(after, len(points) - 1)][1])
+    (left, low), (right, high) = points[after - 1 : after + 1]
+    return math.exp(low + (high - low) * (at - left) / (right - left))
 
 
 def _rate(value: Any) -> float:
