@@ -46,7 +46,7 @@ def build_chart(result: Result, axes: Axes) -> Any:
         sort=None,
     )
     y_scale = alt.Scale(type="log") if axes.log_y else alt.Scale(zero=True)
-    color = alt.Color("case:N", title=None, sort=list(axes.series))
+    color = alt.Color("case:N", title=None, sort=alt.Undefined if axes.by else list(axes.series))
     base = alt.Chart(alt.InlineData(values=values))
     lines = base.mark_line(point=True).encode(x=x, y=alt.Y("y:Q", title=axes.unit, scale=y_scale), color=color)
     spread = base.mark_rule(opacity=0.5).encode(x=x, y=alt.Y("low:Q", scale=y_scale), y2="high:Q", color=color)
@@ -62,7 +62,8 @@ def to_long_form(result: Result, axes: Axes) -> list[dict[str, Any]]:
             value = row.get(name)
             if isinstance(get_median(value), int | float):
                 low, high = (value["low"], value["high"]) if isinstance(value, dict) else (value, value)
+                case = f"{row[axes.by]}: {name}" if axes.by else name
                 values.append(
-                    {"x": get_median(row[axes.x]), "case": name, "y": get_median(value), "low": low, "high": high}
+                    {"x": get_median(row[axes.x]), "case": case, "y": get_median(value), "low": low, "high": high}
                 )
     return values

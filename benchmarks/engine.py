@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 
 import pyarrow as pa
 
@@ -12,24 +14,76 @@ from benchmarks.measure import Measurement, Timings, compute_ratio, run_interlea
 from benchmarks.registry import Row
 from motet.compile import Program, compile_workload
 from motet.engine.local import LocalRun, run_table
+from motet.engine.workload_profile import profile_workload
 from motet.model.query import Workload
 from motet.options import Options
+from motet.plans.execution import Execution
 from motet.plans.units import Unit
 from motet.schema import EventSchema
 
+Executed = Sequence[Execution]
+
 
 def compile_plans(workload: Workload, events: pa.Table, plans: Mapping[str, Options]) -> dict[str, Program]:
-    """Compile a workload once for each set of options."""
+    """Compile a workload once for each set of options.
+
+    What aggregates share is planned by the statistics of the events, unless others are given.
+    """
     schema = EventSchema(events.schema)
-    return {name: compile_workload(workload, schema, options) for name, options in plans.items()}
+    aggregates = any(query.is_aggregate for query in workload.queries)
+    known = profile_workload(events, workload, schema) if aggregates else None
+    return {
+        name: compile_workload(workload, schema, replace(options, statistics=options.statistics or known))
+        for name, options in plans.items()
+    }
 
 
-def time_programs(compiled: Mapping[str, Program], events: pa.Table, repeats: int) -> Timings:
-    """Measure the CPU seconds of each program over events, on one core, the programs taking turns."""
+def time_programs(
+    compiled: Mapping[str, Program],
+    events: pa.Table,
+    repeats: int,
+    others: Mapping[str, Callable[[], object]] = MappingProxyType({}),
+) -> tuple[Timings, str]:
+    """Measure the CPU seconds of each program over events, and of other cases, on one core, all taking turns.
+
+    Returns the seconds, and what the programs executed.
+    """
     pa.set_cpu_count(1)
-    return run_interleaved(
-        {name: make_runner(program, events) for name, program in compiled.items()}, repeats, time.process_time
-    )
+    executed = {name: list_executed(program, events) for name, program in compiled.items()}
+    for case in others.values():
+        case()
+    cases = {name: make_runner(program, events) for name, program in compiled.items()}
+    return run_interleaved({**cases, **others}, repeats, time.process_time, warm=False), describe_runs(executed)
+
+
+def list_executed(program: Program, events: pa.Table) -> Executed:
+    """Run a program and return what was executed."""
+    run = LocalRun(program)
+    for _ in run.run(events):
+        pass
+    return run.executed
+
+
+def describe_runs(executed: Mapping[str, Executed]) -> str:
+    """Say what cases executed; cases that executed the same stand together: `greedy = sharon: panes 20 (4 shared)`."""
+    same: dict[tuple[str, ...], list[str]] = {}
+    for name, found in executed.items():
+        same.setdefault(tuple(sorted(each.signature for each in found)), []).append(name)
+    return "; ".join(f"{' = '.join(names)}: {describe_run(executed[names[0]])}" for names in same.values())
+
+
+def describe_run(executed: Executed) -> str:
+    """Say by which strategies queries ran, how many in how many units, and how many parts they shared."""
+    parts = []
+    for strategy in dict.fromkeys(each.strategy for each in executed):
+        units = [each for each in executed if each.strategy == strategy]
+        count = sum(len(each.queries) for each in units)
+        shared = sum(len(each.shared) for each in units)
+        parts.append(
+            f"{strategy} {count}{f' in {len(units)}' if 1 < len(units) < count else ''}"
+            f"{' alone' if len(units) == count > 1 else ''}{f' ({shared} shared)' if shared else ''}"
+        )
+    return " + ".join(parts) or "nothing"
 
 
 def make_runner(program: Program, events: pa.Table) -> Callable[[], object]:

@@ -42,13 +42,14 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Axes:
-    """How rows are drawn: some columns, one line each, over another."""
+    """How rows are drawn: some columns, one line each, over another; a line of its own for each value of `by`."""
 
     x: str
     series: tuple[str, ...]
     unit: str
     log_x: bool = False
     log_y: bool = False
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,12 +109,26 @@ def list_companies(groups: int, repeated: int) -> list[str]:
 
 
 def make_stock_stream(
-    events: int, names: list[str], per_minute: int = 2_000, sectors: int = 12, burst: int = 1, seed: int = 7
+    events: int,
+    names: list[str],
+    per_minute: int = 2_000,
+    sectors: int = 12,
+    burst: int = 1,
+    seed: int = 7,
+    skew: float = 0.0,
 ) -> pa.Table:
-    """Return prices by the minute, of all companies alike often; so many of one company and sector in a row."""
+    """Return prices by the minute, so many of one company and sector in a row.
+
+    All companies are alike often, or the n-th in a random order n ** skew times as rarely as the first.
+    """
     rng = np.random.default_rng(seed)
     bursts = -(-events // burst)
-    kind = np.repeat(rng.integers(0, len(names), bursts), burst)[:events]
+    if skew:
+        weights = rng.permutation(np.arange(1, len(names) + 1) ** -skew)
+        kind = rng.choice(len(names), bursts, p=weights / weights.sum())
+    else:
+        kind = rng.integers(0, len(names), bursts)
+    kind = np.repeat(kind, burst)[:events]
     sector = np.repeat(rng.integers(0, sectors, bursts), burst)[:events]
     return pa.table(
         {

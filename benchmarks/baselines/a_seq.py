@@ -18,13 +18,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.baselines.prepared import Counts, PreparedEvents, pack_lists
+from benchmarks.baselines.prepared import Absent, Counts, Line, Moments, PreparedEvents, pack_lists
 from motet.kernels.arrays import Flags, Floats, Ints, SmallInts
 from motet.kernels.jit import inner, kernel
 from motet.template.symbols import Symbol
 
 # A part of a query: the tree it is in, and its positions from one to before another.
 Part = tuple[int, int, int]
+Path = tuple[tuple[Symbol, Absent], ...]
 
 
 class Trees(NamedTuple):
@@ -203,10 +204,10 @@ def can_complete(trees: Trees, room: Room, query: int) -> bool:
         return True
     tree = trees.tree[node]
     at = room.node_at[trees.parent[node]]
+    most = 0.0
     for i in range(room.head[tree], room.settled[tree]):
-        if room.counts[at + i] > 0:
-            return True
-    return False
+        most = max(most, room.counts[at + i])
+    return most > 0
 
 
 @kernel
@@ -219,7 +220,7 @@ def count_matches(
     klass: SmallInts,
     group_of_key: Ints,
     by_window: Floats,
-    moments: tuple[SmallInts, SmallInts, Ints, Floats],
+    moments: Moments,
 ) -> int:
     """Count the matches of all queries, key by key and moment by moment; return how many moments were reported."""
     reported = 0
@@ -272,10 +273,10 @@ def count_matches(
                             due[query] = False
                             count = read_count(trees, room, query, bound)
                             if count > 0:
-                                moments[0][reported] = query
-                                moments[1][reported] = key
-                                moments[2][reported] = now
-                                moments[3][reported] = count
+                                moments.query[reported] = query
+                                moments.key[reported] = key
+                                moments.time[reported] = now
+                                moments.value[reported] = count
                                 reported += 1
             at = then
         for kind in range(3):
@@ -290,10 +291,7 @@ class ASeq:
         self.prepared = prepared
         self.trees, roots = build_trees(prepared, parts)
         self.room = make_room(prepared, self.trees, roots)
-        completed = np.diff(self.trees.complete_at)[prepared.klass]
-        most = 0 if prepared.slide else int(completed.sum())
-        self._moments = (np.zeros(most, np.int32), np.zeros(most, np.int32), np.zeros(most, np.int64), np.zeros(most))
-        self._by_window = np.zeros((len(prepared.groups), len(prepared.lines), prepared.windows))
+        self._by_window, self._moments = prepared.make_results()
 
     def run(self) -> Counts:
         """Count the matches of all queries."""
@@ -302,10 +300,9 @@ class ASeq:
         window = Window(prepared.within, prepared.slide, prepared.first_window)
         events = (prepared.offsets, prepared.time, prepared.klass, prepared.group_of_key)
         found = count_matches(self.trees, self.room, window, *events, values, self._moments)
-        query, key, time, value = (column[:found] for column in self._moments)
         kinds = ("START events", "counters", "snapshot entries", "additions")
         objects = dict(zip(kinds, map(int, self.room.live[6:]), strict=True))
-        return Counts(prepared, values, None if prepared.slide else (query, key, time, value), objects)
+        return Counts.collect(prepared, values, self._moments, found, objects)
 
 
 def run_alone(prepared: PreparedEvents) -> ASeq:
@@ -323,21 +320,21 @@ def share_prefixes(prepared: PreparedEvents) -> ASeq:
 def build_trees(prepared: PreparedEvents, parts: Sequence[Sequence[Part]]) -> tuple[Trees, list[Symbol]]:
     """Build the trees that parts lie in, and return them with the symbol of each root."""
     count = 1 + max(tree for each in parts for tree, _, _ in each)
-    nodes: list[dict[tuple[tuple[Symbol, frozenset[Symbol]], ...], None]] = [{} for _ in range(count)]
+    nodes: list[dict[Path, None]] = [{} for _ in range(count)]
     for line, each in zip(prepared.lines, parts, strict=True):
         if line.back_edges:
             raise ValueError("A-Seq has no repetition")
         for tree, begins, ends in each:
             for at in range(begins, ends):
-                nodes[tree][_read_path(line.symbols, line.gaps, begins, at)] = None
+                nodes[tree][_read_path(line, begins, at)] = None
     first_node, _ = pack_lists([[0] * len(own) for own in nodes])
     number = {(tree, path): first_node[tree] + at for tree, own in enumerate(nodes) for at, path in enumerate(own)}
     steps: dict[Symbol, list[tuple[int, int]]] = {}
-    for (tree, path), node in number.items():
+    for (_, path), node in number.items():
         if len(path) > 1:
             steps.setdefault(path[-1][0], []).append((2 * len(path), node))
-            for absent in path[-1][1]:
-                steps.setdefault(absent, []).append((2 * len(path) - 1, -1 - number[tree, path[:-1]]))
+        for absent in path[-1][1]:
+            steps.setdefault(absent, []).append((2 * len(path) + 1, -1 - node))
     before: list[int] = []
     before_node: list[int] = []
     first_tree: list[int] = []
@@ -345,18 +342,18 @@ def build_trees(prepared: PreparedEvents, parts: Sequence[Sequence[Part]]) -> tu
     end_node: list[int] = []
     last: list[int] = []
     for line, each in zip(prepared.lines, parts, strict=True):
-        ends_with = [number[tree, _read_path(line.symbols, line.gaps, a, b - 1)] for tree, a, b in each]
+        ends_with = [number[tree, _read_path(line, a, b - 1)] for tree, a, b in each]
         for at in range(1, len(each)):
             before.append(len(before) - 1 if at > 1 else -1)
             before_node.append(ends_with[at - 1])
             first_tree.append(each[0][0])
             own_tree.append(each[at][0])
-            for absent in line.gaps[each[at][1]]:
-                steps.setdefault(absent, []).append((2 * (each[at - 1][2] - each[at - 1][1]) + 1, -1 - ends_with[at - 1]))
         end_node.append(ends_with[-1])
         last.append(len(before) - 1 if len(each) > 1 else -1)
     roots = [next(iter(own))[0][0] for own in nodes]
-    taken = [sorted({step for symbol in found for step in steps.get(symbol, ())}, reverse=True) for found in prepared.classes]
+    taken = [
+        sorted({step for symbol in found for step in steps.get(symbol, ())}, reverse=True) for found in prepared.classes
+    ]
     start_at, starts = pack_lists([[t for t, root in enumerate(roots) if root in found] for found in prepared.classes])
     step_at, step_node = pack_lists([[step for _, step in each] for each in taken])
     _, step_order = pack_lists([[order for order, _ in each] for each in taken])
@@ -377,11 +374,9 @@ def build_trees(prepared: PreparedEvents, parts: Sequence[Sequence[Part]]) -> tu
     return trees, roots
 
 
-def _read_path(
-    symbols: Sequence[Symbol], gaps: Sequence[frozenset[Symbol]], begins: int, at: int
-) -> tuple[tuple[Symbol, frozenset[Symbol]], ...]:
-    """Return the branch from the beginning of a part to a position; what must be absent before the part is not in it."""
-    return tuple((symbols[step], gaps[step] if step > begins else frozenset()) for step in range(begins, at + 1))
+def _read_path(line: Line, begins: int, at: int) -> Path:
+    """Return the branch from the beginning of a part to a position: symbols, each with what must be absent after it."""
+    return tuple(zip(line.symbols[begins : at + 1], (*line.gaps[1:], frozenset())[begins : at + 1], strict=True))
 
 
 def make_room(prepared: PreparedEvents, trees: Trees, roots: Sequence[Symbol]) -> Room:
@@ -399,6 +394,6 @@ def make_room(prepared: PreparedEvents, trees: Trees, roots: Sequence[Symbol]) -
     return Room(
         np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count, np.int64),
         np.zeros(begun_at[-1], np.int64), node_at, np.zeros(node_at[-1]), begun_at, snapshot_at, width, height, row_at,
-        np.zeros(row_at[-1], np.int64), np.zeros(row_at[-1], np.int64), np.zeros(snapshot_at[-1]), np.zeros(10, np.int64),
-        np.zeros(len(prepared.lines), np.bool_),
+        np.zeros(row_at[-1], np.int64), np.zeros(row_at[-1], np.int64), np.zeros(snapshot_at[-1]),
+        np.zeros(10, np.int64), np.zeros(len(prepared.lines), np.bool_),
     )  # fmt: skip

@@ -1,7 +1,7 @@
-"""GRETA's event graph (Poppe et al., VLDB 2018) and Gloria's shared execution on it (Ma et al., SIGMOD 2023, section 3).
+"""GRETA's event graph, and Gloria's shared execution on it by snapshots (Gloria, section 3).
 
-Each event has, for each query and position that takes it, the count of trends that end with it: the sum of the counts of
-all events that may come before it (GRETA). Where a plan lets queries share a transition, events have instead one
+Each event has, for each query and position that takes it, the count of trends that end with it: the sum of the counts
+of all events that may come before it (GRETA). Where a plan lets queries share a transition, events have instead one
 *expression* for all of them: how many trends lead from each *snapshot* to the event. A snapshot is an event of the
 plan's snapshot type, with a value for each query. Expressions are evaluated where trends end, and where what queries
 share changes. A repetition whose trends also come from elsewhere adds the event that begins it as a snapshot.
@@ -111,7 +111,9 @@ class Room(NamedTuple):
 
 
 @inner
-def add_ring(target: Floats, target_at: int, source: Floats, source_at: int, capacity: int, low: int, high: int) -> None:
+def add_ring(
+    target: Floats, target_at: int, source: Floats, source_at: int, capacity: int, low: int, high: int
+) -> None:
     """Add the entries of a ring from one number to before another to those of another ring."""
     first = low % capacity
     count = high - low
@@ -214,7 +216,9 @@ def evaluate(
 
 
 @inner
-def leave(graph: Graph, room: Room, x: int, first: int, last: int, slots: int, scratch: int, running: bool) -> None:
+def leave(
+    graph: Graph, room: Room, x: int, first: int, last: int, slots: int, running: bool, own_running: bool
+) -> None:
     """Leave what later events take from this one at a state: a snapshot, an expression, or both."""
     c = graph.set_of[x]
     kind = graph.leaves[x]
@@ -231,8 +235,8 @@ def leave(graph: Graph, room: Room, x: int, first: int, last: int, slots: int, s
             own = room.value_at[c] + (slot * graph.size[c] + at - graph.member_at[x]) * slots
             value = node * slots
             if kind == BOTH:
-                value = scratch
-                evaluate(graph, room, node, c, first, last, slots, value, running)
+                value = len(graph.query) * slots
+                evaluate(graph, room, node, c, first, last, slots, value, own_running)
             for k in range(first, last + 1):
                 room.snapshot_values[own + k % slots] = room.values[value + k % slots]
             room.done[INSERTIONS] += 1
@@ -347,7 +351,7 @@ def count_trends(
                         room.live[1] += 1
                 for x in graph.class_states[graph.state_at[kind] : graph.state_at[kind + 1]]:
                     if graph.leaves[x] != NOTHING:
-                        leave(graph, room, x, first, last, slots, nodes * slots, share_running)
+                        leave(graph, room, x, first, last, slots, share_running, own_running)
                 then += 1
             for event in range(at, then):
                 kind = klass[event]
@@ -367,6 +371,15 @@ def count_trends(
             room.live[4 + kind] += room.live[2 + kind]
 
 
+@kernel
+def insert_values(values: Floats, count: int, slots: int) -> None:
+    """Insert so many values of snapshots, for each window one: what a run does beside all else."""
+    room = len(values) // slots
+    for number in range(count):
+        for slot in range(slots):
+            values[(number % room) * slots + slot] = float(number + slot)
+
+
 class SnapshotGraph:
     """The executor of a workload by a plan; without one every query runs by itself, as GRETA does."""
 
@@ -384,7 +397,13 @@ class SnapshotGraph:
         slots = -(-prepared.within // prepared.slide)
         self.window = (prepared.within, prepared.slide, prepared.first_window, slots)
         self.graph, self.room = build_graph(prepared, plan, slots, *self.running)
-        self._by_window = np.zeros((len(prepared.groups), len(prepared.lines), prepared.windows))
+        self._by_window, self._moments = prepared.make_results()
+        self.inserted = 0
+
+    def insert_again(self) -> None:
+        """Insert as many values of snapshots as the last run did, and do nothing else."""
+        if len(self.room.snapshot_values):
+            insert_values(self.room.snapshot_values, self.inserted, self.window[3])
 
     def run(self) -> Counts:
         """Count the trends of all queries."""
@@ -393,8 +412,9 @@ class SnapshotGraph:
         events = (prepared.offsets, prepared.time, prepared.klass, prepared.group_of_key)
         count_trends(self.graph, self.room, self.window, self.running, *events, self._by_window)
         objects = dict(zip(KINDS, map(int, self.room.done), strict=True))
+        self.inserted = objects["values inserted"]
         held = {"terms held": int(self.room.live[4]), "graph nodes": int(self.room.live[5])}
-        return Counts(prepared, self._by_window, None, {**objects, **held})
+        return Counts.collect(prepared, self._by_window, self._moments, 0, {**objects, **held})
 
 
 def build_graph(
@@ -406,7 +426,9 @@ def build_graph(
     nodes = [(q, p) for q, line in enumerate(lines) for p in range(len(line.symbols))]
     index = {node: number for number, node in enumerate(nodes)}
     symbols = [lines[q].symbols[p] for q, p in nodes]
-    transitions = {(q, p - 1, p) for q, p in nodes if p} | {(q, a, b) for q, ln in enumerate(lines) for a, b in ln.back_edges}
+    transitions = {(q, p - 1, p) for q, p in nodes if p} | {
+        (q, a, b) for q, ln in enumerate(lines) for a, b in ln.back_edges
+    }
     # States of a Q-set: (its number, the nodes of its queries). Incoming and outgoing transitions by state.
     states: dict[tuple[int, tuple[int, ...]], int] = {}
     sources: list[list[int]] = []
@@ -484,7 +506,9 @@ def build_graph(
         for c in range(len(sizes))
     ]
     heights = [1 if running or leaves[x] == NOTHING else 1 + alive[by_state[x]] for x in range(len(set_of))]
-    held = [0 if running or leaves[x] in (NOTHING, SNAPSHOT) else heights[x] * capacity[c] for x, c in enumerate(set_of)]
+    held = [
+        0 if running or leaves[x] in (NOTHING, SNAPSHOT) else heights[x] * capacity[c] for x, c in enumerate(set_of)
+    ]
     events = [0 if own_running or n not in kept else prepared.most_per_key(symbols[n]) for n in range(len(nodes))]
 
     def starts(lengths: Sequence[int]) -> Ints:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -72,14 +73,30 @@ class PreparedEvents:
         most = 0
         chosen = np.flatnonzero(self._flags(symbol)[self.klass])
         bounds = np.searchsorted(chosen, self.offsets)
-        for first, last in zip(bounds[:-1], bounds[1:], strict=True):
+        for first, last in pairwise(bounds):
             times = self.time[chosen[first:last]]
             begun = np.searchsorted(times, times - self.within, side="right")
             most = max(most, int((np.searchsorted(times, times, side="right") - begun).max(initial=0)))
         return most
 
+    def make_results(self) -> tuple[Floats, Moments]:
+        """Return room for results by group, query and window, and for those of every completion."""
+        ends = [sum(line.symbols[-1] in found for line in self.lines) for found in self.classes]
+        most = 0 if self.slide else int(np.array([*ends, 0])[self.klass].sum())
+        moments = Moments(np.zeros(most, np.int32), np.zeros(most, np.int32), np.zeros(most, np.int64), np.zeros(most))
+        return np.zeros((len(self.groups), len(self.lines), self.windows)), moments
+
     def _flags(self, symbol: Symbol) -> Any:
         return np.array([symbol in found for found in self.classes] or [False], np.bool_)
+
+
+class Moments(NamedTuple):
+    """Continuous results in the order in which they are reported."""
+
+    query: SmallInts
+    key: SmallInts
+    time: Ints
+    value: Floats
 
 
 @dataclass(frozen=True)
@@ -91,14 +108,22 @@ class Counts:
 
     prepared: PreparedEvents
     by_window: Floats
-    moments: tuple[SmallInts, SmallInts, Ints, Floats] | None = None  # query, key, time, value
+    moments: Moments
     objects: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def collect(
+        cls, prepared: PreparedEvents, by_window: Floats, moments: Moments, found: int, objects: Mapping[str, int]
+    ) -> Counts:
+        """Return results of which so many moments were reported."""
+        query, key, time, value = moments
+        return cls(prepared, by_window, Moments(query[:found], key[:found], time[:found], value[:found]), objects)
 
     def rows(self) -> dict[tuple[Any, ...], float]:
         """Return the counts by query, group and time: the start of a window, or the moment of a report."""
         names = [query.query.name for query in self.prepared.queries]
         groups = self.prepared.groups
-        if self.moments is not None:
+        if not self.prepared.slide:
             found = zip(*self.moments, strict=True)
             group_of = self.prepared.group_of_key
             return {(names[q], groups[group_of[key]], int(time)): float(value) for q, key, time, value in found}
@@ -110,7 +135,10 @@ class Counts:
 
 
 def prepare(workload: Workload, table: pa.Table, time_unit: str = "s") -> PreparedEvents:
-    """Encode the events of a workload of counting queries with one window and partition. Raises ValueError for others."""
+    """Encode the events of a workload of counting queries with one window and partition.
+
+    Raises ValueError for other workloads.
+    """
     schema = EventSchema(table.schema, time_unit=time_unit)
     queries = tuple(compile_online_queries(workload, schema.tick))
     kinds = {(query.span, query.partition, query.query.group_by) for query in queries}

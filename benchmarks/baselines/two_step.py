@@ -1,8 +1,8 @@
 """Construct-then-aggregate, the two-step approach that all three papers compare with: list matches, then count them.
 
-As in SASE (Wu et al., SIGMOD 2006): each position of a pattern has a stack of events, each event a pointer to the top of
-the stack before it. An event of the last position walks the pointers back and constructs every match that it completes;
-absences are checked on whole matches. Queries run one after another.
+As A-Seq's section 2.2 describes it: each position of a pattern has a stack of events, each event a pointer to the top
+of the stack before it. An event of the last position walks the pointers back and constructs every match that it
+completes; absences are checked on whole matches. Queries run one after another.
 
 Costs: an event that completes matches costs as many steps as it completes matches and partial matches. These are up to
 n^l for a sequence of length l over n events of a type in a window, and 2^n for a repetition.
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.baselines.prepared import Counts, PreparedEvents, pack_lists
+from benchmarks.baselines.prepared import Counts, Moments, PreparedEvents, pack_lists
 from motet.kernels.arrays import Flags, Floats, Ints, SmallInts
 from motet.kernels.jit import inner, kernel
 
@@ -112,7 +112,7 @@ def count_matches(
     klass: SmallInts,
     group_of_key: Ints,
     by_window: Floats,
-    moments: tuple[SmallInts, SmallInts, Ints, Floats],
+    moments: Moments,
     reported: int,
 ) -> int:
     """Count the matches of one query by constructing them; return how many moments have been reported so far."""
@@ -174,10 +174,10 @@ def count_matches(
                             by_window[group_of_key[key], query, k - first_window] += stacks.started[place]
                         stacks.started[place] = 0.0
                 if not slide:
-                    moments[0][reported] = query
-                    moments[1][reported] = key
-                    moments[2][reported] = now
-                    moments[3][reported] = total
+                    moments.query[reported] = query
+                    moments.key[reported] = key
+                    moments.time[reported] = now
+                    moments.value[reported] = total
                     reported += 1
             at = then
         for kind in range(3):
@@ -193,10 +193,7 @@ class TwoStep:
         self.stacks = [make_stacks(prepared, number) for number in range(len(prepared.lines))]
         longest = max((len(stacks.time) for stacks in self.stacks), default=0) + 1
         self.walk = Walk(*(np.zeros(longest, np.int64) for _ in range(4)))
-        ends = [sum(line.symbols[-1] in found for line in prepared.lines) for found in prepared.classes]
-        most = 0 if prepared.slide else int(np.array([*ends, 0])[prepared.klass].sum())
-        self._moments = (np.zeros(most, np.int32), np.zeros(most, np.int32), np.zeros(most, np.int64), np.zeros(most))
-        self._by_window = np.zeros((len(prepared.groups), len(prepared.lines), prepared.windows))
+        self._by_window, self._moments = prepared.make_results()
 
     def run(self) -> Counts:
         """Count the matches of all queries."""
@@ -208,18 +205,10 @@ class TwoStep:
         objects = np.zeros(3, np.int64)
         for number, stacks in enumerate(self.stacks):
             stacks.live[:] = 0
-            found = count_matches(
-                stacks, self.walk, number, window, *events, self._by_window, self._moments, found
-            )
+            found = count_matches(stacks, self.walk, number, window, *events, self._by_window, self._moments, found)
             objects += stacks.live[6:]
-        query, key, time, value = (column[:found] for column in self._moments)
-        kinds = ("events in stacks", "pointers", "matches")
-        return Counts(
-            prepared,
-            self._by_window,
-            None if prepared.slide else (query, key, time, value),
-            dict(zip(kinds, map(int, objects), strict=True)),
-        )
+        held = dict(zip(("events in stacks", "pointers", "matches"), map(int, objects), strict=True))
+        return Counts.collect(prepared, self._by_window, self._moments, found, held)
 
 
 def make_stacks(prepared: PreparedEvents, number: int) -> Stacks:

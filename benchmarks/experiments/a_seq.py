@@ -1,24 +1,30 @@
-"""A-Seq's figures 12 to 16 on one core: counting against building matches, long patterns, negation, and what queries
-gain by sharing prefixes and parts within.
+"""A-Seq's figures 12 to 16 on one core, on the paper's executor and on ours: counting against building matches, long
+patterns, negation, and what queries gain by sharing prefixes and parts within.
 
 Trades of as many symbols as a figure needs, one every ten milliseconds, in windows of milliseconds as the paper has
-them; a count at every completion.
+them; a count at every completion. `two steps`, `A-Seq` and what is made of it are the paper's (`benchmarks.baselines`),
+from sorted arrays to counts; `matches built` and `online` are ours, from Arrow table to result table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.engine import compare_times, compile_plans, time_programs
-from benchmarks.measure import Measurement, compute_ratio
+from benchmarks.baselines import a_seq
+from benchmarks.baselines.prepared import PreparedEvents, prepare
+from benchmarks.baselines.two_step import TwoStep
+from benchmarks.engine import compile_plans, time_programs
+from benchmarks.measure import Measurement, Timings, compute_ratio
 from benchmarks.registry import Axes, Claim, Experiment, Row, Seconds, Setting
 from benchmarks.run import get_median
 from motet.compile import Program
 from motet.language import parse
+from motet.model.query import Workload
 from motet.options import OptimizerName, Options
 
 SYMBOLS = ("DELL", "IPIX", "AMAT", "QQQ", *(f"S{number}" for number in range(4, 20)))
@@ -37,130 +43,188 @@ def make_trades(events: int, symbols: int = 10, seed: int = 3) -> pa.Table:
     )
 
 
-def compile_patterns(
-    patterns: Sequence[str], window: int, table: pa.Table, returns: str, optimizer: OptimizerName
-) -> Program:
-    """Compile queries that count at every completion, or return every match."""
+def write_queries(patterns: Sequence[str], window: int, returns: str = "COUNT(*)") -> Workload:
+    """Return queries that count at every completion, or return every match."""
     texts = [f"QUERY q{n}\nRETURN {returns}\nPATTERN SEQ({p})\nWITHIN {window} ms" for n, p in enumerate(patterns)]
-    return compile_plans(parse("\n\n".join(texts)), table, {"": Options(optimizer=optimizer)})[""]
+    return parse("\n\n".join(texts))
+
+
+def compile_queries(workload: Workload, table: pa.Table, optimizer: OptimizerName = "auto") -> Program:
+    return compile_plans(workload, table, {"": Options(optimizer=optimizer)})[""]
 
 
 def list_symbols(count: int, skip: int = 0) -> str:
     return ", ".join(SYMBOLS[skip : skip + count])
 
 
-def compare_matches_with_counts(axis: str, value: int, pattern: str, window: int, table: pa.Table, repeats: int) -> Row:
-    """Time one pattern, its matches built against counted online."""
-    timings = time_programs(
-        {
-            "matches built": compile_patterns([pattern], window, table, "*", "auto"),
-            "online": compile_patterns([pattern], window, table, "COUNT(*)", "auto"),
-        },
-        table,
-        repeats,
-    )
-    return {
-        axis: value,
-        **{name: Measurement.of(times).scale(1e6 / len(table)) for name, times in timings.items()},
-        "online gains": compute_ratio(timings["matches built"], timings["online"]),
-    }
+def per_event(timings: Timings, events: int, names: Sequence[str]) -> Row:
+    return {name: Measurement.of(timings[name]).scale(1e6 / events) for name in names}
+
+
+def compare_counting(
+    patterns: Sequence[str], window: int, table: pa.Table, repeats: int, listed: bool = True
+) -> tuple[Row, PreparedEvents]:
+    """Time the paper's two steps against A-Seq, and our matches built against online; objects as the paper counts."""
+    online = write_queries(patterns, window)
+    prepared = prepare(online, table)
+    compiled = {"online": compile_queries(online, table)}
+    executors: dict[str, TwoStep | a_seq.ASeq] = {"A-Seq": a_seq.run_alone(prepared)}
+    if listed:
+        compiled["matches built"] = compile_queries(write_queries(patterns, window, "*"), table)
+        executors["two steps"] = TwoStep(prepared)
+    cases: dict[str, Callable[[], object]] = {name: each.run for name, each in executors.items()}
+    timings, ran = time_programs(compiled, table, repeats, cases)
+    names = [name for name in LINES if name in timings]
+    row = per_event(timings, len(table), names)
+    if listed:
+        row["A-Seq gains"] = compute_ratio(timings["two steps"], timings["A-Seq"])
+        row["online gains"] = compute_ratio(timings["matches built"], timings["online"])
+        row["objects: two steps"] = sum(executors["two steps"].run().objects.values())
+    row["objects: A-Seq"] = executors["A-Seq"].run().objects["START events"]
+    row["online over A-Seq"] = compute_ratio(timings["A-Seq"], timings["online"])
+    row["ran"] = ran
+    return row, prepared
 
 
 def vary_length(setting: Setting) -> list[Row]:
     table = make_trades(setting.pick(10_000, 120_000))
     lengths = setting.pick((2, 3, 4), (2, 3, 4, 5))
-    return [compare_matches_with_counts("length", n, list_symbols(n), 1000, table, setting.repeats) for n in lengths]
+    return [{"length": n, **compare_counting([list_symbols(n)], 1000, table, setting.repeats)[0]} for n in lengths]
 
 
 def vary_window(setting: Setting) -> list[Row]:
     table = make_trades(setting.pick(20_000, 120_000))
     windows = setting.pick((100, 500, 1000), (100, 200, 400, 600, 800, 1000))
-    return [compare_matches_with_counts("window ms", w, list_symbols(3), w, table, setting.repeats) for w in windows]
+    return [{"window ms": w, **compare_counting([list_symbols(3)], w, table, setting.repeats)[0]} for w in windows]
 
 
 def measure_long_patterns(setting: Setting) -> list[Row]:
     """Measure patterns so long that building matches is out of the question."""
-    rows: list[Row] = []
     table = make_trades(120_000)
-    for window in (1000, 2000):
-        for length in setting.pick((6, 10), (6, 7, 8, 9, 10)):
-            program = compile_patterns([list_symbols(length)], window, table, "COUNT(*)", "auto")
-            timings = time_programs({"": program}, table, setting.repeats)[""]
-            rows.append(
-                {"length": length, "window ms": window, "us an event": Measurement.of(timings).scale(1e6 / len(table))}
-            )
-    return rows
+    lengths = setting.pick((6, 10), (6, 7, 8, 9, 10))
+    return [
+        {
+            "length": n,
+            "window ms": window,
+            **compare_counting([list_symbols(n)], window, table, setting.repeats, listed=False)[0],
+        }
+        for window in (1000, 2000)
+        for n in lengths
+    ]
 
 
 def measure_negation(setting: Setting) -> list[Row]:
-    """Measure the same pattern with and without an absent type, online and by matches."""
+    """Measure the same pattern with and without an absent type."""
     table = make_trades(setting.pick(30_000, 120_000), symbols=4)
-    plain, negated = "DELL, IPIX, AMAT", "DELL, IPIX, NOT QQQ, AMAT"
-    rows: list[Row] = []
-    for name, returns, window in (("online", "COUNT(*)", 1000), ("matches built", "*", 300)):
-        timings = time_programs(
-            {text: compile_patterns([text], window, table, returns, "auto") for text in (plain, negated)},
-            table,
-            setting.repeats,
-        )
-        rows.append(
-            {
-                "way": name,
-                **{text: Measurement.of(times).scale(1e6 / len(table)) for text, times in timings.items()},
-                "cost of the negation": compute_ratio(timings[negated], timings[plain]),
-            }
-        )
-    return rows
+    return [
+        {"pattern": pattern, **compare_counting([pattern], 300, table, setting.repeats)[0]}
+        for pattern in ("DELL, IPIX, AMAT", "DELL, IPIX, NOT QQQ, AMAT")
+    ]
 
 
 def compare_sharing(setting: Setting) -> list[Row]:
     """Compare three queries with a part in common: matches or counts, alone or shared."""
     table = make_trades(setting.pick(10_000, 120_000))
-    common = "S4, S5"
-    patterns = [f"{symbol}, {common}" for symbol in SYMBOLS[:3]]
-    timings = time_programs(
-        {
-            "matches, alone": compile_patterns(patterns, 1000, table, "*", "none"),
-            "matches, shared": compile_patterns(patterns, 1000, table, "*", "auto"),
-            "online, alone": compile_patterns(patterns, 1000, table, "COUNT(*)", "none"),
-            "online, shared": compile_patterns(patterns, 1000, table, "COUNT(*)", "auto"),
-        },
-        table,
-        setting.repeats,
-    )
+    patterns = [f"{symbol}, S4, S5" for symbol in SYMBOLS[:3]]
+    online, matches = (write_queries(patterns, 1000, returns) for returns in ("COUNT(*)", "*"))
+    prepared = prepare(online, table)
+    compiled = {
+        "matches, alone": compile_queries(matches, table, "none"),
+        "matches, shared": compile_queries(matches, table),
+        "online, alone": compile_queries(online, table, "none"),
+        "online, shared": compile_queries(online, table),
+    }
+    published: dict[str, TwoStep | a_seq.ASeq] = {
+        "two steps": TwoStep(prepared),
+        "A-Seq": a_seq.run_alone(prepared),
+        "chop-connect": connect_shared_part(prepared, 1),
+    }
+    timings, ran = time_programs(compiled, table, setting.repeats, {name: one.run for name, one in published.items()})
     return [
         {
             "way": name,
-            "us an event": Measurement.of(times).scale(1e6 / len(table)),
-            "times as long as the last": compute_ratio(times, timings["online, shared"]),
+            "us an event": Measurement.of(timings[name]).scale(1e6 / len(table)),
+            "times as long as chop-connect": compute_ratio(timings[name], timings["chop-connect"]),
+            "times as long as online, shared": compute_ratio(timings[name], timings["online, shared"]),
+            "ran": name if name in published else ran,
         }
-        for name, times in timings.items()
+        for name in (*published, *compiled)
     ]
 
 
+def connect_shared_part(prepared: PreparedEvents, at: int) -> a_seq.ASeq:
+    """Chop queries before a position, and compute once what follows, which is the same in all (section 4.2)."""
+    count = len(prepared.lines)
+    return a_seq.ASeq(
+        prepared, [[(number, 0, at), (count, at, len(line.symbols))] for number, line in enumerate(prepared.lines)]
+    )
+
+
 def vary_shared_part(setting: Setting, axis: str, within: bool) -> list[Row]:
-    """Measure queries that share a prefix, or a part within, of some length; each has types of its own beside it."""
+    """Measure queries that share a prefix, or all behind their first type, of some length; the rest is their own."""
     table = make_trades(setting.pick(60_000, 120_000), symbols=len(SYMBOLS))
     rows: list[Row] = []
     for value in range(2, 7):
         queries, length = (value, 3) if axis == "queries" else (3, value)
         part = list_symbols(length)
         own = [SYMBOLS[10 + number] for number in range(queries)]
-        patterns = [f"{name}, {part}, S9" if within else f"{part}, {name}" for name in own]
-        plans = {name: compile_patterns(patterns, 1000, table, "COUNT(*)", name) for name in ("none", "prefix", "auto")}
-        rows.append({axis: value, **compare_times(time_programs(plans, table, setting.repeats), "prefix", "auto")})
+        patterns = [f"{name}, {part}" if within else f"{part}, {name}" for name in own]
+        workload = write_queries(patterns, 1000)
+        prepared = prepare(workload, table)
+        shared = connect_shared_part(prepared, 1) if within else a_seq.share_prefixes(prepared)
+        alone = a_seq.run_alone(prepared)
+        plans: dict[str, OptimizerName] = {"none": "none", "prefix": "prefix", "auto": "auto"}
+        compiled = {name: compile_queries(workload, table, optimizer) for name, optimizer in plans.items()}
+        cases = {"A-Seq": alone.run, "A-Seq shared": shared.run}
+        timings, ran = time_programs(compiled, table, setting.repeats, cases)
+        before, after = alone.run().objects, shared.run().objects
+        rows.append(
+            {
+                axis: value,
+                **per_event(timings, len(table), SHARED_LINES),
+                "A-Seq gains": compute_ratio(timings["A-Seq"], timings["A-Seq shared"]),
+                "auto gains": compute_ratio(timings["none"], timings["auto"]),
+                "auto over A-Seq shared": compute_ratio(timings["A-Seq shared"], timings["auto"]),
+                "additions saved": before["additions"] / after["additions"],
+                "objects: A-Seq": before["START events"],
+                "objects: shared": after["START events"] + after["snapshot entries"],
+                "ran": ran,
+            }
+        )
     return rows
+
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def describe_ends(rows: Rows, column: str) -> str:
+    return f"{get_median(rows[0][column]):.1f} to {get_median(rows[-1][column]):.1f}"
 
 
 def claim_gains(what: str, paper: str) -> Claim:
     return Claim(
         what,
         paper,
-        lambda rows: f"{get_median(rows[0]['auto gains']):.1f} to {get_median(rows[-1]['auto gains']):.1f} times",
+        lambda rows: (
+            f"{describe_ends(rows, 'A-Seq gains')} times on the paper's executor, "
+            f"{describe_ends(rows, 'auto gains')} on ours"
+        ),
     )
 
 
-BOTH = ("matches built", "online")
+def describe_negation(rows: Rows) -> str:
+    """State what the negation costs in each of the four ways."""
+    costs = {name: get_median(rows[1][name]) / get_median(rows[0][name]) for name in LINES}
+    return ", ".join(f"{name} {cost:.2f} times" for name, cost in costs.items())
+
+
+OVER_A_SEQ = Claim(
+    "motet online against A-Seq on the paper's executor",
+    "",
+    lambda rows: f"{describe_ends(rows, 'online over A-Seq')} times as fast",
+)
+LINES = ("two steps", "A-Seq", "matches built", "online")
+SHARED_LINES = ("A-Seq", "A-Seq shared", "none", "prefix", "auto")
 WITHIN = "sharing a part within (Chop-Connect)"
 SHARED = (
     (
@@ -189,7 +253,10 @@ SHARED = (
     ),
     ("d", f"{WITHIN} of three, by number of queries", "queries", True, "gain by a part, 2 to 6 queries", "2 times"),
 )
-PLANS = ("none", "prefix", "auto")
+OBJECTS = (
+    "Objects as the paper counts them: events in stacks, pointers and matches of the two steps; START events with "
+    "their counters of A-Seq, with the entries of snapshots where parts are connected.",
+)
 
 EXPERIMENTS = (
     Experiment(
@@ -197,77 +264,82 @@ EXPERIMENTS = (
         "A-Seq",
         "12",
         "matches built against online, by pattern length",
-        Seconds(3, 12),
+        Seconds(5, 15),
         vary_length,
-        Axes("length", BOTH, "us an event", log_y=True),
+        Axes("length", LINES, "us an event", log_y=True),
         (
             Claim(
                 "online against stacks of matches at length 5",
                 "16,736 times",
                 lambda rows: (
-                    f"{get_median(rows[-1]['online gains']):,.0f} times at length {rows[-1]['length']}, "
-                    "over our own joins"
+                    f"{get_median(rows[-1]['A-Seq gains']):,.0f} times on the paper's executors, "
+                    f"{get_median(rows[-1]['online gains']):,.0f} on ours, at length {rows[-1]['length']}"
                 ),
             ),
+            OVER_A_SEQ,
         ),
+        notes=OBJECTS,
     ),
     Experiment(
         "a-seq-13",
         "A-Seq",
         "13",
         "matches built against online, by window",
-        Seconds(3, 7),
+        Seconds(5, 12),
         vary_window,
-        Axes("window ms", BOTH, "us an event", log_y=True),
+        Axes("window ms", LINES, "us an event", log_y=True),
+        (OVER_A_SEQ,),
+        notes=OBJECTS,
     ),
     Experiment(
         "a-seq-14a",
         "A-Seq",
         "14(a)",
         "long patterns in long windows, online",
-        Seconds(3, 6),
+        Seconds(4, 8),
         measure_long_patterns,
-        Axes("length", ("us an event",), "us an event"),
+        Axes("length", ("A-Seq", "online"), "us an event", by="window ms"),
         (
             Claim(
                 "an event at length 10, window 2,000 ms",
                 "21.9 us (Pentium IV)",
-                lambda rows: f"{get_median(rows[-1]['us an event']):.2f} us",
+                lambda rows: (
+                    f"{get_median(rows[-1]['A-Seq']):.2f} us on the paper's executor, "
+                    f"{get_median(rows[-1]['online']):.2f} on ours"
+                ),
             ),
+            OVER_A_SEQ,
         ),
+        notes=OBJECTS,
     ),
     Experiment(
         "a-seq-14b",
         "A-Seq",
         "14(b)",
         "the cost of a negation",
-        Seconds(3, 7),
+        Seconds(4, 9),
         measure_negation,
         None,
-        (
-            Claim(
-                "cost of a negation, online and with matches",
-                "almost none; significant",
-                lambda rows: (
-                    f"{get_median(rows[0]['cost of the negation']):.2f} and "
-                    f"{get_median(rows[1]['cost of the negation']):.2f} times"
-                ),
-            ),
-        ),
+        (Claim("cost of a negation", "online almost none; two steps significant", describe_negation),),
+        notes=OBJECTS,
     ),
     Experiment(
         "a-seq-15",
         "A-Seq",
         "15",
         "three queries: matches or counts, alone or shared",
-        Seconds(3, 9),
+        Seconds(4, 10),
         compare_sharing,
         None,
         (
             Claim(
                 "shared matches (ECube) over online",
                 "at least 100 times as long",
-                lambda rows: f"{get_median(rows[1]['times as long as the last']):.1f} times",
+                lambda rows: (
+                    f"no ECube here: matches alone {get_median(rows[0]['times as long as chop-connect']):.0f} times "
+                    f"on the paper's executors; shared matches "
+                    f"{get_median(rows[4]['times as long as online, shared']):.1f} times on ours"
+                ),
             ),
         ),
     ),
@@ -277,10 +349,11 @@ EXPERIMENTS = (
             "A-Seq",
             f"16({letter})",
             measures,
-            Seconds(4, 6),
+            Seconds(5, 8),
             partial(vary_shared_part, axis=axis, within=within),
-            Axes(axis, PLANS, "CPU s"),
+            Axes(axis, SHARED_LINES, "us an event"),
             (claim_gains(what, paper),),
+            notes=OBJECTS,
         )
         for letter, measures, axis, within, what, paper in SHARED
     ),

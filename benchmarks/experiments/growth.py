@@ -71,10 +71,9 @@ def measure_growth(setting: Setting, size: str, values: Sequence[int], held: Map
         shape = replace(shape, events=min(shape.events, MOST // shape.queries))
         table = shape.stream()
         plans = {"alone": Options(optimizer="none"), "online": Options()}
-        timings = time_programs(compile_plans(shape.workload(), table, plans), table, setting.repeats)
-        rows.append(
-            {size: value, **{name: Measurement.of(times).scale(1e9 / len(table)) for name, times in timings.items()}}
-        )
+        timings, ran = time_programs(compile_plans(shape.workload(), table, plans), table, setting.repeats)
+        costs = {name: Measurement.of(times).scale(1e9 / len(table)) for name, times in timings.items()}
+        rows.append({size: value, **costs, "ran": ran})
     return rows
 
 
@@ -86,13 +85,14 @@ def vary_matches(setting: Setting) -> list[Row]:
         table = shape.stream()
         found = compile_plans(shape.workload("*"), table, {"matches": Options()})
         compiled = {**found, **compile_plans(shape.workload(), table, {"online": Options()})}
-        timings = time_programs(compiled, table, setting.repeats)
+        timings, ran = time_programs(compiled, table, setting.repeats)
         rows.append(
             {
                 "matches": count_matches(found["matches"], table),
                 "found": Measurement.of(timings["matches"]),
                 "counted": Measurement.of(timings["online"]),
                 "found over counted": compute_ratio(timings["matches"], timings["online"]),
+                "ran": ran,
             }
         )
     return rows

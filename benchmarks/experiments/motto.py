@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.baselines import motto_lcse
-from benchmarks.engine import compare_times, compile_plans
+from benchmarks.engine import compare_times, compile_plans, describe_runs
 from benchmarks.measure import Measurement, run_interleaved
 from benchmarks.registry import Axes, Experiment, Row, Seconds, Setting
 from motet.engine.detect.measured_rates import measure_rates
@@ -194,6 +194,7 @@ def measure_throughput(queries: Workload, events: pa.Table, setting: Setting) ->
         "matches": _count_matches(runs["none"], events),
         **compare_times(timings, *COMPARED),
         "k events/s alone": unshared_cost,
+        "ran": describe_runs({name: run.executed for name, run in runs.items()}),
     }
 
 

@@ -112,10 +112,10 @@ def measure_throughput(shape: Shape, setting: Setting) -> Row:
         name: Options(optimizer=name, statistics=known, budget=setting.pick(1.0, 5.0)) for name in PLANS
     }
     compiled = compile_plans(workload, table, plans)
-    timings = time_programs(compiled, table, setting.repeats)
+    timings, ran = time_programs(compiled, table, setting.repeats)
     unshared_cost = Measurement.of(timings["none"]).rate(len(table) / 1e3)
     row = compare_times(timings, *PLANS[1:])
-    return {**row, "k events/s alone": unshared_cost, "matches": count_matches(compiled["none"], table)}
+    return {**row, "k events/s alone": unshared_cost, "matches": count_matches(compiled["none"], table), "ran": ran}
 
 
 def vary_workload_size(setting: Setting) -> list[Row]:

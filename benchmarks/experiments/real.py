@@ -74,12 +74,12 @@ def measure_real_data(setting: Setting) -> list[Row]:
         matches = sum(count for count in total if count)
         if matches < setting.pick(1_000_000, 20_000_000):
             compiled |= compile_plans(parse(question.text("*")), table, {"found": Options()})
-        timings = time_programs(compiled, table, setting.repeats)
+        timings, ran = time_programs(compiled, table, setting.repeats)
         row |= {"matches": matches, "M events/s counted": Measurement.of(timings["counted"]).rate(len(table) / 1e6)}
         if "found" in timings:
             row["M events/s found"] = Measurement.of(timings["found"]).rate(len(table) / 1e6)
             row["found over counted"] = compute_ratio(timings["found"], timings["counted"])
-        rows.append(row)
+        rows.append({**row, "ran": ran})
     return rows
 
 

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.engine import compile_plans, time_programs
+from benchmarks.engine import compile_plans, describe_run, list_executed, time_programs
 from benchmarks.measure import Measurement, compute_ratio, run_interleaved
 from benchmarks.registry import OURS, Experiment, Row, Seconds, Setting
 from benchmarks.streams import ecommerce, make_data_centre_log, make_item_queries
@@ -77,12 +77,14 @@ def compare_strategies(setting: Setting) -> list[Row]:
         "as planned": Options(),
         "two stacks": Options(windows="stacks"),
     }
-    timings = time_programs(compile_plans(make_item_queries(20, 4, 10), table, plans), table, setting.repeats)
+    compiled = compile_plans(make_item_queries(20, 4, 10), table, plans)
+    timings, _ = time_programs(compiled, table, setting.repeats)
     return [
         {
             "strategy": name,
             "M events/s": Measurement.of(times).rate(len(table) / 1e6),
             "time against as planned": compute_ratio(times, timings["as planned"]),
+            "ran": describe_run(list_executed(compiled[name], table)),
         }
         for name, times in timings.items()
     ]
@@ -104,12 +106,14 @@ def measure_data_centre(setting: Setting) -> list[Row]:
     """Measure MOTTO's sample queries for a data centre, counted: alone and together."""
     table = make_data_centre_log(setting.pick(500_000, 4_000_000))
     plans = {"alone": Options(optimizer="none"), "together": Options()}
-    timings = time_programs(compile_plans(parse(DATA_CENTRE), table, plans), table, setting.repeats)
+    compiled = compile_plans(parse(DATA_CENTRE), table, plans)
+    timings, _ = time_programs(compiled, table, setting.repeats)
     return [
         {
             "queries": name,
             "M events/s": Measurement.of(times).rate(len(table) / 1e6),
             "times faster": compute_ratio(timings["alone"], times),
+            "ran": describe_run(list_executed(compiled[name], table)),
         }
         for name, times in timings.items()
     ]
