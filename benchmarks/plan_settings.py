@@ -158,9 +158,9 @@ SETTINGS = (
     PlanSetting("stock, mixed aggregates and windows", _stock(60, Shape(1 / 7))),
     PlanSetting("stock, repetitions, counts", _stock(60, Shape(1 / 2, mixed=False, grouped=False))),
     PlanSetting("stock, nested repetitions", _stock(40, Shape(1.0, 3, nested=True, mixed=False, grouped=False))),
-    PlanSetting("dense and sparse, half each", _dense_and_sparse(40, 40), mixture=True),
-    PlanSetting("dense and sparse, few dense", _dense_and_sparse(20, 80), mixture=True),
-    PlanSetting("dense and sparse, one customer", _dense_and_sparse(40, 60, customers=1), mixture=True),
+    PlanSetting("dense and sparse, half each", _dense_and_sparse(40, 40, customers=20), mixture=True),
+    PlanSetting("dense and sparse, few dense", _dense_and_sparse(20, 80, customers=30), mixture=True),
+    PlanSetting("dense and sparse, long", _dense_and_sparse(40, 40, 10, customers=30), mixture=True),
     PlanSetting(
         "taxi trips",
         _real("nyc_green_taxi", ("pickup_hail", "dropoff_cash", "dropoff_card"), "60 min", "5 min"),
