@@ -17,6 +17,7 @@ from motet.kernels.ragged import offsets_of
 from motet.kernels.tables import WEIGHT_ONE, WEIGHT_ZERO, Machine, Queries
 from motet.plans.channels import Channel
 from motet.plans.compiled import CompiledQuery
+from motet.plans.partition import Graph, find_equal_nodes, find_first_nodes, number_labels
 from motet.template.symbols import Symbol
 
 Weights = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
@@ -172,35 +173,23 @@ def _find_equal_nodes(union: _DisjointUnion) -> list[int]:
         seen[settled] += 1
     starts = set(union.starts)
     labels = [(node in starts, union.freshness[node], ordinal[node], frozenset(leaving[node])) for node in range(size)]
-    block = _number_labels(labels)
-    # What steps and moves do is compared in every round: by numbers, which is quick.
-    actions = _number_labels([*((edge.symbol, edge.weights) for edge in edges), *(shift.symbol for shift in shifts)])
-    ends = [*((edge.source, edge.target) for edge in edges), *((shift.source, shift.target) for shift in shifts)]
-    steps = [(source, target, action) for (source, target), action in zip(ends, actions, strict=True) if target >= 0]
-    steps += [(node, settled, -1) for node, settled in enumerate(fold) if settled != node]
-    while True:
-        incoming: list[list[tuple[int, int]]] = [[] for _ in range(size)]
-        for source, target, action in steps:
-            incoming[target].append((action, block[source]))
-        refined = _number_labels(
-            [(block[node], block[fold[node]], tuple(sorted(incoming[node]))) for node in range(size)]
-        )
-        if max(refined) == max(block):
-            return block
-        block = refined
-
-
-def _number_labels(labels: Sequence[Hashable]) -> list[int]:
-    """Number labels by first appearance, so that node 0 is in block 0."""
-    numbers: dict[Hashable, int] = {}
-    return [numbers.setdefault(label, len(numbers)) for label in labels]
+    arcs: list[tuple[Hashable, int, int]] = [((edge.symbol, edge.weights), edge.source, edge.target) for edge in edges]
+    arcs += [(shift.symbol, shift.source, shift.target) for shift in shifts if shift.target >= 0]
+    # Nodes are equal only if those that they fold into are.
+    fresh = [(node, settled) for node, settled in enumerate(fold) if settled != node]
+    arcs += [("fold", node, settled) for node, settled in fresh]
+    arcs += [("unfold", settled, node) for node, settled in fresh]
+    action = number_labels([action for action, _, _ in arcs])
+    source, target = np.array([ends for _, *ends in arcs], np.int64).reshape(-1, 2).T
+    block: list[int] = find_equal_nodes(Graph(number_labels(labels), action, source, target)).tolist()
+    return block
 
 
 def _build_quotient(
     queries: Sequence[CompiledQuery], rows: AttributeRows, union: _DisjointUnion, block: list[int]
 ) -> MergedAutomaton:
     """Keep one node of each block, with the steps that come into it."""
-    representative = [block.index(number) for number in range(max(block) + 1)]
+    representative = find_first_nodes(np.array(block)).tolist()
     kept = set(representative)
     edges = [
         replace(edge, source=block[edge.source], target=block[edge.target])
