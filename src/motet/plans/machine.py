@@ -17,7 +17,7 @@ from motet.kernels.ragged import offsets_of
 from motet.kernels.tables import WEIGHT_ONE, WEIGHT_ZERO, Machine, Queries
 from motet.plans.channels import Channel
 from motet.plans.compiled import CompiledQuery
-from motet.plans.partition import Graph, find_equal_nodes, find_first_nodes, number_labels
+from motet.plans.partition import ArcGraph, find_equal_nodes, find_first_nodes, number_labels
 from motet.template.symbols import Symbol
 
 Weights = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
@@ -181,7 +181,7 @@ def _find_equal_nodes(union: _DisjointUnion) -> list[int]:
     arcs += [("unfold", settled, node) for node, settled in fresh]
     action = number_labels([action for action, _, _ in arcs])
     source, target = np.array([ends for _, *ends in arcs], np.int64).reshape(-1, 2).T
-    block: list[int] = find_equal_nodes(Graph(number_labels(labels), action, source, target)).tolist()
+    block: list[int] = find_equal_nodes(ArcGraph(number_labels(labels), action, source, target)).tolist()
     return block
 
 

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from motet.kernels.ragged import flatten_lists, offsets_from_counts, offsets_of, row_numbers, take_rows
 from motet.plans.compiled import CompiledQuery
 from motet.plans.machine import AttributeRows, MergedAutomaton, Weights
+from motet.plans.partition import ArcGraph, find_equal_nodes, find_first_nodes, invert_order
 from motet.plans.sharing import ShareKey
 from motet.template.symbols import Symbol
 
@@ -80,21 +81,6 @@ def can_run_by_pairs(compiled: CompiledQuery) -> bool:
     return plain and max(compiled.automaton.freshness) <= 1
 
 
-class _Graph(NamedTuple):
-    """Nodes, or pairs of them, numbered from 0, and the arcs by which events and absences take totals from one to
-    another. Totals of nodes that differ in `label` differ whatever comes into them.
-    """
-
-    label: Ints
-    action: Ints  # of each arc: what it does, by number
-    source: Ints
-    target: Ints
-
-    @property
-    def size(self) -> int:
-        return len(self.label)
-
-
 class _Actions(NamedTuple):
     """What arcs do: the symbol of each action, and its weights, or -1 where it is a move."""
 
@@ -121,10 +107,10 @@ def merge_pairs(merged: MergedAutomaton, share_key: ShareKey) -> Pairs:
 
     # Pairs that one event updates are neighbours: by the actions on the way to them, from the last backward. Those
     # that end in one action are in the order of those that they come from.
-    place = _invert(np.lexsort((shown, _rank_words(words)[word[shown]])))
+    place = invert_order(np.lexsort((shown, _rank_words(words)[word[shown]])))
     pair = place[pair]
     row_order, circles = _order_rows(row_graph.size, origin, node)
-    row_place = _invert(row_order)
+    row_place = invert_order(row_order)
     row = row_place[row]
 
     is_step = actions.weights[arcs.action] >= 0
@@ -223,7 +209,7 @@ class _AutomatonReader:
         """List the first node of each query, and the one after its last."""
         return list(zip(self.starts, [*self.starts[1:], len(self.labels)], strict=True))
 
-    def build_graph(self) -> tuple[_Graph, Ints, _Actions]:
+    def build_graph(self) -> tuple[ArcGraph, Ints, _Actions]:
         """Build the graph of all nodes, with the number of the symbols that take all of each away, and the actions."""
         leaving = np.array(self.labels, np.int64)
         label = 2 * leaving
@@ -231,43 +217,18 @@ class _AutomatonReader:
         symbol, weights = np.array([action[:2] for action in self.actions], np.int64).reshape(-1, 2).T
         order = np.lexsort((weights, symbol))
         action, source, target = np.array(self.arcs, np.int64).reshape(-1, 3).T
-        graph = _Graph(label, _invert(order)[action], source, target)
+        graph = ArcGraph(label, invert_order(order)[action], source, target)
         return graph, leaving, _Actions(symbol[order], weights[order])
 
 
-def find_equal_nodes(graph: _Graph) -> Ints:
-    """Return the block of each node: the coarsest partition in which equal arcs come into equal nodes."""
-    size = graph.size
-    actions = int(graph.action.max(initial=0)) + 1
-    degree = np.bincount(graph.target, minlength=size)
-    begin = np.cumsum(degree) - degree
-    block = np.unique(graph.label, return_inverse=True)[1]
-    while True:
-        blocks = int(block.max(initial=-1)) + 1
-        kinds = actions * blocks  # of arcs
-        incoming = np.sort(graph.target * kinds + graph.action * blocks + block[graph.source]) % kinds
-        refined = block.copy()
-        numbers = blocks
-        for turn in range(int(degree.max(initial=0))):
-            found = np.flatnonzero(degree > turn)
-            seen, refined[found] = np.unique(
-                refined[found] * kinds + incoming[begin[found] + turn], return_inverse=True
-            )
-            refined[found] += numbers  # never one of those that nothing more comes into
-            numbers += len(seen)
-        block = np.unique(refined, return_inverse=True)[1]
-        if block.max(initial=-1) + 1 == blocks:
-            return block
-
-
-def _build_quotient(graph: _Graph, block: Ints) -> tuple[_Graph, Ints]:
+def _build_quotient(graph: ArcGraph, block: Ints) -> tuple[ArcGraph, Ints]:
     """Keep the first node of each block, with the arcs that come into it; return which these are too."""
-    _, first = np.unique(block, return_index=True)
+    first = find_first_nodes(block)
     kept = np.zeros(graph.size, np.bool_)
     kept[first] = True
     arcs = kept[graph.target]
     source, target = block[graph.source[arcs]], block[graph.target[arcs]]
-    return _Graph(graph.label[first], graph.action[arcs], source, target), first
+    return ArcGraph(graph.label[first], graph.action[arcs], source, target), first
 
 
 class _Words(NamedTuple):
@@ -277,7 +238,7 @@ class _Words(NamedTuple):
     before: Ints
 
 
-def _find_ways(graph: _Graph) -> tuple[Ints, Ints, Ints, _Words]:
+def _find_ways(graph: ArcGraph) -> tuple[Ints, Ints, Ints, _Words]:
     """Find all pairs of nodes one of which leads to the other, by origin and node, each with the least of the shortest
     words that do: equal pairs have equal ones.
     """
@@ -313,7 +274,7 @@ def _find_ways(graph: _Graph) -> tuple[Ints, Ints, Ints, _Words]:
     return origin, node, np.concatenate(found)[order], _Words(np.concatenate(last), np.concatenate(before))
 
 
-def _build_pair_graph(graph: _Graph, leaving: Ints, origin: Ints, node: Ints, word: Ints) -> _Graph:
+def _build_pair_graph(graph: ArcGraph, leaving: Ints, origin: Ints, node: Ints, word: Ints) -> ArcGraph:
     """Build the graph of pairs: an arc leads from one to another of the same origin."""
     by_target = np.argsort(graph.target, kind="stable")
     offsets = np.searchsorted(graph.target[by_target], np.arange(graph.size + 1))
@@ -324,7 +285,7 @@ def _build_pair_graph(graph: _Graph, leaving: Ints, origin: Ints, node: Ints, wo
     source = np.minimum(np.searchsorted(key, wanted), len(key) - 1)
     exists = key[source] == wanted
     label = word * (leaving.max(initial=0) + 1) + leaving[node]
-    return _Graph(label, graph.action[arc[exists]], source[exists], target[exists])
+    return ArcGraph(label, graph.action[arc[exists]], source[exists], target[exists])
 
 
 def _rank_words(words: _Words) -> Ints:
@@ -367,13 +328,6 @@ def _order_rows(size: int, origin: Ints, node: Ints) -> tuple[Ints, Ints]:
     origins = np.bincount(node, minlength=size)  # more of them than those of any other that leads to it
     order = np.lexsort((circle, -origins))
     return order, np.append(np.flatnonzero(np.diff(circle[order], prepend=-1)), size)
-
-
-def _invert(order: Ints) -> Ints:
-    """Return the place of each number in an order."""
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
-    return place
 
 
 def encode_pairs(pairs: Pairs, classes: Sequence[frozenset[Symbol]], negs: Sequence[Symbol]) -> NDArray[np.int32]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 
 
-class Graph(NamedTuple):
+class ArcGraph(NamedTuple):
     """Nodes, or pairs of them, numbered from 0, and the arcs by which events and absences take totals from one to
     another. Totals of nodes that differ in `label` may differ whatever comes into them.
     """
@@ -32,7 +32,7 @@ def number_labels(labels: Sequence[Hashable]) -> Ints:
     return np.array([numbers.setdefault(label, len(numbers)) for label in labels], np.int64)
 
 
-def find_equal_nodes(graph: Graph) -> Ints:
+def find_equal_nodes(graph: ArcGraph) -> Ints:
     """Return the block of each node: the coarsest partition in which equal arcs come into equal nodes (backward
     bisimulation). Blocks are numbered by first appearance.
 
