@@ -916,6 +916,7 @@ def _settle_line(state: StackState, stacks: Stacks, machine: Machine, node: int)
         return
     state.stamps[node] = stamp
     settled = machine.fold[node]
-    clear_totals(stacks.suffix, table.line[node], table.size[node])
+    if table.size[node] > table.size[settled]:
+        clear_totals(stacks.suffix, table.line[node], table.size[node])
     to = table.line[node] + table.first[settled] - table.first[node]
     copy_totals(stacks.suffix, table.line[settled], stacks.suffix, to, table.size[settled])

@@ -190,7 +190,10 @@ def _build_quotient(
     queries: Sequence[CompiledQuery], rows: AttributeRows, union: _DisjointUnion, block: list[int]
 ) -> MergedAutomaton:
     """Keep one node of each block, with the steps that come into it."""
-    representative = [block.index(number) for number in range(max(block) + 1)]
+    first_nodes: dict[int, int] = {}
+    for node, number in enumerate(block):
+        first_nodes.setdefault(number, node)
+    representative = [first_nodes[number] for number in range(len(first_nodes))]
     kept = set(representative)
     edges = [
         replace(edge, source=block[edge.source], target=block[edge.target])
