@@ -173,7 +173,7 @@ class StackState(NamedTuple):
     last_neg: Ints
     weights: ChannelWeights
     zero: ChannelWeights
-    marked: SmallInts  # queries
+    marked: Ints  # queries
     is_marked: Flags
     held: Flags  # by query: whether it had matches before events expired
     columns: SmallInts  # those that are not as in the identity
@@ -220,7 +220,7 @@ def run_stacks(
         np.empty(len(queries.neg) + 1, np.int64),
         create_weights(layout),
         create_weights(layout),
-        np.empty(size, np.int32),
+        np.empty(size, np.int64),
         np.zeros(size, np.bool_),
         np.zeros(size, np.bool_),
         np.arange(nodes, dtype=np.int32),
