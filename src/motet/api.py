@@ -29,6 +29,7 @@ from motet.pipeline import (
     Progress,
     WorkloadLike,
     as_workload,
+    compile_for,
     execute,
     is_pandas,
     is_spark,
@@ -214,7 +215,7 @@ def batches(
     settled = resolve_options("batches", options, keywords)
     loaded = as_workload(workload)
     source = open_source(events, settled, loaded)
-    local = LocalRun(compile_workload(loaded, make_schema(source.schema, settled), settled))
+    local = LocalRun(compile_for(source, loaded, settled))
     found = (batch for table in local.run(readable(source)) for batch in table.to_batches())
     return pa.RecordBatchReader.from_batches(local.program.result_schema, found)
 
@@ -345,11 +346,12 @@ def plan(
     source = open_source(events, settled, loaded) if in_process else None
     if analyze and source is None:
         raise OptionError("analyze runs the queries in process: give an Arrow table, a pandas DataFrame or a path")
-    if analyze and settled.statistics is None:
-        settled = replace(settled, statistics=profile(source, loaded, settled.for_reading()))
-    columns = _columns_of(events, settled) if source is None else source.schema
-    program = compile_workload(loaded, make_schema(columns, settled), settled)
-    counts = None if settled.statistics is None else settled.statistics.counts or None
+    if source is None:
+        program = compile_workload(loaded, make_schema(_columns_of(events, settled), settled), settled)
+    else:
+        program = compile_for(source, loaded, settled)
+    known = program.options.statistics
+    counts = None if known is None else known.counts or None
     return Plan(program, counts, analyze_run(program, readable(source)) if analyze and source is not None else None)
 
 

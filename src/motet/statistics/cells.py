@@ -150,7 +150,7 @@ def estimate_cells(times: SampledTimes, key: NDArray[Any] | None) -> tuple[dict[
     events = times.events * len(order) / len(times.order)
     # A key that is always live has a cell in each pane, one more than panes fit into the time span.
     count = float((events * opened[:-1] / (1 + times.span / grid[:-1])).max())
-    count = max(count, float(events * opened[-1]), np.count_nonzero(~known))
+    count = max(count, float(events * opened[-1]), float(np.count_nonzero(~known)))
     cells = np.minimum.accumulate(np.clip(events * opened[:-1], count, max(events, 1.0))) / times.seconds
     return dict(zip(widths, cells.tolist(), strict=True)), round(count)
 
