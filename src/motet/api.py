@@ -346,10 +346,12 @@ def plan(
     source = open_source(events, settled, loaded) if in_process else None
     if analyze and source is None:
         raise OptionError("analyze runs the queries in process: give an Arrow table, a pandas DataFrame or a path")
-    if source is None:
-        program = compile_workload(loaded, make_schema(_columns_of(events, settled), settled), settled)
-    else:
+    if source is not None:
         program = compile_for(source, loaded, settled)
+    elif is_spark(events) and not events.isStreaming:
+        program = _compile_on_spark(events, loaded, settled)
+    else:
+        program = compile_workload(loaded, make_schema(_columns_of(events, settled), settled), settled)
     known = program.options.statistics
     counts = None if known is None else known.counts or None
     return Plan(program, counts, analyze_run(program, readable(source)) if analyze and source is not None else None)
@@ -467,6 +469,13 @@ def _columns_of(events: Any, options: Options) -> pa.Schema:
 def _run_on_spark(events: Any, workload: Workload, options: Options) -> Any:
     from motet.spark.batch import run as run_batch
 
-    given = events if is_spark(events) else readable(open_source(events, options, workload))
-    program = compile_workload(workload, make_schema(_columns_of(given, options), options), options)
-    return run_batch(given, program).results
+    if is_spark(events):
+        return run_batch(events, _compile_on_spark(events, workload, options)).results
+    source = open_source(events, options, workload)
+    return run_batch(readable(source), compile_for(source, workload, options)).results
+
+
+def _compile_on_spark(events: DataFrame, workload: Workload, options: Options) -> Program:
+    from motet.spark.sample import compile_for as compile_for_dataframe
+
+    return compile_for_dataframe(events, workload, options)
