@@ -53,7 +53,7 @@ def measure_setting(setting: PlanSetting, repeats: int) -> Row:
     for name in ("auto", *programs):
         distinct.setdefault(list_signatures(programs[name]), name)
     measured = {name: programs[name] for name in distinct.values()}
-    timings = time_programs(measured, table, repeats)
+    timings, _ = time_programs(measured, table, repeats)
     seconds = {name: Measurement.of(timings[distinct[list_signatures(program)]]) for name, program in programs.items()}
     best = min(measured, key=lambda name: seconds[name].median)
     pure = min((name for name in PURE), key=lambda name: seconds[name].median)
