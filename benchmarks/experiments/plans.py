@@ -53,7 +53,7 @@ def measure_setting(setting: PlanSetting, repeats: int) -> Row:
     for name in ("auto", *programs):
         distinct.setdefault(list_signatures(programs[name]), name)
     measured = {name: programs[name] for name in distinct.values()}
-    timings, _ = time_programs(measured, table, repeats)
+    timings, ran = time_programs(measured, table, repeats)
     seconds = {name: Measurement.of(timings[distinct[list_signatures(program)]]) for name, program in programs.items()}
     best = min(measured, key=lambda name: seconds[name].median)
     pure = min((name for name in PURE), key=lambda name: seconds[name].median)
@@ -67,8 +67,7 @@ def measure_setting(setting: PlanSetting, repeats: int) -> Row:
         "auto over best pure": seconds[pure].median / seconds["auto"].median,
         "mixture": setting.mixture,
         "rank correlation": correlate_ranks(estimates, [seconds[name].median for name in measured]),
-        "auto ran": describe_units(programs["auto"]),
-        "plans that differ": len(measured),
+        "ran": ran,
     }
 
 
@@ -84,12 +83,6 @@ def compile_plans(workload: Workload, table: pa.Table) -> dict[str, Program]:
 
 def list_signatures(program: Program) -> tuple[str, ...]:
     return tuple(unit.planned.signature for branch in program.branches for unit in branch.units)
-
-
-def describe_units(program: Program) -> str:
-    """Say what a program runs: strategies, each with the queries of its units."""
-    units = [unit for branch in program.branches for unit in branch.units]
-    return ", ".join(f"{unit.strategy} {len(unit.reported)}" for unit in units[:4]) + (" ..." if len(units) > 4 else "")
 
 
 def estimate_program(program: Program) -> float:

@@ -86,7 +86,7 @@ def measure_point(scene: str, setting: Setting, varied: Mapping[str, int], legs:
             **{f"kept: {name}": found["counters"] + found["snapshot entries"] for name, found in objects.items()},
             "kept: auto": None,
             "ran": "; ".join(
-                f"{name}: {text}, {objects['alone']['additions'] / objects[name]['additions']:.2f} times fewer additions"
+                f"{name}: {text}, additions {objects['alone']['additions'] / objects[name]['additions']:.2f} times fewer"
                 for name, text in described.items()
             ),
         },

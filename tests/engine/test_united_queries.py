@@ -18,7 +18,7 @@ from motet.language import parse
 from motet.language.printer import to_text
 from motet.model.query import GroupKey, Query, Workload
 from motet.options import Options
-from motet.plans.compiled import CompiledQuery, compile_query, unite_queries
+from motet.plans.compiled import CompiledQuery, compile_query, pad_channels, unite_queries
 from motet.plans.units import Strategy, plan_units
 from motet.reference.tables import run_table as enumerate_table
 from motet.schema import EventSchema
@@ -53,12 +53,33 @@ def unite_all(program: Program, windows: str) -> Program:
     return replace(program, branches=tuple(branches))
 
 
+def pad_all(program: Program, windows: str) -> Program:
+    """Let queries share machines whatever they return."""
+    branches = [
+        replace(each, units=plan_units(pad_channels(each.queries), windows, unite=False)) for each in program.branches
+    ]
+    return replace(program, branches=tuple(branches))
+
+
 @pytest.mark.parametrize("windows", ["auto", "panes", "pairs", "stacks"])
 @given(workload=repetitive_workloads(), rows=streams())
 def test_united_queries_give_the_results_of_plain_enumeration(windows: str, workload: Workload, rows: Rows) -> None:
     note(to_text(workload))
     table = build_stream_table(rows)
     program = unite_all(compile_workload(workload, EventSchema(table.schema), Options(windows=windows)), windows)
+    assert_same_results(run_table(program, table).table, enumerate_table(workload, table))
+
+
+@pytest.mark.parametrize("windows", ["auto", "stacks"])
+@given(workload=repetitive_workloads(), rows=streams())
+def test_queries_with_padded_channels_give_the_results_of_plain_enumeration(
+    windows: str, workload: Workload, rows: Rows
+) -> None:
+    note(to_text(workload))
+    table = build_stream_table(rows)
+    program = pad_all(compile_workload(workload, EventSchema(table.schema), Options(windows=windows)), windows)
+    shapes = [{unit.queries[0].channels.shape for unit in branch.units} for branch in program.branches]
+    assert all(len(found) == 1 for found in shapes)
     assert_same_results(run_table(program, table).table, enumerate_table(workload, table))
 
 

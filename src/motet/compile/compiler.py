@@ -5,7 +5,7 @@ Queries are aggregated online where that is possible; the others are detected: t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from motet.compile.detect import DetectBranch, make_detect_branch
@@ -22,6 +22,9 @@ from motet.plans.compiled import CompiledQuery, compile_query
 from motet.plans.detect.query import DetectQuery, compile_detect
 from motet.plans.sharing import Sharing
 from motet.schema import EventSchema
+from motet.statistics.model import Statistics
+
+Sampler = Callable[[Sequence[CompiledQuery | DetectQuery]], Statistics | None]
 
 
 def compile_workload(
@@ -30,16 +33,21 @@ def compile_workload(
     options: Options = Options(),  # noqa: B008
     types: Sequence[str] | None = None,
     sharing: Sharing | None = None,
+    sample: Sampler | None = None,
 ) -> Program:
     """Validate a workload against the data's columns (and event types, if known) and plan it. Raises `QueryError`.
 
-    A `sharing` plan is used in place of one that an optimizer finds.
+    A `sharing` plan is used in place of one that an optimizer finds. Where the options have no statistics, `sample`
+    takes them for the compiled queries, and the program's options have them.
     """
     warnings = check_workload(workload, schema, types)
     compiled = [_compile_query(number, workload, schema.tick, options) for number in range(len(workload.queries))]
     refused = [outcome for outcome in compiled if isinstance(outcome, Diagnostic)]
     if refused:
         raise QueryError(refused, workload.text, workload.origin)
+    if sample is not None and options.statistics is None:
+        queries = [outcome for outcome in compiled if not isinstance(outcome, Diagnostic)]
+        options = replace(options, statistics=sample(queries))
     online = [outcome for outcome in compiled if isinstance(outcome, CompiledQuery)]
     report = _search_sharing(online, options) if sharing is None else None
     sharing = sharing if report is None else report.plan
@@ -80,10 +88,11 @@ def check_workload(
 
 
 def _plan_joins(branch: DetectBranch, options: Options) -> DetectBranch:
-    """Plan the joins of a detection branch if statistics are known."""
-    if options.statistics is None or not branch.join_specs:
+    """Plan the joins of a detection branch if statistics are given; a sample has no selectivities."""
+    known = options.statistics
+    if known is None or known.sampled or not branch.join_specs:
         return branch
-    rates = rates_from_statistics(options.statistics, branch)
+    rates = rates_from_statistics(known, branch)
     return replace(branch, trees=plan_trees(branch.join_specs, options.optimizer, rates, options.budget_seconds))
 
 

@@ -51,7 +51,7 @@ def build_partials(
     numbers = np.array([member.number for member in members], np.int32)
     query, key, completes = decode_owners(labels)
     words, reals = whole.reshape(len(labels), layout.words), real.reshape(len(labels), layout.words)
-    if len(members) > len(queries):
+    if any(compiled.members for compiled in queries):
         counts = np.array([len(compiled.reported) for compiled in queries])
         rows = np.repeat(np.arange(len(labels)), counts[query])
         first = (np.cumsum(counts) - counts)[query[rows]]

@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from motet.engine.encode import classify_events, count_by_symbol, encode_dictionary
+from motet.engine.encode import classify_events, count_by_symbol, encode_dictionary, read_times
 from motet.errors import Diagnostic, require_columns
 from motet.model.expression import Expression, attributes
 from motet.model.query import Workload
 from motet.plans.compiled import CompiledQuery, compile_query
-from motet.plans.detect.query import compile_detect
+from motet.plans.detect.query import DetectQuery, compile_detect
 from motet.schema import EventSchema
+from motet.statistics.cells import arrange_times, estimate_cells
 from motet.statistics.model import Statistics, format_partition, format_symbol
 from motet.statistics.profile import profile
+from motet.statistics.sample import EventSample
 from motet.template.symbols import Symbol
 
 
@@ -38,13 +43,20 @@ class StatisticsRequest:
 
 def statistics_request(workload: Workload, tick: int = 1) -> StatisticsRequest:
     """Return what to count for a workload. Symbols that are a bare type of the data are counted anyway."""
-    compiled = compile_online_queries(workload, tick)
+    online = compile_online_queries(workload, tick)
+    numbers = {query.number for query in online}
+    detected = (compile_detect(at, workload, tick) for at in range(len(workload.queries)) if at not in numbers)
+    return request_for_queries(workload, [*online, *(query for query in detected if not isinstance(query, Diagnostic))])
+
+
+def request_for_queries(workload: Workload, compiled: Sequence[CompiledQuery | DetectQuery]) -> StatisticsRequest:
+    """Return what to count for compiled queries of a workload."""
     definitions = {definition.name: definition.condition for definition in workload.definitions}
-    symbols = dict.fromkeys(symbol for query in compiled for symbol in (*query.symbols, *query.absences))
-    online = {query.number for query in compiled}
-    detected = (compile_detect(at, workload, tick) for at in range(len(workload.queries)) if at not in online)
-    for query in detected:
-        symbols |= {} if isinstance(query, Diagnostic) else dict.fromkeys((*query.symbols, *query.absent))
+    symbols = dict.fromkeys(
+        symbol
+        for query in compiled
+        for symbol in (*query.symbols, *(query.absences if isinstance(query, CompiledQuery) else query.absent))
+    )
     # Of queries whose matches are found too: the more partitions, the fewer matches.
     others = (tuple(sorted(query.partition)) for query in workload.queries)
     partitions = dict.fromkeys(by for by in (*(query.partition for query in compiled), *others) if by)
@@ -62,21 +74,81 @@ def profile_workload(table: pa.Table, workload: Workload, schema: EventSchema, k
     """Return the statistics of a table of events, with those that a workload needs."""
     request = statistics_request(workload, schema.tick)
     found = profile(table, schema.time, schema.type, keys, schema.time_unit)
-    usable = table.filter(pc.and_(pc.is_valid(table[schema.time]), pc.is_valid(table[schema.type])))
-    return replace(
-        found,
-        symbols=name_counts(request, count_symbols(usable, schema.type, request)),
-        partitionings={format_partition(by): _count_distinct(usable, by) for by in request.partitions},
+    counted = estimate_statistics(EventSample((table,), len(table)), request, schema)
+    return replace(found, symbols=counted.symbols, partitionings=counted.partitionings, cells=counted.cells)
+
+
+def estimate_statistics(sample: EventSample, request: StatisticsRequest, schema: EventSchema) -> Statistics:
+    """Estimate the statistics of all events from a sample of them; exact where it is the whole.
+
+    O(rows of the sample * (symbols + partitionings) * log rows).
+    """
+    tables = [table.filter(_is_valid(table, schema)) for table in sample.stretches]
+    lengths = [len(table) for table in tables]
+    table = pa.concat_tables(tables) if tables else schema.columns.empty_table()
+    read = sum(map(len, sample.stretches))
+    if not len(table):
+        return Statistics(sampled=read)
+    rows = sample.rows * len(table) / read
+    time = read_times(table, schema)
+    reached = [read_times(end.filter(end[schema.time].is_valid()), schema) for end in sample.ends]
+    reached = [time, *(times for times in reached if len(times))]
+    first, last = int(min(map(np.min, reached))), int(max(map(np.max, reached)))
+    # Each stretch stands for as many rows.
+    filled = [length for length in lengths if length]
+    weights = np.repeat([rows / len(filled) / length for length in filled], filled)
+    types = encode_dictionary(table.column(schema.type))
+    counts = np.bincount(types.indices.to_numpy(zero_copy_only=False), weights, len(types.dictionary))
+    klass, classes = classify_events(table, types, request.symbols, request.definitions)
+    sizes = np.bincount(klass, weights, len(classes))
+    symbols = {
+        symbol: sum(size for found, size in zip(classes, sizes.tolist(), strict=True) if symbol in found)
+        for symbol in request.symbols
+    }
+    times = arrange_times(time, filled, rows, last - first)
+    cells = {"": estimate_cells(times, None)[0]}
+    partitionings = {}
+    for by in request.partitions:
+        name = format_partition(by)
+        cells[name], partitionings[name] = estimate_cells(times, number_keys(table, by))
+    named = zip(types.dictionary.to_pylist(), counts.tolist(), strict=True)
+    return Statistics(
+        counts={name: round(count) for name, count in sorted(named)},
+        first=first,
+        last=last,
+        symbols={format_symbol(symbol): round(count) for symbol, count in symbols.items()},
+        partitionings=partitionings,
+        cells=cells,
+        sampled=read,
     )
+
+
+def _is_valid(table: pa.Table, schema: EventSchema) -> Any:
+    return pc.and_(pc.is_valid(table[schema.time]), pc.is_valid(table[schema.type]))
+
+
+def number_keys(table: pa.Table, partition: Sequence[str]) -> NDArray[np.int64]:
+    """Number the keys of rows from 0, -1 where a row has none."""
+    numbers = np.zeros(len(table), np.int64)
+    for name in partition:
+        encoded = encode_dictionary(table.column(name))
+        codes = pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+        both = np.where((codes < 0) | (numbers < 0), -1, numbers * len(encoded.dictionary) + codes)
+        numbers = codes if len(partition) == 1 else np.unique(both, return_inverse=True)[1] - (both.min(initial=0) < 0)
+    return numbers
 
 
 def columns_to_profile(workload: Workload, schema: EventSchema, keys: Sequence[str] = ()) -> list[str]:
     """Return the columns that a profile reads. Raises `DataError` if one is missing."""
-    request = statistics_request(workload, schema.tick)
-    by = [name for partition in request.partitions for name in partition]
-    names = list(dict.fromkeys((schema.time, schema.type, *keys, *by, *request.columns)))
+    names = list_columns(statistics_request(workload, schema.tick), schema, keys)
     require_columns(schema.columns.names, names)
     return names
+
+
+def list_columns(request: StatisticsRequest, schema: EventSchema, keys: Sequence[str] = ()) -> list[str]:
+    """Return the columns that are read for statistics."""
+    by = [name for partition in request.partitions for name in partition]
+    return list(dict.fromkeys((schema.time, schema.type, *keys, *by, *request.columns)))
 
 
 def count_symbols(table: pa.Table, type: str, request: StatisticsRequest) -> Counter[Symbol]:
@@ -88,10 +160,3 @@ def count_symbols(table: pa.Table, type: str, request: StatisticsRequest) -> Cou
 def name_counts(request: StatisticsRequest, counts: Mapping[Symbol, int]) -> dict[str, int]:
     """Return counts by the names of symbols, in the order of the request."""
     return {format_symbol(symbol): counts.get(symbol, 0) for symbol in request.symbols}
-
-
-def _count_distinct(table: pa.Table, names: Sequence[str]) -> int:
-    keys = pa.table(
-        {name: encode_dictionary(column).indices for name, column in zip(names, table.select(list(names)), strict=True)}
-    )
-    return len(keys.drop_null().group_by(list(names)).aggregate([]))

@@ -57,8 +57,13 @@ class EventSource:
         schema = self._select_schema(columns)
         with translate_read_errors(self.origin):
             for batch in self._read(schema.names):
-                arrays = [self._convert_column(batch.column(at), field) for at, field in enumerate(schema)]
-                yield pa.record_batch(arrays, schema=schema)
+                yield self.convert(batch, schema.names)
+
+    def convert(self, batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
+        """Return rows as the files hold them with the types of `schema`."""
+        schema = self._select_schema(columns)
+        arrays = [self._convert_column(batch.column(at), field) for at, field in enumerate(schema)]
+        return pa.record_batch(arrays, schema=schema)
 
     def _read(self, names: list[str]) -> Iterator[pa.RecordBatch]:
         if isinstance(self.content, pa.Table):

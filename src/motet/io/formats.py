@@ -83,7 +83,7 @@ def is_small_text(files: list[Path], kind: str) -> bool:
     return kind != PARQUET and len(files) == 1 and files[0].stat().st_size < BLOCK_BYTES
 
 
-def read_text(file: Path, kind: str, type: str, schema: pa.Schema | None = None) -> pa.Table:
+def read_text(file: Path | pa.NativeFile, kind: str, type: str, schema: pa.Schema | None = None) -> pa.Table:
     """Read a text file as a whole; its columns are those of the schema, where one is given."""
     if kind == JSONL:
         import pyarrow.json as json

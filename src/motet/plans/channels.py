@@ -83,6 +83,15 @@ def unite_channels(all_channels: Iterable[Channels]) -> Channels:
     return Channels(counts, sums, extremes)
 
 
+def widen_channels(channels: Channels, shape: tuple[int, ...]) -> Channels:
+    """Return channels of a shape: these, and such as no event adds anything to."""
+    counts, sums, extremes = (
+        (*table, *(Channel(kind, frozenset(), None) for _ in range(size - len(table))))
+        for table, size, kind in zip(channels.tables, shape, ("count", "sum", "min"), strict=True)
+    )
+    return Channels(counts, sums, extremes)
+
+
 def locate_channels(own: Channels, united: Channels) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
     """Return where each channel is among others, by table."""
     counts, sums, extremes = (

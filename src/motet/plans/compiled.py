@@ -9,7 +9,7 @@ from motet.errors import Diagnostic
 from motet.model.expression import Expression
 from motet.model.query import Policy, Query, Workload
 from motet.model.window import CountWindow, TimeWindow
-from motet.plans.channels import Channels, ResultColumn, build_channels, unite_channels
+from motet.plans.channels import Channels, ResultColumn, build_channels, unite_channels, widen_channels
 from motet.plans.sharing import Groups, group_all
 from motet.template.automaton import Automaton, TooManyNodes, UnsupportedPattern, build_automaton
 from motet.template.conditions import AdjacentCondition, classify_conditions, extract_equivalence
@@ -34,8 +34,8 @@ class WindowSpan:
 class CompiledQuery:
     """All the aggregate engine needs to know of a query. `number` is its place in the workload.
 
-    One that stands for several, which differ in what they return, has these as `members` and all their channels; it
-    goes by the number of the first: see `unite_queries`.
+    One that stands for others, which differ in what they return, has these as `members` and all their channels; it
+    goes by the number of the first: see `unite_queries` and `pad_channels`.
     """
 
     number: int
@@ -140,6 +140,21 @@ def unite_queries(queries: Sequence[CompiledQuery], groups: Groups = group_all) 
         key = (*matching, compiled.partition, compiled.span, compiled.is_combined, groups(compiled.number))
         same.setdefault(key, []).append(compiled)
     return [_unite(found) if len(found) > 1 else found[0] for found in same.values()]
+
+
+def pad_channels(queries: Sequence[CompiledQuery]) -> list[CompiledQuery]:
+    """Give all queries as many channels as any of them has of each kind, so that one machine can run them.
+
+    Then they share beginnings of patterns before the events that channels read: there all totals are counts.
+    """
+    shapes = [compiled.channels.shape for compiled in queries]
+    shape = tuple(max(sizes) for sizes in zip(*shapes, strict=True))
+    return [
+        compiled
+        if compiled.channels.shape == shape
+        else replace(compiled, channels=widen_channels(compiled.channels, shape), members=compiled.reported)
+        for compiled in queries
+    ]
 
 
 def _unite(queries: Sequence[CompiledQuery]) -> CompiledQuery:

@@ -145,7 +145,7 @@ class Statistics:
 
 
 def _interpolate(points: Sequence[tuple[float, float]], at: float) -> float:
-    """Return the value at a place between points of logarithms; that of the nearest beyond them, 0 if there are none."""
+    """Return the value at a place between points of logarithms; beyond them the nearest, 0 if there are none."""
     if not points:
         return 0.0
     after = bisect_left(points, (at,))
