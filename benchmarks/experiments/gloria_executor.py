@@ -49,6 +49,11 @@ MIXED = Shape(1 / 7)
 COUNTS = Shape(1 / 7, mixed=False, grouped=False)
 
 
+def list_sizes(setting: Setting) -> list[int]:
+    """Return the numbers of queries to measure."""
+    return setting.pick([12, 60], [*THEIRS])
+
+
 def make_plans(setting: Setting) -> dict[str, Options]:
     """Return the options of each plan; a search has as long as `motet plan` gives it, less for a quick run."""
     return {name: Options(optimizer=each, budget=setting.pick(1.0, 10.0)) for name, each in OPTIMIZERS.items()}
@@ -57,7 +62,7 @@ def make_plans(setting: Setting) -> dict[str, Options]:
 def vary_mixed_queries(setting: Setting) -> list[Row]:
     """Measure SEQ and Kleene at 6:1 over a stock stream with minute timestamps, on our executor: the paper's counts."""
     rows: list[Row] = []
-    for number in THEIRS:
+    for number in list_sizes(setting):
         table = make_table(setting.pick(60_000, 500_000), number, MIXED)
         compiled = compile_plans(make_workload(number, MIXED), table, make_plans(setting))
         timings, ran = time_programs(compiled, table, setting.repeats)
@@ -69,7 +74,7 @@ def vary_count_queries(setting: Setting) -> list[Row]:
     """Measure the same where all count in one window, on both executors."""
     return [
         {"queries": number, **row}
-        for number in THEIRS
+        for number in list_sizes(setting)
         for row in measure_both(
             make_workload(number, COUNTS),
             make_table(setting.pick(30_000, 500_000), number, COUNTS),
@@ -150,7 +155,7 @@ def find_printed_plans(
 def measure_insertion(setting: Setting) -> list[Row]:
     """Measure what it takes to insert the values of snapshots, beside the whole run by Gloria's plan."""
     rows: list[Row] = []
-    for number in THEIRS:
+    for number in list_sizes(setting):
         workload, table = make_workload(number, COUNTS), make_table(setting.pick(30_000, 200_000), number, COUNTS)
         prepared = prepare(workload, table)
         (_, report) = find_printed_plans(prepared, workload, table, setting).values()
@@ -176,7 +181,7 @@ def count_snapshots(setting: Setting) -> list[Row]:
     """Count the snapshots that either plan creates, over companies that are alike frequent or not."""
     rows: list[Row] = []
     for stream, skew in (("all alike", 0.0), ("skewed", 1.0)):
-        for number in THEIRS:
+        for number in list_sizes(setting):
             workload = make_workload(number, COUNTS)
             table = make_table(setting.pick(20_000, 200_000), number, COUNTS, skew, setting.pick(500, 1_000))
             prepared = prepare(workload, table)
@@ -203,7 +208,7 @@ def measure_bursts(setting: Setting) -> list[Row]:
     return [
         {"burst": burst, "workload": name, **row}
         for burst in setting.pick((1, 100), (1, 10, 100))
-        for name, share in (("simple", 0.0), ("half complex", 0.5), ("complex", 1.0))
+        for name, share in {"simple": 0.0, "complex": 1.0, **setting.pick({}, {"half complex": 0.5})}.items()
         for row in measure_both(
             make_bursty_workload(100, share),
             make_stock_stream(setting.pick(30_000, 100_000), [f"C{at}" for at in range(17)], burst=burst),
@@ -333,7 +338,7 @@ EXPERIMENTS = (
         "Gloria",
         "16",
         "the same where all count in one kind of window without groups, as their program does",
-        Seconds(25, 300),
+        Seconds(12, 300),
         vary_count_queries,
         Axes("queries", LINES, "CPU s", by="executor"),
         PUBLISHED,
@@ -344,7 +349,7 @@ EXPERIMENTS = (
         "Gloria",
         "17",
         "inserting the values of snapshots, beside the whole run by Gloria's plan, paper's executor",
-        Seconds(15, 60),
+        Seconds(8, 60),
         measure_insertion,
         Axes("queries", ("run, ms", "insertion, ms"), "CPU ms", log_y=True),
         (
@@ -362,7 +367,7 @@ EXPERIMENTS = (
         "Gloria",
         "18",
         "how many snapshots the greedy plan and Gloria's create, paper's executor",
-        Seconds(20, 90),
+        Seconds(10, 90),
         count_snapshots,
         Axes("queries", ("snapshots: greedy", "snapshots: gloria"), "snapshots", by="stream"),
         (
@@ -375,7 +380,7 @@ EXPERIMENTS = (
         "Gloria",
         "19(a), (b)",
         "simple and complex Kleene queries by length of bursts, 100 queries",
-        Seconds(20, 90),
+        Seconds(14, 90),
         measure_bursts,
         Axes("burst", LINES, "CPU s", log_x=True, log_y=True, by="executor"),
         (

@@ -72,6 +72,7 @@ def measure_point(scene: str, setting: Setting, varied: Mapping[str, int], legs:
     cases[READING] = prepared.read_again
     timings, ran = time_programs(compiled, table, setting.repeats, cases)
     objects = {name: each.run().objects for name, each in executors.items()}
+    found = {name: each["additions"] for name, each in objects.items()}
     theirs: Timings = {name: timings[f"their {name}"] for name in THEIRS}
     ours: Timings = {name: timings[name] for name in OPTIMIZERS}
     keys = len(prepared.offsets) - 1
@@ -83,10 +84,10 @@ def measure_point(scene: str, setting: Setting, varied: Mapping[str, int], legs:
             **compare_plans(theirs),
             READING: Measurement.of(timings[READING]),
             "M events/s": Measurement.of(theirs["sharon"]).rate(len(table) / 1e6),
-            **{f"kept: {name}": found["counters"] + found["snapshot entries"] for name, found in objects.items()},
+            **{f"kept: {name}": each["counters"] + each["snapshot entries"] for name, each in objects.items()},
             "kept: auto": None,
             "ran": "; ".join(
-                f"{name}: {text}, additions {objects['alone']['additions'] / objects[name]['additions']:.2f} times fewer"
+                f"{name}: {text}, {found['alone'] / found[name]:.2f} times fewer additions"
                 for name, text in described.items()
             ),
         },
@@ -266,7 +267,7 @@ EXPERIMENTS = (
             "Sharon",
             "12(b), (d), (f)",
             f"shared against alone, by number of queries, {name}",
-            Seconds(20, 120),
+            Seconds(14, 120),
             partial(vary_queries, scene=scene, legs=legs),
             draw("queries"),
             (
@@ -300,7 +301,7 @@ EXPERIMENTS = (
         "Sharon",
         "14",
         "the greedy plan against the optimal one, by number of queries, taxi",
-        Seconds(20, 120),
+        Seconds(14, 120),
         partial(vary_queries, scene="taxi", most=180),
         draw("queries"),
         (
