@@ -126,8 +126,10 @@ def add_ring(
 
 @inner
 def clear_ring(target: Floats, at: int, capacity: int, low: int, high: int) -> None:
-    for number in range(low, high):
-        target[at + number % capacity] = 0.0
+    place = low % capacity
+    for _ in range(low, high):
+        target[at + place] = 0.0
+        place = place + 1 if place + 1 < capacity else 0
 
 
 @inner
@@ -197,8 +199,10 @@ def evaluate(
         for event in range(head, room.event_settled[other]):
             own = (at + event) * slots
             until = room.event_window[at + event]
-            for k in range(first, until + 1):
-                room.values[into + k % slots] += room.event_values[own + k % slots]
+            slot = first % slots
+            for _k in range(first, until + 1):
+                room.values[into + slot] += room.event_values[own + slot]
+                slot = slot + 1 if slot + 1 < slots else 0
             room.done[ADDITIONS] += until - first + 1
         room.done[EDGES] += room.event_settled[other] - head
     for number in range(graph.arrival_at[node], graph.arrival_at[node + 1]):
@@ -207,11 +211,15 @@ def evaluate(
         if c == without:
             continue
         capacity = room.capacity[c]
-        for v in range(room.low[c], room.settled[c]):
-            times = room.arriving[room.vector_at[x] + v % capacity]
-            own = room.value_at[c] + ((v % capacity) * graph.size[c] + graph.arrival_member[number]) * slots
-            for k in range(first, room.snapshot_window[room.snapshot_at[c] + v % capacity] + 1):
-                room.values[into + k % slots] += times * room.snapshot_values[own + k % slots]
+        place = room.low[c] % capacity
+        for _ in range(room.low[c], room.settled[c]):
+            times = room.arriving[room.vector_at[x] + place]
+            own = room.value_at[c] + (place * graph.size[c] + graph.arrival_member[number]) * slots
+            slot = first % slots
+            for _k in range(first, room.snapshot_window[room.snapshot_at[c] + place] + 1):
+                room.values[into + slot] += times * room.snapshot_values[own + slot]
+                slot = slot + 1 if slot + 1 < slots else 0
+            place = place + 1 if place + 1 < capacity else 0
         room.done[EVALUATIONS] += room.settled[c] - room.low[c]
 
 

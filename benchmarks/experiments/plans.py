@@ -110,6 +110,7 @@ EXPERIMENTS = [
         "every plan of 30 settings: what `auto` takes against the best of them",
         Seconds(300, 600),
         compare_plans,
+        heavy=True,
         stated=(
             Claim(
                 "auto against the best plan, in the median",

@@ -27,7 +27,7 @@ def test_an_experiment_runs_to_json_and_a_chart(motet: Motet, tmp_path: Path) ->
     result = Result.from_json(json.loads(file.read_text()))
     assert (result.name, result.figure, result.size, result.repeats) == ("a-seq-14a", "14(a)", "quick", 1)
     assert [row["length"] for row in result.rows] == [6, 10, 6, 10]
-    assert all(set(row["us an event"]) == {"median", "low", "high"} for row in result.rows)
+    assert all(set(row["online"]) == {"median", "low", "high"} for row in result.rows)
     assert result.peak_mb > 50
     assert chart.read_text().startswith("<svg")
 
