@@ -88,7 +88,8 @@ def estimate_statistics(sample: EventSample, request: StatisticsRequest, schema:
     table = pa.concat_tables(tables) if tables else schema.columns.empty_table()
     read = sum(map(len, sample.stretches))
     if not len(table):
-        return Statistics(sampled=read)
+        unseen = dict.fromkeys(map(format_partition, request.partitions), 0)
+        return Statistics(symbols=name_counts(request, {}), partitionings=unseen, sampled=read)
     rows = sample.rows * len(table) / read
     time = read_times(table, schema)
     reached = [read_times(end.filter(end[schema.time].is_valid()), schema) for end in sample.ends]
@@ -116,7 +117,7 @@ def estimate_statistics(sample: EventSample, request: StatisticsRequest, schema:
         counts={name: round(count) for name, count in sorted(named)},
         first=first,
         last=last,
-        symbols={format_symbol(symbol): round(count) for symbol, count in symbols.items()},
+        symbols=name_counts(request, {symbol: round(count) for symbol, count in symbols.items()}),
         partitionings=partitionings,
         cells=cells,
         sampled=read,
