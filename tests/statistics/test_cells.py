@@ -21,7 +21,7 @@ Ints = NDArray[np.int64]
 EVENTS = 400_000
 SPAN = 400_000_000
 TYPES = np.array(["A", "B", "C", "D"])
-REQUEST = StatisticsRequest((), (("k",),), {})
+REQUEST = StatisticsRequest((), ((), ("k",)), {})
 
 
 def make_times(dice: np.random.Generator) -> Ints:
