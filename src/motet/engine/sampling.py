@@ -21,9 +21,9 @@ from motet.plans.compiled import CompiledQuery
 from motet.plans.detect.query import DetectQuery
 from motet.schema import EventSchema
 from motet.statistics.model import Statistics
-from motet.statistics.sample import EventSample
+from motet.statistics.sample import SampledRows
 
-ReadSample = Callable[[], EventSample]
+ReadSample = Callable[[], SampledRows]
 
 
 def compile_by_sample(
@@ -49,7 +49,7 @@ class _SampledWorkload:
     read: ReadSample
 
     @cached_property
-    def sample(self) -> EventSample | None:
+    def sample(self) -> SampledRows | None:
         """The sample; None if it cannot be read, as the run will say."""
         try:
             return self.read()

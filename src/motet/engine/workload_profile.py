@@ -22,7 +22,7 @@ from motet.schema import EventSchema
 from motet.statistics.cells import arrange_times, estimate_cells
 from motet.statistics.model import Statistics, format_partition, format_symbol
 from motet.statistics.profile import profile
-from motet.statistics.sample import EventSample
+from motet.statistics.sample import SampledRows
 from motet.template.symbols import Symbol
 
 
@@ -76,11 +76,11 @@ def profile_workload(table: pa.Table, workload: Workload, schema: EventSchema, k
     """Return the statistics of a table of events, with those that a workload needs."""
     request = statistics_request(workload, schema.tick)
     found = profile(table, schema.time, schema.type, keys, schema.time_unit)
-    counted = estimate_statistics(EventSample((table,), len(table)), request, schema)
+    counted = estimate_statistics(SampledRows((table,), len(table)), request, schema)
     return replace(found, symbols=counted.symbols, partitionings=counted.partitionings, cells=counted.cells)
 
 
-def estimate_statistics(sample: EventSample, request: StatisticsRequest, schema: EventSchema) -> Statistics:
+def estimate_statistics(sample: SampledRows, request: StatisticsRequest, schema: EventSchema) -> Statistics:
     """Estimate the statistics of all events from a sample of them; exact where it is the whole.
 
     O(rows of the sample * (symbols + partitionings) * log rows).
