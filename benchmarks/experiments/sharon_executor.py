@@ -43,7 +43,7 @@ WINDOW = 600  # seconds, sliding by 60
 
 
 def vary_events(setting: Setting, scene: str) -> list[Row]:
-    sizes = setting.pick((50_000, 200_000), (200_000, 400_000, 800_000, 1_200_000))
+    sizes = setting.pick((50_000, 100_000), (200_000, 400_000, 800_000, 1_200_000))
     return [row for events in sizes for row in measure_point(scene, setting, {"events": events})]
 
 
@@ -255,7 +255,7 @@ EXPERIMENTS = (
         "Sharon",
         "12(a), (e)",
         "shared against alone, by events in a window, e-commerce",
-        Seconds(15, 300),
+        Seconds(10, 300),
         partial(vary_events, scene="ecommerce"),
         draw("events"),
         (BY_EVENTS, OURS_AGAINST_THEIRS),
@@ -267,7 +267,7 @@ EXPERIMENTS = (
             "Sharon",
             "12(b), (d), (f)",
             f"shared against alone, by number of queries, {name}",
-            Seconds(14, 120),
+            Seconds(12, 120),
             partial(vary_queries, scene=scene, legs=legs),
             draw("queries"),
             (
@@ -290,7 +290,7 @@ EXPERIMENTS = (
         "Sharon",
         "12(c), (g), (h)",
         "shared against alone, by pattern length, e-commerce",
-        Seconds(12, 60),
+        Seconds(10, 60),
         partial(vary_length, scene="ecommerce"),
         draw("length"),
         (BY_LENGTH, Claim("memory at length 30", "20 times less", describe_memory), OURS_AGAINST_THEIRS),
@@ -301,7 +301,7 @@ EXPERIMENTS = (
         "Sharon",
         "14",
         "the greedy plan against the optimal one, by number of queries, taxi",
-        Seconds(14, 120),
+        Seconds(12, 120),
         partial(vary_queries, scene="taxi", most=180),
         draw("queries"),
         (
