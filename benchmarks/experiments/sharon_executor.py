@@ -73,6 +73,7 @@ def measure_point(scene: str, setting: Setting, varied: Mapping[str, int], legs:
     timings, ran = time_programs(compiled, table, setting.repeats, cases)
     objects = {name: each.run().objects for name, each in executors.items()}
     found = {name: each["additions"] for name, each in objects.items()}
+    read = {name: found[name] + each["additions to read results"] for name, each in objects.items()}
     theirs: Timings = {name: timings[f"their {name}"] for name in THEIRS}
     ours: Timings = {name: timings[name] for name in OPTIMIZERS}
     keys = len(prepared.offsets) - 1
@@ -87,7 +88,8 @@ def measure_point(scene: str, setting: Setting, varied: Mapping[str, int], legs:
             **{f"kept: {name}": each["counters"] + each["snapshot entries"] for name, each in objects.items()},
             "kept: auto": None,
             "ran": "; ".join(
-                f"{name}: {text}, {found['alone'] / found[name]:.2f} times fewer additions"
+                f"{name}: {text}, {found['alone'] / found[name]:.2f} times fewer additions, "
+                f"{read['alone'] / read[name]:.2f} with those to read results"
                 for name, text in described.items()
             ),
         },
