@@ -59,7 +59,11 @@ def loop_workloads(draw: st.DrawFn, window: str | None = None, returns: str | No
         names = count(1)
         shared = draw(st.booleans())
         body = common if shared else draw(loops(names))
-        parts = [*draw(st.sampled_from([[], ["C"], ["D", "NOT N"]])), body, *draw(st.sampled_from([[], ["NOT N", "D"], ["D"]]))]
+        parts = [
+            *draw(st.sampled_from([[], ["C"], ["D", "NOT N"]])),
+            body,
+            *draw(st.sampled_from([[], ["NOT N", "D"], ["D"]])),
+        ]
         name = f"v{draw(st.sampled_from([100] if shared else [1, next(names) - 1]))}"
         asked = ["COUNT(*)", "COUNT(*)", f"COUNT({name})", f"SUM({name}.x), MIN({name}.x)", f"AVG({name}.x)"]
         where = draw(st.sampled_from(["WHERE [k]", ""]))
