@@ -8,15 +8,18 @@ relative errors give the prices, in nanoseconds.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from statistics import median
 
 import numpy as np
 import pyarrow as pa
 from scipy.optimize import nnls
 
 from benchmarks.plan_settings import PlanSetting, list_settings
+from benchmarks.registry import OURS, Experiment, Row, Seconds, Setting
 from motet.compile import Program, compile_workload
 from motet.engine.encode import encode_branch
 from motet.engine.run import run_unit_partials
@@ -84,17 +87,25 @@ def fit_prices(samples: Sequence[Sample]) -> dict[str, float]:
     return dict(zip(names, found.tolist(), strict=True))
 
 
-def main() -> None:
+def calibrate(setting: Setting) -> list[Row]:
+    """Fit the prices, and return them beside those that are used; last how far estimates are from what was measured."""
     pa.set_cpu_count(1)
-    samples = list(measure_settings(list(list_settings())))
+    samples = list(measure_settings(list(list_settings()), setting.repeats))
     prices = fit_prices(samples)
-    for setting, plan, work, nanoseconds in samples:
-        print(f"{setting:40} {plan:8} {nanoseconds / 1e6:9.2f} ms, estimated {price(work, prices) / 1e6:9.2f}")
-    print("PRICES: Mapping[str, float] = {")
-    for name, value in prices.items():
-        print(f'    "{name}": {value:.3g},')
-    print("}")
+    errors = [abs(math.log(max(price(work, prices), SHORT) / max(taken, SHORT))) for _, _, work, taken in samples]
+    rows: list[Row] = [
+        {"piece of work": name, "ns, fitted": value, "ns, used": PRICES[name]} for name, value in prices.items()
+    ]
+    rows.append({"piece of work": f"units measured: {len(samples)}; error in the median", "ns, fitted": median(errors)})
+    return rows
 
 
-if __name__ == "__main__":
-    main()
+EXPERIMENT = Experiment(
+    "calibrate",
+    OURS,
+    "",
+    "the prices of aggregate plans, fitted to the kernels of this machine (`motet.plans.cost.PRICES`)",
+    Seconds(300, 300),
+    calibrate,
+    heavy=True,
+)

@@ -64,7 +64,7 @@ def _stock(queries: int, shape: Shape) -> Make:
 
 
 def _dense_and_sparse(dense: int, sparse: int, length: int = 8, customers: int = 4) -> Make:
-    """Half of the queries over 20 items that are bought all the time, half over 200 that are bought rarely."""
+    """Some queries over 20 items that are bought all the time, others over 200 that are bought rarely."""
 
     def make(seed: int) -> tuple[pa.Table, Workload]:
         rng = np.random.default_rng(seed)
@@ -83,8 +83,8 @@ def _dense_and_sparse(dense: int, sparse: int, length: int = 8, customers: int =
         )
         texts = []
         for number in range(dense + sparse):
-            low, high = (0, 20) if number < dense else (20, 220)
-            steps = [f"item{at}" for at in low + _draw_run(rng, high - low, length)]
+            kinds = 20 + _draw_run(rng, 200, length, 40, 60) if number >= dense else _draw_run(rng, 20, length)
+            steps = [f"item{at}" for at in kinds]
             texts.append(
                 f"QUERY q{number}\nRETURN COUNT(*)\nPATTERN SEQ({', '.join(steps)})\nWHERE [customer]\n"
                 "WITHIN 60 s SLIDE 2 s"
@@ -94,10 +94,10 @@ def _dense_and_sparse(dense: int, sparse: int, length: int = 8, customers: int =
     return make
 
 
-def _draw_run(rng: np.random.Generator, kinds: int, length: int) -> np.ndarray:
+def _draw_run(rng: np.random.Generator, kinds: int, length: int, runs: int = 3, begins: int = 4) -> np.ndarray:
     """Draw a stretch of one of a few fixed runs, so that queries have parts in common."""
-    run = np.random.default_rng(int(rng.integers(3))).permutation(kinds)
-    begin = int(rng.integers(0, 4))
+    run = np.random.default_rng(int(rng.integers(runs))).permutation(kinds)
+    begin = int(rng.integers(0, begins))
     return run[begin : begin + length]
 
 
@@ -158,9 +158,9 @@ SETTINGS = (
     PlanSetting("stock, mixed aggregates and windows", _stock(60, Shape(1 / 7))),
     PlanSetting("stock, repetitions, counts", _stock(60, Shape(1 / 2, mixed=False, grouped=False))),
     PlanSetting("stock, nested repetitions", _stock(40, Shape(1.0, 3, nested=True, mixed=False, grouped=False))),
-    PlanSetting("dense and sparse, half each", _dense_and_sparse(40, 40), mixture=True),
-    PlanSetting("dense and sparse, few dense", _dense_and_sparse(20, 80), mixture=True),
-    PlanSetting("dense and sparse, one customer", _dense_and_sparse(40, 60, customers=1), mixture=True),
+    PlanSetting("dense and sparse, 20 and 300", _dense_and_sparse(20, 300, customers=5), mixture=True),
+    PlanSetting("dense and sparse, 40 and 200", _dense_and_sparse(40, 200, 10, customers=5), mixture=True),
+    PlanSetting("dense and sparse, 10 and 200", _dense_and_sparse(10, 200, 10, customers=10), mixture=True),
     PlanSetting(
         "taxi trips",
         _real("nyc_green_taxi", ("pickup_hail", "dropoff_cash", "dropoff_card"), "60 min", "5 min"),

@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from benchmarks import fit_plan_prices
 from benchmarks.engine import time_programs
 from benchmarks.measure import Measurement
 from benchmarks.plan_settings import PlanSetting, list_settings
@@ -103,6 +104,7 @@ def summarize(column: str, how: Any, rows: Sequence[Mapping[str, Any]], mixtures
 
 
 EXPERIMENTS = [
+    fit_plan_prices.EXPERIMENT,
     Experiment(
         "plans",
         OURS,
@@ -133,5 +135,5 @@ EXPERIMENTS = [
                 lambda rows: summarize("rank correlation", statistics.mean, rows),
             ),
         ),
-    )
+    ),
 ]

@@ -29,6 +29,7 @@ from motet.pipeline import (
     Progress,
     WorkloadLike,
     as_workload,
+    compile_for,
     execute,
     is_pandas,
     is_spark,
@@ -214,7 +215,7 @@ def batches(
     settled = resolve_options("batches", options, keywords)
     loaded = as_workload(workload)
     source = open_source(events, settled, loaded)
-    local = LocalRun(compile_workload(loaded, make_schema(source.schema, settled), settled))
+    local = LocalRun(compile_for(source, loaded, settled))
     found = (batch for table in local.run(readable(source)) for batch in table.to_batches())
     return pa.RecordBatchReader.from_batches(local.program.result_schema, found)
 
@@ -345,11 +346,14 @@ def plan(
     source = open_source(events, settled, loaded) if in_process else None
     if analyze and source is None:
         raise OptionError("analyze runs the queries in process: give an Arrow table, a pandas DataFrame or a path")
-    if analyze and settled.statistics is None:
-        settled = replace(settled, statistics=profile(source, loaded, settled.for_reading()))
-    columns = _columns_of(events, settled) if source is None else source.schema
-    program = compile_workload(loaded, make_schema(columns, settled), settled)
-    counts = None if settled.statistics is None else settled.statistics.counts or None
+    if source is not None:
+        program = compile_for(source, loaded, settled)
+    elif is_spark(events) and not events.isStreaming:
+        program = _compile_on_spark(events, loaded, settled)
+    else:
+        program = compile_workload(loaded, make_schema(_columns_of(events, settled), settled), settled)
+    known = program.options.statistics
+    counts = None if known is None else known.counts or None
     return Plan(program, counts, analyze_run(program, readable(source)) if analyze and source is not None else None)
 
 
@@ -465,6 +469,13 @@ def _columns_of(events: Any, options: Options) -> pa.Schema:
 def _run_on_spark(events: Any, workload: Workload, options: Options) -> Any:
     from motet.spark.batch import run as run_batch
 
-    given = events if is_spark(events) else readable(open_source(events, options, workload))
-    program = compile_workload(workload, make_schema(_columns_of(given, options), options), options)
-    return run_batch(given, program).results
+    if is_spark(events):
+        return run_batch(events, _compile_on_spark(events, workload, options)).results
+    source = open_source(events, options, workload)
+    return run_batch(readable(source), compile_for(source, workload, options)).results
+
+
+def _compile_on_spark(events: DataFrame, workload: Workload, options: Options) -> Program:
+    from motet.spark.sample import compile_for as compile_for_dataframe
+
+    return compile_for_dataframe(events, workload, options)

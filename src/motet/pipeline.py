@@ -9,25 +9,20 @@ from typing import Any
 
 import pyarrow as pa
 
-from motet.compile import Program, check_workload, compile_workload
-from motet.compile.compiler import Sampler
+from motet.compile import Program, check_workload
 from motet.engine.encode import count_invalid_rows
 from motet.engine.local import LocalRun, Outcome
-from motet.engine.workload_profile import estimate_statistics, request_for_queries
-from motet.engine.workload_profile import list_columns as list_columns_to_count
+from motet.engine.sampling import compile_by_sample
 from motet.errors import DataError, Diagnostic, MotetError
 from motet.io.events import EventSource, count_event_types, guess_types, list_columns, open_events
-from motet.io.sample import sample_events
+from motet.io.sample import list_sampled_columns, sample_events
 from motet.language import read
 from motet.language.builder import QueryBuilder
 from motet.language.builder import workload as build_workload
 from motet.model.query import Query, Workload
 from motet.options import Engine, Options
-from motet.plans.compiled import CompiledQuery
-from motet.plans.detect.query import DetectQuery
 from motet.schema import EventSchema
-from motet.statistics.model import Statistics
-from motet.statistics.sample import sample_table
+from motet.statistics.sample import EventSample, sample_table
 
 Progress = Callable[[int], None]
 WorkloadLike = Workload | Query | QueryBuilder | str | Path | Sequence[Query | QueryBuilder]
@@ -148,29 +143,25 @@ def prepare(
     types = _find_types(source) if check_types else None
     if engine == "oracle":
         return Job(source, workload, schema, options, None, check_workload(workload, schema, types))
-    program = compile_workload(workload, schema, options, types, sample=make_sampler(source, workload, schema))
+    program = compile_for(source, workload, options, types)
     return Job(source, workload, schema, options, program, program.warnings)
 
 
-def make_sampler(source: Source, workload: Workload, schema: EventSchema) -> Sampler:
-    """Return a function that takes statistics for compiled queries from a sample of the events."""
+def compile_for(source: Source, workload: Workload, options: Options, types: Sequence[str] | None = None) -> Program:
+    """Validate and compile a workload for a source of events: by a sample of them, where no statistics are given.
 
-    def sample(queries: Sequence[CompiledQuery | DetectQuery]) -> Statistics | None:
-        if not any(isinstance(query, CompiledQuery) for query in queries):
-            return None  # joins are planned by what is measured as they run
-        request = request_for_queries(workload, queries)
-        columns = list_columns_to_count(request, schema)
-        try:
-            rows = (
-                sample_table(source.table(columns))
-                if isinstance(source, TableSource)
-                else sample_events(source, columns, schema)
-            )
-            return estimate_statistics(rows, request, schema)
-        except DataError:
-            return None  # the run says what is wrong
+    Raises:
+        QueryError: The queries are wrong, or do not fit the events.
+    """
+    schema = make_schema(source.schema, options)
+    return compile_by_sample(workload, schema, options, types, lambda: _read_sample(source, workload, schema))
 
-    return sample
+
+def _read_sample(source: Source, workload: Workload, schema: EventSchema) -> EventSample:
+    columns = list_sampled_columns(workload, schema)
+    if isinstance(source, TableSource):
+        return sample_table(source.table(columns))
+    return sample_events(source, columns, schema)
 
 
 def check_events(workload: Workload, source: Source, options: Options) -> tuple[Diagnostic, ...]:

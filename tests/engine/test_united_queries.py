@@ -19,7 +19,7 @@ from motet.language.printer import to_text
 from motet.model.query import GroupKey, Query, Workload
 from motet.options import Options
 from motet.plans.compiled import CompiledQuery, compile_query, pad_channels, unite_queries
-from motet.plans.units import Strategy, plan_units
+from motet.plans.units import MergeCache, Strategy, plan_units
 from motet.reference.tables import run_table as enumerate_table
 from motet.schema import EventSchema
 from tests.comparison import assert_same_results
@@ -104,6 +104,16 @@ def test_one_pattern_with_several_aggregates_is_one_query_of_one_unit(strategy: 
     returns = ("COUNT(*)", "SUM(A.x)", "MIN(B.x)", "COUNT(*)")
     text = "\n".join(f"QUERY q{at} RETURN {each} {clauses}" for at, each in enumerate(returns))
     assert compile_units(text) == [(strategy, ["q0", "q1", "q2", "q3"])]
+
+
+def test_a_cache_of_machines_tells_queries_from_those_that_stand_for_them() -> None:
+    clauses = "PATTERN SEQ(A, B) WITHIN 4 s"
+    workload = parse(f"QUERY one RETURN COUNT(*) {clauses} QUERY two RETURN SUM(A.x) {clauses}")
+    queries = [query for query in (compile_query(at, workload, 1) for at in (0, 1)) if isinstance(query, CompiledQuery)]
+    merge = MergeCache()
+    for each in ([queries[0]], [pad_channels(queries)[0]], unite_queries(queries)):
+        assert merge(each).queries == tuple(each)
+        assert merge(each) is merge(each)
 
 
 def test_pairs_run_several_aggregates_as_one() -> None:

@@ -473,6 +473,7 @@ def bench(
         motet bench sharon-12b --chart queries.html
         motet bench gloria --size paper --repeat 5 --json results/
         motet bench all --json results/
+        motet bench calibrate
     """
     from motet.cli.bench import load_benchmarks
 

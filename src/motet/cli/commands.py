@@ -38,9 +38,8 @@ from motet.kernels.jit import are_kernels_interpreted
 from motet.language import read
 from motet.model.query import Workload
 from motet.model.validate import find_problems
-from motet.optimizer.registry import get_optimizer
 from motet.options import Engine, Options
-from motet.pipeline import Job, check_events, execute, make_schema, open_source, prepare, readable
+from motet.pipeline import Job, check_events, compile_for, execute, make_schema, open_source, prepare, readable
 from motet.statistics.model import Statistics
 
 if not are_kernels_interpreted():
@@ -111,7 +110,6 @@ def plan(
     analyze: bool,
 ) -> None:
     """Compile, run where asked to `analyze`, and show; with what is known of the data, also how many rows are read."""
-    from motet import api
     from motet.explain.analysis import analyze_run
     from motet.explain.page.plan import render_plan_html
     from motet.explain.text import render_plan_json, render_plan_mermaid, render_plan_text
@@ -119,15 +117,13 @@ def plan(
     workload = read(file)
     source = open_for(workload, events, options)
     known = read_statistics(statistics)
-    counts: Mapping[str, int] | None = None if known is None else known.counts
-    if events is not None:
-        counts = count_event_types(source)
-        searches = get_optimizer(options.optimizer).by_statistics or shown == "html" or analyze
-        # How joins are planned depends on rates and conditions, whatever the optimizer.
-        profiles = searches or compile_workload(workload, make_schema(source.schema, options), options).detect
-        known = api.profile(source, workload, options.for_reading()) if profiles else None
     options = replace(options, statistics=known)
-    program = compile_workload(workload, make_schema(source.schema, options), options, types=list(counts or ()) or None)
+    if events is None:
+        counts: Mapping[str, int] = {} if known is None else known.counts
+        program = compile_workload(workload, make_schema(source.schema, options), options, types=list(counts) or None)
+    else:
+        counts = count_event_types(source)
+        program = compile_for(source, workload, options, list(counts) or None)
     warn(program.warnings, workload)
     analysis = None
     if analyze:

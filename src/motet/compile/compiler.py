@@ -38,7 +38,8 @@ def compile_workload(
     """Validate a workload against the data's columns (and event types, if known) and plan it. Raises `QueryError`.
 
     A `sharing` plan is used in place of one that an optimizer finds. Where the options have no statistics, `sample`
-    takes them for the compiled queries, and the program's options have them.
+    takes them for the compiled queries, and the program's options have them. Joins are planned by statistics that were
+    given: a sample has no selectivities yet.
     """
     warnings = check_workload(workload, schema, types)
     compiled = [_compile_query(number, workload, schema.tick, options) for number in range(len(workload.queries))]
@@ -65,9 +66,11 @@ def compile_workload(
         _build_branch(*key, queries, schema, definitions, options, sharing) for key, queries in groups.items()
     )
     detect = tuple(
-        _plan_joins(make_detect_branch(partition, each, schema, definitions, shuffle_by), options)
+        make_detect_branch(partition, each, schema, definitions, shuffle_by)
         for (partition, _, shuffle_by), each in detected.items()
     )
+    if not (options.statistics is None or options.statistics.sampled):
+        detect = tuple(plan_joins(branch, options) for branch in detect)
     return Program(workload, schema, options, branches, detect, warnings, sharing=sharing, report=report)
 
 
@@ -87,12 +90,11 @@ def check_workload(
     return validate_workload(workload, schema.kinds(), types, time=schema.time, type=schema.type)
 
 
-def _plan_joins(branch: DetectBranch, options: Options) -> DetectBranch:
-    """Plan the joins of a detection branch if statistics are given; a sample has no selectivities."""
-    known = options.statistics
-    if known is None or known.sampled or not branch.join_specs:
+def plan_joins(branch: DetectBranch, options: Options) -> DetectBranch:
+    """Plan the joins of a detection branch by the statistics of the options."""
+    if not branch.join_specs:
         return branch
-    rates = rates_from_statistics(known, branch)
+    rates = rates_from_statistics(options.statistics, branch)
     return replace(branch, trees=plan_trees(branch.join_specs, options.optimizer, rates, options.budget_seconds))
 
 

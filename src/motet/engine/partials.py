@@ -238,15 +238,30 @@ def merge_within_task(program: Program, partials: pa.Table) -> pa.Table:
 
 def encode_groups(program: Program, table: pa.Table, names: Sequence[str]) -> NDArray[np.int64]:
     """Return one code per combination of query and named attributes."""
-    code = np.unique(_numpy(table, "query"), return_inverse=True)[1].astype(np.int64)
+    query = _numpy(table, "query").astype(np.int64)
+    code = _number_codes(query, len(program.workload.queries))[0]
     for name in names:
         column = table.column(f"k{program.partition.index(name)}").combine_chunks()
         encoded = column.dictionary_encode()
         if isinstance(encoded, pa.ChunkedArray):
             encoded = encoded.combine_chunks()
-        code = code * (len(encoded.dictionary) + 1) + encoded.indices.to_numpy(zero_copy_only=False)
-        code = np.unique(code, return_inverse=True)[1].astype(np.int64)
+        null = len(encoded.dictionary)
+        code = code * (null + 1) + pc.fill_null(encoded.indices, null).to_numpy()
+        code = _number_codes(code, int(code.max(initial=0)) + 1)[0]
     return code
+
+
+def _number_codes(codes: Ints, bound: int) -> tuple[Ints, Ints]:
+    """Number the codes in use, which are below `bound`, from 0 on in their order; also list them.
+
+    O(codes + bound), unless there are far fewer codes than that.
+    """
+    if bound > 8 * len(codes) + 1024:
+        used, numbers = np.unique(codes, return_inverse=True)
+        return numbers.astype(np.int64), used
+    is_used = np.zeros(bound, np.bool_)
+    is_used[codes] = True
+    return (np.cumsum(is_used) - 1)[codes], np.flatnonzero(is_used)
 
 
 def _sum_partitions(program: Program, compiled: CompiledQuery, table: pa.Table) -> pa.Table:
@@ -272,10 +287,11 @@ def sweep_partitions(program: Program, compiled: CompiledQuery, table: pa.Table)
     new = np.flatnonzero(np.diff(group[order], prepend=-1))
     offsets = np.concatenate((new, [len(order)])).astype(np.int64)
     # Number the partitions of each group from 0.
-    pair, inverse = np.unique(np.stack((group, part)), axis=1, return_inverse=True)
-    first = np.searchsorted(pair[0], np.arange(group.max() + 1))
-    local = (inverse.ravel() - first[group]).astype(np.int64)
-    parts = np.bincount(pair[0]).astype(np.int64)[group[order[new]]]
+    most = int(part.max()) + 1
+    number, pairs = _number_codes(group * most + part, (int(group.max()) + 1) * most)
+    parts = np.bincount(pairs // most)
+    local = number - (np.cumsum(parts) - parts)[group]
+    parts = parts[group[order[new]]]
     done = _numpy(table, "done").astype(np.bool_)
     totals, layout, words = _read_totals(program, compiled, table)
     shown, sums = sweep_groups(order, offsets, local, parts, end, done, totals, layout)

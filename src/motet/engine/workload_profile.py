@@ -140,15 +140,11 @@ def number_keys(table: pa.Table, partition: Sequence[str]) -> NDArray[np.int64]:
 
 def columns_to_profile(workload: Workload, schema: EventSchema, keys: Sequence[str] = ()) -> list[str]:
     """Return the columns that a profile reads. Raises `DataError` if one is missing."""
-    names = list_columns(statistics_request(workload, schema.tick), schema, keys)
+    request = statistics_request(workload, schema.tick)
+    by = [name for partition in request.partitions for name in partition]
+    names = list(dict.fromkeys((schema.time, schema.type, *keys, *by, *request.columns)))
     require_columns(schema.columns.names, names)
     return names
-
-
-def list_columns(request: StatisticsRequest, schema: EventSchema, keys: Sequence[str] = ()) -> list[str]:
-    """Return the columns that are read for statistics."""
-    by = [name for partition in request.partitions for name in partition]
-    return list(dict.fromkeys((schema.time, schema.type, *keys, *by, *request.columns)))
 
 
 def count_symbols(table: pa.Table, type: str, request: StatisticsRequest) -> Counter[Symbol]:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from motet.errors import DataError
-from motet.io.events import EventSource
+from motet.io.events import EventSource, list_columns
 from motet.io.formats import COMPRESSIONS, CSV, PARQUET, read_text, translate_read_errors
+from motet.model.query import Workload
 from motet.schema import EventSchema
 from motet.statistics.sample import STRETCHES, WHOLE_BELOW, EventSample, choose_stretches, sample_table
 
@@ -24,6 +25,12 @@ ROWS_PER_GROUP = 500_000
 MOST_FOOTERS = 256  # row groups of which the times are looked up
 TEXT_BYTES = 1 << 20  # read of a compressed file of text
 LINE_BYTES = 1 << 16  # from which the length of a line is estimated
+
+
+def list_sampled_columns(workload: Workload, schema: EventSchema) -> list[str]:
+    """Return the columns that are sampled to plan a workload: those that it names, with times and types."""
+    named = (name for name in list_columns(workload) if name in schema.columns.names)
+    return list(dict.fromkeys((schema.time, schema.type, *named)))
 
 
 def sample_events(source: EventSource, columns: Sequence[str], schema: EventSchema) -> EventSample:

@@ -173,7 +173,7 @@ class StackState(NamedTuple):
     last_neg: Ints
     weights: ChannelWeights
     zero: ChannelWeights
-    marked: SmallInts  # queries
+    marked: Ints  # queries
     is_marked: Flags
     held: Flags  # by query: whether it had matches before events expired
     columns: SmallInts  # those that are not as in the identity
@@ -220,7 +220,7 @@ def run_stacks(
         np.empty(len(queries.neg) + 1, np.int64),
         create_weights(layout),
         create_weights(layout),
-        np.empty(size, np.int32),
+        np.empty(size, np.int64),
         np.zeros(size, np.bool_),
         np.zeros(size, np.bool_),
         np.arange(nodes, dtype=np.int32),
@@ -916,6 +916,7 @@ def _settle_line(state: StackState, stacks: Stacks, machine: Machine, node: int)
         return
     state.stamps[node] = stamp
     settled = machine.fold[node]
-    clear_totals(stacks.suffix, table.line[node], table.size[node])
+    if table.size[node] > table.size[settled]:
+        clear_totals(stacks.suffix, table.line[node], table.size[node])
     to = table.line[node] + table.first[settled] - table.first[node]
     copy_totals(stacks.suffix, table.line[settled], stacks.suffix, to, table.size[settled])

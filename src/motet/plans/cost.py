@@ -24,30 +24,33 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Work = dict[str, float]
 
-# Nanoseconds for each piece of work, fitted to runs by `python -m benchmarks.fit_plan_prices`.
+# Nanoseconds for each piece of work, fitted to runs by `motet bench calibrate`.
 PRICES: Mapping[str, float] = {
-    "unit": 1.46e06,
-    "scan": 2.69,
-    "event": 16.7,
-    "result": 62.2,
-    "slot step": 8.43,
-    "slot lane": 1.5,
-    "slot channel lane": 3.93,
-    "slot cell": 59,
-    "slot report lane": 0,
-    "pair run": 4.05,
-    "pair lane": 2.29,
-    "pair channel lane": 7.37,
-    "pair cell": 0,
-    "pair total": 10,
-    "pair join": 0.467,
-    "pair product lane": 0.82,
-    "pair product channel lane": 0,
-    "pair row lane": 2.46,
-    "pair report": 7.56,
-    "stack step": 40.4,
-    "stack lane": 4.44,
-    "stack channel lane": 5.6,
+    "unit": 1.93e06,
+    "scan": 0.0639,
+    "event": 29.1,
+    "result": 21.5,
+    "slot step": 10.3,
+    "slot lane": 1.43,
+    "slot channel lane": 3.61,
+    "slot cell": 17.9,
+    "slot report lane": 2.47,
+    "pair run": 1.16,
+    "pair lane": 0.547,
+    "pair channel lane": 5.92,
+    "pair cell": 182,
+    "pair total": 2.47,
+    "pair join": 3.88,
+    "pair product lane": 0.307,
+    "pair product channel lane": 1.4,
+    "pair row lane": 0.0882,
+    "pair report": 17.2,
+    "slot key node": 18.6,
+    "stack value": 6.98,
+    "stack key total": 15.7,
+    "stack step": 52.7,
+    "stack lane": 1.41,
+    "stack channel lane": 2.15,
 }
 
 MINIMUM_WEIGHT = 2.5
@@ -76,6 +79,10 @@ class Load:
         cells, events = self.cells(width), max(self.events, rate)
         share, per_cell = rate / events, events / max(cells, 1e-12)
         return cells * -math.expm1(per_cell * math.log1p(-share)) if share < 1.0 else cells
+
+    def keys_with(self, rate: float) -> float:
+        """Return how many keys have any of the events that come at a rate, divided by the seconds of all events."""
+        return self.cells_with(rate, self.seconds * MICROSECONDS)
 
 
 # What to assume where nothing is known: one event of every symbol in a second, all of one key.
@@ -230,7 +237,9 @@ class SlotParts(Parts):
         self.load = load
         queries = merged.queries
         whole = QuerySet.of(queries)
-        builder = _PartsBuilder(("events", "steps", "start lanes", "lanes", "reports", "accepts"), len(queries))
+        builder = _PartsBuilder(
+            ("events", "nodes", "steps", "start lanes", "lanes", "reports", "accepts"), len(queries)
+        )
         builder.add_symbols([_symbols_of(compiled) for compiled in queries], load)
         rates = np.array([load.rate(edge.symbol) for edge in merged.edges])
         source = np.array([edge.source for edge in merged.edges], np.int64)
@@ -241,14 +250,19 @@ class SlotParts(Parts):
         nodes = [np.array(sorted(set(own)), np.int64) for own in merged.nodes]
         owners = [np.flatnonzero(np.isin([edge.target for edge in merged.edges], own)) for own in nodes]
         live = rates * reached[source]
-        builder.add(owners, steps=rates, **{"start lanes": live * starting, "lanes": live * ~starting})
+        builder.add(
+            owners,
+            nodes=np.ones(len(rates)),
+            steps=rates,
+            **{"start lanes": live * starting, "lanes": live * ~starting},
+        )
         windows = [count_windows(compiled, load)[1] for compiled in queries]
         accepts = [count * len(own) for count, own in zip(windows, merged.accepting, strict=True)]
         builder.add(_each_its_own(len(queries)), reports=np.array(windows), accepts=np.array(accepts))
         builder.fill(self)
 
     def work(self, sums: Floats, queries: QuerySet) -> Work:
-        events, steps, start_lanes, lanes, reports, accepts = sums.tolist()
+        events, nodes, steps, start_lanes, lanes, reports, accepts = sums.tolist()
         slots = 1.0
         if queries.pane:
             slots = max(min(queries.widest, self.load.seconds * MICROSECONDS) / queries.pane, 1.0)
@@ -263,6 +277,7 @@ class SlotParts(Parts):
             "slot step": steps,
             "slot lane": wide,
             "slot channel lane": wide * queries.channels,
+            "slot key node": self.load.keys_with(events) * nodes,
             "slot cell": self.load.cells_with(events, queries.pane or 1e15),
             "result": reports,
             "slot report lane": accepts * slots * (1 + queries.channels),
@@ -329,7 +344,7 @@ class StackParts(Parts):
     """Queries by two stacks, each on a machine of its own."""
 
     def __init__(self, machines: Sequence[MergedAutomaton], load: Load) -> None:
-        self.names = ("unit", "scan", "event", "result", "stack step", "stack lane", "stack channel lane")
+        self.names = tuple(count_stack_work(machines[0], load))
         works = [count_stack_work(merged, load) for merged in machines]
         self.sums = np.array([[work[name] for name in self.names] for work in works])
         self.own = _each_its_own(len(machines))
@@ -341,19 +356,27 @@ class StackParts(Parts):
 def count_stack_work(merged: MergedAutomaton, load: Load) -> Work:
     """Count the work of a machine by two stacks."""
     touched = count_touched_totals(merged)
-    continuous = merged.queries[0].span.is_continuous
-    lanes = sum(
-        load.rate(symbol) * (each.back + each.sweep + (each.value if continuous else 0))
-        for symbol, each in touched.items()
+    rates = {symbol: load.rate(symbol) for symbol in touched}
+    lanes = sum(rate * (touched[symbol].back + touched[symbol].sweep) for symbol, rate in rates.items())
+    results = [count_windows(compiled, load)[1] for compiled in merged.queries]
+    values = sum(
+        count * sum(int(merged.stack_table.rows[node]) for node in nodes)
+        for count, nodes in zip(results, merged.accepting, strict=True)
     )
+    if merged.queries[0].span.is_continuous:
+        values = sum(rate * touched[symbol].value for symbol, rate in rates.items())
+    channels = weigh_channels(merged.queries[0])
+    events = sum(rates.values())
     return {
         "unit": 1 / load.seconds,
         "scan": load.events,
-        "event": sum(map(load.rate, merged.symbols)),
-        "result": sum(count_windows(compiled, load)[1] for compiled in merged.queries),
+        "event": events,
+        "result": sum(results),
         "stack step": sum(load.rate(edge.symbol) for edge in merged.edges),
         "stack lane": lanes,
-        "stack channel lane": lanes * weigh_channels(merged.queries[0]),
+        "stack channel lane": lanes * channels,
+        "stack value": values * (1 + channels),
+        "stack key total": load.keys_with(events) * int(merged.stack_table.rows.sum()),
     }
 
 

@@ -19,7 +19,7 @@ from motet.kernels.tables import WEIGHT_ONE, WEIGHT_ZERO, Machine, Queries
 from motet.kernels.two_stacks import StackTable
 from motet.plans.channels import Channel
 from motet.plans.compiled import CompiledQuery
-from motet.plans.equal_nodes import ArcGraph, find_equal_nodes
+from motet.plans.partition import ArcGraph, find_equal_nodes, find_first_nodes, number_labels
 from motet.template.symbols import Symbol
 
 Weights = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
@@ -163,33 +163,23 @@ def _find_equal_blocks(union: _DisjointUnion) -> list[int]:
         seen[settled] += 1
     starts = set(union.starts)
     labels = [(node in starts, union.freshness[node], ordinal[node], frozenset(leaving[node])) for node in range(size)]
-    actions: list[Hashable] = [*((edge.symbol, edge.weights) for edge in edges), *(shift.symbol for shift in shifts)]
-    ends = [*((edge.source, edge.target) for edge in edges), *((shift.source, shift.target) for shift in shifts)]
-    folding = [(node, settled) for node, settled in enumerate(fold) if settled != node]
-    # Equal nodes fold into equal ones, which is as good as an arc back.
-    actions += ["folds"] * len(folding) + ["is folded into"] * len(folding)
-    ends += [*folding, *((settled, node) for node, settled in folding)]
-    source, target = np.array(ends, np.int64).reshape(-1, 2).T
-    action = np.array(_number_labels(actions), np.int64)
-    kept = target >= 0
-    graph = ArcGraph(np.array(_number_labels(labels), np.int64), action[kept], source[kept], target[kept])
-    return _number_labels(find_equal_nodes(graph).tolist())
-
-
-def _number_labels(labels: Sequence[Hashable]) -> list[int]:
-    """Number labels by first appearance, so that node 0 is in block 0."""
-    numbers: dict[Hashable, int] = {}
-    return [numbers.setdefault(label, len(numbers)) for label in labels]
+    arcs: list[tuple[Hashable, int, int]] = [((edge.symbol, edge.weights), edge.source, edge.target) for edge in edges]
+    arcs += [(shift.symbol, shift.source, shift.target) for shift in shifts if shift.target >= 0]
+    # Nodes are equal only if those that they fold into are.
+    fresh = [(node, settled) for node, settled in enumerate(fold) if settled != node]
+    arcs += [("fold", node, settled) for node, settled in fresh]
+    arcs += [("unfold", settled, node) for node, settled in fresh]
+    action = number_labels([action for action, _, _ in arcs])
+    source, target = np.array([ends for _, *ends in arcs], np.int64).reshape(-1, 2).T
+    block: list[int] = find_equal_nodes(ArcGraph(number_labels(labels), action, source, target)).tolist()
+    return block
 
 
 def _build_quotient(
     queries: Sequence[CompiledQuery], rows: AttributeRows, union: _DisjointUnion, block: list[int]
 ) -> MergedAutomaton:
     """Keep one node of each block, with the steps that come into it."""
-    first: dict[int, int] = {}
-    for node, number in enumerate(block):
-        first.setdefault(number, node)
-    representative = list(first.values())
+    representative = find_first_nodes(np.array(block)).tolist()
     kept = set(representative)
     edges = [
         replace(edge, source=block[edge.source], target=block[edge.target])

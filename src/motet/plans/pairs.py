@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from motet.kernels.ragged import flatten_lists, offsets_from_counts, offsets_of, row_numbers, take_rows
 from motet.plans.compiled import CompiledQuery
-from motet.plans.equal_nodes import ArcGraph, find_equal_nodes
 from motet.plans.machine import AttributeRows, MergedAutomaton, Weights
+from motet.plans.partition import ArcGraph, find_equal_nodes, find_first_nodes, invert_order
 from motet.plans.sharing import ShareKey
 from motet.template.symbols import Symbol
 
@@ -100,59 +100,51 @@ def merge_pairs(merged: MergedAutomaton, share_key: ShareKey) -> Pairs:
     graph, leaving, actions = reader.build_graph()
     row = find_equal_nodes(graph)
     row_graph, first = _build_quotient(graph, row)
+    row_leaving = leaving[first]
     origin, node, word, words = _find_ways(row_graph)
-    pair_graph = _build_pair_graph(row_graph, leaving[first], origin, node, word)
+    pair_graph = _build_pair_graph(row_graph, row_leaving, origin, node, word)
     pair = find_equal_nodes(pair_graph)
     arcs, shown = _build_quotient(pair_graph, pair)
 
     # Pairs that one event updates are neighbours: by the actions on the way to them, from the last backward. Those
     # that end in one action are in the order of those that they come from.
-    place = _invert(np.lexsort((shown, _rank_words(words)[word[shown]])))
+    order = np.lexsort((shown, _rank_words(words)[word[shown]]))
+    place, shown = invert_order(order), shown[order]
     pair = place[pair]
-    row_order, circles = _order_rows(row_graph.size, origin, node)
-    row_place = _invert(row_order)
-    row = row_place[row]
-
-    is_step = actions.weights[arcs.action] >= 0
+    symbol, weights = actions.symbol[arcs.action], actions.weights[arcs.action]
     source, target = place[arcs.source], place[arcs.target]
-    steps = np.stack((actions.symbol[arcs.action], actions.weights[arcs.action], source, target))[:, is_step]
-    carried = np.stack((actions.symbol[arcs.action], source, target))[:, ~is_step]
-    symbol_of_leaving = [sorted(symbols) for symbols in reader.leaving]
-    gone = [
-        (symbol, at, -1)
-        for at, label in zip(place.tolist(), leaving[first][node[shown]].tolist(), strict=True)
-        for symbol in symbol_of_leaving[label]
-    ]
-    moves = np.concatenate((carried, np.array(gone, np.int64).reshape(-1, 3).T), axis=1)
+    is_step = weights >= 0
+    moves = np.concatenate(
+        (np.stack((symbol, source, target))[:, ~is_step], reader.list_clearings(row_leaving[node[shown]])), 1
+    )
 
     # A node that nothing leads back to, and that nothing takes away, holds what it held before.
     is_constant = np.ones(len(place), np.bool_)
     is_constant[target] = False
     is_constant[moves[1]] = False
+    row_order, circles = _order_rows(row_graph.size, origin, node)
+    row_place = invert_order(row_order)
+    row, origin, node = row_place[row], row_place[origin], row_place[node]
+    is_loop = origin == node
     keeps = np.zeros(row_graph.size, np.bool_)
-    loops = origin == node
-    keeps[row_place[node[loops]]] = is_constant[pair[loops]]
-    joined = ~(loops & is_constant[pair])
-    joins: list[list[tuple[int, int]]] = [[] for _ in range(row_graph.size)]
-    before, after = row_place[origin[joined]], row_place[node[joined]]
-    for at, *join in zip(after.tolist(), before.tolist(), pair[joined].tolist(), strict=True):
-        joins[at].append((join[0], join[1]))
+    keeps[node[is_loop]] = is_constant[pair[is_loop]]
+    is_joined = ~(is_loop & keeps[node])
 
     by_node = np.argsort(node, kind="stable")
     node_offsets = np.searchsorted(node[by_node], np.arange(row_graph.size + 1))
     row_members = [np.unique(row[begin:end]) for begin, end in reader.list_ranges()]
-    own_pairs = [pair[by_node[take_rows(node_offsets, row_order[rows])[1]]] for rows in row_members]
-    path_offsets, path_symbols = _spell_words(words, actions.symbol, word[shown][np.argsort(place)])
+    own_pairs = [pair[by_node[take_rows(node_offsets, rows)[1]]] for rows in row_members]
+    path_offsets, path_symbols = _spell_words(words, actions.symbol, word[shown])
     spans = [compiled.span for compiled in merged.queries]
     return Pairs(
         size=len(place),
-        starts=np.unique(pair[loops]),
+        starts=np.unique(pair[is_loop]),
         symbols=tuple(reader.symbols),
         weights=tuple(reader.weights),
-        steps=steps,
+        steps=np.stack((symbol, weights, source, target))[:, is_step],
         moves=moves,
         rows=row_graph.size,
-        joins=tuple(map(tuple, joins)),
+        joins=_list_joins(row_graph.size, node[is_joined], origin[is_joined], pair[is_joined]),
         keeps=keeps,
         circles=circles,
         begin=tuple(int(row[start]) for start in reader.starts),
@@ -209,6 +201,12 @@ class _AutomatonReader:
         """List the first node of each query, and the one after its last."""
         return list(zip(self.starts, [*self.starts[1:], len(self.labels)], strict=True))
 
+    def list_clearings(self, labels: Ints) -> Ints:
+        """Return the moves that take all of a node away, for nodes with these symbols that do."""
+        symbols = [sorted(found) for found in self.leaving]
+        moves = [(symbol, at, -1) for at, label in enumerate(labels.tolist()) for symbol in symbols[label]]
+        return np.array(moves, np.int64).reshape(-1, 3).T
+
     def build_graph(self) -> tuple[ArcGraph, Ints, _Actions]:
         """Build the graph of all nodes, with the number of the symbols that take all of each away, and the actions."""
         leaving = np.array(self.labels, np.int64)
@@ -217,13 +215,13 @@ class _AutomatonReader:
         symbol, weights = np.array([action[:2] for action in self.actions], np.int64).reshape(-1, 2).T
         order = np.lexsort((weights, symbol))
         action, source, target = np.array(self.arcs, np.int64).reshape(-1, 3).T
-        graph = ArcGraph(label, _invert(order)[action], source, target)
+        graph = ArcGraph(label, invert_order(order)[action], source, target)
         return graph, leaving, _Actions(symbol[order], weights[order])
 
 
 def _build_quotient(graph: ArcGraph, block: Ints) -> tuple[ArcGraph, Ints]:
     """Keep the first node of each block, with the arcs that come into it; return which these are too."""
-    _, first = np.unique(block, return_index=True)
+    first = find_first_nodes(block)
     kept = np.zeros(graph.size, np.bool_)
     kept[first] = True
     arcs = kept[graph.target]
@@ -330,11 +328,12 @@ def _order_rows(size: int, origin: Ints, node: Ints) -> tuple[Ints, Ints]:
     return order, np.append(np.flatnonzero(np.diff(circle[order], prepend=-1)), size)
 
 
-def _invert(order: Ints) -> Ints:
-    """Return the place of each number in an order."""
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
-    return place
+def _list_joins(size: int, row: Ints, before: Ints, pair: Ints) -> tuple[tuple[tuple[int, int], ...], ...]:
+    """List the joins of each row."""
+    joins: list[list[tuple[int, int]]] = [[] for _ in range(size)]
+    for at, join in zip(row.tolist(), zip(before.tolist(), pair.tolist(), strict=True), strict=True):
+        joins[at].append(join)
+    return tuple(map(tuple, joins))
 
 
 def encode_pairs(pairs: Pairs, classes: Sequence[frozenset[Symbol]], negs: Sequence[Symbol]) -> NDArray[np.int32]:

@@ -116,13 +116,14 @@ class MergeCache:
     """A cache of merged queries: plans that are compared have many machines in common."""
 
     def __init__(self) -> None:
-        self._cache: dict[tuple[tuple[int, ...], ...], MergedAutomaton] = {}
+        self._cache: dict[Hashable, MergedAutomaton] = {}
 
     def __call__(self, queries: Sequence[CompiledQuery]) -> MergedAutomaton:
-        numbers = tuple(tuple(member.number for member in compiled.reported) for compiled in queries)
-        if numbers not in self._cache:
-            self._cache[numbers] = merge_queries(queries)
-        return self._cache[numbers]
+        # A query that stands for others goes by the number of the first.
+        key = tuple((compiled.channels.shape, *(each.number for each in compiled.reported)) for compiled in queries)
+        if key not in self._cache:
+            self._cache[key] = merge_queries(queries)
+        return self._cache[key]
 
 
 def plan_units(

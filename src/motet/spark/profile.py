@@ -22,6 +22,7 @@ from motet.spark.dataframes import (
     prepare_events,
     to_microseconds,
 )
+from motet.spark.sample import sample_dataframe
 from motet.statistics.model import Statistics, format_partition
 from motet.template.symbols import Symbol
 
@@ -32,7 +33,10 @@ def profile(
     workload: Workload | None = None,
     options: Options = Options(),  # noqa: B008
 ) -> Statistics:
-    """Take statistics of a DataFrame of events, by two aggregations in Spark; with a workload, also of its symbols."""
+    """Take statistics of a DataFrame of events, by two aggregations in Spark; with a workload, also of its symbols.
+
+    Cells of keys and panes are estimated from a sample.
+    """
     time, type = options.time, options.type
     read = prepare_events(df, time, type, *keys)
     moment = to_microseconds(read, time, options.time_unit)
@@ -56,10 +60,12 @@ def profile(
     if workload is None:
         return statistics
     schema = get_event_schema(read, options)
-    workload_profile.columns_to_profile(workload, schema)
+    columns = workload_profile.columns_to_profile(workload, schema)
     request = workload_profile.statistics_request(workload, schema.tick)
+    sampled = workload_profile.estimate_statistics(sample_dataframe(read, columns, schema), request, schema)
     return replace(
         statistics,
+        cells=sampled.cells,
         symbols=workload_profile.name_counts(request, _count_symbols(events, schema, request)),
         partitionings={
             format_partition(by): events.filter(has_values(events, by)).select(*map(column, by)).distinct().count()

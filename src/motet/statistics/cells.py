@@ -38,7 +38,7 @@ class SampledTimes:
 
     `order` are their rows in the sample, `stretch` the numbers of their stretches, and `begins` the first event of each
     stretch. `joined` are times on a clock that stands still between stretches. The sample stands for `events` in a time
-    of `span`, each stretch for as many of them.
+    of `span`, each stretch for as many of them. `disordered`: rows were not sorted by time.
     """
 
     order: Ints
@@ -48,6 +48,7 @@ class SampledTimes:
     joined: Ints
     events: float
     span: int
+    disordered: bool = False
 
     @property
     def is_whole(self) -> bool:
@@ -80,6 +81,14 @@ class SampledTimes:
         return bool(fewest * self.events > OVERLAP * max(self.span, 1))
 
     @cached_property
+    def longest(self) -> SampledTimes:
+        """The longest stretch alone."""
+        at = int(np.argmax(self.lengths))
+        rows = slice(int(self.begins[at]), int(self.begins[at] + self.lengths[at]))
+        time, zero = self.time[rows] - self.time[rows].min(), np.zeros(int(self.lengths[at]), np.int64)
+        return SampledTimes(self.order[rows], time, zero, zero[:1], time, self.events, self.span)
+
+    @cached_property
     def pooled(self) -> SampledTimes:
         """The same events as one stretch, so dense in time as all events are."""
         found = np.argsort(self.time, kind="stable")
@@ -96,7 +105,8 @@ def arrange_times(time: Ints, lengths: Sequence[int], events: float, span: int) 
     sizes = np.array([length for length in lengths if length], np.int64)
     stretch = np.repeat(np.arange(len(sizes)), sizes)
     order = np.arange(len(time))
-    if ((time[1:] < time[:-1]) & (stretch[1:] == stretch[:-1])).any():
+    disordered = bool(((time[1:] < time[:-1]) & (stretch[1:] == stretch[:-1])).any())
+    if disordered:
         order = np.lexsort((time, stretch))
         time = time[order]
     ends = np.cumsum(sizes)
@@ -104,7 +114,7 @@ def arrange_times(time: Ints, lengths: Sequence[int], events: float, span: int) 
     # A stretch ends about one gap after its last event.
     took = ((time[ends - 1] - time[begins]) * (sizes / np.maximum(sizes - 1, 1))).astype(np.int64)
     joined = time + (np.cumsum(took) - took - time[begins])[stretch]
-    return SampledTimes(order, time, stretch, begins, joined, events, span)
+    return SampledTimes(order, time, stretch, begins, joined, events, span, disordered)
 
 
 def list_widths(span: int) -> list[int]:
@@ -119,13 +129,17 @@ def estimate_cells(times: SampledTimes, key: NDArray[Any] | None) -> tuple[dict[
     the sample is the whole, the result is the average over all places where panes may begin. O(rows log rows).
     """
     widths = list_widths(times.span)
-    keys = np.zeros(len(times.order), np.int32) if key is None else key[times.order]
     sorted_by_key = False
-    if not times.is_whole and times.overlaps:
-        sorted_by_key = key is not None and _is_sorted_by_key(times, key)
-        if not sorted_by_key:
+    if not times.is_whole:
+        if times.overlaps and key is None:
+            return _assume_independence(times, widths), 1
+        sorted_by_key = times.overlaps and key is not None and _is_sorted_by_key(times, key)
+        if times.overlaps and not sorted_by_key:
             times = times.pooled
-            keys = np.zeros(len(times.order), np.int32) if key is None else key[times.order]
+        elif times.disordered and not sorted_by_key:
+            # Of a short stretch, late rows may be as many as all others.
+            times = times.longest
+    keys = np.zeros(len(times.order), np.int32) if key is None else key[times.order]
     order = _order_by_key(keys)
     if not len(order):
         return dict.fromkeys(widths, 0.0), 0
@@ -150,9 +164,15 @@ def estimate_cells(times: SampledTimes, key: NDArray[Any] | None) -> tuple[dict[
     events = times.events * len(order) / len(times.order)
     # A key that is always live has a cell in each pane, one more than panes fit into the time span.
     count = float((events * opened[:-1] / (1 + times.span / grid[:-1])).max())
-    count = max(count, float(events * opened[-1]), np.count_nonzero(~known))
+    count = max(count, float(events * opened[-1]), float(np.count_nonzero(~known)))
     cells = np.minimum.accumulate(np.clip(events * opened[:-1], count, max(events, 1.0))) / times.seconds
     return dict(zip(widths, cells.tolist(), strict=True)), round(count)
+
+
+def _assume_independence(times: SampledTimes, widths: Sequence[int]) -> dict[int, float]:
+    """Return the cells per second of one key whose events come independently of each other."""
+    rate = times.events / times.seconds
+    return {width: -float(np.expm1(-rate * width / 1e6)) / (width / 1e6) for width in widths}
 
 
 def _is_sorted_by_key(times: SampledTimes, key: NDArray[Any]) -> bool:

@@ -49,10 +49,13 @@ def count_symbols(encoded: EncodedEvents) -> Rates:
 
 
 def measure_selectivities(program: Program, table: pa.Table) -> dict[TypedTest, float]:
-    """Estimate how often the conditions of all detection queries hold, each and jointly."""
+    """Estimate how often the conditions of all detection queries hold, each and jointly.
+
+    The table may lack columns that are only returned.
+    """
     found: dict[TypedTest, float] = {}
     for branch in program.detect:
-        events = table.select(branch.columns)
+        events = table.select([name for name in branch.columns if name in table.column_names])
         encoded = encode_branch(program, branch, events)
         found |= {test: share for test, share in _selectivities(branch, encoded).items() if test not in found}
     return found

@@ -1,0 +1,78 @@
+"""Plan by a sample of the events: statistics for what queries share, selectivities for how matches are joined."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import pyarrow as pa
+
+from motet.compile import Program, compile_workload
+from motet.compile.compiler import plan_joins
+from motet.compile.stated_rates import typed_test_text
+from motet.engine.detect.measured_rates import measure_selectivities
+from motet.engine.workload_profile import estimate_statistics, request_for_queries
+from motet.errors import DataError
+from motet.model.query import Workload
+from motet.optimizer.registry import get_join_optimizer
+from motet.options import Options
+from motet.plans.compiled import CompiledQuery
+from motet.plans.detect.query import DetectQuery
+from motet.schema import EventSchema
+from motet.statistics.model import Statistics
+from motet.statistics.sample import EventSample
+
+ReadSample = Callable[[], EventSample]
+
+
+def compile_by_sample(
+    workload: Workload,
+    schema: EventSchema,
+    options: Options,
+    types: Sequence[str] | None,
+    read: ReadSample,
+) -> Program:
+    """Compile a workload; where the options have no statistics, by a sample of the columns that it names.
+
+    The sample is read once. The program's options have the statistics that it was planned by. Raises `QueryError`.
+    """
+    sampled = _SampledWorkload(workload, schema, read)
+    program = compile_workload(workload, schema, options, types, sample=sampled.estimate)
+    return program if options.statistics is not None else sampled.plan_joins(program)
+
+
+@dataclass(frozen=True)
+class _SampledWorkload:
+    workload: Workload
+    schema: EventSchema
+    read: ReadSample
+
+    @cached_property
+    def sample(self) -> EventSample | None:
+        """The sample; None if it cannot be read, as the run will say."""
+        try:
+            return self.read()
+        except DataError:
+            return None
+
+    def estimate(self, queries: Sequence[CompiledQuery | DetectQuery]) -> Statistics | None:
+        """Return the statistics of the sample; None where the events are wrong, as the run will say."""
+        if self.sample is None:
+            return None
+        try:
+            return estimate_statistics(self.sample, request_for_queries(self.workload, queries), self.schema)
+        except DataError:
+            return None
+
+    def plan_joins(self, program: Program) -> Program:
+        """Plan the joins of detection queries where their order depends on the events."""
+        known, optimizer = program.options.statistics, get_join_optimizer(program.options.optimizer)
+        searched = any(branch.join_specs for branch in program.detect)
+        if known is None or self.sample is None or not (known.counts and searched and optimizer.uses_statistics):
+            return program
+        shares = measure_selectivities(program, pa.concat_tables(self.sample.stretches))
+        known = replace(known, selectivities={typed_test_text(test): share for test, share in shares.items()})
+        options = replace(program.options, statistics=known)
+        detect = tuple(plan_joins(branch, options) for branch in program.detect)
+        return replace(program, options=options, detect=detect)
