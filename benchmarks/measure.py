@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 import time
+import tracemalloc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,6 +69,15 @@ def run_interleaved(
 def compute_ratio(above: Sequence[float], below: Sequence[float]) -> Measurement:
     """Return how many times as long the one took as the other, turn by turn: what slows a turn slows both."""
     return Measurement.of([one / other for one, other in zip(above, below, strict=True)])
+
+
+def measure_peak(function: Callable[[], object]) -> float:
+    """Return the most that Python allocates while a function runs, in MiB."""
+    tracemalloc.start()
+    function()
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return most / 2**20
 
 
 def fit_exponent(sizes: Sequence[float], costs: Sequence[float]) -> float:

@@ -78,7 +78,9 @@ class Room(NamedTuple):
     row_first: Ints
     row_last: Ints
     snapshots: Floats
-    live: Ints  # STARTs, counters, entries of snapshots: now, at most, at most in all keys; then additions
+    live: (
+        Ints  # STARTs, counters, snapshot entries: now, at most, at most in all keys; additions, those to read results
+    )
     due: Flags  # queries that this moment completes
 
 
@@ -165,7 +167,7 @@ def read_count(trees: Trees, room: Room, query: int, bound: int) -> float:
     if c < 0:
         for i in range(room.head[tree], room.settled[tree]):
             total += room.counts[at + i]
-        room.live[9] += room.settled[tree] - room.head[tree]
+        room.live[10] += room.settled[tree] - room.head[tree]
         return total
     first = trees.first_tree[c]
     expire(trees, room, first, bound)
@@ -176,7 +178,7 @@ def read_count(trees: Trees, room: Room, query: int, bound: int) -> float:
         source = room.snapshot_at[c] + (d % room.height[c]) * room.width[c] - room.row_first[row]
         for i in range(max(low, room.row_first[row]), room.row_last[row]):
             total += count * room.snapshots[source + i]
-        room.live[9] += max(0, room.row_last[row] - max(low, room.row_first[row]))
+        room.live[10] += max(0, room.row_last[row] - max(low, room.row_first[row]))
     return total
 
 
@@ -300,7 +302,7 @@ class ASeq:
         window = Window(prepared.within, prepared.slide, prepared.first_window)
         events = (prepared.offsets, prepared.time, prepared.klass, prepared.group_of_key)
         found = count_matches(self.trees, self.room, window, *events, values, self._moments)
-        kinds = ("START events", "counters", "snapshot entries", "additions")
+        kinds = ("START events", "counters", "snapshot entries", "additions", "additions to read results")
         objects = dict(zip(kinds, map(int, self.room.live[6:]), strict=True))
         return Counts.collect(prepared, values, self._moments, found, objects)
 
@@ -395,5 +397,5 @@ def make_room(prepared: PreparedEvents, trees: Trees, roots: Sequence[Symbol]) -
         np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count, np.int64),
         np.zeros(begun_at[-1], np.int64), node_at, np.zeros(node_at[-1]), begun_at, snapshot_at, width, height, row_at,
         np.zeros(row_at[-1], np.int64), np.zeros(row_at[-1], np.int64), np.zeros(snapshot_at[-1]),
-        np.zeros(10, np.int64), np.zeros(len(prepared.lines), np.bool_),
+        np.zeros(11, np.int64), np.zeros(len(prepared.lines), np.bool_),
     )  # fmt: skip

@@ -51,7 +51,7 @@ COUNTS = Shape(1 / 7, mixed=False, grouped=False)
 
 def list_sizes(setting: Setting) -> list[int]:
     """Return the numbers of queries to measure."""
-    return setting.pick([12, 60], [*THEIRS])
+    return [12, 60] if setting.size == "quick" else [*THEIRS]
 
 
 def make_plans(setting: Setting) -> dict[str, Options]:
@@ -183,7 +183,7 @@ def count_snapshots(setting: Setting) -> list[Row]:
     for stream, skew in (("all alike", 0.0), ("skewed", 1.0)):
         for number in list_sizes(setting):
             workload = make_workload(number, COUNTS)
-            table = make_table(setting.pick(20_000, 200_000), number, COUNTS, skew, setting.pick(500, 1_000))
+            table = make_table(setting.pick(10_000, 200_000), number, COUNTS, skew, setting.pick(500, 1_000))
             prepared = prepare(workload, table)
             found = find_printed_plans(prepared, workload, table, setting)
             executors = {name: SnapshotGraph(prepared, report.plan) for name, report in found.items()}
@@ -317,7 +317,7 @@ EXPERIMENTS = (
         "Gloria",
         "16",
         "shared against alone by number of queries: stock, windows, groups, aggregates and predicates mixed",
-        Seconds(12, 35),
+        Seconds(10, 35),
         vary_mixed_queries,
         Axes("queries", LINES, "CPU s"),
         (
@@ -338,7 +338,7 @@ EXPERIMENTS = (
         "Gloria",
         "16",
         "the same where all count in one kind of window without groups, as their program does",
-        Seconds(12, 300),
+        Seconds(10, 300),
         vary_count_queries,
         Axes("queries", LINES, "CPU s", by="executor"),
         PUBLISHED,
@@ -349,7 +349,7 @@ EXPERIMENTS = (
         "Gloria",
         "17",
         "inserting the values of snapshots, beside the whole run by Gloria's plan, paper's executor",
-        Seconds(8, 60),
+        Seconds(5, 60),
         measure_insertion,
         Axes("queries", ("run, ms", "insertion, ms"), "CPU ms", log_y=True),
         (
@@ -367,7 +367,7 @@ EXPERIMENTS = (
         "Gloria",
         "18",
         "how many snapshots the greedy plan and Gloria's create, paper's executor",
-        Seconds(10, 90),
+        Seconds(6, 90),
         count_snapshots,
         Axes("queries", ("snapshots: greedy", "snapshots: gloria"), "snapshots", by="stream"),
         (
@@ -380,7 +380,7 @@ EXPERIMENTS = (
         "Gloria",
         "19(a), (b)",
         "simple and complex Kleene queries by length of bursts, 100 queries",
-        Seconds(14, 90),
+        Seconds(17, 90),
         measure_bursts,
         Axes("burst", LINES, "CPU s", log_x=True, log_y=True, by="executor"),
         (

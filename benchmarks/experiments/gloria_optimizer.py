@@ -7,12 +7,11 @@ included; `pruning gains` is how much longer it takes without.
 from __future__ import annotations
 
 import time
-import tracemalloc
 from functools import partial
 
 import numpy as np
 
-from benchmarks.measure import Measurement, compute_ratio, run_interleaved
+from benchmarks.measure import Measurement, compute_ratio, measure_peak, run_interleaved
 from benchmarks.registry import Axes, Claim, Experiment, Row, Seconds, Setting
 from benchmarks.run import get_median
 from benchmarks.trends import Shape, make_workload
@@ -71,20 +70,14 @@ def measure_memory(setting: Setting) -> list[Row]:
     for number in setting.pick((20, 40), (40, 80, 120, 160, 200)):
         queries = compile_online_queries(make_workload(number, Shape(1 / 7, mixed=False)), 1)
         known = draw_rates(queries)
-        peaks = {f"MB {name}": measure_peak(queries, known, name) for name in (GREEDY, GLORIA, UNPRUNED)}
+        peaks = {
+            f"MB {name}": measure_peak(partial(optimize, queries, known, GloriaOptions(name, "printed")))
+            for name in (GREEDY, GLORIA, UNPRUNED)
+        }
         rows.append(
             {"queries": number, **peaks, "% of unpruned": 100 * peaks[f"MB {GLORIA}"] / peaks[f"MB {UNPRUNED}"]}
         )
     return rows
-
-
-def measure_peak(queries: list[CompiledQuery], known: Statistics, variant: str) -> float:
-    """Return the peak memory of a search in MiB."""
-    tracemalloc.start()
-    optimize(queries, known, GloriaOptions(variant, "printed"))
-    most = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return most / 2**20
 
 
 def draw_rates(queries: list[CompiledQuery]) -> Statistics:
