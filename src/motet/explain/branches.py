@@ -132,7 +132,7 @@ def _format_estimates(plan: str, estimates: dict[str, float]) -> str:
     """Return what the plan costs, and what others would: of those that cost the same one is enough."""
     others = {cost: name for name, cost in reversed(estimates.items()) if cost != estimates[plan]}
     against = "".join(f"; {PLANS.get(name, name)} {format_number(cost)}" for cost, name in reversed(others.items()))
-    return f"estimated {format_number(estimates[plan])} ns per second of event time, {PLANS.get(plan, plan)}{against}"
+    return f"estimated {format_number(estimates[plan])} ns per event, {PLANS.get(plan, plan)}{against}"
 
 
 def _format_unit(name: str, unit: dict[str, Any]) -> Iterator[str]:

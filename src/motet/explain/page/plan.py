@@ -144,7 +144,7 @@ def _chart_costs(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield what this plan costs, and what others would, as bars."""
     for at, branch in enumerate(plan["branches"], 1):
         bars = _make_bars(branch["estimates"], branch["plan"], PLANS)
-        yield {"title": f"Branch {at}", "words": "estimated nanoseconds per second of event time", "bars": bars}
+        yield {"title": f"Branch {at}", "words": "estimated nanoseconds per event", "bars": bars}
     for at, branch in _number_detect(plan):
         if branch.get("estimates"):
             bars = _make_bars(branch["estimates"], branch["plan"], JOIN_PLANS)
