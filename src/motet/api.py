@@ -38,6 +38,7 @@ from motet.pipeline import (
     prepare,
     readable,
 )
+from motet.plans.execution import Execution
 from motet.statistics.model import Statistics
 from motet.statistics.profile import profile as profile_table
 
@@ -131,23 +132,37 @@ def run(
         >>> motet.run(events, "RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 10 s SLIDE 10 s").column("COUNT(*)").to_pylist()
         [2]
     """
-    if is_spark(events) and events.isStreaming:
-        raise OptionError("these events are a stream: motet.stream(events, workload, watermark='10 minutes') runs it")
-    chosen = engine or ("spark" if is_spark(events) else "local")
-    if chosen not in ("local", "spark", "oracle"):
-        raise OptionError(f"engine is {chosen!r}: use one of local, spark, oracle")
+    chosen = _choose_engine(events, engine)
     settled = resolve_options(chosen, options, keywords)
     if progress is not None and chosen != "local":
         raise OptionError("progress applies to runs in process only: Spark shows its own, the oracle is for small data")
-    loaded = as_workload(workload)
-    if chosen == "spark":
-        return _run_on_spark(events, loaded, settled)
+    found, _ = _run(events, as_workload(workload), settled, chosen, progress)
+    return found.to_pandas() if is_pandas(events) else found
+
+
+def _choose_engine(events: Any, engine: Engine | None) -> Engine:
+    """Return what runs a batch of events: Spark for its DataFrames, unless another is asked for."""
+    if is_spark(events) and events.isStreaming:
+        raise OptionError("these events are a stream: motet.stream(events, workload, watermark='10 minutes') runs it")
+    chosen: Engine = engine or ("spark" if is_spark(events) else "local")
+    if chosen not in ("local", "spark", "oracle"):
+        raise OptionError(f"engine is {chosen!r}: use one of local, spark, oracle")
+    return chosen
+
+
+def _run(
+    events: Any, workload: Workload, options: Options, engine: Engine, progress: Progress | None = None
+) -> tuple[Any, Sequence[Execution]]:
+    """Return the results as an Arrow table or a Spark DataFrame, and what is executed for them."""
+    if engine == "spark":
+        results = _run_on_spark(events, workload, options)
+        return results, results.motet.executed
     if is_spark(events):
         raise OptionError(
-            f"a Spark DataFrame runs on Spark: leave out engine={chosen!r}, or give an Arrow or pandas table"
+            f"a Spark DataFrame runs on Spark: leave out engine={engine!r}, or give an Arrow or pandas table"
         )
-    outcome = execute(prepare(open_source(events, settled, loaded), loaded, settled, chosen), progress)
-    return outcome.table.to_pandas() if is_pandas(events) else outcome.table
+    outcome = execute(prepare(open_source(events, options, workload), workload, options, engine), progress)
+    return outcome.table, outcome.executed
 
 
 def ask(
@@ -160,8 +175,8 @@ def ask(
 ) -> Result:
     """Run a workload as `run` does and return an answer that knows its queries.
 
-    It shows itself in a notebook, plots itself, gives the rows of a query by `answer["name"]`, and goes on as Arrow,
-    pandas or Spark.
+    It shows itself in a notebook, plots itself, gives the rows of a query by `answer["name"]`, says what was `executed`
+    for them, and goes on as Arrow, pandas or Spark.
 
     Args:
         events: Events of any kind that `run` takes.
@@ -182,9 +197,9 @@ def ask(
         >>> motet.ask(events, "QUERY q RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 10 s SLIDE 10 s")
         <Result of q: 1 rows>
     """
-    loaded = as_workload(workload)
-    given = pa.Table.from_pandas(events, preserve_index=False) if is_pandas(events) else events
-    return Result(run(given, loaded, options, engine=engine, **keywords), loaded)
+    loaded, chosen = as_workload(workload), _choose_engine(events, engine)
+    found, executed = _run(events, loaded, resolve_options(chosen, options, keywords), chosen)
+    return Result(found, loaded, tuple(executed))
 
 
 def batches(

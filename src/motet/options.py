@@ -79,7 +79,7 @@ class Options:
             repetitions included. Where matches are found, 'none' joins in the order of the pattern and shares nothing,
             'share' computes equal joins once, 'reorder' joins each pattern as is cheapest for it alone, 'motto' and
             'multitree' decide on both together. 'auto' takes the cheapest of what it knows.
-        statistics: What is known of the data (see `motet.profile`); optimizers go by it.
+        statistics: What is known of the data (see `motet.profile`), in place of a sample of it; plans go by it.
         budget: How long an optimizer may search.
         costs: What Sharon's and Gloria's optimizers go by: costs 'calibrated' to motet's kernels, or 'printed' in their
             papers; a plan by printed costs is carried out as it is, whatever it costs here.

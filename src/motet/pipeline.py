@@ -22,7 +22,7 @@ from motet.language.builder import workload as build_workload
 from motet.model.query import Query, Workload
 from motet.options import Engine, Options
 from motet.schema import EventSchema
-from motet.statistics.sample import EventSample, sample_table
+from motet.statistics.sample import SampledRows, sample_table
 
 Progress = Callable[[int], None]
 WorkloadLike = Workload | Query | QueryBuilder | str | Path | Sequence[Query | QueryBuilder]
@@ -157,7 +157,7 @@ def compile_for(source: Source, workload: Workload, options: Options, types: Seq
     return compile_by_sample(workload, schema, options, types, lambda: _read_sample(source, workload, schema))
 
 
-def _read_sample(source: Source, workload: Workload, schema: EventSchema) -> EventSample:
+def _read_sample(source: Source, workload: Workload, schema: EventSchema) -> SampledRows:
     columns = list_sampled_columns(workload, schema)
     if isinstance(source, TableSource):
         return sample_table(source.table(columns))

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from motet.engine.workload_profile import StatisticsRequest, estimate_statistics
 from motet.schema import EventSchema
 from motet.statistics.model import Statistics
-from motet.statistics.sample import EventSample, sample_table
+from motet.statistics.sample import SampledRows, sample_table
 
 Ints = NDArray[np.int64]
 EVENTS = 400_000
 SPAN = 400_000_000
 TYPES = np.array(["A", "B", "C", "D"])
-REQUEST = StatisticsRequest((), (("k",),), {})
+REQUEST = StatisticsRequest((), ((), ("k",)), {})
 
 
 def make_times(dice: np.random.Generator) -> Ints:
@@ -85,7 +85,7 @@ def count_cells(times: Ints, keys: Ints, width: int) -> int:
     return len(np.unique(keys * (1 << 40) + (times - times.min()) // width))
 
 
-def estimate(sample: EventSample) -> Statistics:
+def estimate(sample: SampledRows) -> Statistics:
     return estimate_statistics(sample, REQUEST, EventSchema(sample.stretches[0].schema, time_unit="us"))
 
 
@@ -120,7 +120,7 @@ def test_cells_of_the_whole_average_over_where_panes_begin(
     table = pa.table(
         {"time": [at for at, _ in rows], "type": ["A"] * len(rows), "k": pa.array([k for _, k in rows], pa.int64())}
     )
-    found = estimate(EventSample((table,), len(rows)))
+    found = estimate(SampledRows((table,), len(rows)))
     seconds, keyed = found.seconds, [(at, key) for at, key in rows if key is not None]
     assert found.count_partitions(["k"]) == max(len({key for _, key in keyed}), 1)
     for width, cells in found.cells["k"].items():

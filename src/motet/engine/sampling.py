@@ -21,9 +21,9 @@ from motet.plans.compiled import CompiledQuery
 from motet.plans.detect.query import DetectQuery
 from motet.schema import EventSchema
 from motet.statistics.model import Statistics
-from motet.statistics.sample import EventSample
+from motet.statistics.sample import SampledRows
 
-ReadSample = Callable[[], EventSample]
+ReadSample = Callable[[], SampledRows]
 
 
 def compile_by_sample(
@@ -49,7 +49,7 @@ class _SampledWorkload:
     read: ReadSample
 
     @cached_property
-    def sample(self) -> EventSample | None:
+    def sample(self) -> SampledRows | None:
         """The sample; None if it cannot be read, as the run will say."""
         try:
             return self.read()
@@ -57,19 +57,20 @@ class _SampledWorkload:
             return None
 
     def estimate(self, queries: Sequence[CompiledQuery | DetectQuery]) -> Statistics | None:
-        """Return the statistics of the sample; None where the events are wrong, as the run will say."""
+        """Return the statistics of the sample; None if there are no events, or wrong ones, as the run will say."""
         if self.sample is None:
             return None
         try:
-            return estimate_statistics(self.sample, request_for_queries(self.workload, queries), self.schema)
+            found = estimate_statistics(self.sample, request_for_queries(self.workload, queries), self.schema)
         except DataError:
             return None
+        return found if found.counts else None
 
     def plan_joins(self, program: Program) -> Program:
         """Plan the joins of detection queries where their order depends on the events."""
         known, optimizer = program.options.statistics, get_join_optimizer(program.options.optimizer)
         searched = any(branch.join_specs for branch in program.detect)
-        if known is None or self.sample is None or not (known.counts and searched and optimizer.uses_statistics):
+        if known is None or self.sample is None or not (searched and optimizer.uses_statistics):
             return program
         shares = measure_selectivities(program, pa.concat_tables(self.sample.stretches))
         known = replace(known, selectivities={typed_test_text(test): share for test, share in shares.items()})

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from motet.engine.encode import classify_events, count_by_symbol, encode_dictionary, read_times
 from motet.errors import Diagnostic, require_columns
+from motet.kernels.ragged import offsets_from_counts
 from motet.model.expression import Expression, attributes
 from motet.model.query import Workload
 from motet.plans.compiled import CompiledQuery, compile_query
@@ -22,13 +22,15 @@ from motet.schema import EventSchema
 from motet.statistics.cells import arrange_times, estimate_cells
 from motet.statistics.model import Statistics, format_partition, format_symbol
 from motet.statistics.profile import profile
-from motet.statistics.sample import EventSample
+from motet.statistics.sample import SampledRows
 from motet.template.symbols import Symbol
 
 
 @dataclass(frozen=True)
 class StatisticsRequest:
-    """What to count for a workload: the events of each symbol, and the partitions by each set of attributes."""
+    """What to count for a workload: the events of each symbol, and the partitions by each set of attributes, which is
+    empty where events are not partitioned.
+    """
 
     symbols: tuple[Symbol, ...]
     partitions: tuple[tuple[str, ...], ...]
@@ -59,7 +61,7 @@ def request_for_queries(workload: Workload, compiled: Sequence[CompiledQuery | D
     )
     # Of queries whose matches are found too: the more partitions, the fewer matches.
     others = (tuple(sorted(query.partition)) for query in workload.queries)
-    partitions = dict.fromkeys(by for by in (*(query.partition for query in compiled), *others) if by)
+    partitions = dict.fromkeys((*(query.partition for query in compiled), *others))
     request = tuple(symbol for symbol in symbols if symbol.conditions or symbol.type in definitions)
     return StatisticsRequest(request, tuple(partitions), definitions)
 
@@ -74,67 +76,65 @@ def profile_workload(table: pa.Table, workload: Workload, schema: EventSchema, k
     """Return the statistics of a table of events, with those that a workload needs."""
     request = statistics_request(workload, schema.tick)
     found = profile(table, schema.time, schema.type, keys, schema.time_unit)
-    counted = estimate_statistics(EventSample((table,), len(table)), request, schema)
+    counted = estimate_statistics(SampledRows((table,), len(table)), request, schema)
     return replace(found, symbols=counted.symbols, partitionings=counted.partitionings, cells=counted.cells)
 
 
-def estimate_statistics(sample: EventSample, request: StatisticsRequest, schema: EventSchema) -> Statistics:
+def estimate_statistics(sample: SampledRows, request: StatisticsRequest, schema: EventSchema) -> Statistics:
     """Estimate the statistics of all events from a sample of them; exact where it is the whole.
 
     O(rows of the sample * (symbols + partitionings) * log rows).
     """
-    tables = [table.filter(_is_valid(table, schema)) for table in sample.stretches]
-    lengths = [len(table) for table in tables]
-    table = pa.concat_tables(tables) if tables else schema.columns.empty_table()
-    read = sum(map(len, sample.stretches))
+    table = pa.concat_tables(sample.stretches)
+    lengths, read = np.array([len(each) for each in sample.stretches]), len(table)
+    if table[schema.time].null_count or table[schema.type].null_count:
+        valid = pc.and_(pc.is_valid(table[schema.time]), pc.is_valid(table[schema.type]))
+        kept = offsets_from_counts(valid.to_numpy())
+        lengths = np.diff(kept[offsets_from_counts(lengths)])
+        table = table.filter(valid)
     if not len(table):
-        return Statistics(sampled=read)
+        unseen = {format_partition(by): 0 for by in request.partitions if by}
+        return Statistics(symbols=name_counts(request, {}), partitionings=unseen, sampled=read)
     rows = sample.rows * len(table) / read
     time = read_times(table, schema)
     reached = [read_times(end.filter(end[schema.time].is_valid()), schema) for end in sample.ends]
     reached = [time, *(times for times in reached if len(times))]
     first, last = int(min(map(np.min, reached))), int(max(map(np.max, reached)))
     # Each stretch stands for as many rows.
-    filled = [length for length in lengths if length]
-    weights = np.repeat([rows / len(filled) / length for length in filled], filled)
+    lengths = lengths[lengths > 0]
+    weights = np.repeat(rows / len(lengths) / lengths, lengths)
     types = encode_dictionary(table.column(schema.type))
     counts = np.bincount(types.indices.to_numpy(zero_copy_only=False), weights, len(types.dictionary))
     klass, classes = classify_events(table, types, request.symbols, request.definitions)
-    sizes = np.bincount(klass, weights, len(classes))
-    symbols = {
-        symbol: sum(size for found, size in zip(classes, sizes.tolist(), strict=True) if symbol in found)
-        for symbol in request.symbols
-    }
-    times = arrange_times(time, filled, rows, last - first)
-    cells = {"": estimate_cells(times, None)[0]}
-    partitionings = {}
-    for by in request.partitions:
-        name = format_partition(by)
-        cells[name], partitionings[name] = estimate_cells(times, number_keys(table, by))
+    symbols: Counter[Symbol] = Counter()
+    for found, size in zip(classes, np.bincount(klass, weights, len(classes)).tolist(), strict=True):
+        symbols.update(dict.fromkeys(found, size))
+    times = arrange_times(time, lengths.tolist(), rows, last - first)
+    keys = {format_partition(by): number_keys(table, by) if by else None for by in request.partitions}
+    estimates = {name: estimate_cells(times, numbers) for name, numbers in keys.items()}
     named = zip(types.dictionary.to_pylist(), counts.tolist(), strict=True)
     return Statistics(
         counts={name: round(count) for name, count in sorted(named)},
         first=first,
         last=last,
-        symbols={format_symbol(symbol): round(count) for symbol, count in symbols.items()},
-        partitionings=partitionings,
-        cells=cells,
+        symbols=name_counts(request, {symbol: round(count) for symbol, count in symbols.items()}),
+        partitionings={name: count for name, (_, count) in estimates.items() if name},
+        cells={name: cells for name, (cells, _) in estimates.items()},
         sampled=read,
     )
-
-
-def _is_valid(table: pa.Table, schema: EventSchema) -> Any:
-    return pc.and_(pc.is_valid(table[schema.time]), pc.is_valid(table[schema.type]))
 
 
 def number_keys(table: pa.Table, partition: Sequence[str]) -> NDArray[np.int64]:
     """Number the keys of rows from 0, -1 where a row has none."""
     numbers = np.zeros(len(table), np.int64)
-    for name in partition:
+    for at, name in enumerate(partition):
         encoded = encode_dictionary(table.column(name))
         codes = pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+        if at == 0:
+            numbers = codes
+            continue
         both = np.where((codes < 0) | (numbers < 0), -1, numbers * len(encoded.dictionary) + codes)
-        numbers = codes if len(partition) == 1 else np.unique(both, return_inverse=True)[1] - (both.min(initial=0) < 0)
+        numbers = np.unique(both, return_inverse=True)[1] - (both.min(initial=0) < 0)
     return numbers
 
 

@@ -12,6 +12,7 @@ from motet.errors import MotetError, did_you_mean
 from motet.io.query_columns import QueryColumns, list_query_columns
 from motet.io.text_tables import format_value, is_number
 from motet.model.query import Workload
+from motet.plans.execution import Execution
 
 MAX_ROWS = 10  # of a query in a notebook
 MAX_QUERIES = 8
@@ -23,9 +24,10 @@ class Result:
     On Spark nothing runs before an answer is asked for; `to_arrow` and all that shows values then bring it here, once.
     """
 
-    def __init__(self, content: Any, workload: Workload) -> None:
+    def __init__(self, content: Any, workload: Workload, executed: tuple[Execution, ...] = ()) -> None:
         self.content = content  # an Arrow table, or a Spark DataFrame
         self.workload = workload
+        self.executed = executed  # by unit: the strategy, the queries, what they share, and a signature of all that
 
     @property
     def queries(self) -> tuple[str, ...]:

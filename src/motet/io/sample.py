@@ -15,7 +15,7 @@ from motet.io.events import EventSource, list_columns
 from motet.io.formats import COMPRESSIONS, CSV, PARQUET, read_text, translate_read_errors
 from motet.model.query import Workload
 from motet.schema import EventSchema
-from motet.statistics.sample import STRETCHES, WHOLE_BELOW, EventSample, choose_stretches, sample_table
+from motet.statistics.sample import STRETCHES, WHOLE_BELOW, SampledRows, choose_stretches, sample_table
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
@@ -33,12 +33,12 @@ def list_sampled_columns(workload: Workload, schema: EventSchema) -> list[str]:
     return list(dict.fromkeys((schema.time, schema.type, *named)))
 
 
-def sample_events(source: EventSource, columns: Sequence[str], schema: EventSchema) -> EventSample:
+def sample_events(source: EventSource, columns: Sequence[str], schema: EventSchema) -> SampledRows:
     """Read a sample of some columns of event files. Raises `UnreadableError`."""
     if isinstance(source.content, pa.Table):
         return sample_table(source.table(columns))
     if source.num_rows is not None and source.num_rows <= WHOLE_BELOW:
-        return EventSample((source.table(columns),), source.num_rows)
+        return SampledRows((source.table(columns),), source.num_rows)
     with translate_read_errors(source.origin):
         if source.format == PARQUET:
             return _sample_parquet(source, source.content, columns, schema)
@@ -47,7 +47,7 @@ def sample_events(source: EventSource, columns: Sequence[str], schema: EventSche
 
 def _sample_parquet(
     source: EventSource, content: ds.Dataset, columns: Sequence[str], schema: EventSchema
-) -> EventSample:
+) -> SampledRows:
     groups = [(fragment, group) for fragment in content.get_fragments() for group in fragment.row_groups]
     ends = list(accumulate(group.num_rows for _, group in groups))
     count = min(max(ends[-1] // ROWS_PER_GROUP, 2), STRETCHES)
@@ -64,7 +64,7 @@ def _sample_parquet(
             if length <= 0:
                 break
         stretches.append(pa.Table.from_batches(parts))
-    return EventSample(tuple(stretches), ends[-1], _read_span(groups, schema))
+    return SampledRows(tuple(stretches), ends[-1], _read_span(groups, schema))
 
 
 def _read_beginning(
@@ -96,14 +96,14 @@ def _read_span(groups: Sequence[tuple[Any, Any]], schema: EventSchema) -> tuple[
         return ()
 
 
-def _sample_text(source: EventSource, columns: Sequence[str]) -> EventSample:
+def _sample_text(source: EventSource, columns: Sequence[str]) -> SampledRows:
     """Read blocks of text files, from line to line; only the first of a compressed one, which then stands for all."""
     files = [Path(file) for file in source.files]
     if any(file.suffix in COMPRESSIONS for file in files):
         with pa.input_stream(str(files[0]), compression="detect") as stream:
             text = stream.read(TEXT_BYTES)
         table = _parse_lines(source, text[: text.rfind(b"\n") + 1], columns)
-        return EventSample((table,), len(table))
+        return SampledRows((table,), len(table))
     ends = list(accumulate(file.stat().st_size for file in files))
     with files[0].open("rb") as stream:
         text = stream.read(LINE_BYTES)
@@ -117,7 +117,7 @@ def _sample_text(source: EventSource, columns: Sequence[str]) -> EventSample:
         stretches.append(table)
         seen += len(text) if len(table) else 0
     rows = sum(map(len, stretches)) * ends[-1] / max(seen, 1)
-    return EventSample(tuple(stretches), rows)
+    return SampledRows(tuple(stretches), rows)
 
 
 def _read_lines(file: Path, begin: int, size: int, *, has_header: bool) -> bytes:

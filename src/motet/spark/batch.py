@@ -19,6 +19,7 @@ from motet.engine.detect.planner import needs_plan_search, plan_ahead
 from motet.engine.encode import read_times
 from motet.errors import DataError, RunError
 from motet.io.events import EventSource
+from motet.plans.execution import Execution
 from motet.schema import EventSchema
 from motet.spark.dataframes import (
     column,
@@ -84,6 +85,11 @@ class SparkRun:
             # If there is nothing to do, Spark skips what would have counted.
             counts = self._events.agg(*_row_counts(self.program.schema)).collect()[0].asDict()
         return {**counts, **overflows}
+
+    @property
+    def executed(self) -> list[Execution]:
+        """What tasks execute for queries that are aggregated online: the units of the program, each as it is."""
+        return [unit.planned for branch in self.program.branches for unit in branch.units]
 
     def truncated(self) -> tuple[str, ...]:
         """Return the queries of which a limit cut matches off."""

@@ -70,6 +70,7 @@ def profile(
         partitionings={
             format_partition(by): events.filter(has_values(events, by)).select(*map(column, by)).distinct().count()
             for by in request.partitions
+            if by
         },
     )
 

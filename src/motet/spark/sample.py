@@ -23,7 +23,7 @@ from motet.options import Options
 from motet.schema import EventSchema
 from motet.spark.dataframes import column, get_event_schema, prepare_events
 from motet.spark.parquet import find_plain_files
-from motet.statistics.sample import WHOLE_BELOW, EventSample
+from motet.statistics.sample import WHOLE_BELOW, SampledRows
 
 PLACE = "#partition"
 
@@ -40,7 +40,7 @@ def compile_for(events: DataFrame, workload: Workload, options: Options) -> Prog
     return compile_by_sample(workload, schema, options, None, lambda: sample_dataframe(events, columns, schema))
 
 
-def sample_dataframe(events: DataFrame, columns: Sequence[str], schema: EventSchema) -> EventSample:
+def sample_dataframe(events: DataFrame, columns: Sequence[str], schema: EventSchema) -> SampledRows:
     """Return a sample of a DataFrame: of its files, where it is nothing but these, else of the first rows that Spark
     brings, which are all where there are few.
     """
@@ -52,9 +52,9 @@ def sample_dataframe(events: DataFrame, columns: Sequence[str], schema: EventSch
     found = read.withColumn(PLACE, sf.spark_partition_id()).limit(WHOLE_BELOW).toArrow()
     places, rows = found[PLACE], found.drop_columns(PLACE).cast(wanted)
     if len(rows) < WHOLE_BELOW:
-        return EventSample((rows,), len(rows))
+        return SampledRows((rows,), len(rows))
     stretches = tuple(rows.filter(pc.equal(places, place)) for place in sorted(pc.unique(places).to_pylist()))
-    return EventSample(stretches, _estimate_rows(stretches, schema))
+    return SampledRows(stretches, _estimate_rows(stretches, schema))
 
 
 def _open_files(files: Sequence[Path], columns: pa.Schema, schema: EventSchema) -> EventSource:

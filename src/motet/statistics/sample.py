@@ -14,7 +14,7 @@ STRETCHES = 16
 
 
 @dataclass(frozen=True)
-class EventSample:
+class SampledRows:
     """Stretches of consecutive rows, spread over `rows` in all; each stands for as many of them.
 
     `ends` are further rows that show how far times reach, such as the first and the last.
@@ -45,8 +45,8 @@ def choose_stretches(rows: int, count: int = STRETCHES) -> Iterator[tuple[int, i
         yield int((at + 0.5) * rows / count - length / 2), length
 
 
-def sample_table(table: pa.Table) -> EventSample:
+def sample_table(table: pa.Table) -> SampledRows:
     """Return a sample of the rows of a table."""
     stretches = tuple(table.slice(*place) for place in choose_stretches(len(table)))
     ends = () if len(stretches) == 1 else (table.slice(0, 1), table.slice(len(table) - 1))
-    return EventSample(stretches, len(table), ends)
+    return SampledRows(stretches, len(table), ends)

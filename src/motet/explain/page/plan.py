@@ -7,7 +7,7 @@ from typing import Any
 
 from motet.compile import Program
 from motet.explain.analysis import Analysis, estimate_events
-from motet.explain.branches import PLANS, format_partition, format_strategy
+from motet.explain.branches import MOST_SHARED, PLANS, format_names, format_partition, format_strategy
 from motet.explain.formatting import EQUAL_RATES, find_leading_comment, format_count, format_number
 from motet.explain.gloria import collect_q_sets
 from motet.explain.page.branches import SymbolDetails, build_join_graph, build_template_graph
@@ -42,7 +42,7 @@ def render_plan_html(
         "graphs": list(_draw_graphs(program, plan, numbers, _find_symbol_details(program, counts))),
         "costs": list(_chart_costs(plan)),
         "sets": _list_q_sets(plan, numbers),
-        "tables": [*_list_run_tables(plan), _list_inputs(plan)],
+        "tables": [*_list_run_tables(plan), *_list_units(plan), _list_inputs(plan)],
         "text": "\n".join(format_plan(plan)),
     }
     return build_document("plan", data)
@@ -144,7 +144,7 @@ def _chart_costs(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield what this plan costs, and what others would, as bars."""
     for at, branch in enumerate(plan["branches"], 1):
         bars = _make_bars(branch["estimates"], branch["plan"], PLANS)
-        yield {"title": f"Branch {at}", "words": "estimated cost of one event of every symbol", "bars": bars}
+        yield {"title": f"Branch {at}", "words": "estimated nanoseconds per second of event time", "bars": bars}
     for at, branch in _number_detect(plan):
         if branch.get("estimates"):
             bars = _make_bars(branch["estimates"], branch["plan"], JOIN_PLANS)
@@ -192,6 +192,33 @@ def _list_inputs(plan: dict[str, Any]) -> dict[str, Any]:
         for at, branch in enumerate((*plan["branches"], *plan["detect"]), 1)
     )
     return _make_table("What is read", ("branch", "key", "columns", "types", "#rows"), rows)
+
+
+def _list_units(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the tables of what runs together, and of what was proposed and does not run."""
+    executed = {each["signature"] for each in plan.get("executed", ())}
+    rows = [
+        (
+            f"unit {at}.{unit_at}",
+            unit["strategy"],
+            format_names([query["name"] for query in unit["queries"]]),
+            "; ".join(each["part"] for each in unit["shared"][:MOST_SHARED]) or "nothing",
+            unit["signature"],
+            *(("as planned" if unit["signature"] in executed else "no events",) if executed else ()),
+        )
+        for at, branch in enumerate(plan["branches"], 1)
+        for unit_at, unit in enumerate(branch["units"], 1)
+    ]
+    if rows:
+        head = ("unit", "strategy", "queries", "computed once", "signature", *(("executed",) if executed else ()))
+        yield _make_table("What runs", head, rows)
+    declined = [
+        (f"Branch {at}", format_names(each["queries"]), each["reason"])
+        for at, branch in enumerate(plan["branches"], 1)
+        for each in branch["declined"]
+    ]
+    if declined:
+        yield _make_table("Proposed, not run", ("branch", "queries", "why"), declined)
 
 
 def _list_run_tables(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -1,0 +1,73 @@
+"""Spark plans by a sample, and by the same as runs in process where that is the whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
+
+import motet
+from motet.compile import Program
+from motet.spark.sample import compile_for
+
+pytestmark = pytest.mark.spark
+
+QUERIES = """
+QUERY one RETURN COUNT(*) PATTERN SEQ(A, B) GROUP BY k WITHIN 10 s SLIDE 5 s
+QUERY two RETURN COUNT(*) PATTERN SEQ(A a, C) WHERE a.x > 0.9 GROUP BY k WITHIN 10 s SLIDE 5 s
+QUERY found RETURN * PATTERN SEQ(A a, B b, C c) WHERE [k] AND a.x < b.x AND b.x < c.x WITHIN 2 s
+"""
+
+
+def make_events(count: int) -> pa.Table:
+    dice = np.random.default_rng(3)
+    types = np.array(["A", "B", "C"])[dice.choice(3, count, p=[0.6, 0.3, 0.1])]
+    times = np.sort(dice.integers(0, count * 1000, count))
+    columns = {"time": times, "type": types, "k": dice.integers(0, 50, count), "x": dice.random(count)}
+    return pa.table(columns)
+
+
+def describe(program: Program) -> tuple[object, ...]:
+    units = [
+        (branch.chosen, unit.strategy, unit.width, [query.number for query in unit.queries])
+        for branch in program.branches
+        for unit in branch.units
+    ]
+    return units, [branch.trees and branch.trees.trees for branch in program.detect]
+
+
+def test_small_data_is_planned_as_in_process(spark: SparkSession, tmp_path: Path) -> None:
+    events = make_events(3_000)
+    pq.write_table(events, tmp_path / "events.parquet")
+    workload = motet.parse(QUERIES)
+    options = motet.Options(time_unit="us")
+    here = motet.plan(events, workload, options).program
+    read = spark.read.parquet(str(tmp_path))
+    for rows in (spark.createDataFrame(events), read, read.filter(sf.col("x") >= 0)):
+        there = compile_for(rows, workload, options)
+        assert there.options.statistics == here.options.statistics
+        assert describe(there) == describe(here)
+        assert describe(motet.plan(rows, workload, options).program) == describe(here)
+        assert describe(motet.run(rows, workload, options).motet.program) == describe(here)
+
+
+def test_large_data_is_planned_by_few_rows(spark: SparkSession, tmp_path: Path) -> None:
+    events = make_events(200_000)
+    pq.write_table(events, tmp_path / "events.parquet", row_group_size=20_000)
+    workload = motet.parse(QUERIES)
+    options = motet.Options(time_unit="us")
+    exact = motet.profile(events, workload, time_unit="us")
+    read = spark.read.parquet(str(tmp_path))
+    for rows in (read, read.filter(sf.col("x") >= 0)):
+        found = compile_for(rows, workload, options).options.statistics
+        assert found is not None
+        assert 10_000 < found.sampled <= 20_000
+        for symbol in ("A", "B", "A[x > 0.9]"):
+            assert found.rates[symbol] == pytest.approx(exact.rates[symbol], rel=0.15), symbol
+        for width in (50_000, 1_000_000):
+            assert found.cells_per_second(["k"], width) == pytest.approx(exact.cells_per_second(["k"], width), rel=0.15)
