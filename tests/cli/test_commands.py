@@ -155,14 +155,14 @@ QUERY three RETURN COUNT(*) PATTERN SEQ(A, B, C, D) WHERE [key] WITHIN 10 s SLID
 def test_plan_shows_what_an_optimizer_shares(motet: Motet, tmp_path: Path, optimizer: str) -> None:
     file = tmp_path / "shared.motet"
     file.write_text(SHARED)
-    outcome = motet("plan", file, "--optimizer", optimizer)
+    outcome = motet("plan", file, "--optimizer", optimizer, "--costs", "printed")
     assert (outcome.status, outcome.stderr) == (0, "")
     assert f"sharing ({optimizer}): 1 run computed once" in outcome.stdout
     assert "  (A, B, C): one at 1, two at 2, three at 1\n" in outcome.stdout
     assert "no statistics given" in outcome.stdout
-    plan = json.loads(motet("plan", file, "--optimizer", optimizer, "--format", "json").stdout)
+    plan = json.loads(motet("plan", file, "--optimizer", optimizer, "--costs", "printed", "--format", "json").stdout)
     assert plan["sharing"]["segments"][0]["symbols"] == ["A", "B", "C"]
-    drawing = motet("plan", file, "--optimizer", optimizer, "--format", "mermaid").stdout
+    drawing = motet("plan", file, "--optimizer", optimizer, "--costs", "printed", "--format", "mermaid").stdout
     assert drawing.startswith("graph TD\n")
     assert 'p2["p2: A, B, C<br/>one, two, three<br/>benefit 4"]' in drawing
 
@@ -171,7 +171,7 @@ def test_plan_goes_by_statistics_that_were_counted_or_given(motet: Motet, tmp_pa
     file, rates, events = tmp_path / "shared.motet", tmp_path / "rates.json", tmp_path / "events.csv"
     file.write_text(SHARED)
     rates.write_text('{"rates": {"A": 50, "B": 50, "C": 50, "D": 50}}')
-    dense = motet("plan", file, "--optimizer", "sharon", "--statistics", rates).stdout
+    dense = motet("plan", file, "--optimizer", "sharon", "--costs", "printed", "--statistics", rates).stdout
     assert "no statistics given" not in dense
     # 500 events of each in a window: a run in the middle has 500^3 counts to combine.
     assert "p1 (A, B) in one, two, three: benefit -124,500,000, not beneficial\n" in dense

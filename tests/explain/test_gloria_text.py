@@ -40,7 +40,7 @@ def test_the_text_has_the_q_sets_their_snapshots_and_the_costs_of_other_plans() 
     assert "C to D: (q1, q2) by snapshots of A; alone q3" in text
     assert "no plan costs less" in text
     assert "q5 takes no part: its pattern is more than sequences and their repetitions" in text
-    assert re.search(r"estimated cost .*every query alone", text)
+    assert re.search(r"estimated .*every query alone", text)
 
 
 def test_the_json_has_all_of_it() -> None:
@@ -56,8 +56,8 @@ def test_the_json_has_all_of_it() -> None:
     assert repeated["transitions"] == [["G", "H"], ["H", "G"]]
     assert repeated["alone"] == ["q4"]
     (branch,) = plan["branches"]
-    assert branch["estimates"].keys() == {"gloria", "all", "prefix", "none"}
-    assert branch["estimates"][branch["plan"]] <= branch["estimates"]["gloria"]
+    assert branch["estimates"].keys() == {"gloria", "search", "prefix", "pairs", "none"}
+    assert branch["plan"] == "gloria"
 
 
 def test_the_drawing_is_the_template_with_the_plan_on_it() -> None:

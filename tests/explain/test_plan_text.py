@@ -43,7 +43,10 @@ def program() -> Program:
 
 
 def test_a_plan_as_text(snapshot: SnapshotAssertion) -> None:
-    assert render_plan_text(program(), {"A": 60, "B": 30, "C": 10}) == snapshot
+    text = render_plan_text(program(), {"A": 60, "B": 30, "C": 10})
+    # Estimates change with the prices of kernels.
+    lines = [re.sub(r"[\d,.]*\d", "#", line) if "estimated" in line else line for line in text.splitlines()]
+    assert "\n".join(lines) == snapshot
 
 
 def fig_1(optimizer: str) -> Program:
@@ -63,7 +66,8 @@ def fig_1(optimizer: str) -> Program:
     )
     streets = {"OakSt": 50, "MainSt": 10, "StateSt": 2, "WestSt": 2, "ParkAve": 4, "LindenSt": 10, "ElmSt": 10}
     statistics = Statistics(given={street: rate / 1000 for street, rate in streets.items()})
-    return compile_workload(parse(text), EventSchema(columns), Options(optimizer=optimizer, statistics=statistics))
+    options = Options(optimizer=optimizer, costs="printed", statistics=statistics)
+    return compile_workload(parse(text), EventSchema(columns), options)
 
 
 @pytest.mark.parametrize("optimizer", ["sharon", "sharon-greedy"])

@@ -66,7 +66,7 @@ class PlanCandidates:
     @cached_property
     def load(self) -> Load:
         """What is known of the events of these queries."""
-        return make_load(self.options.statistics, self.queries[0].partition)
+        return make_load(self.options.statistics, self.queries[0].partition, bool(self.options.mode))
 
     def plan(self, name: str) -> PlannedUnits:
         """Return a plan."""
@@ -94,7 +94,8 @@ class PlanCandidates:
         elif live:
             compared = [PREFIX, WINDOWS, NONE]
         else:
-            compared = [SEARCH]
+            # The search takes two stacks to cost what each query by itself does.
+            compared = [SEARCH, PREFIX] if self.options.windows == "auto" else [SEARCH]
         return min(compared, key=self.cost) if len(compared) > 1 else compared[0]
 
     def _make(self, name: str) -> PlannedUnits:

@@ -163,7 +163,8 @@ def longest_window(program: Program) -> float:
 def estimate_work(program: Program, statistics: Statistics) -> float:
     """Estimate the seconds of work per second of a stream with these rates."""
     return NANOSECOND * sum(
-        estimate_cost(branch.units, make_load(statistics, branch.partition)) for branch in program.branches
+        estimate_cost(branch.units, make_load(statistics, branch.partition, endless=True))
+        for branch in program.branches
     )
 
 

@@ -54,6 +54,7 @@ PRICES: Mapping[str, float] = {
 }
 
 MINIMUM_WEIGHT = 2.5
+LONG = 86_400.0  # seconds in which what a unit costs once does not count
 
 
 @dataclass(frozen=True)
@@ -89,8 +90,8 @@ class Load:
 UNKNOWN_LOAD = Load(lambda symbol: 1.0, lambda width: MICROSECONDS / width, 1.0, 3600.0)
 
 
-def make_load(statistics: Statistics | None, partition: Sequence[str]) -> Load:
-    """Return what statistics say of the events that one partitioning sorts."""
+def make_load(statistics: Statistics | None, partition: Sequence[str], endless: bool = False) -> Load:
+    """Return what statistics say of the events that one partitioning sorts; of a stream they are endless."""
     if statistics is None or not any(rate > 0 for rate in statistics.rates.values()):
         return UNKNOWN_LOAD
     rates = statistics.rates
@@ -98,7 +99,7 @@ def make_load(statistics: Statistics | None, partition: Sequence[str]) -> Load:
         lambda symbol: rates.get(format_symbol(symbol), rates.get(symbol.type, 0.0)),
         lambda width: statistics.cells_per_second(partition, round(width)),
         sum(rates[name] for name in statistics.given or statistics.counts),
-        statistics.seconds,
+        LONG if endless else statistics.seconds,
     )
 
 
