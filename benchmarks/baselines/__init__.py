@@ -1,4 +1,4 @@
-"""Published baselines that motet's optimizers are compared with; importing this package registers them by name."""
+"""Published baselines: optimizers, which importing this package registers by name, and the papers' own executors."""
 
 from benchmarks.baselines import motto_lcse as motto_lcse
 from benchmarks.baselines import sharon_exhaustive as sharon_exhaustive

@@ -85,7 +85,7 @@ class Room(NamedTuple):
 
 
 class Window(NamedTuple):
-    """A window and its slide (0: continuous), the number of the first window, and the most results."""
+    """A window, its slide (0: continuous), and the number of the first window."""
 
     within: int
     slide: int

@@ -72,8 +72,8 @@ def compare_strategies(setting: Setting) -> list[Row]:
     """Compare strategies on Sharon's e-commerce stream: 20 item sequences of length 4 to 10, windows of 20 minutes."""
     table = ecommerce(setting.pick(600_000, 5_400_000))
     plans = {
-        "panes, queries alone": Options(optimizer="none"),
-        "panes, equal prefixes once": Options(optimizer="prefix"),
+        "queries alone": Options(optimizer="none"),
+        "equal prefixes once": Options(optimizer="prefix"),
         "as planned": Options(),
         "two stacks": Options(windows="stacks"),
     }
