@@ -75,7 +75,7 @@ def compile_workload(
 
 
 def estimate_all_plans(program: Program, branch: Branch) -> dict[str, float]:
-    """Return what all candidate plans for a branch cost, also those that were not compared, in nanoseconds per event."""
+    """Return the costs of all candidate plans for a branch in nanoseconds per event, also of those not compared."""
     plans = PlanCandidates(branch.queries, program.options, program.sharing)
     return {name: plans.cost(name) / plans.load.events for name in plans.names}
 
