@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import count
+from itertools import count, pairwise
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -129,6 +129,7 @@ class Dice:
 def streams(
     draw: DrawFn,
     *,
+    min_rows: int = 0,
     max_rows: int = 16,
     max_per_type: int = 6,
     types: Sequence[str] = TYPES,
@@ -153,7 +154,8 @@ def streams(
     }
     seen: Counter[str | None] = Counter()
     rows = []
-    for _ in range(min(max_rows, dice.pick([0, 4, 8, 12, max_rows, max_rows, max_rows]))):
+    wanted = min(max_rows, dice.pick([0, 4, 8, 12, max_rows, max_rows, max_rows]))
+    for _ in range(max(min_rows, wanted)):
         row = {name: None if rarity and dice.once_in(rarity) else dice.pick(some) for name, some in columns.items()}
         seen[row["type"]] += 1
         if seen[row["type"]] <= max_per_type:  # bounds the 2^n matches of a Kleene pattern
@@ -185,7 +187,12 @@ def patterns(draw: DrawFn, *, operators: frozenset[str] = OPERATORS, types: Sequ
 
 
 def draw_pattern(
-    dice: Dice, operators: frozenset[str], types: Sequence[str], max_events: int = 5, max_loops: int = 2
+    dice: Dice,
+    operators: frozenset[str],
+    types: Sequence[str],
+    max_events: int = 5,
+    max_loops: int = 2,
+    unnamed: bool = True,
 ) -> Pattern:
     budget = Budget(dice.number(1, max_events), max_loops, operators)
     pattern = draw_part(dice, budget, 3, types, "AND" in operators)
@@ -195,7 +202,7 @@ def draw_pattern(
             pattern = surround(dice, pattern, Not(Event(dice.pick(types))))
     if "NEG" in operators and dice.once_in(10):
         pattern = surround(dice, pattern, Neg(Event(dice.pick(types))))
-    return add_variables(dice, pattern)
+    return add_variables(dice, pattern, unnamed)
 
 
 def draw_part(dice: Dice, budget: Budget, depth: int, types: Sequence[str], may_conjoin: bool) -> Pattern:
@@ -282,12 +289,12 @@ def insert_nots(dice: Dice, pattern: Pattern, types: Sequence[str], *, in_and: b
             return pattern
 
 
-def add_variables(dice: Dice, pattern: Pattern) -> Pattern:
-    """Give most events a variable of their own; some go by their type."""
+def add_variables(dice: Dice, pattern: Pattern, unnamed: bool = True) -> Pattern:
+    """Give most events a variable of their own; with `unnamed`, some go by their type."""
     numbers = count(1)
 
     def named(event: Event) -> Event:
-        return event if dice.once_in(3) else Event(event.type, f"{event.type.lower()}{next(numbers)}")
+        return event if unnamed and dice.once_in(3) else Event(event.type, f"{event.type.lower()}{next(numbers)}")
 
     def name(pattern: Pattern) -> Pattern:
         match pattern:
@@ -376,6 +383,16 @@ def draw_pair(dice: Dice, left: str, right: str) -> Expression:
     if dice.once_in(5):
         return Comparison(dice.pick(["=", "!="]), Attribute(left, "s"), Attribute(right, "s"))
     return Comparison(dice.pick(SIGNS), draw_number(dice, left), draw_number(dice, right))
+
+
+def draw_equalities(dice: Dice, names: Sequence[str], *, chain: bool = False) -> list[Expression]:
+    """Draw equalities that tie some variables together, as `[attr]` would where a match binds all of them.
+
+    With `chain`, each variable is compared with the one before it.
+    """
+    attribute = dice.pick(["k", "k", "s", "x", "y"])
+    pairs = pairwise(names) if chain or dice.once_in(2) else [(names[0], name) for name in names[1:]]
+    return [Comparison("=", Attribute(one, attribute), Attribute(other, attribute)) for one, other in pairs]
 
 
 def draw_next(dice: Dice, name: str) -> Expression:
@@ -512,6 +529,8 @@ def draw_query(
         pairs = list_adjacent_pairs(pattern)
         for left, right in [dice.pick(pairs) for _ in range(dice.number(1, 2))] if pairs else []:
             conditions.append(draw_next(dice, left) if left == right else draw_pair(dice, left, right))
+        if len(names) > 1 and dice.once_in(3) and all(pair in pairs for pair in pairwise(names)):
+            conditions += draw_equalities(dice, names, chain=True)
     group_by = dice.pick(GROUPS)
     keys = tuple(GroupKey(key) for key in group_by if dice.once_in(2))
     aggregates = draw_aggregates(dice, pattern, name)
@@ -545,9 +564,37 @@ def draw_detection_query(
     query = draw_query(dice, name, operators, windows, types, True)
     names, absent = list_condition_names(query.pattern)
     more = [draw_match_condition(dice, names, absent) for _ in range(dice.number(0, 2))] if names else []
+    if len(names) > 1 and dice.once_in(4):
+        more += draw_equalities(dice, names)
     returns = query.returns if dice.once_in(5) else draw_match_returns(dice, names, name)
     conditions = (*query.conditions, *more)
     return replace(query, conditions=conditions, returns=returns, policy=dice.pick(policies))
+
+
+@st.composite
+def equality_queries(draw: DrawFn, *, name: str = "q", types: Sequence[str] = TYPES, absent: bool = True) -> Query:
+    """Return a query, mostly of aggregates, over two parts or three whose variables are all tied by equalities.
+
+    Parts are events, optional, repeated or alternative; with `absent`, sometimes a NOT stands among them.
+    """
+    dice = Dice(draw)
+    budget = Budget(3, 1, OPERATORS)
+    parts = [
+        draw_part(dice, budget, 1, types, False) if dice.once_in(2) else Event(dice.pick(types))
+        for _ in range(dice.number(2, 3))
+    ]
+    pattern: Pattern = dice.pick([Seq, Seq, And, Or])(tuple(parts))
+    if absent and isinstance(pattern, Seq) and dice.once_in(5):
+        pattern = insert_nots(dice, pattern, types, in_and=False, in_or=False)
+    pattern = add_variables(dice, pattern, unnamed=False)
+    names, _ = list_condition_names(pattern)
+    conditions = draw_equalities(dice, names)
+    if dice.once_in(4):
+        conditions.append(draw_local(dice, dice.pick(names)))
+    returns = draw_match_returns(dice, names, name) if dice.once_in(4) else draw_aggregates(dice, pattern, name)
+    counted = CountWindow(dice.number(2, 5)) if dice.once_in(2) and not absences(pattern) else None
+    window = counted or draw_window(dice, pattern, WINDOWS)
+    return Query(name, pattern, returns, tuple(conditions), (), dice.pick(GROUPS[:5]), window)
 
 
 def draw_match_returns(dice: Dice, names: Sequence[str], name: str) -> tuple[ReturnItem, ...]:

@@ -12,8 +12,9 @@ from motet.engine.encode import EncodedEvents, rank_values, select_keys, select_
 from motet.engine.expressions import evaluate
 from motet.engine.partials import build_partials
 from motet.errors import RunError
+from motet.kernels.arrays import MAX_TIME
 from motet.kernels.ragged import offsets_of
-from motet.kernels.slots import PANES, STARTS, WINDOWS
+from motet.kernels.slots import PANES, STARTS, WINDOWS, make_window, slot_capacity
 from motet.kernels.tables import Events
 from motet.kernels.totals import list_layouts
 from motet.kernels.trends import (
@@ -24,9 +25,9 @@ from motet.kernels.trends import (
     LESS_EQUAL,
     SCAN,
     UNEQUAL,
-    Capacity,
     Edges,
     count_live_events,
+    measure_capacity,
     run_trends,
 )
 from motet.model.expression import Expression
@@ -51,16 +52,14 @@ def run_trend_query(program: Program, unit: Unit, encoded: EncodedEvents, bounds
     rows = np.arange(len(encoded.time)) if at is None else at
     edges = _build_edges(compiled, encoded, rows)
     mode = STARTS if compiled.span.is_continuous else WINDOWS if compiled.span.within else PANES
-    live, tied = count_live_events(events, compiled.span.within)
-    stored = len(set(edges.source.tolist()))
-    room = 2 * (live + tied) * max(stored, 1) + tied * len(machine.fold)
-    _check_memory(compiled, events, mode, unit.width, room, len(edges.source))
+    layouts = list_layouts(*compiled.channels.shape, rarely_large=False)
+    capacity = measure_capacity(events, machine, edges, layouts[0], compiled.span.within)
+    window = make_window(queries, mode, unit.width, compiled.span.ranked, int(MAX_TIME), *bounds)
+    totals = capacity.rows(len(machine.fold)) * slot_capacity(events, machine, window)
+    _check_memory(compiled, events, totals)
     tables = []
-    ranked = compiled.span.ranked
-    for layout in list_layouts(*compiled.channels.shape, rarely_large=False):
-        labels, whole, real, overflowed = run_trends(
-            events, machine, queries, edges, layout, Capacity(room, tied), mode, unit.width, ranked, bounds
-        )
+    for layout in layouts:
+        labels, whole, real, overflowed = run_trends(events, machine, queries, edges, layout, capacity, window)
         tables.append(build_partials(program, labels, whole, real, layout, unit.queries, encoded))
         if not overflowed.any():
             break
@@ -125,13 +124,12 @@ def _encode_comparison(
     return codes[: len(rows)], codes[len(rows) :]
 
 
-def _check_memory(compiled: CompiledQuery, events: Events, mode: int, width: int, room: int, edges: int) -> None:
-    """Refuse a query whose totals per event and start would not fit in memory."""
-    slots = 2 * (compiled.span.within // width + 2) if width else 1 if mode == PANES else room
-    rows = room * (1 + 3 * edges)
-    needed = rows * slots * 8 * (1 + sum(compiled.channels.shape))
+def _check_memory(compiled: CompiledQuery, events: Events, totals: int) -> None:
+    """Refuse a query whose totals would not fit in memory: so many are kept, by event and start or window."""
+    needed = totals * 8 * (1 + sum(compiled.channels.shape))
     if needed > MEMORY_LIMIT:
+        live, _ = count_live_events(events, compiled.span.within)
         raise RunError(
-            f"query {compiled.query.name}: its adjacent condition over {room // 2:,} events in a window needs about "
+            f"query {compiled.query.name}: its adjacent condition over {live:,} events in a window needs about "
             f"{needed / 2**30:.0f} GiB; use a shorter window, a longer SLIDE, or partition by an attribute"
         )

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from motet.kernels.arrays import MAX_TIME, Flags, Ints, SmallInts
+from motet.kernels.arrays import Flags, Ints, SmallInts
 from motet.kernels.jit import inner, kernel
 from motet.kernels.slots import (
     BASE,
@@ -23,10 +23,10 @@ from motet.kernels.slots import (
     WINDOWS,
     Inputs,
     SlotState,
+    Window,
     close_start,
     create_slot_state,
     finish_key,
-    make_window,
     open_slots,
     report_completed,
     reset_key,
@@ -107,10 +107,25 @@ class Edges(NamedTuple):
 
 
 class Capacity(NamedTuple):
-    """How many entries to keep, and the most events at one time."""
+    """How many entries and trees to keep, and for how many events of one time.
+
+    `joins` and `kept` are the most nodes that one event reaches, and those of them whose entries are kept.
+    """
 
     entries: int
     tied: int
+    joins: int
+    kept: int
+    trees: int
+
+    @property
+    def spread(self) -> int:
+        """How many values the tree of an edge may cover."""
+        return 2 * self.entries + self.tied
+
+    def rows(self, nodes: int) -> int:
+        """Return how many rows of totals there are, those of the machine's nodes included."""
+        return nodes + self.tied * self.joins + self.entries + self.trees * (self.spread + 1)
 
 
 class TrendIndex(NamedTuple):
@@ -126,6 +141,7 @@ class TrendIndex(NamedTuple):
     entry_event: Ints
     entry_node: SmallInts
     is_stored: Flags  # whether events that reach a node need entries
+    kept: int  # the most entries that one event needs
     values: Ints  # edge, place
     size: Ints  # how many values
     first_tree: Ints
@@ -140,6 +156,29 @@ class Trend(NamedTuple):
     totals: Totals
     edges: Edges
     index: TrendIndex
+
+
+def measure_capacity(events: Events, machine: Machine, edges: Edges, layout: Layout, widest: int) -> Capacity:
+    """Return the room that a run over these events needs. O(events + nodes)."""
+    live, tied = count_live_events(events, widest)
+    is_stored = membership_mask(edges.source, len(machine.fold))
+    joins, kept = _count_joins(machine, np.unique(events.klass), is_stored, layout)
+    return Capacity(2 * (live + tied) * kept + tied * kept, tied, joins, kept, len(edges.source))
+
+
+@kernel
+def _count_joins(machine: Machine, classes: SmallInts, is_stored: Flags, layout: Layout) -> tuple[int, int]:
+    """Return the most steps of one event, and the most of those that reach a stored node (at least 1). O(steps)."""
+    code, width = machine.code, step_width(layout)
+    joins, kept = np.int64(1), np.int64(1)
+    for which in range(classes.size):
+        block = code[classes[which]]
+        stored = np.int64(0)
+        for at in range(code[block + STEPS]):
+            stored += is_stored[machine.fold[code[steps_at(code, block, width) + at * width + 1]]]
+        joins = max(joins, code[block + STEPS])
+        kept = max(kept, stored)
+    return joins, kept
 
 
 @kernel
@@ -168,30 +207,27 @@ def run_trends(
     edges: Edges,
     layout: Layout,
     capacity: Capacity,
-    mode: int,
-    unit: int,
-    ranked: bool,
-    bounds: tuple[int, int],
+    window: Window,
 ) -> KernelResult:
     """Return the results of one query with adjacent conditions over all keys; see `collect_results`.
 
-    `bounds` are the times from which and before which results are wanted; see `Window` for the other arguments. Each
-    transition costs O(open slots * log of the events in a window) under one inequality, O(open slots) under one
+    Each transition costs O(open slots * log of the events in a window) under one inequality, O(open slots) under one
     equality, O(open slots * events in a window) otherwise.
     """
     nodes, count = len(machine.fold), len(edges.source)
-    window = make_window(queries, mode, unit, ranked, int(MAX_TIME), *bounds)
     slots = slot_capacity(events, machine, window)
-    first_entry = nodes + capacity.tied * nodes
-    spread = 2 * capacity.entries + capacity.tied  # values an index may cover
+    pending = capacity.tied * capacity.joins
+    first_entry = nodes + pending
+    spread = capacity.spread
     first_tree = first_entry + capacity.entries
-    rows = first_tree + count * (spread + 1)
+    rows = capacity.rows(nodes)
     index = TrendIndex(
-        join_event=np.empty(capacity.tied * nodes, np.int64),
-        join_node=np.empty(capacity.tied * nodes, np.int32),
+        join_event=np.empty(pending, np.int64),
+        join_node=np.empty(pending, np.int32),
         entry_event=np.empty(capacity.entries, np.int64),
         entry_node=np.empty(capacity.entries, np.int32),
         is_stored=membership_mask(edges.source, nodes),
+        kept=capacity.kept,
         values=np.empty((count, spread), np.int64),
         size=np.zeros(count, np.int64),
         first_tree=first_tree + np.arange(count) * (spread + 1),
@@ -242,7 +278,7 @@ def _run_key(trend: Trend, output: ResultRows, inputs: Inputs) -> int:
             return status
         slots = Slots(words[LO], words[HI], window.mode != WINDOWS)
         if slots.lo <= slots.hi:
-            bad = _make_room(trend, events, machine, moment, slots, window.widest)
+            bad = _make_room(trend, events, moment, slots, window.widest)
             bad |= _join_events(trend, events, machine, moment, slots)
             bad |= apply_negations(totals, nodes, machine, events, moment, slots, zero)
             bad |= _move_entries(trend, events, machine, moment, slots)
@@ -462,7 +498,7 @@ def _clear_tree(trend: Trend, edge: int) -> None:
 
 
 @inner
-def _make_room(trend: Trend, events: Events, machine: Machine, moment: Moment, slots: Slots, widest: int) -> int:
+def _make_room(trend: Trend, events: Events, moment: Moment, slots: Slots, widest: int) -> int:
     """Where entries may not suffice or values are not indexed, drop the entries that expired and index the rest.
 
     Values to come are indexed with them, as far as there may be entries for them. Negative where a count overflowed.
@@ -470,7 +506,7 @@ def _make_room(trend: Trend, events: Events, machine: Machine, moment: Moment, s
     """
     state, edges, index = trend.state, trend.edges, trend.index
     words, room = state.words, index.entry_event.size
-    needed = words[ENTRIES] + (moment.after - moment.first) * machine.fold.size
+    needed = words[ENTRIES] + (moment.after - moment.first) * index.kept
     bad = np.int64(0)
     if moment.after <= words[HORIZON] and needed <= room:
         return bad

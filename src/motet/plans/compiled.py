@@ -91,8 +91,7 @@ def compile_query(number: int, workload: Workload, tick: int) -> CompiledQuery |
         return refusal("RETURN asks for the matches themselves, which the aggregate engine never builds")
     if query.policy is not Policy.SKIP_TILL_ANY:
         return refusal(f"the aggregate engine counts under SKIP TILL ANY, not {query.policy}")
-    attributes, others = extract_equivalence(query)
-    query = replace(query, equivalence=(*query.equivalence, *attributes), conditions=others)
+    query = extract_equivalence(query)
     try:
         positions = build_positions(query.pattern)
         automaton = build_automaton(positions)

@@ -4,7 +4,7 @@ matches.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from motet.model.expression import (
     FLIPPED,
@@ -17,8 +17,9 @@ from motet.model.expression import (
     is_local,
     variables,
 )
-from motet.model.pattern import absences, events
-from motet.model.query import Query
+from motet.model.pattern import Or, Pattern, Repeat, absences, children, events
+from motet.model.query import Policy, Query
+from motet.model.window import CountWindow
 from motet.template.positions import Leaf, PositionGraph, Positions
 
 
@@ -66,14 +67,24 @@ def classify_conditions(query: Query, positions: Positions) -> ClassifiedConditi
     return found
 
 
-def extract_equivalence(query: Query) -> tuple[tuple[str, ...], tuple[Expression, ...]]:
-    """Find `[attr]` that is written out as `a.x = b.x = c.x` over all variables; return it and the other conditions.
+def extract_equivalence(query: Query) -> Query:
+    """Turn `a.x = b.x = c.x` over all variables into `[x]`, where that makes no difference.
 
-    Events under NOT and NEG would have to agree too, so a pattern with either keeps its conditions as written.
+    An equality speaks of bound events only, a partition of all events. So every match must bind every variable (a
+    condition on an unbound one asks nothing), and nothing may look at events that are not bound: no NOT or NEG, no
+    count window, no policy that says which events may be passed over. Nulls are alike: they equal nothing, and
+    are in no partition. A variable that is bound several times is equal for each of its events.
     """
     bound = [event.name for event in events(query.pattern)]
-    if absences(query.pattern) or len(set(bound)) != len(bound) or len(bound) < 2:
-        return (), query.conditions
+    if (
+        len(set(bound)) != len(bound)
+        or len(bound) < 2
+        or absences(query.pattern)
+        or can_omit_events(query.pattern)
+        or isinstance(query.window, CountWindow)
+        or query.policy is not Policy.SKIP_TILL_ANY
+    ):
+        return query
     linked: dict[str, list[Comparison]] = {}
     for condition in query.conditions:
         match condition:
@@ -81,7 +92,18 @@ def extract_equivalence(query: Query) -> tuple[tuple[str, ...], tuple[Expression
                 linked.setdefault(x, []).append(condition)
     found = tuple(attr for attr, links in linked.items() if _are_connected(links, set(bound)))
     dropped = {condition for attr in found for condition in linked[attr]}
-    return found, tuple(condition for condition in query.conditions if condition not in dropped)
+    return replace(
+        query,
+        equivalence=(*query.equivalence, *found),
+        conditions=tuple(condition for condition in query.conditions if condition not in dropped),
+    )
+
+
+def can_omit_events(pattern: Pattern) -> bool:
+    """Return whether a match may leave some event of a pattern unbound."""
+    if isinstance(pattern, Or) or (isinstance(pattern, Repeat) and pattern.low == 0):
+        return True
+    return any(map(can_omit_events, children(pattern)))
 
 
 def _are_connected(links: list[Comparison], names: set[str]) -> bool:

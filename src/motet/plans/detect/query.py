@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from motet.errors import Diagnostic
 from motet.model.expression import Expression, variables
 from motet.model.names import resolve_variables
-from motet.model.pattern import Or, Pattern, Repeat, children
 from motet.model.query import Computed, Policy, Query, Workload
-from motet.model.window import CountWindow
 from motet.plans.compiled import WindowSpan, build_window_span
 from motet.plans.detect.conditions import is_adjacent, place_conditions
 from motet.template.alternatives import (
@@ -104,7 +102,7 @@ def compile_detect(
     `reason` says why the query is not aggregated online. With `joins`, a plain sequence is split into items to join, so
     that queries can share them, even where no condition compares its events.
     """
-    query = _extract_equivalence(resolve_variables(workload.queries[number]))
+    query = extract_equivalence(resolve_variables(workload.queries[number]))
     positions = build_positions(query.pattern)
 
     def refusal(message: str, hint: str | None = None) -> Diagnostic:
@@ -152,27 +150,6 @@ def compile_detect(
         adjacent=tuple(c for c in placed.match if progress is not None and is_adjacent(c, positions, progress)),
         reason=reason,
     )
-
-
-def _extract_equivalence(query: Query) -> Query:
-    """Turn `a.x = b.x = c.x` over all variables into `[x]`, where every match binds all of them and only the match
-    counts.
-    """
-    if (
-        isinstance(query.window, CountWindow)
-        or query.policy is not Policy.SKIP_TILL_ANY
-        or _can_omit_events(query.pattern)
-    ):
-        return query
-    found, conditions = extract_equivalence(query)
-    return replace(query, equivalence=(*query.equivalence, *found), conditions=conditions)
-
-
-def _can_omit_events(pattern: Pattern) -> bool:
-    """Return whether a match may leave some event of a pattern unbound."""
-    if isinstance(pattern, Or) or (isinstance(pattern, Repeat) and pattern.low == 0):
-        return True
-    return any(map(_can_omit_events, children(pattern)))
 
 
 def _local_conditions(local: dict[str, list[Expression]], positions: Positions, position: int) -> list[Expression]:
