@@ -2,7 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+
+from motet.compile import compile_workload
+from motet.engine.local import run_table
+from motet.language.printer import to_text
+from motet.model.query import Policy, Query, Workload
+from motet.reference.tables import run_table as enumerate_table
+from motet.schema import EventSchema
+from tests.chunks import run_in_chunks
+from tests.comparison import assert_same_results
 from tests.detect.cases import found
+from tests.detect.test_against_oracle import engine_results, select_supported
+from tests.strategies import OPERATORS, build_stream_table, detection_queries, streams
+
+Rows = list[dict[str, Any]]
+FEW = ("A", "B", "C")
+# Times apart, mostly, so that there are neighbours; some ties.
+DENSE = streams(min_rows=8, max_rows=14, types=FEW, keys=2, earliest=-9, latest=30)
 
 
 def test_skip_till_next_takes_the_first_that_fits() -> None:
@@ -30,3 +51,41 @@ def test_contiguous_is_meant_within_the_partition() -> None:
     # SEQ(A, B) with [k]
     query = "RETURN * PATTERN SEQ(A a, B b) WHERE [k] CONTIGUOUS"
     assert found("a1/u z2/v b3/u", query) == ["a1 b3"]
+
+
+def test_skip_till_next_passes_over_what_the_first_event_forbids_and_then_fails() -> None:
+    # SEQ(A, B, C): that C comes after A says nothing of which C is the next, so a condition on both only filters.
+    query = "RETURN * PATTERN SEQ(A a, B b, C c) WHERE a.x < c.x SKIP TILL NEXT"
+    assert found("a1:5 b2:3 c3:4 c4:7", query) == []
+
+
+def test_ties_take_the_next_step_together() -> None:
+    # SEQ(A, B) with two B at one time
+    assert found("a1 b3:1 b3:2 b4", "RETURN * PATTERN SEQ(A a, B b) SKIP TILL NEXT") == ["a1 b3", "a1 b3"]
+    assert found("a1 b3:1 b3:2 b4", "RETURN * PATTERN SEQ(A a, B b) CONTIGUOUS") == []
+
+
+@pytest.mark.parametrize("policy", [Policy.SKIP_TILL_NEXT, Policy.CONTIGUOUS])
+@settings(max_examples=300)
+@given(data=st.data(), rows=DENSE)
+def test_policies_give_the_results_of_plain_enumeration(policy: Policy, data: st.DataObject, rows: Rows) -> None:
+    operators = OPERATORS if data.draw(st.integers(0, 4)) == 4 else OPERATORS - {"AND"}
+    query = data.draw(detection_queries(policies=(policy,), operators=operators, types=FEW))
+    workload = select_supported(Workload((query,)))
+    note(to_text(workload))
+    table = build_stream_table(rows)
+    assert_same_results(engine_results(workload, table), enumerate_table(workload, table))
+
+
+@given(
+    query=detection_queries(policies=(Policy.SKIP_TILL_NEXT, Policy.CONTIGUOUS), operators=OPERATORS - {"AND"}),
+    rows=streams(min_rows=8, earliest=-9, latest=30),
+    chunk=st.integers(1, 6),
+)
+def test_policies_give_the_same_in_chunks(query: Query, rows: Rows, chunk: int) -> None:
+    workload = select_supported(Workload((query,)))
+    note(to_text(workload))
+    table = build_stream_table(sorted(rows, key=lambda row: (row["time"] is None, row["time"])))
+    program = compile_workload(workload, EventSchema(table.schema))
+    batches = table.to_batches(max_chunksize=chunk)
+    assert_same_results(run_in_chunks(program, batches, chunk), run_table(program, table).table)

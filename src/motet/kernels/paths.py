@@ -245,6 +245,14 @@ def _next_step(
 @inner
 def _can_follow(line: PathGraph, context: EvalContext, edge: int, before: int, row: int, key: int) -> bool:
     """Return whether one of an edge's ways is free of absences, and its tests hold."""
+    if not is_free_between(line, context, edge, before, row, key):
+        return False
+    return passes_edge_tests(line, context, edge, before, row)
+
+
+@inner
+def is_free_between(line: PathGraph, context: EvalContext, edge: int, before: int, row: int, key: int) -> bool:
+    """Return whether one of an edge's ways between two instances is free of absences. O(log n) for each absence."""
     is_free = line.ways[edge] == line.ways[edge + 1]
     for way in range(line.ways[edge], line.ways[edge + 1]):
         holds = True
@@ -255,8 +263,12 @@ def _can_follow(line: PathGraph, context: EvalContext, edge: int, before: int, r
         if holds:
             is_free = True
             break
-    if not is_free:
-        return False
+    return is_free
+
+
+@inner
+def passes_edge_tests(line: PathGraph, context: EvalContext, edge: int, before: int, row: int) -> bool:
+    """Return whether the tests of an edge hold for two instances."""
     # A test of neighbours knows the two as slots 0 and 1, one of NEXT as slot 0 and what follows it.
     scope = context.scope
     scope.current[0], scope.current[1] = line.what[before], line.what[row]

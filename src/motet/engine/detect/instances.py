@@ -36,6 +36,7 @@ from motet.kernels.join import (
 )
 from motet.kernels.path_join import filter_paths, find_path_ends_for_rows
 from motet.kernels.paths import (
+    PathCursor,
     PathEnds,
     PathGraph,
     PathList,
@@ -47,6 +48,8 @@ from motet.kernels.paths import (
     new_cursor,
 )
 from motet.kernels.ragged import offsets_of, row_numbers
+from motet.kernels.runs import find_neighbour_times, find_run_starts, link_steps, list_runs, make_run_graph
+from motet.model.query import Policy
 from motet.plans.detect.nodes import (
     FilterNode,
     JoinNode,
@@ -311,6 +314,9 @@ class NodeRunner:
         self, node: LoopNode, most: int = UNLIMITED, since: int = NO_BOUND, match_limit: MatchLimit | None = None
     ) -> Iterator[PathList]:
         """Yield the paths of a loop in blocks, at most `most` for each end; positions count from the loop's first."""
+        if node.policy is not Policy.SKIP_TILL_ANY:
+            yield from self._run_blocks(node, since)
+            return
         prepared = self._prepare_loop(node)
         ends = find_path_ends(prepared.line, prepared.starts.latest, since)
         for block in self._list_paths(prepared, ends, most, match_limit, prepared.line.last[ends.row]):
@@ -328,16 +334,39 @@ class NodeRunner:
             self.prepared[node] = PreparedLoop(line, build_tests(self.tests[node], self.code), latest_starts(line))
         return self.prepared[node]
 
+    def _run_blocks(self, node: LoopNode, since: int) -> Iterator[PathList]:
+        """Yield the paths of a loop by its policy in blocks, those that end at `since` or later."""
+        instances = [self.instances(item) for item in node.items]
+        line = build_line_table(node, instances, self.absent, self.oldest[node])
+        is_contiguous = node.policy is Policy.CONTIGUOUS
+        then = find_neighbour_times(self.encoded.offsets, self.encoded.time) if is_contiguous else line.first[:0]
+        graph, context = make_run_graph(line, then, since), self._context(build_tests(self.tests[node], self.code), 2)
+        steps = link_steps(graph, context)
+        starts = find_run_starts(graph, steps)
+        for block in self._fill_blocks(lambda cursor, out: list_runs(graph, steps, starts, cursor, context, out)):
+            self.instance_counts[node] += len(block.first)
+            yield block
+
     def _list_paths(
         self, prepared: PreparedLoop, ends: PathEnds, most: int, match_limit: MatchLimit | None, last: Ints
     ) -> Iterator[PathList]:
         """Yield the paths to some ends in blocks; none to ends whose matches, at the time `last`, exceed the limit."""
+        context = self._context(prepared.tests, 2)
+        for block in self._fill_blocks(
+            lambda cursor, out: list_paths(prepared.line, prepared.starts, ends, cursor, context, out, most)
+        ):
+            yield block
+            wanted = None if match_limit is None else match_limit.accepts(ends.key, last)
+            if wanted is not None:
+                ends.floor[~wanted] = MAX_TIME  # no path begins so late
+
+    def _fill_blocks(self, fill: Callable[[PathCursor, PathList], tuple[int, bool]]) -> Iterator[PathList]:
+        """Yield paths in blocks until all are listed."""
         longest = int(np.diff(self.encoded.offsets).max(initial=0)) + 2
-        cursor, context = new_cursor(longest), self._context(prepared.tests, 2)
-        done = False
+        cursor, done = new_cursor(longest), False
         while not done:
             out = allocate_paths(BLOCK_ROWS, max(BLOCK_ENTRIES, 2 * longest))
-            found, done = list_paths(prepared.line, prepared.starts, ends, cursor, context, out, most)
+            found, done = fill(cursor, out)
             self._check()
             entries = int(out.begin[found])
             yield PathList(
@@ -346,9 +375,6 @@ class NodeRunner:
                 out.event[:entries].copy(),
                 *(column[:found].copy() for column in out[3:]),
             )
-            wanted = None if match_limit is None or done else match_limit.accepts(ends.key, last)
-            if wanted is not None:
-                ends.floor[~wanted] = MAX_TIME  # no path begins so late
 
     def _union(self, node: UnionNode) -> PathList:
         blocks = []

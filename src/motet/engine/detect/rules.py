@@ -84,7 +84,7 @@ def build_rules(
         step_ways=step_ways,
         forbids=forbids,
         forbidden=forbidden,
-        policy=POLICIES[query.query.policy],
+        policy=SKIP_TILL_ANY if query.is_run else POLICIES[query.query.policy],
         moves=moves,
         binds=np.array([[symbol in found for symbol in query.symbols] for found in classes], np.bool_),
         pair_begin=pair_begin,
@@ -117,7 +117,7 @@ def _policy_tables(
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]:
     """Return, for SKIP TILL NEXT, what may come next and the adjacent conditions of each pair of positions."""
     size = len(query.positions.events)
-    if query.progress is None:
+    if query.progress is None or query.is_run:
         return np.zeros((0, 0), np.int32), np.zeros((size, size, 2), np.int64), np.zeros(0, np.int32)
     moves = np.full((len(query.progress.moves), size), -1, np.int32)
     for state, onward in enumerate(query.progress.moves):

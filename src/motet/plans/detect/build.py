@@ -9,7 +9,8 @@ from typing import TypeVar
 
 from motet.model.expression import Expression, variables
 from motet.model.names import rename_variables
-from motet.plans.detect.conditions import EdgeTests, PlacedTests, place_tests
+from motet.model.query import Policy
+from motet.plans.detect.conditions import EdgeTests, PlacedTests, place_run_tests, place_tests
 from motet.plans.detect.nodes import (
     Edge,
     FilterNode,
@@ -246,7 +247,8 @@ class PlanBuilder:
         edges = tuple(
             Edge(p, q, _free_ways(loop, (p, q), query), tests.get((p, q), frozenset())) for p, q in sorted(loop.follow)
         )
-        node = self._intern(LoopNode(tuple(items), loop.firsts, loop.lasts, edges))
+        policy = query.query.policy if query.is_run else Policy.SKIP_TILL_ANY
+        node = self._intern(LoopNode(tuple(items), loop.firsts, loop.lasts, edges, policy))
         return node, tuple(position for own in positions for position in own)
 
     def _build_union(self, alternatives: Iterable[Alternative], own: tuple[int, ...], query: DetectQuery) -> UnionNode:
@@ -410,7 +412,10 @@ def is_left_inner(left: Bits, right: Bits, spec: JoinSpec) -> bool:
 
 
 def _place_tests(alternative: Alternative, query: DetectQuery) -> PlacedTests:
-    return place_tests(_in_pattern_order(alternative), query.match_conditions, query.name_positions)
+    items = _in_pattern_order(alternative)
+    if query.is_run:
+        return place_run_tests(items, query.match_conditions, query.adjacent, query.name_positions)
+    return place_tests(items, query.match_conditions, query.name_positions)
 
 
 def _in_pattern_order(alternative: Alternative) -> list[Item]:

@@ -163,6 +163,29 @@ def _place_edge_tests(
     return {edge: frozenset(tests) for edge, tests in found.items()}, placed
 
 
+def place_run_tests(
+    items: Sequence[Item], conditions: Sequence[Expression], adjacent: Sequence[Expression], positions: NamePositions
+) -> PlacedTests:
+    """Place the adjacent conditions of a query on the steps of its only loop; the others are left for whole matches.
+
+    Whenever an adjacent condition speaks of two bound events, one is the next step after the other.
+    """
+    (loop,) = items
+    assert isinstance(loop, Loop)
+    leaves = [item.position for item in loop.items if isinstance(item, Leaf)]
+    found: dict[tuple[int, int], set[Expression]] = {}
+    for condition in adjacent:
+        names = sorted(variables(condition))
+        for p, q in loop.follow:
+            for one, other in [(names[0], names[-1]), (names[-1], names[0])]:
+                if leaves[p] in positions[one] and leaves[q] in positions[other]:
+                    renamed = rename_variables(condition, {one: "0", other: "1"}) if one != other else None
+                    found.setdefault((p, q), set()).add(renamed or _as_neighbours(condition))
+    residual = [at for at, condition in enumerate(conditions) if condition not in adjacent]
+    edges = {edge: frozenset(tests) for edge, tests in found.items()}
+    return PlacedTests(edges={loop: edges}, residual=tuple(residual))
+
+
 def _as_neighbours(test: Expression) -> Expression:
     """Rewrite a test of an event and its NEXT as a test of two events, "0" and "1"."""
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from motet.model.expression import Expression
+from motet.model.query import Policy
 from motet.template.symbols import Symbol
 
 C = TypeVar("C")
@@ -58,12 +59,16 @@ class Edge:
 @cache_hash
 @dataclass(frozen=True)
 class LoopNode:
-    """Paths over items, by the edges between them."""
+    """Paths over items, by the edges between them.
+
+    By a policy other than SKIP TILL ANY, paths that pass over no event that could have been the next step.
+    """
 
     items: tuple[LeafNode | UnionNode, ...]
     firsts: frozenset[int]
     lasts: frozenset[int]
     edges: tuple[Edge, ...]
+    policy: Policy = Policy.SKIP_TILL_ANY
 
 
 @cache_hash

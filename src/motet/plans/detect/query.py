@@ -55,6 +55,11 @@ class DetectQuery:
     reason: str
 
     @property
+    def is_run(self) -> bool:
+        """Whether its policy is obeyed step by step: the next step depends on the last one only, but in an AND."""
+        return self.query.policy is not Policy.SKIP_TILL_ANY and not self.positions.graph.has_block
+
+    @property
     def negs(self) -> range:
         """The numbers of the absences that may occur nowhere in the window."""
         return range(len(self.positions.absences), len(self.absent))
@@ -111,14 +116,14 @@ def compile_detect(
     absent_events = (*positions.absences, *positions.negated)
     placed = place_conditions(query, positions, absent_events)
     try:
-        alternatives, compact = _derive_alternatives(positions.graph, placed.match, joins)
+        alternatives, compact = _derive_alternatives(positions.graph, placed.match, joins, query.policy)
     except TooManyAlternatives:
         return refusal("an AND of this pattern has too many alternatives", "write some of them as queries of their own")
     if any(placed.absent[absence] for absence in _gaps_inside_blocks(alternatives)):
         message = "a NOT in a repeated AND cannot have conditions on other events"
         return refusal(message, "take the AND out of the repetition, or the condition off the NOT")
     progress = None
-    if query.policy is Policy.SKIP_TILL_NEXT:
+    if query.policy is Policy.SKIP_TILL_NEXT or (query.policy is Policy.CONTIGUOUS and not positions.graph.has_block):
         try:
             progress = build_progress(positions.graph)
         except TooManyNodes:
@@ -180,12 +185,15 @@ def _assign_slots(
 
 
 def _derive_alternatives(
-    graph: PositionGraph, match_conditions: Sequence[Expression], joins: bool
+    graph: PositionGraph, match_conditions: Sequence[Expression], joins: bool, policy: Policy
 ) -> tuple[tuple[Alternative, ...], bool]:
     """Return the alternatives of a pattern, and whether they are paths of one compact graph.
 
-    Where no condition compares events, a query gains nothing by joining: all its matches are paths of the automaton.
+    Where no condition compares events, a query gains nothing by joining: all its matches are paths of the automaton. A
+    policy is run from step to step on it.
     """
+    if policy is not Policy.SKIP_TILL_ANY and not graph.has_block:
+        return as_single_loop(graph), True
     compared = graph.has_block or any(len(variables(condition)) > 1 for condition in match_conditions)
     is_sequence = graph.is_line and not graph.back_edges and len(graph.items) > 1
     if not compared and not (joins and is_sequence):
