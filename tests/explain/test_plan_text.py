@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+import motet
 from motet.compile import Program, compile_workload
 from motet.explain.formatting import find_leading_comment
 from motet.explain.statistics import format_statistics
@@ -132,3 +133,52 @@ def test_a_plan_of_detection_as_text(snapshot: SnapshotAssertion) -> None:
     columns = pa.schema([("time", pa.timestamp("us")), ("type", pa.string()), ("x", pa.int64())])
     program = compile_workload(parse(DETECTION), EventSchema(columns), Options(optimizer="share"))
     assert render_plan_text(program, {"A": 60, "B": 30, "C": 10, "D": 5, "N": 1}) == snapshot
+
+
+def sparse_trips() -> pa.Table:
+    """Two streets in turn, a vehicle to every second report."""
+    count = 400
+    return pa.table(
+        {
+            "time": pa.array([at * 7_000_000 for at in range(count)], pa.timestamp("us")),
+            "type": [("OakSt", "MainSt", "WestSt")[at % 3] for at in range(count)],
+            "vehicle": [f"v{at // 2}" for at in range(count)],
+        }
+    )
+
+
+TRIPS = "\n".join(
+    f"QUERY {name} RETURN COUNT(*) PATTERN SEQ({route}) WHERE [vehicle] WITHIN 10 min SLIDE 1 min"
+    for name, route in (("one", "OakSt, MainSt, WestSt"), ("two", "MainSt, WestSt"))
+)
+
+
+def test_what_was_proposed_and_is_not_run_is_told_with_the_reason() -> None:
+    plan = motet.plan(sparse_trips(), TRIPS, optimizer="sharon")
+    (branch,) = json.loads(render_plan_json(plan.program))["branches"]
+    assert {unit["strategy"] for unit in branch["units"]} == {"panes"}
+    (declined,) = branch["declined"]
+    assert declined["queries"] == ["one", "two"]
+    assert re.search(
+        r"proposed, not run: one, two: equal beginnings alone are estimated at 0\.\d+ of its cost", str(plan)
+    )
+    printed = motet.plan(sparse_trips(), TRIPS, optimizer="sharon", costs="printed")
+    (branch,) = json.loads(render_plan_json(printed.program))["branches"]
+    assert branch["declined"] == []
+    shared = {each["part"]: each["queries"] for unit in branch["units"] for each in unit["shared"]}
+    segments = [segment["symbols"] for segment in json.loads(render_plan_json(printed.program))["sharing"]["segments"]]
+    assert bool(shared) == bool(segments)
+
+
+def test_a_run_says_what_was_executed() -> None:
+    events = sparse_trips()
+    plan = motet.plan(events, TRIPS, analyze=True)
+    found = json.loads(render_plan_json(plan.program, plan.counts, plan.analysis))
+    units = [unit for branch in found["branches"] for unit in branch["units"]]
+    assert [each["signature"] for each in found["executed"]] == [unit["signature"] for unit in units]
+    assert [each.keys() for each in found["executed"]] == [{"strategy", "queries", "shared", "signature"}] * len(units)
+    for unit in units:
+        assert f"executed {unit['signature']}" in str(plan)
+        assert unit["signature"] in plan.to_html()
+    answer = motet.ask(events, TRIPS)
+    assert [each.signature for each in answer.executed] == [unit["signature"] for unit in units]
