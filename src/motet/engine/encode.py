@@ -232,12 +232,17 @@ def classify_events(
         seen = np.bincount(code, minlength=len(meanings)) > 0
         code = (np.cumsum(seen) - 1)[code]
         meanings = [meaning for meaning, occurs in zip(meanings, seen, strict=True) if occurs]
+    by_type: dict[str, list[Symbol]] = {}
+    for symbol in symbols:
+        # A defined type may be any of the data's.
+        for name in names if symbol.type in definitions else [symbol.type]:
+            by_type.setdefault(name, []).append(symbol)
     classes = [
         frozenset(
             symbol
-            for symbol in symbols
-            if (symbol.type in definitions or symbol.type in names[at : at + 1])
-            and all(index[condition] in held for condition in demands[symbol])
+            for name in names[at : at + 1]
+            for symbol in by_type.get(name, ())
+            if all(index[condition] in held for condition in demands[symbol])
         )
         for at, held in meanings
     ]

@@ -242,9 +242,12 @@ def _split_into_chunks(program: Program, tables: Iterable[pa.Table], limit: int 
 def sort_results(program: Program, tables: Iterable[pa.Table]) -> pa.Table:
     """Merge results, sorted by query, then time, then group.
 
-    Each query is sorted on its own, since moving structs costs as much as building them.
+    Where rows have structs each query is sorted on its own, since moving structs costs as much as building them.
     """
     names = pa.array([query.name for query in program.workload.queries], pa.string())
+    if not any(pa.types.is_nested(field.type) for field in program.result_schema):
+        result = pa.concat_tables([program.result_schema.empty_table(), *tables])
+        return _sort_by_time(program, result, pc.index_in(result.column("query"), value_set=names))
     by_query: dict[int, list[pa.Table]] = {}
     for table in tables:
         number = pc.index_in(table.column("query"), value_set=names).to_numpy()
@@ -257,14 +260,17 @@ def sort_results(program: Program, tables: Iterable[pa.Table]) -> pa.Table:
     return pa.concat_tables(found) if found else program.result_schema.empty_table()
 
 
-def _sort_by_time(program: Program, result: pa.Table) -> pa.Table:
-    """Sort the results of one query by time, then group."""
+def _sort_by_time(program: Program, result: pa.Table, query: pa.ChunkedArray | None = None) -> pa.Table:
+    """Sort results by query, where they are of several, then time, then group."""
     clocks = [name for name in ("window_end", "time", "start") if name in result.column_names]
     keyed = result.select(program.groups).append_column("#when", pc.coalesce(*map(result.column, clocks)))
     keys = ["#when", *program.groups]
     if "end" in result.column_names:
         keyed = keyed.append_column("#end", result.column("end"))
         keys.insert(1, "#end")
+    if query is not None:
+        keyed = keyed.append_column("#query", query)
+        keys.insert(0, "#query")
     order = pc.sort_indices(keyed, sort_keys=[(name, "ascending") for name in keys]).to_numpy()
     # Matches often come in order, and moving structs costs as much as building them.
     return result if (np.diff(order.astype(np.int64)) == 1).all() else result.take(order)
