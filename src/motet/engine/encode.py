@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,11 @@ class EncodedEvents:
     leave: Ints
     texts: dict[str, pa.Array] = field(default_factory=dict)  # by text column: its distinct values in order
     _columns: dict[str, pa.Array] = field(default_factory=dict)
+
+    @cached_property
+    def tied(self) -> int:
+        """How many events are at the time of the one before."""
+        return int(np.count_nonzero(self.time[1:] == self.time[:-1]))
 
     def column(self, name: str) -> pa.Array:
         """Return a column of the table in this order."""
@@ -316,6 +321,16 @@ def select_unit_events(encoded: EncodedEvents, unit: Unit) -> tuple[Events, Ints
         klass = np.where(fits, klass, len(encoded.classes) - 1).astype(np.int32)
     kept = relevant[klass]
     at = None if kept.all() else np.flatnonzero(kept)
+    events = make_unit_events(encoded, unit, klass, at)
+    if at is not None:
+        events = events._replace(offsets=offsets_from_counts(kept)[encoded.offsets])
+    return events, at
+
+
+def make_unit_events(encoded: EncodedEvents, unit: Unit, klass: NDArray[np.int32], at: Ints | None = None) -> Events:
+    """Return events with these classes and the attribute columns that a unit reads: all of them, or those at some
+    places, whose offsets are to be set.
+    """
 
     def pick(values: Any) -> Any:
         return values if at is None else values[at]
@@ -324,12 +339,10 @@ def select_unit_events(encoded: EncodedEvents, unit: Unit) -> tuple[Events, Ints
         size = len(klass) if at is None else len(at)
         return as_contiguous(np.stack([pick(c) for c in columns]), dtype) if columns else np.zeros((0, size), dtype)
 
-    offsets = encoded.offsets
-    if at is not None:
-        offsets = offsets_from_counts(kept)[encoded.offsets]
+    merged, ranked = unit.merged, unit.queries[0].span.ranked
     time = pick(encoded.time)
-    events = Events(
-        offsets=offsets,
+    return Events(
+        offsets=encoded.offsets,
         time=time,
         enter=pick(encoded.enter) if ranked else time,
         leave=pick(encoded.leave) if ranked else time,
@@ -338,7 +351,6 @@ def select_unit_events(encoded: EncodedEvents, unit: Unit) -> tuple[Events, Ints
         float_values=table([numeric_values(encoded.column(c), kind) for c, kind in merged.real], np.float64),
         multiplicity=np.zeros(0, np.int64),
     )
-    return events, at
 
 
 def select_keys(events: Events, keys: NDArray[np.bool_]) -> tuple[Events, NDArray[np.bool_]]:

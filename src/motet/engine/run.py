@@ -14,10 +14,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from motet.compile import Program
-from motet.engine.encode import EncodedEvents, encode_branch, select_keys, select_unit_events
+from motet.engine.encode import EncodedEvents, encode_branch, select_keys
 from motet.engine.metrics import BranchMetrics
 from motet.engine.partials import build_partials, merge_within_task
-from motet.engine.ties import merge_ties
+from motet.engine.ties import select_merged_events
 from motet.engine.trends import run_trend_query
 from motet.kernels.pairs import PairMachine, WindowRows, run_pairs
 from motet.kernels.ragged import offsets_of
@@ -87,7 +87,7 @@ def run_unit_partials(
         return run_trend_query(program, unit, encoded, bounds), describe_machine_run(
             Strategy.TRENDS, unit.merged, unit.width
         )
-    events = merge_ties(select_unit_events(encoded, unit)[0], unit, encoded.classes)
+    events = select_merged_events(encoded, unit)
     if not len(events.time):
         return [], None
     found, executed = run_unit(unit, encoded, events, bounds, threads)

@@ -8,6 +8,7 @@ from graphlib import TopologicalSorter
 import numpy as np
 from numpy.typing import NDArray
 
+from motet.engine.encode import EncodedEvents, make_unit_events, select_unit_events
 from motet.kernels.tables import Events
 from motet.kernels.ties import merge_tied_events
 from motet.plans.machine import MergedAutomaton
@@ -20,21 +21,25 @@ Ints = NDArray[np.int64]
 MIN_TIE_SHARE = 0.25
 
 
-def merge_ties(events: Events, unit: Unit, classes: Sequence[frozenset[Symbol]]) -> Events:
-    """Merge events of one key, time and class, if the unit allows it and there are many simultaneous events."""
+def select_merged_events(encoded: EncodedEvents, unit: Unit) -> Events:
+    """Return the events that matter to a unit; those of one key, time and class as one, if the unit allows it and there
+    are many simultaneous events.
+    """
     windows = [(compiled.span.ranked, compiled.span.is_continuous) for compiled in unit.queries]
     one_step = all(max(compiled.automaton.freshness) <= 1 for compiled in unit.queries)
     allowed = unit.strategy not in (Strategy.TRENDS, Strategy.STACKS) and set(windows) == {(False, False)}
-    if not (allowed and one_step) or np.count_nonzero(np.diff(events.time) == 0) < MIN_TIE_SHARE * len(events.time):
-        return events
+    if not (allowed and one_step) or encoded.tied < MIN_TIE_SHARE * len(encoded.time):
+        return select_unit_events(encoded, unit)[0]
     # Classes that have the same symbols of this unit are one to it.
+    own = [found & unit.merged.symbols for found in encoded.classes]
     unit_class: dict[frozenset[Symbol], int] = {}
     merged_class = np.array(
-        [unit_class.setdefault(found & unit.merged.symbols, at) for at, found in enumerate(classes)], np.int32
+        [unit_class.setdefault(found, at) if found else -1 for at, found in enumerate(own)], np.int32
     )
-    rank, part = order_classes(unit.merged, [found & unit.merged.symbols for found in classes])
+    rank, part = order_classes(unit.merged, own)
     adds = np.array([kind == "count" for _, kind in unit.merged.whole], np.bool_)
-    return merge_tied_events(events._replace(klass=merged_class[events.klass]), rank, part, adds)
+    events = make_unit_events(encoded, unit, merged_class[encoded.klass])
+    return merge_tied_events(events, rank, part, adds)
 
 
 def order_classes(merged: MergedAutomaton, classes: Sequence[frozenset[Symbol]]) -> tuple[Ints, Ints]:

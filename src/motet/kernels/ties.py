@@ -37,7 +37,7 @@ class MergedEvents(NamedTuple):
 
 def merge_tied_events(events: Events, rank: Ints, part: Ints, adds: Flags) -> Events:
     """Merge events of a class and time, ordered by rank of their class, which is below the number of classes; of
-    neighbours of one part, the later go with the one before.
+    neighbours of one part, the later go with the one before. Events of class -1 are left out.
 
     `adds` says which rows of ints add up; of the others the least counts. O(events * attribute rows + times * classes).
     """
@@ -72,11 +72,13 @@ def _merge_times(events: Events, merged: MergedEvents, rank: Ints, part: Ints, s
             kinds = 0
             while after < end and events.time[after] == now:
                 kind = events.klass[after]
+                after += 1
+                if kind < 0:
+                    continue
                 if scratch[NUMBER, kind] == 0:
                     scratch[FOUND, kinds] = kind
                     kinds += 1
                 scratch[NUMBER, kind] += 1
-                after += 1
             _sort_by_rank(scratch, rank, kinds)
             for at in range(kinds):
                 kind = scratch[FOUND, at]
@@ -89,7 +91,8 @@ def _merge_times(events: Events, merged: MergedEvents, rank: Ints, part: Ints, s
                 count += 1
             if has_values:
                 for a in range(e, after):
-                    merged.into[a] = scratch[PLACE, events.klass[a]]
+                    kind = events.klass[a]
+                    merged.into[a] = scratch[PLACE, kind] if kind >= 0 else -1
             e = after
         merged.offsets[key + 1] = count
 
@@ -119,6 +122,8 @@ def _merge_values(events: Events, into: Ints, adds: Flags, ints: Ints, floats: F
     """Add the values of events to those of the merged ones; of some the least counts. O(events * attribute rows)."""
     for row in range(ints.shape[0]):
         for e in range(into.size):
+            if into[e] < 0:
+                continue
             value = events.int_values[row, e]
             if adds[row]:
                 ints[row, into[e]] += value
@@ -126,4 +131,5 @@ def _merge_values(events: Events, into: Ints, adds: Flags, ints: Ints, floats: F
                 ints[row, into[e]] = min(ints[row, into[e]], value)
     for row in range(floats.shape[0]):
         for e in range(into.size):
-            floats[row, into[e]] += events.float_values[row, e]
+            if into[e] >= 0:
+                floats[row, into[e]] += events.float_values[row, e]

@@ -18,7 +18,7 @@ from motet.engine.live.key_states import KeyIndex, KeyStates, pack_states
 from motet.engine.live.state_migration import SavedUnit, migrate_states
 from motet.engine.partials import build_partials
 from motet.engine.run import SLOT_MODES
-from motet.engine.ties import merge_ties
+from motet.engine.ties import select_merged_events
 from motet.kernels.resume import extend_states, resume_slots
 from motet.kernels.tables import MAX_TIME, Events
 from motet.kernels.totals import list_layouts
@@ -50,7 +50,7 @@ class UnitState:
         """Process new events (`numbers` are their keys) up to the watermark; return the partial results."""
         due = self._due_keys(watermark)
         idle = due[~np.isin(due, numbers)]
-        events = merge_ties(select_unit_events(encoded, self.unit)[0], self.unit, encoded.classes)
+        events = select_merged_events(encoded, self.unit)
         events = _with_idle_keys(events, len(idle))
         ids = np.concatenate((numbers, idle))
         if len(idle):
