@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from motet.engine.detect.measured_rates import SampledRows
+from motet.engine.detect.measured_rates import EventSample
 from motet.engine.encode import encode
 from motet.model.expression import variables
 from motet.plans.detect.build import JoinSpec, is_left_inner
@@ -123,10 +123,10 @@ def trades(count: int = 1500, keys: int = 1, seed: int = 3) -> pa.Table:
     )
 
 
-def sampled(table: pa.Table, parts: JoinSpec, partition: tuple[str, ...] = ()) -> tuple[SampledRows, Cardinalities]:
+def sampled(table: pa.Table, parts: JoinSpec, partition: tuple[str, ...] = ()) -> tuple[EventSample, Cardinalities]:
     symbols = tuple(Symbol(letter) for letter in "ABCD")
     encoded = encode(table, EventSchema(table.schema), partition, symbols, {}, False)
-    sample = SampledRows(encoded, parts.within)
+    sample = EventSample(encoded, parts.within)
     shares = {test: sample.share(test) for test in list_tests_to_measure(parts)}
     selectivity = {test: share for test, share in shares.items() if share is not None}
     counts = {symbol: len(table) / 4 for symbol in symbols}
