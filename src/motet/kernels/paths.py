@@ -16,13 +16,23 @@ from motet.kernels.instances import Bundles, EvalContext, has_event_between, pas
 from motet.kernels.jit import inner, kernel
 
 
+class EdgeRules(NamedTuple):
+    """What steps ask: edge e has the ways from `ways[e]` on, each a stretch of `forbidden` absences, one of which must
+    be free, and the tests from `tests[e]` on.
+    """
+
+    ways: Ints
+    forbids: Ints
+    forbidden: SmallInts
+    tests: Ints
+
+
 class PathGraph(NamedTuple):
     """A line and the instances of its items: item i has in key k those from `offsets[i, k]` to `offsets[i, k + 1]`.
 
     `what` is the event or bundle, `end` its last event; `oldest` has for each event the earliest first time of what may
     end with it; `position` where the places of an item begin. Edge e, of those from `edges[q]` to
-    `edges[q + 1]`, leads from item `source[e]` to q; its ways are those from `ways[e]` on, each a stretch of
-    `forbidden` absences, and its tests those from `tests[e]` on.
+    `edges[q + 1]`, leads from item `source[e]` to q by its `rules`.
     """
 
     offsets: Ints
@@ -36,10 +46,7 @@ class PathGraph(NamedTuple):
     ends: Flags
     edges: Ints
     source: SmallInts
-    ways: Ints
-    forbids: Ints
-    forbidden: SmallInts
-    tests: Ints
+    rules: EdgeRules
 
 
 class PathStarts(NamedTuple):
@@ -245,19 +252,19 @@ def _next_step(
 @inner
 def _can_follow(line: PathGraph, context: EvalContext, edge: int, before: int, row: int, key: int) -> bool:
     """Return whether one of an edge's ways is free of absences, and its tests hold."""
-    if not is_free_between(line, context, edge, before, row, key):
+    if not is_free_between(line.rules, context, edge, key, line.last[before], line.first[row]):
         return False
-    return passes_edge_tests(line, context, edge, before, row)
+    return passes_edge_tests(line.rules, context, edge, line.what[before], line.what[row])
 
 
 @inner
-def is_free_between(line: PathGraph, context: EvalContext, edge: int, before: int, row: int, key: int) -> bool:
-    """Return whether one of an edge's ways between two instances is free of absences. O(log n) for each absence."""
-    is_free = line.ways[edge] == line.ways[edge + 1]
-    for way in range(line.ways[edge], line.ways[edge + 1]):
+def is_free_between(rules: EdgeRules, context: EvalContext, edge: int, key: int, since: int, until: int) -> bool:
+    """Return whether one of an edge's ways is free of absences between two times. O(log n) for each absence."""
+    is_free = rules.ways[edge] == rules.ways[edge + 1]
+    for way in range(rules.ways[edge], rules.ways[edge + 1]):
         holds = True
-        for at in range(line.forbids[way], line.forbids[way + 1]):
-            if has_event_between(context.absences, line.forbidden[at], key, line.last[before], line.first[row]):
+        for at in range(rules.forbids[way], rules.forbids[way + 1]):
+            if has_event_between(context.absences, rules.forbidden[at], key, since, until):
                 holds = False
                 break
         if holds:
@@ -267,13 +274,13 @@ def is_free_between(line: PathGraph, context: EvalContext, edge: int, before: in
 
 
 @inner
-def passes_edge_tests(line: PathGraph, context: EvalContext, edge: int, before: int, row: int) -> bool:
-    """Return whether the tests of an edge hold for two instances."""
+def passes_edge_tests(rules: EdgeRules, context: EvalContext, edge: int, before: int, after: int) -> bool:
+    """Return whether the tests of an edge hold for what it leads from and to."""
     # A test of neighbours knows the two as slots 0 and 1, one of NEXT as slot 0 and what follows it.
     scope = context.scope
-    scope.current[0], scope.current[1] = line.what[before], line.what[row]
-    scope.following[0] = line.what[row]
-    for number in range(line.tests[edge], line.tests[edge + 1]):
+    scope.current[0], scope.current[1] = before, after
+    scope.following[0] = after
+    for number in range(rules.tests[edge], rules.tests[edge + 1]):
         if not passes_test(context, number):
             return False
     return True
