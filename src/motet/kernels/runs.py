@@ -14,7 +14,7 @@ import numpy as np
 from motet.kernels.arrays import MAX_TIME, Flags, Ints, SmallInts
 from motet.kernels.instances import EvalContext, passes_test
 from motet.kernels.jit import inner, kernel
-from motet.kernels.paths import EdgeRules, PathCursor, PathList, is_free_between, new_cursor, passes_edge_tests
+from motet.kernels.paths import EdgeRules, PathCursor, PathList, free_since, new_cursor, passes_edge_tests
 
 # Words of a run's state.
 KEY = 0
@@ -204,9 +204,9 @@ def _can_step(
     table: RunTable, events: RunEvents, context: EvalContext, edge: int, key: int, before: int, event: int
 ) -> bool:
     """Return whether an edge may be taken from one event to another."""
-    return passes_edge_tests(table.rules, context, edge, before, event) and is_free_between(
-        table.rules, context, edge, key, events.time[before], events.time[event]
-    )
+    if not passes_edge_tests(table.rules, context, edge, before, event):
+        return False
+    return free_since(table.rules, context.absences, edge, key, events.time[event]) <= events.time[before]
 
 
 @inner

@@ -331,7 +331,8 @@ class NodeRunner:
         if node not in self.prepared:
             instances = [self.instances(item) for item in node.items]
             line = build_line_table(node, instances, self.absent, self.oldest[node])
-            self.prepared[node] = PreparedLoop(line, build_tests(self.tests[node], self.code), latest_starts(line))
+            starts = latest_starts(line, self.absences)
+            self.prepared[node] = PreparedLoop(line, build_tests(self.tests[node], self.code), starts)
         return self.prepared[node]
 
     def _run_blocks(self, node: LoopNode, since: int) -> Iterator[PathList]:
