@@ -41,6 +41,8 @@ class RunTable(NamedTuple):
     """A pattern of single events. An event of class c may be bound to item p where `binds[c, p]`.
 
     The edges that leave item p are those from `leaving[p]` to `leaving[p + 1]`, and edge e leads to item `target[e]`.
+    Where a step leads to the next event, tests are made once for each event: those with the numbers in `distinct`, of
+    which edge e asks for the bits of `asked[e]`. Else there are none in `distinct`.
     """
 
     binds: Flags
@@ -49,6 +51,8 @@ class RunTable(NamedTuple):
     leaving: Ints
     target: SmallInts
     rules: EdgeRules
+    distinct: SmallInts
+    asked: Ints
     earlier: EarlierTests
     is_contiguous: bool
 
@@ -71,13 +75,15 @@ class RunState(NamedTuple):
 
     `then` is the first event of the next step (-1: none), `earliest_start` the earliest start of a run to the event
     that is completed in its window (MAX_TIME: none is). `chain` leads from an event to the next that may be bound to
-    the same item. `heads` has for each item the first such event of later times, and of any.
+    the same item. `heads` has for each item the first such event of later times, and of any. `held` are the bits of the
+    distinct tests that hold between an event and the next.
     """
 
     then: SmallInts
     earliest_start: Ints
     chain: SmallInts
     heads: Ints
+    held: Ints
     words: Ints
     cursor: PathCursor
 
@@ -90,6 +96,7 @@ def new_run_state(table: RunTable, events: RunEvents) -> RunState:
         np.empty((longest, items), np.int64),
         np.empty((0 if table.is_contiguous else longest, items), np.int32),
         np.empty((2, items), np.int64),
+        np.empty(longest if table.is_contiguous else 0, np.int64),
         np.zeros(5, np.int64),
         new_cursor(longest + 2),
     )
@@ -134,6 +141,8 @@ def _link_key(table: RunTable, events: RunEvents, state: RunState, context: Eval
         while first > base and events.time[first - 1] == events.time[first]:
             first -= 1
         follower = _find_neighbour(events, first, after, end) if table.is_contiguous else -1
+        if follower >= 0:
+            state.held[first - base] = _test_neighbours(table, context, first, follower)
         for e in range(first, after):
             for p in range(items):
                 if table.binds[events.klass[e], p]:
@@ -157,6 +166,18 @@ def _find_neighbour(events: RunEvents, first: int, after: int, end: int) -> int:
     """Return the event after a time, -1 where there is none or either time has several events."""
     is_alone = after - first == 1 and (after + 1 >= end or events.time[after + 1] != events.time[after])
     return after if is_alone and after < end else -1
+
+
+@inner
+def _test_neighbours(table: RunTable, context: EvalContext, event: int, follower: int) -> int:
+    """Return the bits of the distinct tests that hold between an event and the next."""
+    scope = context.scope
+    scope.current[0], scope.current[1] = event, follower
+    held = 0
+    for bit in range(table.distinct.size):
+        if passes_test(context, table.distinct[bit]):
+            held |= 1 << bit
+    return held
 
 
 @inner
@@ -193,7 +214,7 @@ def _link_step(
         for edge in range(table.leaving[item], table.leaving[item + 1]):
             q = table.target[edge]
             is_better = table.binds[events.klass[to], q] and state.earliest_start[to - base, q] < earliest_start
-            if is_better and _can_step(table, events, context, edge, key, event, to):
+            if is_better and _can_step(table, events, state, context, edge, event, to):
                 earliest_start = state.earliest_start[to - base, q]
         to += 1
     state.earliest_start[event - base, item] = earliest_start
@@ -201,10 +222,14 @@ def _link_step(
 
 @inner
 def _can_step(
-    table: RunTable, events: RunEvents, context: EvalContext, edge: int, key: int, before: int, event: int
+    table: RunTable, events: RunEvents, state: RunState, context: EvalContext, edge: int, before: int, event: int
 ) -> bool:
     """Return whether an edge may be taken from one event to another."""
-    if not passes_edge_tests(table.rules, context, edge, before, event):
+    key = state.words[KEY]
+    if table.distinct.size:
+        if state.held[before - events.offsets[key]] & table.asked[edge] != table.asked[edge]:
+            return False
+    elif not passes_edge_tests(table.rules, context, edge, before, event):
         return False
     return free_since(table.rules, context.absences, edge, key, events.time[event]) <= events.time[before]
 
@@ -280,7 +305,7 @@ def _take_step(
             if (
                 table.binds[events.klass[candidate], q]
                 and state.earliest_start[candidate - base, q] <= first
-                and _can_step(table, events, context, edge, key, event, candidate)
+                and _can_step(table, events, state, context, edge, event, candidate)
                 and _agrees_with_earlier(table.earlier, cursor, context, depth, q, candidate)
             ):
                 cursor.edge[depth], cursor.candidate[depth] = edge, candidate

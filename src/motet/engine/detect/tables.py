@@ -15,6 +15,7 @@ from motet.kernels.join import AFTER, APART, BEFORE, FREE, JoinTable
 from motet.kernels.paths import EdgeRules, PathGraph
 from motet.kernels.ragged import flatten_lists, offsets_from_counts, offsets_of, row_numbers
 from motet.kernels.runs import EarlierTests, RunTable
+from motet.model.expression import Expression
 from motet.model.query import Policy
 from motet.plans.detect.nodes import Edge, FilterNode, Gap, JoinNode, LeafNode, LoopNode, Node, count_positions
 from motet.template.symbols import Symbol
@@ -194,6 +195,8 @@ def _build_edge_rules(edges: Sequence[Edge], absent: Sequence[Symbol]) -> EdgeRu
 def build_run_table(node: LoopNode, absent: Sequence[Symbol], classes: Sequence[frozenset[Symbol]]) -> RunTable:
     """Return the items of a loop that is run by a policy, and its edges."""
     edges, size = sort_edges(node), len(node.items)
+    is_contiguous = node.policy is Policy.CONTIGUOUS
+    distinct, asked = _number_tests(edges) if is_contiguous else ({}, [0] * len(edges))
     symbols = [item.symbol for item in node.items if isinstance(item, LeafNode)]
 
     def mask(items: Collection[int]) -> list[bool]:
@@ -206,11 +209,23 @@ def build_run_table(node: LoopNode, absent: Sequence[Symbol], classes: Sequence[
         leaving=np.searchsorted([edge.source for edge in edges], np.arange(size + 1)).astype(np.int64),
         target=np.array([edge.target for edge in edges], np.int32),
         rules=_build_edge_rules(edges, absent),
+        distinct=np.array(list(distinct.values()), np.int32),
+        asked=np.array(asked, np.int64),
         earlier=EarlierTests(
             sum(len(edge.tests) for edge in edges),
             np.array([mask(test.sources) for test in node.earlier], np.bool_).reshape(-1, size),
             np.array([mask(test.targets) for test in node.earlier], np.bool_).reshape(-1, size),
             np.array([test.first_only for test in node.earlier], np.bool_),
         ),
-        is_contiguous=node.policy is Policy.CONTIGUOUS,
+        is_contiguous=is_contiguous,
     )
+
+
+def _number_tests(edges: Sequence[Edge]) -> tuple[dict[Expression, int], list[int]]:
+    """Return the number of each distinct test, and for each edge the bits of its tests; none if they are too many."""
+    written = [test for edge in edges for test in sorted(edge.tests, key=repr)]
+    first = {test: at for at, test in reversed(list(enumerate(written)))}
+    if len(first) > 62:
+        return {}, [0] * len(edges)
+    bit = {test: 1 << at for at, test in enumerate(first)}
+    return first, [sum(bit[test] for test in edge.tests) for edge in edges]
