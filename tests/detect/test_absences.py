@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
+import time
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given, note, settings
+
+import motet
+from motet.language.printer import to_text
+from motet.model.query import Policy, Query, Workload
+from motet.reference.tables import run_table as enumerate_table
+from tests.comparison import assert_same_results
 from tests.detect.cases import found
+from tests.detect.test_against_oracle import engine_results, select_supported
+from tests.strategies import OPERATORS, build_stream_table, detection_queries, streams
+
+FEW = ("A", "B", "C")
 
 
 def test_not_between_two_events() -> None:
@@ -62,3 +78,35 @@ def test_not_at_both_ends_and_a_condition_between_neighbours() -> None:
     # SEQ(NOT N, A, B, NOT N): refused by online aggregation, so it is detected
     query = "RETURN * PATTERN SEQ(NOT N, A a, B b, NOT N) WHERE a.x < b.x WITHIN 3 s"
     assert found("n0 a4:1 b5:2 n7 n9 a13:1 b14:2 n15", query) == ["a4 b5"]
+
+
+def test_a_gap_between_parts_of_a_loop_over_conjunctions() -> None:
+    # (AND(A, B), NOT N)+: rounds overlap in time before they are put in order
+    query = "RETURN * PATTERN SEQ(AND(A a, B b), NOT N, C c)+ WITHIN 30 s"
+    found("a1 b9 c10 n11 a3 b4 c5 a12 b13 c20 n2", query)
+
+
+@settings(max_examples=300)
+@given(
+    query=detection_queries(operators=OPERATORS - {"NEG"}, types=FEW, policies=(Policy.SKIP_TILL_ANY,)),
+    rows=streams(min_rows=6, max_rows=12, types=FEW, keys=1),
+)
+def test_absences_give_the_results_of_plain_enumeration(query: Query, rows: list[dict[str, Any]]) -> None:
+    workload = select_supported(Workload((query,)))
+    note(to_text(workload))
+    table = build_stream_table(rows)
+    assert_same_results(engine_results(workload, table), enumerate_table(workload, table))
+
+
+def test_an_absence_costs_the_same_whatever_the_window_holds() -> None:
+    # Each A is followed by an N before the next B, so that nothing is found.
+    rng = np.random.default_rng(3)
+    types = [each for letter in rng.choice(list("ABCDE"), 20_000) for each in ("AN" if letter == "A" else letter)]
+    table = pa.table({"time": np.arange(len(types)), "type": types})
+    best = dict.fromkeys((100, 10_000), float("inf"))
+    for _ in range(5):
+        for size in best:
+            began = time.process_time()
+            assert motet.run(table, f"RETURN * PATTERN SEQ(A, NOT N, B, C, D, E) WITHIN {size} s").num_rows == 0
+            best[size] = min(best[size], time.process_time() - began)
+    assert best[10_000] < 1.5 * best[100]

@@ -15,6 +15,7 @@ from motet.explain.formatting import format_costs, format_count, format_number, 
 from motet.explain.motto import describe_motto, format_motto
 from motet.language.printer import expression_text
 from motet.model.expression import Expression
+from motet.model.query import Policy
 from motet.optimizer.joins import JoinPlan
 from motet.optimizer.motto.motto import MottoPlan
 from motet.optimizer.registry import estimate_alternatives, plan_trees
@@ -107,7 +108,7 @@ def _describe_query(planned: PlannedQuery, number: Mapping[Node, int]) -> dict[s
     residual = sorted({at for alternative in planned.alternatives for at in alternative.residual})
     return describe_query(query) | {
         "policy": str(query.policy),
-        "way": "compact graph" if compiled.is_compact else "joins",
+        "way": "runs" if compiled.is_run else "compact graph" if compiled.is_compact else "joins",
         "aggregated": query.is_aggregate,
         "reason": compiled.reason or None,
         "nodes": [number[root] for root in planned.roots],
@@ -122,14 +123,16 @@ def _describe_node(node: Node) -> dict[str, Any]:
             return {"kind": "leaf", "finds": format_symbol(symbol)}
         case UnionNode():
             return {"kind": "union", "finds": "any of its inputs"}
-        case LoopNode(items, firsts, lasts, edges):
+        case LoopNode(items, firsts, lasts, edges, policy, earlier):
+            found = "paths" if policy is Policy.SKIP_TILL_ANY else f"{policy} runs"
+            tests = {test for edge in edges for test in edge.tests} | {each.test for each in earlier}
             return {
                 "kind": "paths",
-                "finds": "paths over " + ", ".join(_format_item(item) for item in items),
+                "finds": f"{found} over " + ", ".join(_format_item(item) for item in items),
                 "steps": [[edge.source + 1, edge.target + 1] for edge in edges],
                 "begins": [item + 1 for item in sorted(firsts)],
                 "ends": [item + 1 for item in sorted(lasts)],
-                "tests": sorted({item_test_text(test) for edge in edges for test in edge.tests}),
+                "tests": sorted(map(item_test_text, tests)),
                 "absent": sorted({format_symbol(s) for edge in edges for way in edge.ways for s in way}),
             }
         case JoinNode():

@@ -91,6 +91,14 @@ def has_event_between(absences: Absences, absence: int, key: int, since: int, un
 
 
 @inner
+def latest_before(absences: Absences, absence: int, key: int, until: int) -> int:
+    """Return the time of the latest event of an absence before another time, or MIN_TIME. O(log n)."""
+    begin = absences.offsets[absence, key]
+    at = upper_bound(absences.time, begin, absences.offsets[absence, key + 1], until - 1)
+    return absences.time[at - 1] if at > begin else MIN_TIME
+
+
+@inner
 def passes_test(context: EvalContext, number: int) -> bool:
     """Return whether one test holds for the events in scope."""
     table, values, scope = context.tests.table, context.values, context.scope

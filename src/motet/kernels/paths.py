@@ -12,8 +12,19 @@ from typing import NamedTuple
 import numpy as np
 
 from motet.kernels.arrays import MIN_TIME, Flags, Ints, SmallInts
-from motet.kernels.instances import Bundles, EvalContext, has_event_between, passes_test, upper_bound
+from motet.kernels.instances import Absences, Bundles, EvalContext, latest_before, passes_test, upper_bound
 from motet.kernels.jit import inner, kernel
+
+
+class EdgeRules(NamedTuple):
+    """What steps ask: edge e has the ways from `ways[e]` on, each a stretch of `forbidden` absences, one of which must
+    be free, and the tests from `tests[e]` on.
+    """
+
+    ways: Ints
+    forbids: Ints
+    forbidden: SmallInts
+    tests: Ints
 
 
 class PathGraph(NamedTuple):
@@ -21,8 +32,7 @@ class PathGraph(NamedTuple):
 
     `what` is the event or bundle, `end` its last event; `oldest` has for each event the earliest first time of what may
     end with it; `position` where the places of an item begin. Edge e, of those from `edges[q]` to
-    `edges[q + 1]`, leads from item `source[e]` to q; its ways are those from `ways[e]` on, each a stretch of
-    `forbidden` absences, and its tests those from `tests[e]` on.
+    `edges[q + 1]`, leads from item `source[e]` to q by its `rules`.
     """
 
     offsets: Ints
@@ -36,10 +46,7 @@ class PathGraph(NamedTuple):
     ends: Flags
     edges: Ints
     source: SmallInts
-    ways: Ints
-    forbids: Ints
-    forbidden: SmallInts
-    tests: Ints
+    rules: EdgeRules
 
 
 class PathStarts(NamedTuple):
@@ -102,23 +109,41 @@ def allocate_paths(rows: int, entries: int) -> PathList:
     )
 
 
-def latest_starts(line: PathGraph) -> PathStarts:
-    """Compute the latest starts of all instances of a line. O(instances x edges), in one pass by time."""
+def latest_starts(line: PathGraph, absences: Absences) -> PathStarts:
+    """Compute the latest starts of all instances of a line, in one pass by time.
+
+    O(instances x edges), and O(log n) for each absence of an edge: what came before an absent event is forgotten once
+    it is passed. Where bundles begin out of order, edges look at all of their source again.
+    """
     starts = PathStarts(*(np.full(len(line.first), MIN_TIME, np.int64) for _ in range(2)))
-    _latest_starts(line, starts, np.empty(len(line.offsets), np.int64), np.empty(len(line.source), np.int64))
+    edges = len(line.source)
+    scratch = EdgeProgress(*np.empty((4, edges), np.int64))
+    _latest_starts(line, starts, absences, np.empty(len(line.offsets), np.int64), scratch)
     return starts
 
 
+class EdgeProgress(NamedTuple):
+    """How far each edge has looked at the instances of its source, all that end before `seen`.
+
+    `best` is the latest start of those that end at `since` or later, from `begin` on: nothing is absent after them.
+    """
+
+    seen: Ints
+    begin: Ints
+    since: Ints
+    best: Ints
+
+
 @kernel
-def _latest_starts(line: PathGraph, starts: PathStarts, at: Ints, seen: Ints) -> None:
-    """Fill in the starts; `at` and `seen` are scratch memory for a row of each item and edge."""
+def _latest_starts(line: PathGraph, starts: PathStarts, absences: Absences, at: Ints, progress: EdgeProgress) -> None:
+    """Fill in the starts; `at` and `progress` are scratch memory for a row of each item and edge."""
     items = line.offsets.shape[0]
     latest, so_far = starts.latest, starts.so_far
     for key in range(line.offsets.shape[1] - 1):
         for q in range(items):
             at[q] = line.offsets[q, key]
         for e in range(line.source.size):
-            seen[e] = line.offsets[line.source[e], key]
+            _restart_edge(line, progress, e, key)
         while True:
             q = -1
             for item in range(items):
@@ -130,16 +155,40 @@ def _latest_starts(line: PathGraph, starts: PathStarts, at: Ints, seen: Ints) ->
             at[q] += 1
             best = line.first[row] if line.begins[q] else MIN_TIME
             for e in range(line.edges[q], line.edges[q + 1]):
-                p = line.source[e]
-                begin, end = line.offsets[p, key], line.offsets[p, key + 1]
-                if seen[e] > begin and line.last[seen[e] - 1] >= line.first[row]:
-                    seen[e] = begin  # only bundles begin out of order
-                while seen[e] < end and line.last[seen[e]] < line.first[row]:
-                    seen[e] += 1
-                if seen[e] > begin:
-                    best = max(best, so_far[seen[e] - 1])
+                best = max(best, _advance_edge(line, starts, absences, progress, e, row, key))
             latest[row] = best
             so_far[row] = best if row == line.offsets[q, key] else max(best, so_far[row - 1])
+
+
+@inner
+def _restart_edge(line: PathGraph, progress: EdgeProgress, edge: int, key: int) -> None:
+    """Let an edge look at the instances of its source from the first on."""
+    progress.seen[edge] = line.offsets[line.source[edge], key]
+    progress.begin[edge] = progress.seen[edge]
+    progress.since[edge] = MIN_TIME
+    progress.best[edge] = MIN_TIME
+
+
+@inner
+def _advance_edge(
+    line: PathGraph, starts: PathStarts, absences: Absences, progress: EdgeProgress, edge: int, row: int, key: int
+) -> int:
+    """Return the latest start of the paths that an edge leads on to an instance. Amortised O(1) but for absences."""
+    p, first = line.source[edge], line.first[row]
+    end = line.offsets[p, key + 1]
+    since = free_since(line.rules, absences, edge, key, first)
+    is_behind = progress.seen[edge] > line.offsets[p, key] and line.last[progress.seen[edge] - 1] >= first
+    if is_behind or since < progress.since[edge]:
+        _restart_edge(line, progress, edge, key)  # only bundles begin out of order
+    if since > progress.since[edge]:
+        # What ended before an absent event is forgotten. No later one is as early, so the rest is looked at once more.
+        progress.since[edge], progress.best[edge] = since, MIN_TIME
+        begin = upper_bound(line.last, progress.begin[edge], end, since - 1)
+        progress.begin[edge], progress.seen[edge] = begin, begin
+    while progress.seen[edge] < end and line.last[progress.seen[edge]] < first:
+        progress.best[edge] = max(progress.best[edge], starts.latest[progress.seen[edge]])
+        progress.seen[edge] += 1
+    return progress.best[edge]
 
 
 def find_path_ends(line: PathGraph, latest: Ints, since: int) -> PathEnds:
@@ -169,8 +218,9 @@ def list_paths(
 ) -> tuple[int, bool]:
     """List paths from a cursor on until all are listed or the room is full; at most so many with each end.
 
-    Returns how many there are, and whether all are listed. Where edges have no tests and no absences, every step
-    belongs to a path that is listed: O(output), and O(log n) for each step to find what comes before it.
+    Returns how many there are, and whether all are listed. Where edges have no tests, every step belongs to a path that
+    is listed: O(output), and O(log n) for each step to find what comes before it; with absences also what lies between,
+    back to the absent event, from which no path begins in the window.
     """
     found = 0
     depth, end, count = cursor.now[0], cursor.now[1], cursor.now[2]
@@ -232,8 +282,11 @@ def _next_step(
         if candidate == -2:
             candidate = upper_bound(line.last, begin, line.offsets[source, key + 1], line.first[row] - 1)
         candidate -= 1
-        while candidate >= begin and starts.so_far[candidate] >= oldest:
-            if starts.latest[candidate] >= oldest and _can_follow(line, context, edge, candidate, row, key):
+        since = free_since(line.rules, context.absences, edge, key, line.first[row])
+        while candidate >= begin and starts.so_far[candidate] >= oldest and line.last[candidate] >= since:
+            if starts.latest[candidate] >= oldest and passes_edge_tests(
+                line.rules, context, edge, line.what[candidate], line.what[row]
+            ):
                 cursor.edge[depth] = edge
                 cursor.candidate[depth] = candidate
                 return True
@@ -243,37 +296,30 @@ def _next_step(
 
 
 @inner
-def _can_follow(line: PathGraph, context: EvalContext, edge: int, before: int, row: int, key: int) -> bool:
-    """Return whether one of an edge's ways is free of absences, and its tests hold."""
-    if not is_free_between(line, context, edge, before, row, key):
-        return False
-    return passes_edge_tests(line, context, edge, before, row)
+def free_since(rules: EdgeRules, absences: Absences, edge: int, key: int, until: int) -> int:
+    """Return the earliest time from which on one of an edge's ways is free of absences up to another time.
+
+    O(log n) for each absence.
+    """
+    if rules.ways[edge] == rules.ways[edge + 1]:
+        return MIN_TIME
+    earliest = until
+    for way in range(rules.ways[edge], rules.ways[edge + 1]):
+        since = MIN_TIME
+        for at in range(rules.forbids[way], rules.forbids[way + 1]):
+            since = max(since, latest_before(absences, rules.forbidden[at], key, until))
+        earliest = min(earliest, since)
+    return earliest
 
 
 @inner
-def is_free_between(line: PathGraph, context: EvalContext, edge: int, before: int, row: int, key: int) -> bool:
-    """Return whether one of an edge's ways between two instances is free of absences. O(log n) for each absence."""
-    is_free = line.ways[edge] == line.ways[edge + 1]
-    for way in range(line.ways[edge], line.ways[edge + 1]):
-        holds = True
-        for at in range(line.forbids[way], line.forbids[way + 1]):
-            if has_event_between(context.absences, line.forbidden[at], key, line.last[before], line.first[row]):
-                holds = False
-                break
-        if holds:
-            is_free = True
-            break
-    return is_free
-
-
-@inner
-def passes_edge_tests(line: PathGraph, context: EvalContext, edge: int, before: int, row: int) -> bool:
-    """Return whether the tests of an edge hold for two instances."""
+def passes_edge_tests(rules: EdgeRules, context: EvalContext, edge: int, before: int, after: int) -> bool:
+    """Return whether the tests of an edge hold for what it leads from and to."""
     # A test of neighbours knows the two as slots 0 and 1, one of NEXT as slot 0 and what follows it.
     scope = context.scope
-    scope.current[0], scope.current[1] = line.what[before], line.what[row]
-    scope.following[0] = line.what[row]
-    for number in range(line.tests[edge], line.tests[edge + 1]):
+    scope.current[0], scope.current[1] = before, after
+    scope.following[0] = after
+    for number in range(rules.tests[edge], rules.tests[edge + 1]):
         if not passes_test(context, number):
             return False
     return True

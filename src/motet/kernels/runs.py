@@ -1,8 +1,8 @@
 """Run a pattern by a policy: from each event to the next that continues a run, so that nothing is listed to be dropped.
 
 Under SKIP TILL NEXT and CONTIGUOUS the time of the next step depends on the last one only: it is the earliest at which
-any position may follow, or the time of the next event. `link_steps` finds that time for each event and position in one
-pass, and with it whether a match can still come of it; `list_runs` then walks only where one does.
+any position may follow, or that of the next event. Key by key, one pass finds that step for each event and
+position, and whether a match can still come of it; then runs are walked only where one does.
 """
 
 from __future__ import annotations
@@ -11,226 +11,333 @@ from typing import NamedTuple
 
 import numpy as np
 
-from motet.kernels.arrays import MAX_TIME, Ints, SmallInts
-from motet.kernels.instances import EvalContext, upper_bound
+from motet.kernels.arrays import MAX_TIME, Flags, Ints, SmallInts
+from motet.kernels.instances import EvalContext, passes_test
 from motet.kernels.jit import inner, kernel
-from motet.kernels.paths import PathCursor, PathGraph, PathList, is_free_between, passes_edge_tests
+from motet.kernels.paths import EdgeRules, PathCursor, PathList, free_since, new_cursor, passes_edge_tests
+
+# Words of a run's state.
+KEY = 0
+IS_LINKED = 1  # whether the steps of the key are known
+START = 2  # the event and item with which the runs begin that are being listed
+START_ITEM = 3
+DEPTH = 4
 
 
-class RunGraph(NamedTuple):
-    """A line whose items are single events, to be run by a policy.
+class EarlierTests(NamedTuple):
+    """Tests of a step and the events before it in its run. They have the numbers from `number` on.
 
-    The edges that leave item p are those from `leaving[p]` to `leaving[p + 1]` of `edge`, and edge e leads to item
-    `target[e]`. Where a policy leaves no choice, `then` has for each event the time of the step after it (MAX_TIME:
-    none may follow); else it is empty. Matches that end before `since` are not wanted.
+    Test i compares each event of an item p where `source[i, p]`, or the first of them only, with a step to an item q
+    where `target[i, q]`.
     """
 
-    line: PathGraph
+    number: int
+    source: Flags
+    target: Flags
+    first_only: Flags
+
+
+class RunTable(NamedTuple):
+    """A pattern of single events. An event of class c may be bound to item p where `binds[c, p]`.
+
+    The edges that leave item p are those from `leaving[p]` to `leaving[p + 1]`, and edge e leads to item `target[e]`.
+    Where a step leads to the next event, tests are made once for each event: those with the numbers in `distinct`, of
+    which edge e asks for the bits of `asked[e]`. Else there are none in `distinct`.
+    """
+
+    binds: Flags
+    begins: Flags
+    ends: Flags
     leaving: Ints
-    edge: SmallInts
     target: SmallInts
-    then: Ints
+    rules: EdgeRules
+    distinct: SmallInts
+    asked: Ints
+    earlier: EarlierTests
+    is_contiguous: bool
+
+
+class RunEvents(NamedTuple):
+    """All events of every key in time order; `oldest` has for each the earliest first time of what may end with it.
+
+    Matches that end before `since` are not wanted.
+    """
+
+    offsets: Ints
+    time: Ints
+    klass: SmallInts
+    oldest: Ints
     since: int
 
 
-class RunSteps(NamedTuple):
-    """For each instance the time of the step after it (MAX_TIME: none), and the latest time by which a run to it must
-    have begun to be completed in its window (MAX_TIME: it never is).
+class RunState(NamedTuple):
+    """What is known of the key that is being run, by its events and items, and where listing stands.
+
+    `then` is the first event of the next step (-1: none), `earliest_start` the earliest start of a run to the event
+    that is completed in its window (MAX_TIME: none is). `chain` leads from an event to the next that may be bound to
+    the same item. `heads` has for each item the first such event of later times, and of any. `held` are the bits of the
+    distinct tests that hold between an event and the next.
     """
 
-    time: Ints
-    begin_by: Ints
+    then: SmallInts
+    earliest_start: Ints
+    chain: SmallInts
+    heads: Ints
+    held: Ints
+    words: Ints
+    cursor: PathCursor
 
 
-class RunStarts(NamedTuple):
-    """Where runs begin that will be matches: item, instance and key."""
-
-    item: Ints
-    row: Ints
-    key: Ints
-
-
-def find_neighbour_times(offsets: Ints, time: Ints) -> Ints:
-    """Return for each event the time of the next one of its key; MAX_TIME where there is none or one of both has ties.
-
-    O(n).
-    """
-    then = np.full(len(time), MAX_TIME, np.int64)
-    if len(time) > 1:
-        is_tied = time[1:] == time[:-1]
-        is_tied[offsets[1:-1][(offsets[1:-1] > 0) & (offsets[1:-1] < len(time))] - 1] = False
-        is_alone = ~(np.append(is_tied, False) | np.append(False, is_tied))
-        then[:-1] = np.where(is_alone[:-1] & is_alone[1:], time[1:], MAX_TIME)
-        then[offsets[1:][offsets[1:] > 0] - 1] = MAX_TIME
-    return then
-
-
-def make_run_graph(line: PathGraph, then: Ints, since: int) -> RunGraph:
-    """Return a line with its edges by the item they leave."""
-    items = len(line.offsets)
-    target = np.repeat(np.arange(items, dtype=np.int32), np.diff(line.edges))
-    edge = np.argsort(line.source, kind="stable").astype(np.int32)
-    leaving = np.searchsorted(line.source[edge], np.arange(items + 1)).astype(np.int64)
-    return RunGraph(line, leaving, edge, target, then, since)
-
-
-def link_steps(graph: RunGraph, context: EvalContext) -> RunSteps:
-    """Find the next step of all instances.
-
-    O(instances x edges) where edges have no tests and for CONTIGUOUS; else also as many tests as there are events in
-    the window between an event and the first that passes.
-    """
-    steps = RunSteps(*(np.full(len(graph.line.first), MAX_TIME, np.int64) for _ in range(2)))
-    _link_steps(graph, steps, context, *np.empty((2, len(graph.line.offsets)), np.int64))
-    return steps
-
-
-@kernel
-def _link_steps(graph: RunGraph, steps: RunSteps, context: EvalContext, at: Ints, low: Ints) -> None:
-    """Fill in the steps, latest instances first; `at` and `low` are scratch memory for a row of each item."""
-    line = graph.line
-    items = line.offsets.shape[0]
-    for key in range(line.offsets.shape[1] - 1):
-        for q in range(items):
-            at[q] = line.offsets[q, key + 1]
-        while True:
-            is_done = True
-            now = -MAX_TIME
-            for q in range(items):
-                if at[q] > line.offsets[q, key]:
-                    is_done = False
-                    now = max(now, line.last[at[q] - 1])
-            if is_done:
-                break
-            for p in range(items):
-                low[p] = at[p]
-                while low[p] > line.offsets[p, key] and line.last[low[p] - 1] == now:
-                    low[p] -= 1
-                    _link_step(graph, steps, context, at, p, low[p], key)
-            for q in range(items):
-                at[q] = low[q]
-
-
-@inner
-def _link_step(graph: RunGraph, steps: RunSteps, context: EvalContext, at: Ints, item: int, row: int, key: int) -> None:
-    """Fill in the step after one instance; the instances of item q that come later are those from `at[q]` on."""
-    line = graph.line
-    event, now = line.what[row], line.last[row]
-    begin_by = line.oldest[event] if line.ends[item] and now >= graph.since else MAX_TIME
-    then = graph.then[event] if graph.then.size else MAX_TIME
-    if not graph.then.size:
-        for k in range(graph.leaving[item], graph.leaving[item + 1]):
-            q = graph.target[graph.edge[k]]
-            candidate, end = at[q], line.offsets[q, key + 1]
-            while candidate < end and line.last[candidate] < then and line.oldest[line.what[candidate]] <= now:
-                if passes_edge_tests(line, context, graph.edge[k], row, candidate):
-                    then = line.last[candidate]
-                candidate += 1
-    steps.time[row] = then
-    if then < MAX_TIME:
-        for k in range(graph.leaving[item], graph.leaving[item + 1]):
-            q = graph.target[graph.edge[k]]
-            candidate, end = at[q], line.offsets[q, key + 1]
-            while candidate < end and line.last[candidate] < then:
-                candidate += 1
-            while candidate < end and line.last[candidate] == then:
-                if steps.begin_by[candidate] < begin_by and _can_step(
-                    line, context, graph.edge[k], row, candidate, key
-                ):
-                    begin_by = steps.begin_by[candidate]
-                candidate += 1
-    steps.begin_by[row] = begin_by
-
-
-@inner
-def _can_step(line: PathGraph, context: EvalContext, edge: int, before: int, row: int, key: int) -> bool:
-    """Return whether an edge may be taken between two instances."""
-    return passes_edge_tests(line, context, edge, before, row) and is_free_between(
-        line, context, edge, before, row, key
+def new_run_state(table: RunTable, events: RunEvents) -> RunState:
+    """Create the state of a run that has not begun. O(items x events of the largest key)."""
+    longest, items = int(np.diff(events.offsets).max(initial=0)), len(table.begins)
+    return RunState(
+        np.empty((longest, items), np.int32),
+        np.empty((longest, items), np.int64),
+        np.empty((0 if table.is_contiguous else longest, items), np.int32),
+        np.empty((2, items), np.int64),
+        np.empty(longest if table.is_contiguous else 0, np.int64),
+        np.zeros(5, np.int64),
+        new_cursor(longest + 2),
     )
-
-
-def find_run_starts(graph: RunGraph, steps: RunSteps) -> RunStarts:
-    """Return the instances at which matches begin, by key. O(instances log keys)."""
-    line = graph.line
-    items, rows, keys = [], [], []
-    for item in np.flatnonzero(line.begins):
-        own = np.arange(line.offsets[item, 0], line.offsets[item, -1])
-        rows.append(own[steps.begin_by[own] <= line.first[own]])
-        items.append(np.full(len(rows[-1]), item, np.int64))
-        keys.append(np.searchsorted(line.offsets[item], rows[-1], "right") - 1)
-    key = np.concatenate(keys)
-    order = np.argsort(key, kind="stable")
-    return RunStarts(np.concatenate(items)[order], np.concatenate(rows)[order], key[order])
 
 
 @kernel
 def list_runs(
-    graph: RunGraph, steps: RunSteps, starts: RunStarts, cursor: PathCursor, context: EvalContext, out: PathList
+    table: RunTable, events: RunEvents, state: RunState, context: EvalContext, out: PathList
 ) -> tuple[int, bool]:
-    """List the matches that begin at some instances, from a cursor on until all are listed or the room is full.
+    """List the matches of all keys, from a state on until all are listed or the room is full.
 
-    Returns how many there are, and whether all are listed. O(output), and O(log n) to find each step.
+    Returns how many there are, and whether all are listed. O(events x edges) to find the steps where edges have no
+    tests and for CONTIGUOUS (else also as many tests as events lie between one and the first that passes, in the
+    window at most), and O(steps of runs that become matches, or would but for tests of earlier events).
     """
-    line = graph.line
+    words = state.words
     found = 0
-    depth, start = cursor.now[0], cursor.now[1]
-    while True:
-        if depth < 0:
-            if start == starts.row.size:
-                cursor.now[0], cursor.now[1] = -1, start
-                return found, True
-            depth = 0
-            cursor.item[0], cursor.row[0], cursor.edge[0] = starts.item[start], starts.row[start], -1
-        item, row = cursor.item[depth], cursor.row[depth]
-        first = line.first[starts.row[start]]
-        if cursor.edge[depth] < 0:
-            event = line.what[row]
-            if line.ends[item] and line.last[row] >= graph.since and line.oldest[event] <= first:
-                if found == out.first.size or out.begin[found] + depth + 1 > out.event.size:
-                    cursor.now[0], cursor.now[1] = depth, start
-                    return found, False
-                put = out.begin[found]
-                for back in range(depth + 1):
-                    out.position[put + back] = line.position[cursor.item[back]]
-                    out.event[put + back] = line.what[cursor.row[back]]
-                out.begin[found + 1] = put + depth + 1
-                out.first[found], out.last[found], out.end[found] = first, line.last[row], event
-                out.key[found], out.origin[found] = starts.key[start], start
-                found += 1
-            cursor.edge[depth] = graph.leaving[item]
-            cursor.candidate[depth] = -1
-        if _next_run_step(graph, steps, cursor, context, depth, starts.key[start], first):
-            target = graph.target[graph.edge[cursor.edge[depth]]]
-            depth += 1
-            cursor.item[depth], cursor.row[depth], cursor.edge[depth] = target, cursor.candidate[depth - 1], -1
-        else:
-            depth -= 1
-            if depth < 0:
-                start += 1
+    while words[KEY] < events.offsets.size - 1:
+        if not words[IS_LINKED]:
+            _link_key(table, events, state, context)
+            words[IS_LINKED], words[DEPTH] = 1, -1
+            words[START], words[START_ITEM] = events.offsets[words[KEY]], 0
+        found, is_full = _list_key(table, events, state, context, out, found)
+        if is_full:
+            return found, False
+        words[KEY] += 1
+        words[IS_LINKED] = 0
+    return found, True
 
 
 @inner
-def _next_run_step(
-    graph: RunGraph, steps: RunSteps, cursor: PathCursor, context: EvalContext, depth: int, key: int, first: int
+def _link_key(table: RunTable, events: RunEvents, state: RunState, context: EvalContext) -> None:
+    """Find the next steps of all events of a key, last ones first."""
+    base, end = events.offsets[state.words[KEY]], events.offsets[state.words[KEY] + 1]
+    items = table.begins.size
+    for q in range(items):
+        state.heads[0, q] = -1
+        state.heads[1, q] = -1
+    after = end
+    while after > base:
+        first = after - 1
+        while first > base and events.time[first - 1] == events.time[first]:
+            first -= 1
+        follower = _find_neighbour(events, first, after, end) if table.is_contiguous else -1
+        if follower >= 0:
+            state.held[first - base] = _test_neighbours(table, context, first, follower)
+        for e in range(first, after):
+            for p in range(items):
+                if table.binds[events.klass[e], p]:
+                    if not table.is_contiguous:
+                        follower = _find_next(table, events, state, context, p, e, base)
+                    _link_step(table, events, state, context, p, e, follower)
+        if not table.is_contiguous:
+            for back in range(after - first):
+                e = after - 1 - back
+                for q in range(items):
+                    if table.binds[events.klass[e], q]:
+                        state.chain[e - base, q] = state.heads[1, q]
+                        state.heads[1, q] = e - base
+            for q in range(items):
+                state.heads[0, q] = state.heads[1, q]
+        after = first
+
+
+@inner
+def _find_neighbour(events: RunEvents, first: int, after: int, end: int) -> int:
+    """Return the event after a time, -1 where there is none or either time has several events."""
+    is_alone = after - first == 1 and (after + 1 >= end or events.time[after + 1] != events.time[after])
+    return after if is_alone and after < end else -1
+
+
+@inner
+def _test_neighbours(table: RunTable, context: EvalContext, event: int, follower: int) -> int:
+    """Return the bits of the distinct tests that hold between an event and the next."""
+    scope = context.scope
+    scope.current[0], scope.current[1] = event, follower
+    held = 0
+    for bit in range(table.distinct.size):
+        if passes_test(context, table.distinct[bit]):
+            held |= 1 << bit
+    return held
+
+
+@inner
+def _find_next(
+    table: RunTable, events: RunEvents, state: RunState, context: EvalContext, item: int, event: int, base: int
+) -> int:
+    """Return the first event of the earliest time in the window at which a step may follow another, or -1."""
+    found, earliest, now = -1, MAX_TIME, events.time[event]
+    for edge in range(table.leaving[item], table.leaving[item + 1]):
+        q = table.target[edge]
+        at = state.heads[0, q]
+        while at >= 0 and events.time[base + at] < earliest and events.oldest[base + at] <= now:
+            if passes_edge_tests(table.rules, context, edge, event, base + at):
+                found, earliest = base + at, events.time[base + at]
+                break
+            at = state.chain[at, q]
+    while found > base and events.time[found - 1] == earliest:
+        found -= 1
+    return found
+
+
+@inner
+def _link_step(
+    table: RunTable, events: RunEvents, state: RunState, context: EvalContext, item: int, event: int, follower: int
+) -> None:
+    """Note the next step of an event at an item, and the earliest start of what is completed from there."""
+    key = state.words[KEY]
+    base, end = events.offsets[key], events.offsets[key + 1]
+    is_wanted = table.ends[item] and events.time[event] >= events.since
+    earliest_start = events.oldest[event] if is_wanted else MAX_TIME
+    state.then[event - base, item] = follower - base if follower >= 0 else -1
+    to = follower
+    while to >= 0 and to < end and events.time[to] == events.time[follower]:
+        for edge in range(table.leaving[item], table.leaving[item + 1]):
+            q = table.target[edge]
+            is_better = table.binds[events.klass[to], q] and state.earliest_start[to - base, q] < earliest_start
+            if is_better and _can_step(table, events, state, context, edge, event, to):
+                earliest_start = state.earliest_start[to - base, q]
+        to += 1
+    state.earliest_start[event - base, item] = earliest_start
+
+
+@inner
+def _can_step(
+    table: RunTable, events: RunEvents, state: RunState, context: EvalContext, edge: int, before: int, event: int
 ) -> bool:
-    """Move to the next instance that may follow the one at this depth; return whether there is one."""
-    line = graph.line
-    item, row, candidate = cursor.item[depth], cursor.row[depth], cursor.candidate[depth]
-    then = steps.time[row]
-    if then == MAX_TIME:
+    """Return whether an edge may be taken from one event to another."""
+    key = state.words[KEY]
+    if table.distinct.size:
+        if state.held[before - events.offsets[key]] & table.asked[edge] != table.asked[edge]:
+            return False
+    elif not passes_edge_tests(table.rules, context, edge, before, event):
         return False
-    for k in range(cursor.edge[depth], graph.leaving[item + 1]):
-        q = graph.target[graph.edge[k]]
-        end = line.offsets[q, key + 1]
-        if candidate < 0:
-            candidate = upper_bound(line.last, line.offsets[q, key], end, then - 1)
+    return free_since(table.rules, context.absences, edge, key, events.time[event]) <= events.time[before]
+
+
+@inner
+def _list_key(
+    table: RunTable, events: RunEvents, state: RunState, context: EvalContext, out: PathList, found: int
+) -> tuple[int, bool]:
+    """List on through the matches of a key; return how many are listed, and whether the room is full."""
+    words, cursor = state.words, state.cursor
+    base, end = events.offsets[words[KEY]], events.offsets[words[KEY] + 1]
+    while True:
+        if words[DEPTH] < 0:
+            if not _find_start(table, events, state, base, end):
+                return found, False
+            words[DEPTH] = 0
+            cursor.item[0], cursor.row[0], cursor.edge[0] = words[START_ITEM], words[START], -1
+        depth = words[DEPTH]
+        item, event, first = cursor.item[depth], cursor.row[depth], events.time[words[START]]
+        if cursor.edge[depth] < 0:
+            if table.ends[item] and events.time[event] >= events.since and events.oldest[event] <= first:
+                if found == out.first.size or out.begin[found] + depth + 1 > out.event.size:
+                    return found, True
+                _write_run(cursor, depth, out, found)
+                out.first[found], out.last[found], out.end[found] = first, events.time[event], event
+                out.key[found], out.origin[found] = words[KEY], words[START]
+                found += 1
+            cursor.edge[depth] = table.leaving[item]
+            cursor.candidate[depth] = -1
+        if _take_step(table, events, state, context, depth, first):
+            cursor.item[depth + 1] = table.target[cursor.edge[depth]]
+            cursor.row[depth + 1] = cursor.candidate[depth]
+            cursor.edge[depth + 1] = -1
+            words[DEPTH] += 1
         else:
-            candidate += 1
-        while candidate < end and line.last[candidate] == then:
-            if steps.begin_by[candidate] <= first and _can_step(line, context, graph.edge[k], row, candidate, key):
-                cursor.edge[depth], cursor.candidate[depth] = k, candidate
+            words[DEPTH] -= 1
+            if depth == 0:
+                words[START_ITEM] += 1
+
+
+@inner
+def _find_start(table: RunTable, events: RunEvents, state: RunState, base: int, end: int) -> bool:
+    """Move to the next event and item at which matches begin; return whether there is one."""
+    words = state.words
+    while words[START] < end:
+        e = words[START]
+        for item in range(words[START_ITEM], table.begins.size):
+            may_begin = table.begins[item] and table.binds[events.klass[e], item]
+            if may_begin and state.earliest_start[e - base, item] <= events.time[e]:
+                words[START_ITEM] = item
+                return True
+        words[START] += 1
+        words[START_ITEM] = 0
+    return False
+
+
+@inner
+def _take_step(
+    table: RunTable, events: RunEvents, state: RunState, context: EvalContext, depth: int, first: int
+) -> bool:
+    """Move to the next event that may follow the one at this depth; return whether there is one."""
+    cursor, key = state.cursor, state.words[KEY]
+    base, end = events.offsets[key], events.offsets[key + 1]
+    item, event = cursor.item[depth], cursor.row[depth]
+    then = state.then[event - base, item]
+    if then < 0:
+        return False
+    moment, candidate = events.time[base + then], cursor.candidate[depth]
+    for edge in range(cursor.edge[depth], table.leaving[item + 1]):
+        q = table.target[edge]
+        candidate = base + then if candidate < 0 else candidate + 1
+        while candidate < end and events.time[candidate] == moment:
+            if (
+                table.binds[events.klass[candidate], q]
+                and state.earliest_start[candidate - base, q] <= first
+                and _can_step(table, events, state, context, edge, event, candidate)
+                and _agrees_with_earlier(table.earlier, cursor, context, depth, q, candidate)
+            ):
+                cursor.edge[depth], cursor.candidate[depth] = edge, candidate
                 return True
             candidate += 1
         candidate = -1
     return False
+
+
+@inner
+def _agrees_with_earlier(
+    earlier: EarlierTests, cursor: PathCursor, context: EvalContext, depth: int, item: int, event: int
+) -> bool:
+    """Return whether the tests of a step and the events before it hold. O(depth) for each test."""
+    for test in range(earlier.target.shape[0]):
+        if not earlier.target[test, item]:
+            continue
+        for back in range(depth + 1):
+            if earlier.source[test, cursor.item[back]]:
+                context.scope.current[0], context.scope.current[1] = cursor.row[back], event
+                if not passes_test(context, earlier.number + test):
+                    return False
+                if earlier.first_only[test]:
+                    break
+    return True
+
+
+@inner
+def _write_run(cursor: PathCursor, depth: int, out: PathList, to: int) -> None:
+    """Write the steps of the run that the cursor has walked."""
+    put = out.begin[to]
+    for at in range(depth + 1):
+        out.position[put + at] = cursor.item[at]
+        out.event[put + at] = cursor.row[at]
+    out.begin[to + 1] = put + depth + 1

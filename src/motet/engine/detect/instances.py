@@ -17,6 +17,7 @@ from motet.engine.detect.tables import (
     build_filter_table,
     build_join_table,
     build_line_table,
+    build_run_table,
     position_starts,
     sort_by_equal_values,
 )
@@ -36,7 +37,6 @@ from motet.kernels.join import (
 )
 from motet.kernels.path_join import filter_paths, find_path_ends_for_rows
 from motet.kernels.paths import (
-    PathCursor,
     PathEnds,
     PathGraph,
     PathList,
@@ -48,7 +48,7 @@ from motet.kernels.paths import (
     new_cursor,
 )
 from motet.kernels.ragged import offsets_of, row_numbers
-from motet.kernels.runs import find_neighbour_times, find_run_starts, link_steps, list_runs, make_run_graph
+from motet.kernels.runs import RunEvents, list_runs, new_run_state
 from motet.model.query import Policy
 from motet.plans.detect.nodes import (
     FilterNode,
@@ -331,19 +331,17 @@ class NodeRunner:
         if node not in self.prepared:
             instances = [self.instances(item) for item in node.items]
             line = build_line_table(node, instances, self.absent, self.oldest[node])
-            self.prepared[node] = PreparedLoop(line, build_tests(self.tests[node], self.code), latest_starts(line))
+            starts = latest_starts(line, self.absences)
+            self.prepared[node] = PreparedLoop(line, build_tests(self.tests[node], self.code), starts)
         return self.prepared[node]
 
     def _run_blocks(self, node: LoopNode, since: int) -> Iterator[PathList]:
         """Yield the paths of a loop by its policy in blocks, those that end at `since` or later."""
-        instances = [self.instances(item) for item in node.items]
-        line = build_line_table(node, instances, self.absent, self.oldest[node])
-        is_contiguous = node.policy is Policy.CONTIGUOUS
-        then = find_neighbour_times(self.encoded.offsets, self.encoded.time) if is_contiguous else line.first[:0]
-        graph, context = make_run_graph(line, then, since), self._context(build_tests(self.tests[node], self.code), 2)
-        steps = link_steps(graph, context)
-        starts = find_run_starts(graph, steps)
-        for block in self._fill_blocks(lambda cursor, out: list_runs(graph, steps, starts, cursor, context, out)):
+        encoded = self.encoded
+        table = build_run_table(node, self.absent, encoded.classes)
+        events = RunEvents(encoded.offsets, encoded.time, encoded.klass, self.oldest[node], since)
+        state, context = new_run_state(table, events), self._context(build_tests(self.tests[node], self.code), 2)
+        for block in self._fill_blocks(lambda out: list_runs(table, events, state, context, out)):
             self.instance_counts[node] += len(block.first)
             yield block
 
@@ -352,21 +350,26 @@ class NodeRunner:
     ) -> Iterator[PathList]:
         """Yield the paths to some ends in blocks; none to ends whose matches, at the time `last`, exceed the limit."""
         context = self._context(prepared.tests, 2)
+        cursor = new_cursor(self._longest)
         for block in self._fill_blocks(
-            lambda cursor, out: list_paths(prepared.line, prepared.starts, ends, cursor, context, out, most)
+            lambda out: list_paths(prepared.line, prepared.starts, ends, cursor, context, out, most)
         ):
             yield block
             wanted = None if match_limit is None else match_limit.accepts(ends.key, last)
             if wanted is not None:
                 ends.floor[~wanted] = MAX_TIME  # no path begins so late
 
-    def _fill_blocks(self, fill: Callable[[PathCursor, PathList], tuple[int, bool]]) -> Iterator[PathList]:
+    @property
+    def _longest(self) -> int:
+        """More than any path has steps."""
+        return int(np.diff(self.encoded.offsets).max(initial=0)) + 2
+
+    def _fill_blocks(self, fill: Callable[[PathList], tuple[int, bool]]) -> Iterator[PathList]:
         """Yield paths in blocks until all are listed."""
-        longest = int(np.diff(self.encoded.offsets).max(initial=0)) + 2
-        cursor, done = new_cursor(longest), False
+        done = False
         while not done:
-            out = allocate_paths(BLOCK_ROWS, max(BLOCK_ENTRIES, 2 * longest))
-            found, done = fill(cursor, out)
+            out = allocate_paths(BLOCK_ROWS, max(BLOCK_ENTRIES, 2 * self._longest))
+            found, done = fill(out)
             self._check()
             entries = int(out.begin[found])
             yield PathList(

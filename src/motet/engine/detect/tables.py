@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +12,11 @@ from motet.engine.encode import Ints
 from motet.kernels.expressions import AT_LEAST, AT_MOST, DIFFERENT, EQUAL, LESS, MORE, Values
 from motet.kernels.instances import Instances
 from motet.kernels.join import AFTER, APART, BEFORE, FREE, JoinTable
-from motet.kernels.paths import PathGraph
+from motet.kernels.paths import EdgeRules, PathGraph
 from motet.kernels.ragged import flatten_lists, offsets_from_counts, offsets_of, row_numbers
+from motet.kernels.runs import EarlierTests, RunTable
+from motet.model.expression import Expression
+from motet.model.query import Policy
 from motet.plans.detect.nodes import Edge, FilterNode, Gap, JoinNode, LeafNode, LoopNode, Node, count_positions
 from motet.template.symbols import Symbol
 
@@ -26,7 +29,7 @@ MIN_ROWS_TO_SORT = 64
 def compile_tests(node: Node, compiler: ExpressionCompiler) -> TestRows:
     """Compile the tests of a node over its slots: the items of the outer side first, then those of the inner.
 
-    The tests of a loop are those of its edges, edge by edge.
+    The tests of a loop are those of its edges, edge by edge, and then those of earlier events.
     """
     match node:
         case JoinNode():
@@ -36,13 +39,16 @@ def compile_tests(node: Node, compiler: ExpressionCompiler) -> TestRows:
             slots = {str(item): item for item in range(len(node.items))}
             return [compiler.compile_test(test, slots) for test in node.new_tests]
         case LoopNode():
-            tests = [test for edge in edges_by_target(node) for test in sorted(edge.tests, key=repr)]
+            tests = [test for edge in sort_edges(node) for test in sorted(edge.tests, key=repr)]
+            tests += [earlier.test for earlier in node.earlier]
             return [compiler.compile_test(test, {"0": 0, "1": 1}) for test in tests]
     return []
 
 
-def edges_by_target(node: LoopNode) -> list[Edge]:
-    """Return the edges of a loop in the order of the kernels."""
+def sort_edges(node: LoopNode) -> list[Edge]:
+    """Return the edges of a loop in the order of the kernels: runs go forward, paths are walked from their ends."""
+    if node.policy is not Policy.SKIP_TILL_ANY:
+        return sorted(node.edges, key=lambda edge: (edge.source, edge.target))
     return sorted(node.edges, key=lambda edge: (edge.target, edge.source))
 
 
@@ -160,9 +166,7 @@ def build_line_table(
     """Return the items of a loop with their instances, and its edges."""
     starts = offsets_of(each.first for each in instances)
     offsets = np.stack([start + each.offsets for start, each in zip(starts, instances, strict=False)])
-    edges = edges_by_target(node)
-    ways = [sorted(edge.ways, key=repr) for edge in edges]
-    forbids, forbidden = flatten_lists([[absent.index(symbol) for symbol in way] for each in ways for way in each])
+    edges = sort_edges(node)
     targets = np.array([edge.target for edge in edges], np.int64)
     numbers = range(len(node.items))
     return PathGraph(
@@ -177,8 +181,51 @@ def build_line_table(
         ends=np.array([item in node.lasts for item in numbers], np.bool_),
         edges=np.searchsorted(targets, np.arange(len(node.items) + 1)).astype(np.int64),
         source=np.array([edge.source for edge in edges], np.int32),
-        ways=offsets_of(ways),
-        forbids=forbids,
-        forbidden=forbidden,
-        tests=offsets_of(edge.tests for edge in edges),
+        rules=_build_edge_rules(edges, absent),
     )
+
+
+def _build_edge_rules(edges: Sequence[Edge], absent: Sequence[Symbol]) -> EdgeRules:
+    """Return the absences and tests of edges."""
+    ways = [sorted(edge.ways, key=repr) for edge in edges]
+    forbids, forbidden = flatten_lists([[absent.index(symbol) for symbol in way] for each in ways for way in each])
+    return EdgeRules(offsets_of(ways), forbids, forbidden, offsets_of(edge.tests for edge in edges))
+
+
+def build_run_table(node: LoopNode, absent: Sequence[Symbol], classes: Sequence[frozenset[Symbol]]) -> RunTable:
+    """Return the items of a loop that is run by a policy, and its edges."""
+    edges, size = sort_edges(node), len(node.items)
+    is_contiguous = node.policy is Policy.CONTIGUOUS
+    distinct, asked = _number_tests(edges) if is_contiguous else ({}, [0] * len(edges))
+    symbols = [item.symbol for item in node.items if isinstance(item, LeafNode)]
+
+    def mask(items: Collection[int]) -> list[bool]:
+        return [item in items for item in range(size)]
+
+    return RunTable(
+        binds=np.array([[symbol in found for symbol in symbols] for found in classes], np.bool_).reshape(-1, size),
+        begins=np.array(mask(node.firsts), np.bool_),
+        ends=np.array(mask(node.lasts), np.bool_),
+        leaving=np.searchsorted([edge.source for edge in edges], np.arange(size + 1)).astype(np.int64),
+        target=np.array([edge.target for edge in edges], np.int32),
+        rules=_build_edge_rules(edges, absent),
+        distinct=np.array(list(distinct.values()), np.int32),
+        asked=np.array(asked, np.int64),
+        earlier=EarlierTests(
+            sum(len(edge.tests) for edge in edges),
+            np.array([mask(test.sources) for test in node.earlier], np.bool_).reshape(-1, size),
+            np.array([mask(test.targets) for test in node.earlier], np.bool_).reshape(-1, size),
+            np.array([test.first_only for test in node.earlier], np.bool_),
+        ),
+        is_contiguous=is_contiguous,
+    )
+
+
+def _number_tests(edges: Sequence[Edge]) -> tuple[dict[Expression, int], list[int]]:
+    """Return the number of each distinct test, and for each edge the bits of its tests; none if they are too many."""
+    written = [test for edge in edges for test in sorted(edge.tests, key=repr)]
+    first = {test: at for at, test in reversed(list(enumerate(written)))}
+    if len(first) > 62:
+        return {}, [0] * len(edges)
+    bit = {test: 1 << at for at, test in enumerate(first)}
+    return first, [sum(bit[test] for test in edge.tests) for edge in edges]

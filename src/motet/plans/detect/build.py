@@ -10,7 +10,7 @@ from typing import TypeVar
 from motet.model.expression import Expression, variables
 from motet.model.names import rename_variables
 from motet.model.query import Policy
-from motet.plans.detect.conditions import EdgeTests, PlacedTests, place_run_tests, place_tests
+from motet.plans.detect.conditions import PlacedTests, place_run_tests, place_tests
 from motet.plans.detect.nodes import (
     Edge,
     FilterNode,
@@ -211,7 +211,7 @@ class PlanBuilder:
     ) -> tuple[JoinSpec, list[tuple[int, ...]]]:
         """Return what an alternative joins, and the positions of each item."""
         items = _in_pattern_order(alternative)
-        built = [self._build_item(item, query, tests.edges.get(item, {})) for item in items]
+        built = [self._build_item(item, query, tests) for item in items]
         number = {item: at for at, item in enumerate(items)}
         order = frozenset((number[a], number[b]) for a, b in alternative.order)
         gaps = set()
@@ -225,14 +225,14 @@ class PlanBuilder:
         nodes = tuple(node for node, _ in built)
         return JoinSpec(nodes, order, tests.between, frozenset(gaps), *query.window), [own for _, own in built]
 
-    def _build_item(self, item: Item, query: DetectQuery, tests: EdgeTests) -> tuple[ItemNode, tuple[int, ...]]:
+    def _build_item(self, item: Item, query: DetectQuery, tests: PlacedTests) -> tuple[ItemNode, tuple[int, ...]]:
         match item:
             case Leaf(position):
                 return self._intern(LeafNode(query.symbols[position])), (position,)
             case Loop():
                 return self._build_loop(item, query, tests)
 
-    def _build_loop(self, loop: Loop, query: DetectQuery, tests: EdgeTests) -> tuple[LoopNode, tuple[int, ...]]:
+    def _build_loop(self, loop: Loop, query: DetectQuery, tests: PlacedTests) -> tuple[LoopNode, tuple[int, ...]]:
         items: list[LeafNode | UnionNode] = []
         positions: list[tuple[int, ...]] = []
         for item in loop.items:
@@ -244,11 +244,13 @@ class PlanBuilder:
                     own = tuple(sorted(item_positions(item)))
                     items.append(self._build_union(alternatives, own, query))
                     positions.append(own)
+        own_tests = tests.edges.get(loop, {})
         edges = tuple(
-            Edge(p, q, _free_ways(loop, (p, q), query), tests.get((p, q), frozenset())) for p, q in sorted(loop.follow)
+            Edge(p, q, _free_ways(loop, (p, q), query), own_tests.get((p, q), frozenset()))
+            for p, q in sorted(loop.follow)
         )
         policy = query.query.policy if query.is_run else Policy.SKIP_TILL_ANY
-        node = self._intern(LoopNode(tuple(items), loop.firsts, loop.lasts, edges, policy))
+        node = self._intern(LoopNode(tuple(items), loop.firsts, loop.lasts, edges, policy, tests.earlier))
         return node, tuple(position for own in positions for position in own)
 
     def _build_union(self, alternatives: Iterable[Alternative], own: tuple[int, ...], query: DetectQuery) -> UnionNode:
@@ -414,7 +416,7 @@ def is_left_inner(left: Bits, right: Bits, spec: JoinSpec) -> bool:
 def _place_tests(alternative: Alternative, query: DetectQuery) -> PlacedTests:
     items = _in_pattern_order(alternative)
     if query.is_run:
-        return place_run_tests(items, query.match_conditions, query.adjacent, query.name_positions)
+        return place_run_tests(items, query.match_conditions, query.adjacent, query.name_positions, query.query.policy)
     return place_tests(items, query.match_conditions, query.name_positions)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import permutations, product
 
 from motet.model.expression import (
     At,
@@ -19,7 +19,8 @@ from motet.model.expression import (
 )
 from motet.model.names import rename_variables, rewrite_leaves
 from motet.model.pattern import Event
-from motet.model.query import Query
+from motet.model.query import Policy, Query
+from motet.plans.detect.nodes import EarlierTest
 from motet.template.alternatives import Item, Loop, item_positions
 from motet.template.automaton import Progress
 from motet.template.positions import Leaf, Positions, max_bindings
@@ -100,6 +101,7 @@ class PlacedTests:
     between: frozenset[Expression] = frozenset()
     edges: Mapping[Item, EdgeTests] = field(default_factory=dict)
     residual: tuple[int, ...] = ()
+    earlier: tuple[EarlierTest, ...] = ()  # where it is run by a policy: tests of a step and events before it
 
 
 def place_tests(items: Sequence[Item], conditions: Sequence[Expression], positions: NamePositions) -> PlacedTests:
@@ -159,39 +161,109 @@ def _place_edge_tests(
             placed.add(at)
             for p, q in loop.follow:
                 if p in own and q in own:
-                    found.setdefault((p, q), set()).add(_as_neighbours(condition))
+                    found.setdefault((p, q), set()).add(_as_pair(condition, name))
     return {edge: frozenset(tests) for edge, tests in found.items()}, placed
 
 
 def place_run_tests(
-    items: Sequence[Item], conditions: Sequence[Expression], adjacent: Sequence[Expression], positions: NamePositions
+    items: Sequence[Item],
+    conditions: Sequence[Expression],
+    adjacent: Sequence[Expression],
+    positions: NamePositions,
+    policy: Policy,
 ) -> PlacedTests:
-    """Place the adjacent conditions of a query on the steps of its only loop; the others are left for whole matches.
+    """Place the conditions of a query that is run by a policy: adjacent ones on the steps of its only loop, others
+    between two variables on steps that have the other one behind them; the rest is left for whole matches.
 
-    Whenever an adjacent condition speaks of two bound events, one is the next step after the other.
+    Whenever an adjacent condition speaks of two bound events, one is the next step after the other. For CONTIGUOUS,
+    which asks for no conditions, those on the LAST of one variable and the FIRST of the next are tested on the step
+    between them too.
     """
     (loop,) = items
     assert isinstance(loop, Loop)
-    leaves = [item.position for item in loop.items if isinstance(item, Leaf)]
-    found: dict[tuple[int, int], set[Expression]] = {}
-    for condition in adjacent:
+    at = {item.position: number for number, item in enumerate(loop.items) if isinstance(item, Leaf)}
+    owners = {name: frozenset(at[position] for position in own) for name, own in positions.items()}
+    edges: dict[tuple[int, int], set[Expression]] = {}
+    earlier: list[EarlierTest] = []
+    residual: list[int] = []
+    for number, condition in enumerate(conditions):
         names = sorted(variables(condition))
-        for p, q in loop.follow:
-            for one, other in [(names[0], names[-1]), (names[-1], names[0])]:
-                if leaves[p] in positions[one] and leaves[q] in positions[other]:
-                    renamed = rename_variables(condition, {one: "0", other: "1"}) if one != other else None
-                    found.setdefault((p, q), set()).add(renamed or _as_neighbours(condition))
-    residual = [at for at, condition in enumerate(conditions) if condition not in adjacent]
-    edges = {edge: frozenset(tests) for edge, tests in found.items()}
-    return PlacedTests(edges={loop: edges}, residual=tuple(residual))
+        if condition in adjacent:
+            for one, other in {(names[0], names[-1]), (names[-1], names[0])}:
+                for p, q in loop.follow:
+                    if p in owners[one] and q in owners[other]:
+                        edges.setdefault((p, q), set()).add(_as_pair(condition, one))
+            continue
+        found: list[EarlierTest] = []
+        if len(names) == 2 and not has_aggregate(condition):
+            found = _place_earlier_tests(condition, owners)
+            if policy is Policy.CONTIGUOUS:
+                for edge in _list_meeting_steps(condition, owners, loop):
+                    edges.setdefault(edge, set()).add(_as_pair(condition, _find_last(condition)))
+        earlier += found
+        if not found or any(test.first_only for test in found):
+            residual.append(number)
+    tests = {edge: frozenset(found) for edge, found in edges.items()}
+    return PlacedTests(edges={loop: tests}, residual=tuple(residual), earlier=tuple(earlier))
 
 
-def _as_neighbours(test: Expression) -> Expression:
-    """Rewrite a test of an event and its NEXT as a test of two events, "0" and "1"."""
+def _list_meeting_steps(condition: Expression, owners: NamePositions, loop: Loop) -> Iterator[tuple[int, int]]:
+    """Yield the steps of a loop that lead from the LAST of one variable to the FIRST of another whenever taken."""
+    uses = _list_uses(condition)
+    if sorted(uses.values(), key=str) != sorted([{At.FIRST}, {At.LAST}], key=str):
+        return
+    one = _find_last(condition)
+    (other,) = uses.keys() - {one}
+    for p, q in loop.follow:
+        if p in owners[one] and q in owners[other]:
+            later_than_q = _find_later(loop, q)
+            if not later_than_q & owners[one] and not any(p in _find_later(loop, x) for x in owners[other]):
+                yield p, q
+
+
+def _find_last(condition: Expression) -> str:
+    """Return the variable whose LAST event a condition reads, or any."""
+    return min(attributes(condition), key=lambda a: a.at is not At.LAST).variable
+
+
+def _find_later(loop: Loop, item: int) -> set[int]:
+    """Return the items of a loop that may be bound at any step after one."""
+    found: set[int] = set()
+    pending = [item]
+    while pending:
+        p = pending.pop()
+        more = {q for one, q in loop.follow if one == p} - found
+        found |= more
+        pending += more
+    return found
+
+
+def _list_uses(condition: Expression) -> dict[str, set[At]]:
+    """Return which events of each variable a condition reads."""
+    return {name: {a.at for a in attributes(condition) if a.variable == name} for name in sorted(variables(condition))}
+
+
+def _place_earlier_tests(condition: Expression, owners: NamePositions) -> list[EarlierTest]:
+    """Return the tests that a condition on two variables is in a run: all of it where it holds for each pair of their
+    events; of one on the FIRST of a variable what is known once that is behind a step.
+    """
+    uses = _list_uses(condition)
+    found = []
+    for one, other in permutations(uses):
+        if uses[other] == {At.EACH} and uses[one] in ({At.EACH}, {At.FIRST}):
+            test = _as_pair(condition, one)
+            found.append(EarlierTest(owners[one], owners[other], test, uses[one] == {At.FIRST}))
+    return found
+
+
+def _as_pair(test: Expression, earlier: str) -> Expression:
+    """Rewrite a test of two variables, or of one and its NEXT, as one of two events: "0", the earlier, and "1"."""
+    is_single = len(variables(test)) == 1
 
     def split(leaf: Attribute | KleeneAggregate) -> Expression:
         assert isinstance(leaf, Attribute)
-        return Attribute("1" if leaf.at is At.NEXT else "0", leaf.name)
+        is_later = leaf.at is At.NEXT if is_single else leaf.variable != earlier
+        return Attribute("1" if is_later else "0", leaf.name)
 
     return rewrite_leaves(test, split)
 

@@ -56,12 +56,23 @@ class Edge:
     tests: frozenset[Expression]
 
 
+@dataclass(frozen=True, slots=True)
+class EarlierTest:
+    """A test of a step to one of some items, "1", and each event before it at others, "0", or only their first."""
+
+    sources: frozenset[int]
+    targets: frozenset[int]
+    test: Expression
+    first_only: bool = False
+
+
 @cache_hash
 @dataclass(frozen=True)
 class LoopNode:
     """Paths over items, by the edges between them.
 
-    By a policy other than SKIP TILL ANY, paths that pass over no event that could have been the next step.
+    By a policy other than SKIP TILL ANY, paths that pass over no event that could have been the next step; then there
+    may be tests of earlier events.
     """
 
     items: tuple[LeafNode | UnionNode, ...]
@@ -69,6 +80,7 @@ class LoopNode:
     lasts: frozenset[int]
     edges: tuple[Edge, ...]
     policy: Policy = Policy.SKIP_TILL_ANY
+    earlier: tuple[EarlierTest, ...] = ()
 
 
 @cache_hash
