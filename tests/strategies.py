@@ -572,6 +572,37 @@ def draw_detection_query(
 
 
 @st.composite
+def policy_queries(
+    draw: DrawFn, *, name: str = "q", types: Sequence[str] = TYPES, policies: Sequence[Policy] = tuple(Policy)
+) -> Query:
+    """Return a query by a policy over two parts or three, with a condition between neighbours where there may be one,
+    and often one between its first variable and a later one.
+    """
+    dice = Dice(draw)
+    budget = Budget(3, 1, OPERATORS - {"AND"})
+    parts = [
+        draw_part(dice, budget, 1, types, False) if dice.once_in(2) else Event(dice.pick(types))
+        for _ in range(dice.number(2, 3))
+    ]
+    pattern: Pattern = Seq(tuple(parts))
+    if dice.once_in(4):
+        pattern = insert_nots(dice, pattern, types, in_and=False, in_or=False)
+    pattern = add_variables(dice, pattern, unnamed=False)
+    names, _ = list_condition_names(pattern)
+    conditions: list[Expression] = []
+    pairs = list_adjacent_pairs(pattern)
+    if pairs:
+        left, right = dice.pick(pairs)
+        conditions.append(draw_next(dice, left) if left == right else draw_pair(dice, left, right))
+    if dice.once_in(2):
+        conditions.append(draw_pair(dice, names[0], dice.pick(names[1:])))
+    returns = draw_aggregates(dice, pattern, name) if dice.once_in(4) else (AllVariables(),)
+    window = draw_window(dice, pattern, WINDOWS) if dice.once_in(2) else TimeWindow(30, ticks=True)
+    partition = ("k",) if dice.once_in(3) else ()
+    return Query(name, pattern, returns, tuple(conditions), partition, (), window, dice.pick(policies))
+
+
+@st.composite
 def equality_queries(draw: DrawFn, *, name: str = "q", types: Sequence[str] = TYPES, absent: bool = True) -> Query:
     """Return a query, mostly of aggregates, over two parts or three whose variables are all tied by equalities.
 

@@ -18,7 +18,7 @@ from tests.chunks import run_in_chunks
 from tests.comparison import assert_same_results
 from tests.detect.cases import found
 from tests.detect.test_against_oracle import engine_results, select_supported
-from tests.strategies import OPERATORS, build_stream_table, detection_queries, streams
+from tests.strategies import OPERATORS, build_stream_table, detection_queries, policy_queries, streams
 
 Rows = list[dict[str, Any]]
 FEW = ("A", "B", "C")
@@ -71,6 +71,15 @@ def test_ties_take_the_next_step_together() -> None:
 def test_policies_give_the_results_of_plain_enumeration(policy: Policy, data: st.DataObject, rows: Rows) -> None:
     operators = OPERATORS if data.draw(st.integers(0, 4)) == 4 else OPERATORS - {"AND"}
     query = data.draw(detection_queries(policies=(policy,), operators=operators, types=FEW))
+    workload = select_supported(Workload((query,)))
+    note(to_text(workload))
+    table = build_stream_table(rows)
+    assert_same_results(engine_results(workload, table), enumerate_table(workload, table))
+
+
+@settings(max_examples=400)
+@given(query=policy_queries(types=FEW, policies=(Policy.SKIP_TILL_NEXT, Policy.CONTIGUOUS)), rows=DENSE)
+def test_conditions_within_runs_give_the_results_of_plain_enumeration(query: Query, rows: Rows) -> None:
     workload = select_supported(Workload((query,)))
     note(to_text(workload))
     table = build_stream_table(rows)
