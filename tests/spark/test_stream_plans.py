@@ -57,7 +57,7 @@ def test_a_stream_goes_on_by_another_plan_when_its_rates_turn_round(tmp_path: Pa
     service = StreamService(spark, job, file, said.append, lines.append)
     plans = []
     try:
-        for begin, shares in ((50, APART), (100, COMMON), (150, COMMON)):
+        for begin, shares in ((50, APART), *((begin, COMMON) for begin in range(100, 300, 50))):
             folder.add(events(begin, shares))
             _catch_up(service, len(folder.batches) * 600)
             service.replan()

@@ -246,7 +246,7 @@ def sort_results(program: Program, tables: Iterable[pa.Table]) -> pa.Table:
     """
     names = pa.array([query.name for query in program.workload.queries], pa.string())
     if not any(pa.types.is_nested(field.type) for field in program.result_schema):
-        result = pa.concat_tables([program.result_schema.empty_table(), *tables])
+        result = pa.concat_tables([table for table in tables if len(table)] or [program.result_schema.empty_table()])
         return _sort_by_time(program, result, pc.index_in(result.column("query"), value_set=names))
     by_query: dict[int, list[pa.Table]] = {}
     for table in tables:
