@@ -7,8 +7,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from motet.compile import Program
-from motet.engine.local import LocalRun
+from motet.compile import Program, compile_workload
+from motet.engine.local import LocalRun, run_table
+from motet.model.query import Workload
+from motet.schema import EventSchema
+from tests.comparison import assert_same_results
 
 
 @dataclass
@@ -27,3 +30,10 @@ def run_in_chunks(program: Program, batches: Sequence[pa.RecordBatch], rows: int
     """All results of events in order of time, so many rows to a chunk."""
     run = LocalRun(program)
     return run.outcome(run.run(Batches(batches), chunk_rows=rows)).table
+
+
+def assert_same_in_chunks(workload: Workload, table: pa.Table, rows: int) -> None:
+    """Assert that events in order of time give the same results in chunks of so many rows as all at once."""
+    program = compile_workload(workload, EventSchema(table.schema))
+    found = run_in_chunks(program, table.to_batches(max_chunksize=rows), rows)
+    assert_same_results(found, run_table(program, table).table)

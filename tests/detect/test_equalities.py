@@ -9,14 +9,11 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 import motet
-from motet.compile import compile_workload
-from motet.engine.local import run_table
 from motet.language.printer import to_text
 from motet.model.query import Query, Workload
 from motet.reference.tables import run_table as enumerate_table
-from motet.schema import EventSchema
 from motet.template.conditions import extract_equivalence
-from tests.chunks import run_in_chunks
+from tests.chunks import assert_same_in_chunks
 from tests.comparison import assert_same_results
 from tests.detect.cases import stream
 from tests.detect.test_against_oracle import engine_results, select_supported
@@ -95,9 +92,7 @@ def test_queries_with_equalities_give_the_same_in_chunks(query: Query, rows: Row
     workload = select_supported(Workload((query,)))
     note(to_text(workload))
     table = build_stream_table(sorted(rows, key=lambda row: (row["time"] is None, row["time"])))
-    program = compile_workload(workload, EventSchema(table.schema))
-    batches = table.to_batches(max_chunksize=chunk)
-    assert_same_results(run_in_chunks(program, batches, chunk), run_table(program, table).table)
+    assert_same_in_chunks(workload, table, chunk)
 
 
 def test_configurations_of_an_and_are_no_events() -> None:

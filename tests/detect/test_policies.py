@@ -8,13 +8,10 @@ import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from motet.compile import compile_workload
-from motet.engine.local import run_table
 from motet.language.printer import to_text
 from motet.model.query import Policy, Query, Workload
 from motet.reference.tables import run_table as enumerate_table
-from motet.schema import EventSchema
-from tests.chunks import run_in_chunks
+from tests.chunks import assert_same_in_chunks
 from tests.comparison import assert_same_results
 from tests.detect.cases import found
 from tests.detect.test_against_oracle import engine_results, select_supported
@@ -95,6 +92,4 @@ def test_policies_give_the_same_in_chunks(query: Query, rows: Rows, chunk: int) 
     workload = select_supported(Workload((query,)))
     note(to_text(workload))
     table = build_stream_table(sorted(rows, key=lambda row: (row["time"] is None, row["time"])))
-    program = compile_workload(workload, EventSchema(table.schema))
-    batches = table.to_batches(max_chunksize=chunk)
-    assert_same_results(run_in_chunks(program, batches, chunk), run_table(program, table).table)
+    assert_same_in_chunks(workload, table, chunk)

@@ -48,6 +48,7 @@ class PlanCandidates:
         self.sharing = sharing
         self._merge = MergeCache()
         self._plans: dict[str, PlannedUnits] = {}
+        self._costs: dict[str, float] = {}
 
     @property
     def given_name(self) -> str | None:
@@ -76,7 +77,9 @@ class PlanCandidates:
 
     def cost(self, name: str) -> float:
         """Return the estimated cost of a plan, in nanoseconds per second of event time."""
-        return estimate_cost(self.plan(name).units, self.load)
+        if name not in self._costs:
+            self._costs[name] = estimate_cost(self.plan(name).units, self.load)
+        return self._costs[name]
 
     @property
     def estimates(self) -> dict[str, float]:

@@ -246,7 +246,7 @@ class SlotParts(Parts):
         source = np.array([edge.source for edge in merged.edges], np.int64)
         target = np.array([merged.fold[edge.target] for edge in merged.edges], np.int64)
         starting = np.isin(source, list(merged.starts))
-        cells = max(load.cells_with(sum({s: load.rate(s) for s in merged.symbols}.values()), whole.widest), 1e-12)
+        cells = max(load.cells_with(sum(map(load.rate, merged.symbols)), whole.widest), 1e-12)
         reached = estimate_reach(merged.size, sorted(merged.starts), source, target, rates / cells)
         nodes = [np.array(sorted(set(own)), np.int64) for own in merged.nodes]
         owners = [np.flatnonzero(np.isin([edge.target for edge in merged.edges], own)) for own in nodes]
@@ -295,7 +295,7 @@ class PairParts(Parts):
         builder = _PartsBuilder(names, len(queries))
         builder.add_symbols([_symbols_of(compiled) for compiled in queries], load)
         rates = np.array([load.rate(symbol) for symbol in pairs.symbols])
-        total = sum({s: load.rate(s) for s in merged.symbols}.values())
+        total = sum(map(load.rate, merged.symbols))
         cells = max(load.cells_with(total, pairs.pane), 1e-12)
         symbol, _, source, target = pairs.steps
         lanes = np.bincount(target, rates[symbol], pairs.size)
