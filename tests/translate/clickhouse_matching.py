@@ -50,4 +50,6 @@ def has_sequence(pattern: str, rows: Sequence[Row], conditions: Sequence[Conditi
 
 
 def compare(operator: str, left: int, right: int) -> bool:
-    return {"<": left < right, "<=": left <= right, ">": left > right, ">=": left >= right, "==": left == right}[operator]
+    return {"<": left < right, "<=": left <= right, ">": left > right, ">=": left >= right, "==": left == right}[
+        operator
+    ]

@@ -140,7 +140,9 @@ class _Compiler:
         elif (step.low, step.high) != (1, 1):
             state = self.build_times(place, sink, sink, step.low, step.high)
         else:
-            state = self.build_single(place, sink, sink, step.condition, self.first_ignore(place), self.is_optional(place))
+            state = self.build_single(
+                place, sink, sink, step.condition, self.first_ignore(place), self.is_optional(place)
+            )
         self.add_stops(state, place)
         return state
 

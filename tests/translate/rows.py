@@ -1,4 +1,4 @@
-"""Random rows of one user, whose times differ, for translated queries."""
+"""Random rows of one user, whose times differ, and translations that may be refused."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ from typing import Any
 
 import pyarrow as pa
 from hypothesis import strategies as st
+
+from motet.dialects import translate
+from motet.errors import QueryError
+from motet.model.query import Workload
 
 Row = dict[str, Any]
 SCHEMA = pa.schema({"time": pa.int64(), "type": pa.string(), "x": pa.int64(), "user": pa.string()})
@@ -20,3 +24,13 @@ def make_rows(drawn: list[tuple[str, int, int]]) -> list[Row]:
         time += later
         rows.append({"time": time, "type": kind, "x": x, "user": "u"})
     return rows
+
+
+def translate_unless_refused(text: str, source: str, reason: str, name: str = "translated") -> Workload | None:
+    """The queries of a text, or None if it is refused for this reason."""
+    try:
+        return translate(text, source, name=name).workload
+    except QueryError as refused:
+        if reason not in str(refused):
+            raise
+        return None

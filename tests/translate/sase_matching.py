@@ -12,7 +12,7 @@ Match = tuple[tuple[str, int], ...]  # variable and time of each event, in order
 
 @dataclass(frozen=True)
 class SasePart:
-    """An event of a sequence, once or more often, or one that may not come; `follows` compares it with the one before."""
+    """An event of a sequence, once or more often, or one that may not come."""
 
     variable: str
     holds: Callable[[Row], bool]
@@ -48,20 +48,19 @@ def sase_matches(parts: Sequence[SasePart], rows: Sequence[Row], strategy: str, 
     return found
 
 
-def _options(
-    parts: Sequence[SasePart], positive: list[int], rows: Sequence[Row], run: _Run, number: int
-) -> list[int]:
+def _options(parts: Sequence[SasePart], positive: list[int], rows: Sequence[Row], run: _Run, number: int) -> list[int]:
     """The parts that a row may be bound to."""
     found = []
-    if run.bound and parts[run.at].repeated and parts[run.at].holds(rows[number]):
-        if not parts[run.at].rises or rows[number]["x"] > rows[run.bound[-1][1]]["x"]:
-            found.append(run.at)
+    rises = bool(run.bound) and rows[number]["x"] > rows[run.bound[-1][1]]["x"]
+    own = parts[run.at] if run.bound else None
+    if own is not None and own.repeated and own.holds(rows[number]) and (rises or not own.rises):
+        found.append(run.at)
     later = [at for at in positive if at > run.at]
     if later and parts[later[0]].holds(rows[number]):
         target = parts[later[0]]
         between = rows[run.bound[-1][1] + 1 : number] if run.bound else []
         forbidden = any(part.holds(row) for part in parts[run.at + 1 : later[0]] for row in between)
         compares = target.rises and not target.repeated and run.bound
-        if not forbidden and (not compares or rows[number]["x"] > rows[run.bound[-1][1]]["x"]):
+        if not forbidden and (rises or not compares):
             found.append(later[0])
     return found

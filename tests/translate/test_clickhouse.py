@@ -16,7 +16,7 @@ from motet.errors import QueryError
 from motet.language.printer import to_text
 from motet.reference import evaluate
 from tests.translate.clickhouse_matching import Condition, compute_level, has_sequence
-from tests.translate.rows import ROWS, SCHEMA, make_rows
+from tests.translate.rows import ROWS, SCHEMA, make_rows, translate_unless_refused
 
 Drawn = list[tuple[str, int, int]]
 
@@ -48,10 +48,8 @@ def test_a_funnel_reaches_the_level_that_clickhouse_computes(
     rows = make_rows(drawn)
     conditions = ", ".join(text for text, _ in steps)
     text = f"SELECT user, windowFunnel({window}{mode})(time, {conditions}) AS level FROM t GROUP BY user"
-    try:
-        workload = translate(text, "clickhouse", name="step").workload
-    except QueryError as refused:
-        assert "ClickHouse counts it twice" in str(refused)
+    workload = translate_unless_refused(text, "clickhouse", "ClickHouse counts it twice", name="step")
+    if workload is None:
         return
     level = compute_level(rows, [holds for _, holds in steps], window)
     assert levels_reached(workload, rows) == set(range(1, level + 1))
@@ -76,10 +74,8 @@ def test_a_sequence_is_found_where_clickhouse_finds_it(
     rows = make_rows(drawn)
     pattern = data.draw(sequences(len(steps)))
     text = f"SELECT sequenceMatch('{pattern}')(time, {', '.join(text for text, _ in steps)}) FROM t GROUP BY user"
-    try:
-        workload = translate(text, "clickhouse").workload
-    except QueryError as refused:
-        assert "(?t" in pattern, refused
+    workload = translate_unless_refused(text, "clickhouse", "(?t" if "(?t" in pattern else "never refused")
+    if workload is None:
         return
     found = len(library.run(pa.Table.from_pylist(rows, SCHEMA), workload))
     assert bool(found) == has_sequence(pattern, rows, [holds for _, holds in steps]), to_text(workload)
@@ -103,6 +99,9 @@ MATCHED = "sequenceMatch('(?1)(?2)')(t, x = 1, x = 2)"
     [
         ("SELECT 1 FROM e", "only columns of GROUP BY and one call"),
         ("SELECT 1", "one table"),
+        ("SELECT FROM WHERE", "cannot be read"),
+        ("SELECT windowFunnel(5)(t) FROM e", "then conditions"),
+        ("SELECT windowFunnel(5)(toDateTime(t), x = 1) FROM e", "the column of the time"),
         ("SELECT u FROM e GROUP BY u", "one windowFunnel or sequenceMatch"),
         (f"SELECT u, NOT {MATCHED} FROM e GROUP BY u", "only columns of GROUP BY"),
         (f"SELECT u, {FUNNEL} >= 2 AS done FROM e GROUP BY u", "only columns of GROUP BY"),
@@ -158,7 +157,8 @@ def test_what_has_no_equal_is_refused(text: str, message: str) -> None:
 
 
 def test_an_argument_that_is_not_known_is_refused_wherever_it_stands() -> None:
-    text = "SELECT user, sequenceMatch('(?1).*(?2)')(time, type = 'a' AND ABS(x) > 1, type = 'b') AS m FROM t GROUP BY user"
+    call = "sequenceMatch('(?1).*(?2)')(time, type = 'a' AND ABS(x) > 1, type = 'b')"
+    text = f"SELECT user, {call} AS m FROM t GROUP BY user"
     assert translate(text, "clickhouse")
     places = [at for at, mark in enumerate(text) if mark in ")," and text[at - 1] not in "12*"]
     for at in [*places, len(text)]:

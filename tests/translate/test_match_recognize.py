@@ -139,7 +139,10 @@ MORE: list[tuple[str, Define]] = [
     (" AND x > 1", lambda rows, bound, at: rows[at]["x"] > 1),
     (" AND {0}.x < PREV({0}.x)", falls),
     (" AND {0}.x > A.x", lambda rows, bound, at: _above(rows, at, [row for name, row in bound if name == "a"][-1:])),
-    (" AND A.x > 1", lambda rows, bound, at: any(rows[row]["x"] > 1 for name, row in [b for b in bound if b[0] == "a"][-1:])),
+    (
+        " AND A.x > 1",
+        lambda rows, bound, at: any(rows[row]["x"] > 1 for name, row in [b for b in bound if b[0] == "a"][-1:]),
+    ),
     (" AND x > AVG(B.x)", above_mean_b),
 ]
 
@@ -221,7 +224,9 @@ def test_random_patterns_give_the_matches_of_the_standard_or_are_refused(
 
 
 def test_comments_are_passed_over() -> None:
-    text = sql("(A B)", TYPES, NEXT, measures="B.x AS seen").replace("PATTERN", "/* PATTERN (B A) */ -- PATTERN (A)\n PATTERN")
+    text = sql("(A B)", TYPES, NEXT, measures="B.x AS seen").replace(
+        "PATTERN", "/* PATTERN (B A) */ -- PATTERN (A)\n PATTERN"
+    )
     assert "PATTERN SEQ(a a, b b)" in motet.translate(text, "match-recognize", time="ts").text
 
 
@@ -277,7 +282,13 @@ TYPES = "A AS type = 'a', B AS type = 'b', C AS type = 'c'"
         ("(A? B*)", TYPES, NEXT, "may match no row", "PATTERN"),
         ("(A+ B C)", f"{TYPES} AND C.x > LAST(A.x, 2)", NEXT, "'2' in", "LAST(A.x, 2"),
         ("(A+ B C)", f"{TYPES} AND C.x > FIRST(A.x, 1)", NEXT, "'1' in", "FIRST(A.x, 1"),
-        ("(A B? C)", "A AS type = 'a', B AS type = 'b' AND A.x > 1, C AS type = 'c'", NEXT, "may leave out B", "A.x > 1"),
+        (
+            "(A B? C)",
+            "A AS type = 'a', B AS type = 'b' AND A.x > 1, C AS type = 'c'",
+            NEXT,
+            "may leave out B",
+            "A.x > 1",
+        ),
         ("(A B? C)", "A AS type = 'a', B AS type = 'b' AND 1 > 2, C AS type = 'c'", NEXT, "may leave out B", ""),
         ("(A B C)", "B AS x LIKE 'a!_' ESCAPE '!'", NEXT, "ESCAPE", "x LIKE"),
         ("(A B C)", "B AS FLOOR(x, 2) = 1", NEXT, "'2' in", "x, 2"),

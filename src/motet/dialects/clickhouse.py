@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -19,7 +19,7 @@ from motet.dialects.sql import (
     resolve_column,
     translate_expression,
 )
-from motet.dialects.translation import SourceText, Translation, assign_type, build_sequence
+from motet.dialects.translation import SourceText, Translation, assign_type, build_sequence, named_events
 from motet.model.expression import (
     Attribute,
     Comparison,
@@ -32,14 +32,16 @@ from motet.model.expression import (
     conjuncts,
 )
 from motet.model.names import rewrite_leaves
-from motet.model.pattern import Event, Not, Pattern, children
+from motet.model.pattern import Event, Not, Pattern
 from motet.model.query import Aggregate, EventDefinition, Query, Workload
 from motet.model.window import UNITS, TimeWindow
 
 _FUNCTIONS = ("windowfunnel", "sequencematch", "sequencecount")
 _KNOWN_CLAUSES = frozenset({"expressions", "from_", "group"})
 _CALL = frozenset({"this", "expressions", "params"})
-_ACTION = re.compile(r"\(\?(?P<number>\d+)\)|(?P<loose>\.\*)|(?P<any>\.)|\(\?t(?P<operator><=|<|>=|>|==)(?P<seconds>\d+)\)")
+_ACTION = re.compile(
+    r"\(\?(?P<number>\d+)\)|(?P<loose>\.\*)|(?P<any>\.)|\(\?t(?P<operator><=|<|>=|>|==)(?P<seconds>\d+)\)"
+)
 # Functions that go by bytes, or divide by zero to infinity, in ClickHouse and not here.
 _DIFFERENT = (exp.Length, exp.Lower, exp.Upper, exp.Div, exp.Mod)
 # Modes that change nothing where no row satisfies two conditions and no two rows share a time.
@@ -77,7 +79,9 @@ def translate_source(source: SourceText) -> Translation:
     first, *conditions = call.args["params"]
     if not isinstance(first, exp.Column) or first.table or not conditions:
         message = f"{call.this} takes the column of the time, then conditions"
-        raise source.error_at(message, *find_offsets(call), "as in windowFunnel(3600)(time, type = 'view', type = 'buy')")
+        raise source.error_at(
+            message, *find_offsets(call), "as in windowFunnel(3600)(time, type = 'view', type = 'buy')"
+        )
     clock = first.name
     steps, definitions = _read_steps(source, conditions)
     shared = SAME if clock == source.time else (*SAME, f"the time of events is {clock}: run with --time {clock}")
@@ -91,9 +95,11 @@ def translate_source(source: SourceText) -> Translation:
         raise source.error_at(message, *find_offsets(call), "sequenceMatch has an equal")
     text = call.expressions[0] if len(call.expressions) == 1 else None
     if not isinstance(text, exp.Literal) or not text.is_string:
-        raise source.error_at("sequenceMatch takes one pattern", *find_offsets(call), "as in sequenceMatch('(?1).*(?2)')")
+        raise source.error_at(
+            "sequenceMatch takes one pattern", *find_offsets(call), "as in sequenceMatch('(?1).*(?2)')"
+        )
     query = _translate_sequence(source, str(text.this), steps, key)
-    if any(event.type == ANY_STEP for event in _named_events(query.pattern)):
+    if any(event.type == ANY_STEP for event in named_events(query.pattern)):
         definitions.append(_define_any_step(source, conditions))
     return Translation(Workload((query,), tuple(definitions)), (*MATCH, *shared))
 
@@ -177,14 +183,6 @@ def _refuse_shared_rows(source: SourceText, steps: Sequence[FunnelStep], conditi
             message = f"a row may satisfy conditions {one} and {other}, and ClickHouse counts it twice; motet does not"
             hint = "let each ask for another value of one column"
             raise source.error_at(message, *find_offsets(conditions[other - 1]), hint)
-
-
-def _named_events(pattern: Pattern) -> Iterator[Event]:
-    """Yield all events of a pattern, those that it forbids as well."""
-    if isinstance(pattern, Event):
-        yield pattern
-    for part in children(pattern):
-        yield from _named_events(part)
 
 
 def _build_funnel(

@@ -8,7 +8,6 @@ from itertools import product
 
 from motet.model.expression import Attribute, Comparison, Expression, Literal, Logical, Membership, conjuncts
 
-Value = str | int | float | bool
 _MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
@@ -18,7 +17,7 @@ class _Bound:
 
     column: str
     operator: str
-    value: Value
+    value: str | float
 
 
 def are_exclusive(one: Sequence[Expression], other: Sequence[Expression]) -> bool:
@@ -39,12 +38,12 @@ def _alternatives(conditions: Iterable[Expression]) -> list[list[_Bound]]:
 
 def _ways(condition: Expression) -> list[list[_Bound]]:
     match condition:
-        case Comparison(operator, Attribute(name=column), Literal(value)) if _is_constant(value):
+        case Comparison(operator, Attribute(name=column), Literal(str() | int() | float() as value)):
             return [[_Bound(column.lower(), operator, value)]]
-        case Comparison(operator, Literal(value), Attribute(name=column)) if _is_constant(value):
+        case Comparison(operator, Literal(str() | int() | float() as value), Attribute(name=column)):
             return [[_Bound(column.lower(), _MIRRORED[operator], value)]]
-        case Membership(Attribute(name=column), options, False):
-            return [[_Bound(column.lower(), "=", each.value)] if _is_constant(each.value) else [] for each in options]
+        case Membership(Attribute() as column, options, False):
+            return [way for option in options for way in _ways(Comparison("=", column, option))]
         case Logical("AND"):
             return _alternatives(conjuncts(condition))
         case Logical("OR", parts):
@@ -52,36 +51,37 @@ def _ways(condition: Expression) -> list[list[_Bound]]:
     return [[]]
 
 
-def _is_constant(value: object) -> bool:
-    return isinstance(value, str | int | float)
-
-
 def _exclude(one: _Bound, other: _Bound) -> bool:
     """Return whether two bounds cannot hold of one value."""
-    if one.column != other.column or isinstance(one.value, str) != isinstance(other.value, str):
+    if one.column != other.column:
         return False
+    if isinstance(one.value, str) or isinstance(other.value, str):
+        signs = {one.operator, other.operator}
+        differ = one.value != other.value
+        both_texts = isinstance(one.value, str) and isinstance(other.value, str)
+        return both_texts and ((signs == {"="} and differ) or (signs == {"=", "!="} and not differ))
     match one.operator, other.operator:
         case "=", operator:
             return not _holds(one.value, operator, other.value)
         case operator, "=":
             return not _holds(other.value, operator, one.value)
-        case ("<" | "<=" as below), (">" | ">=" as above):
-            return one.value < other.value or (one.value == other.value and (below, above) != ("<=", ">="))  # type: ignore[operator]
+        case (("<" | "<=" as below), (">" | ">=" as above)):
+            return one.value < other.value or (one.value == other.value and (below, above) != ("<=", ">="))
         case ">" | ">=", "<" | "<=":
             return _exclude(other, one)
     return False
 
 
-def _holds(value: Value, operator: str, bound: Value) -> bool:
+def _holds(value: float, operator: str, bound: float) -> bool:
     match operator:
         case "=":
             return value == bound
         case "!=":
             return value != bound
         case "<":
-            return value < bound  # type: ignore[operator]
+            return value < bound
         case "<=":
-            return value <= bound  # type: ignore[operator]
+            return value <= bound
         case ">":
-            return value > bound  # type: ignore[operator]
-    return value >= bound  # type: ignore[operator]
+            return value > bound
+    return value >= bound

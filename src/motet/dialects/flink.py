@@ -12,7 +12,14 @@ from itertools import count
 
 from motet.dialects.exclusion import are_exclusive
 from motet.dialects.flink_source import Step, parse_flink
-from motet.dialects.translation import SourceText, Translation, build_sequence, define_type, extract_type
+from motet.dialects.translation import (
+    SourceText,
+    Translation,
+    build_sequence,
+    define_type,
+    extract_type,
+    named_events,
+)
 from motet.model.expression import Call, Expression, Inverse, Literal, conjoin
 from motet.model.pattern import Event, Not, Pattern, Repeat
 from motet.model.query import AllVariables, EventDefinition, Policy, Query
@@ -61,10 +68,14 @@ class _PatternTranslator:
         names: dict[int, str] = {}
         for step in self.all_steps:
             if step.group is not None:
-                raise step.call.error("a group within a group is not translated", "write its steps one after another")
+                raise step.call.error_at_call(
+                    "a group within a group is not translated", "write its steps one after another"
+                )
             name = f"{step.name}_event" if step.name in MATCH_COLUMNS else step.name
             if not name or name in names.values() or name.endswith(MORE):
-                raise step.call.error(f"a step cannot be called '{step.name}' here", "give each a name of its own")
+                raise step.call.error_at_call(
+                    f"a step cannot be called '{step.name}' here", "give each a name of its own"
+                )
             names[id(step)] = name
         return names
 
@@ -74,18 +85,21 @@ class _PatternTranslator:
         self.check_steps(self.steps, is_group=False)
         policy = self.find_policy()
         parts = self.build_chain(self.steps, policy)
-        types = {name: define for name, define in self.types.items() if define is not None}
-        definitions = [EventDefinition(name, condition) for name, condition in types.items()]
+        pattern = build_sequence(parts)
+        used = {event.type for event in named_events(pattern)}
+        definitions = [
+            EventDefinition(name, condition)
+            for name, condition in self.types.items()
+            if condition is not None and name in used
+        ]
         partition = () if key is None else (key,)
-        query = Query(
-            self.source.name, build_sequence(parts), (AllVariables(),), (), partition, (), window, policy
-        )
+        query = Query(self.source.name, pattern, (AllVariables(),), (), partition, (), window, policy)
         return self.source.finish(query, definitions, self.notes, first.start, last.call.end)
 
     def find_window(self) -> TimeWindow | None:
         for step in [*self.steps[:-1], *(each for each in self.all_steps if each not in self.steps)]:
             if step.within is not None:
-                raise step.call.error("within is not after the last step", "say it at the end of the pattern")
+                raise step.call.error_at_call("within is not after the last step", "say it at the end of the pattern")
         length = self.steps[-1].within
         return None if length is None else TimeWindow(length)
 
@@ -94,9 +108,9 @@ class _PatternTranslator:
     def name_type(self, step: Step, without: tuple[Expression, ...] = ()) -> str:
         """Return the type of the events that a step takes, but for those that satisfy other conditions."""
         type, others = extract_type(step.conditions, step.name, self.source.type)
-        if type is not None and not others and not without and type not in self.variables:
-            if self.types.setdefault(type, None) is None:
-                return type
+        is_plain = type is not None and not others and not without and type not in self.variables
+        if type is not None and is_plain and self.types.setdefault(type, None) is None:
+            return type
         excluded = [Inverse(Call("COALESCE", (each, Literal(False)))) for each in without]
         definition = define_type("", [*step.conditions, *excluded], self.source.type).condition
         return self.add_type(f"{self.names[id(step)]}_type", definition)
@@ -138,63 +152,82 @@ class _PatternTranslator:
         is_plain = not step.is_repeated and not step.is_optional
         if head.is_optional or head.is_repeated:
             message = "a group that begins with an optional or repeated step is not translated"
-            raise step.call.error(message, "write its steps one after another")
+            raise step.call.error_at_call(message, "write its steps one after another")
         if step.is_repeated and step.low != step.high and after and step.inner != "next":
             message = "after a group that may end early, Flink passes over events in a way that has no equal"
-            raise step.call.error(message, "put the group last, say times(n), or add consecutive()")
+            raise step.call.error_at_call(message, "put the group last, say times(n), or add consecutive()")
         last = chain[-1]
         if not (is_plain and not last.is_repeated and not last.is_optional) and after and after[0].is_not:
-            raise after[0].call.error("after such a group this is not translated", "put a step between")
+            raise after[0].call.error_at_call(
+                "this is not translated after a group that is repeated, optional, or ends with such a step",
+                "put a step between",
+            )
         if before is not None and before.is_not and step.is_optional:
-            raise before.call.error("before an optional group this is not translated", "put a step between")
+            raise before.call.error_at_call("this is not translated before an optional group", "put a step between")
 
     def check_not_next(self, step: Step, before: Step | None, after: list[Step]) -> None:
         follower = after[0] if after else None
         if follower is None or follower.relation != "next" or follower.is_optional or follower.group is not None:
             message = "notNext is translated only before a next(...) that is not optional"
-            raise step.call.error(message, "notFollowedBy has an equal in more places")
+            raise step.call.error_at_call(message, "notFollowedBy has an equal in more places")
         if before is None or before.is_not or before.is_repeated or before.is_optional or "greedy" in before.said:
-            raise step.call.error("notNext is translated only after a step that is not repeated", "put a step between")
+            raise step.call.error_at_call(
+                "notNext is translated only after a step that is not repeated", "put a step between"
+            )
         if follower.is_repeated and self.may_be_both(follower, step):
-            raise step.call.error("the repeated step after it may take what notNext forbids", "tell them apart")
+            raise step.call.error_at_call("the repeated step after it may take what notNext forbids", "tell them apart")
 
     def check_not_followed_by(self, step: Step, before: Step | None, after: list[Step], is_group: bool) -> None:
         if before is None or before.is_optional or before.relation == "notNext":
-            raise step.call.error("notFollowedBy must come after a step that is there always", "put a step between")
+            raise step.call.error_at_call(
+                "notFollowedBy must come after a step that is there always", "put a step between"
+            )
         if before.is_repeated and before.group is None:
             if before.low != before.high and before.high is not None and before.inner != "next":
                 message = "after times(n, m) Flink forbids events in only some of the gaps; that has no equal"
-                raise step.call.error(message, "say times(n) or consecutive()")
+                raise step.call.error_at_call(message, "say times(n) or consecutive()")
             if after and after[0].is_not:
-                raise after[0].call.error("a second notFollowedBy after a repeated step has no equal", "leave one out")
+                raise after[0].call.error_at_call(
+                    "a second notFollowedBy after a repeated step has no equal", "leave one out"
+                )
             if self.may_be_both(before, step):
-                raise step.call.error("the repeated step before it may take what this forbids", "tell them apart")
+                raise step.call.error_at_call(
+                    "the repeated step before it may take what this forbids", "tell them apart"
+                )
         following = [each for each in after if not each.is_not]
         if not following:
             if is_group or after or self.steps[-1].within is None or before.is_repeated or before.group is not None:
                 message = "notFollowedBy at the end needs within(...), and one single step before it"
-                raise step.call.error(message, "put a step after it")
+                raise step.call.error_at_call(message, "put a step after it")
             return
         optional = [each for each in following if each.is_optional]
-        reached = following[: following.index(next((each for each in following if not each.is_optional), following[-1])) + 1]
+        reached = following[
+            : following.index(next((each for each in following if not each.is_optional), following[-1])) + 1
+        ]
         if len(optional) == len(following) > 1:
-            raise step.call.error("notFollowedBy before several optional steps has no equal", "leave out one of them")
+            raise step.call.error_at_call(
+                "notFollowedBy before several optional steps has no equal", "leave out one of them"
+            )
         for each in reached:
             is_final = each is self.steps[-1] and not each.is_repeated and each.group is None
             target = each if each.group is None else each.group.chain()[0]
             if self.may_be_both(target, step) and not is_final:
                 message = f"an event may be both {step.name} and {target.name}: Flink then drops the match"
-                raise step.call.error(message, "let their conditions exclude each other")
+                raise step.call.error_at_call(message, "let their conditions exclude each other")
 
     def check_greedy(self, step: Step, after: Step | None, is_group: bool) -> None:
         if step.inner == "any" or step.until is not None:
-            raise step.said["greedy"].error("greedy with this is not translated", "leave one of them out")
+            raise step.said["greedy"].error_at_call(
+                "greedy beside allowCombinations or until is not translated", "leave it out"
+            )
         if after is None and not is_group:
             return  # nothing follows that it could keep events from
         if after is None or after.is_not or after.is_optional or after.group is not None:
-            raise step.said["greedy"].error("greedy is translated only before one step that is there always")
+            raise step.said["greedy"].error_at_call("greedy is translated only before one step that is there always")
         if after.is_repeated and self.may_be_both(step, after):
-            raise step.said["greedy"].error("the repeated step after it may take the same events", "tell them apart")
+            raise step.said["greedy"].error_at_call(
+                "the repeated step after it may take the same events", "tell them apart"
+            )
 
     # Gaps
 
@@ -204,10 +237,20 @@ class _PatternTranslator:
         is_plain = all(step.group is None and not step.is_not and step.until is None for step in self.steps)
         repeated = [step for step in positive if step.is_repeated]
         later = [step.relation for step in self.steps[1:]]
-        if is_plain and set(later) <= {"next"} and all(step.inner == "next" for step in repeated) and (later or repeated):
+        if (
+            is_plain
+            and set(later) <= {"next"}
+            and all(step.inner == "next" for step in repeated)
+            and (later or repeated)
+        ):
             return Policy.CONTIGUOUS
         is_linear = all(step.low == step.high and not step.is_optional for step in positive)
-        if is_plain and is_linear and set(later) == {"followedBy"} and all(step.inner == "relaxed" for step in repeated):
+        if (
+            is_plain
+            and is_linear
+            and set(later) == {"followedBy"}
+            and all(step.inner == "relaxed" for step in repeated)
+        ):
             return Policy.SKIP_TILL_NEXT
         return Policy.SKIP_TILL_ANY
 
@@ -236,7 +279,9 @@ class _PatternTranslator:
 
     # Patterns
 
-    def build_chain(self, steps: list[Step], policy: Policy, first: _Kinds | None = None, suffix: str = "") -> list[Pattern]:
+    def build_chain(
+        self, steps: list[Step], policy: Policy, first: _Kinds | None = None, suffix: str = ""
+    ) -> list[Pattern]:
         """Return the parts of a SEQ for a chain; `first` are the kinds before it where it is a group."""
         parts: list[Pattern] = []
         moved: _Kinds = _NONE  # what stands at the end of the step before already
@@ -258,7 +303,13 @@ class _PatternTranslator:
                 gap = _Gap(_NONE, _NONE)
             own = (first if at == 0 and first is not None else gap.first) - moved
             moved = _NONE
-            if before is not None and before.is_not and before.relation == "notFollowedBy" and step.is_optional and not after:
+            if (
+                before is not None
+                and before.is_not
+                and before.relation == "notFollowedBy"
+                and step.is_optional
+                and not after
+            ):
                 own |= {self.name_type(each) for each in self.nots_before(steps, at)}
             body = self.build_body(step, before, policy, suffix)
             next_step = following[0] if following else None
@@ -267,7 +318,12 @@ class _PatternTranslator:
                 made = [*_forbid(own), *body]
             elif own == gap.inner:
                 made = [self.repeat([*_forbid(own), *body], step.low, step.high)]
-            elif (gap.inner <= rest or ANY_EVENT in rest) and not step.is_optional and next_step is not None and not next_step.is_optional:
+            elif (
+                (gap.inner <= rest or ANY_EVENT in rest)
+                and not step.is_optional
+                and next_step is not None
+                and not next_step.is_optional
+            ):
                 made = [*_forbid(own), self.repeat([*body, *_forbid(gap.inner)], step.low, step.high)]
                 moved = gap.inner
             else:
@@ -278,7 +334,7 @@ class _PatternTranslator:
                     tail, moved = _forbid(rest), rest
                 elif all(each.is_optional for each in steps[: at + 1]) and rest:
                     message = "several optional steps at the beginning are translated only before followedByAny"
-                    raise step.said["optional"].error(message, "leave out all but one of them")
+                    raise step.said["optional"].error_at_call(message, "leave out all but one of them")
                 made = [Repeat(build_sequence([*made, *tail]), 0, 1)]
             parts += made
         return parts
@@ -298,7 +354,11 @@ class _PatternTranslator:
                 kinds |= {self.name_type(step)}
             elif not step.is_not:
                 following = steps[place + 1] if place + 1 < len(steps) else None
-                return kinds | self.find_gap(step, steps[place - 1], following).first if policy is Policy.SKIP_TILL_ANY else _NONE
+                return (
+                    kinds | self.find_gap(step, steps[place - 1], following).first
+                    if policy is Policy.SKIP_TILL_ANY
+                    else _NONE
+                )
         return _NONE
 
     def build_body(self, step: Step, before: Step | None, policy: Policy, suffix: str) -> list[Pattern]:
@@ -317,10 +377,12 @@ class _PatternTranslator:
     def build_more(self, step: Step, before: Step | None, policy: Policy, inner: _Kinds, suffix: str) -> list[Pattern]:
         """Return the rounds of a step after the first, whose gaps differ from the one before it."""
         if suffix:
-            raise step.call.error("this repetition within a group that is repeated is not translated")
+            raise step.call.error_at_call("this repetition within a group that is repeated is not translated")
         high = None if step.high is None else step.high - 1
         body = self.build_body(step, before, policy, MORE)
-        names = step.name if step.group is None else ", ".join(each.name for each in step.group.chain() if not each.is_not)
+        names = (
+            step.name if step.group is None else ", ".join(each.name for each in step.group.chain() if not each.is_not)
+        )
         self.notes.append(f"the later rounds of {names} have variables of their own, which end in {MORE}")
         return [self.repeat([*_forbid(inner), *body], step.low - 1, high)]
 

@@ -152,7 +152,9 @@ class _ConditionParser(TokenParser):
         while operator := self.accept(*_ARITHMETIC[level]):
             sign = self.at - 1
             left = Arithmetic(operator, left, self.parse_arithmetic(level + 1))
-            if any(isinstance(each, Literal) and isinstance(each.value, str | bool) for each in (left.left, left.right)):
+            if any(
+                isinstance(each, Literal) and isinstance(each.value, str | bool) for each in (left.left, left.right)
+            ):
                 self.at = sign
                 raise self.error()  # texts are joined by + in Java, not here
         return left
@@ -213,7 +215,11 @@ class _ConditionParser(TokenParser):
     def compare_text(self, value: Expression, method: str, argument: Expression) -> Expression:
         if method == "equals":
             return Comparison("=", value, argument)
-        if not isinstance(argument, Literal) or not isinstance(argument.value, str) or set(argument.value) & set("%_\\"):
+        if (
+            not isinstance(argument, Literal)
+            or not isinstance(argument.value, str)
+            or set(argument.value) & set("%_\\")
+        ):
             self.at -= 1
             raise self.error()
         return Like(value, _TEXT_METHODS[method].format(argument.value))

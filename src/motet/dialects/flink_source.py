@@ -40,7 +40,7 @@ class Call:
     end: int
     arguments: tuple[tuple[int, int], ...]
 
-    def error(self, message: str, hint: str | None = None) -> Exception:
+    def error_at_call(self, message: str, hint: str | None = None) -> Exception:
         """Return the error that this call cannot be translated."""
         return self.source.error_at(message, self.start, self.end, hint)
 
@@ -165,7 +165,7 @@ class _Parser(TokenParser):
             raise self.source.error_at(message, 0, hint='as in Pattern.begin("a").next("b")')
         if len(ends) > 1:
             begin = ends[1].chain()[0].call
-            raise begin.error("there is a second pattern here", "translate one at a time")
+            raise begin.error_at_call("there is a second pattern here", "translate one at a time")
         return FlinkQuery(ends[0].chain(), None)
 
     def accept_declaration(self) -> str | None:
@@ -263,41 +263,47 @@ class _Parser(TokenParser):
             case _Class("CEP") if call.name == "pattern":
                 return self.parse_application(call)
             case _Class("Time" | "Duration" as name):
-                return _Length(self.parse_length(call, re.sub("^of", "", call.name) if name == "Duration" else call.name))
+                return _Length(
+                    self.parse_length(call, re.sub("^of", "", call.name) if name == "Duration" else call.name)
+                )
             case _Length(before) if call.name.startswith("plus"):
                 return _Length(before + self.parse_length(call, call.name.removeprefix("plus")))
             case _Class("AfterMatchSkipStrategy") if call.name == "noSkip" and not call.arguments:
                 return _Constant("noSkip")
             case _Class("AfterMatchSkipStrategy"):
-                raise call.error("this strategy drops matches that motet gives", "only noSkip(), the default, is the same")
+                raise call.error_at_call(
+                    "this strategy drops matches that motet gives", "only noSkip(), the default, is the same"
+                )
             case _Class("WithinType") if not has_brackets:
                 return _Constant(call.name)
             case _Stream(None) if call.name == "keyBy":
                 if len(call.arguments) != 1:
-                    raise call.error("keyBy takes one column here", "as in keyBy(e -> e.user)")
+                    raise call.error_at_call("keyBy takes one column here", "as in keyBy(e -> e.user)")
                 return _Stream(parse_column(self.source, *call.arguments[0]))
             case FlinkQuery() if call.name == "inEventTime" and not call.arguments:
                 return value
             case FlinkQuery():
                 hint = "end the text at CEP.pattern(...): motet returns every match"
-                raise call.error(f"{call.name}(...) of a pattern stream is not translated", hint)
+                raise call.error_at_call(f"{call.name}(...) of a pattern stream is not translated", hint)
             case _Stream():
                 message = f"{call.name}(...) of a stream is not translated: it may change which events there are"
-                raise call.error(message, "give motet the events it leads to")
-        raise call.error(f"{call.name} is not understood here")
+                raise call.error_at_call(message, "give motet the events it leads to")
+        raise call.error_at_call(f"{call.name} is not understood here")
 
     def parse_application(self, call: Call) -> FlinkQuery:
         """Read CEP.pattern(stream, pattern)."""
         if len(call.arguments) != 2:
-            raise call.error("CEP.pattern takes a stream and a pattern here", "as in CEP.pattern(events, pattern)")
+            raise call.error_at_call(
+                "CEP.pattern takes a stream and a pattern here", "as in CEP.pattern(events, pattern)"
+            )
         stream, pattern = (self.evaluate(argument) for argument in call.arguments)
         if not isinstance(stream, _Stream) or not isinstance(pattern, Step):
-            raise call.error("CEP.pattern takes a stream and a pattern", "as in CEP.pattern(events, pattern)")
+            raise call.error_at_call("CEP.pattern takes a stream and a pattern", "as in CEP.pattern(events, pattern)")
         return FlinkQuery(pattern.chain(), stream.key)
 
     def parse_begin(self, call: Call) -> Step:
         if len(call.arguments) not in (1, 2):
-            raise call.error("begin takes a name, and perhaps a strategy", 'as in Pattern.begin("a")')
+            raise call.error_at_call("begin takes a name, and perhaps a strategy", 'as in Pattern.begin("a")')
         for place in call.arguments[1:]:
             if self.evaluate(place) != _Constant("noSkip"):
                 message = "this strategy may drop matches that motet gives"
@@ -321,12 +327,12 @@ class _Parser(TokenParser):
     def apply_to_step(self, step: Step, call: Call) -> Step:
         if call.name in _RELATIONS:
             if len(call.arguments) != 1:
-                raise call.error(f"{call.name} takes a name", f'as in {call.name}("b")')
+                raise call.error_at_call(f"{call.name} takes a name", f'as in {call.name}("b")')
             return self.parse_named(call, step)
         apply = _QUANTIFIERS.get(call.name)
         if apply is not None:
             if call.name in step.said:
-                raise call.error(f"{call.name} is said twice of one step", "say it once")
+                raise call.error_at_call(f"{call.name} is said twice of one step", "say it once")
             apply(self, step, call)
             step.said[call.name] = call
         elif call.name in ("where", "or"):
@@ -335,12 +341,14 @@ class _Parser(TokenParser):
             step.within = self.parse_window(step, call)
         else:
             shown = self.source.text[call.start : call.end]
-            raise call.error(f"{shown} is not translated", "leave it out, and write what it asks in WHERE")
+            raise call.error_at_call(f"{shown} is not translated", "leave it out, and write what it asks in WHERE")
         return step
 
     def add_condition(self, step: Step, call: Call) -> None:
         if step.group is not None:
-            raise call.error(f"{call.name} of a group of steps is not translated", "give the steps their conditions")
+            raise call.error_at_call(
+                f"{call.name} of a group of steps is not translated", "give the steps their conditions"
+            )
         found = self.parse_condition(step, call)
         if call.name == "where" or not step.conditions:
             step.conditions += conjuncts(found)
@@ -349,26 +357,28 @@ class _Parser(TokenParser):
 
     def parse_condition(self, step: Step, call: Call) -> Expression:
         if len(call.arguments) != 1:
-            raise call.error(f"{call.name} takes one condition", f"as in {call.name}(e -> e.price > 10)")
+            raise call.error_at_call(f"{call.name} takes one condition", f"as in {call.name}(e -> e.price > 10)")
         return parse_condition(self.source, *call.arguments[0], step.name)
 
     def parse_window(self, step: Step, call: Call) -> int:
         if step.within is not None:
-            raise call.error("within is said twice", "say it once")
+            raise call.error_at_call("within is said twice", "say it once")
         values = [self.evaluate(place) for place in call.arguments]
         match values:
             case [_Length(length)] | [_Length(length), _Constant("FIRST_AND_LAST")] if length > 0:
                 return length
             case [_Length(), _Constant("PREVIOUS_AND_CURRENT")]:
                 hint = "WITHIN spans all of a match"
-                raise call.error("a window between each event and the one before has no equal", hint)
-        raise call.error("this length of time is not understood", "as in within(Duration.ofMinutes(10))")
+                raise call.error_at_call("a window between each event and the one before has no equal", hint)
+        raise call.error_at_call("this length of time is not understood", "as in within(Duration.ofMinutes(10))")
 
     def parse_length(self, call: Call, unit: str) -> int:
         """Return the microseconds of a call such as ofMinutes(10)."""
         unit = {"millis": "ms", "milliseconds": "ms", "nanos": ""}.get(unit.lower(), unit.lower())
         if unit not in UNITS or len(call.arguments) != 1:
-            raise call.error("this length of time is not understood", "as in Duration.ofMinutes(10) or Time.minutes(10)")
+            raise call.error_at_call(
+                "this length of time is not understood", "as in Duration.ofMinutes(10) or Time.minutes(10)"
+            )
         return self.parse_number(call, call.arguments[0]) * UNITS[unit]
 
     def parse_number(self, call: Call, place: tuple[int, int]) -> int:
@@ -382,7 +392,7 @@ class _Parser(TokenParser):
     def repeat(self, step: Step, call: Call) -> None:
         other = next((word for word in ("times", "oneOrMore", "timesOrMore") if word in step.said), None)
         if other is not None or step.is_not:
-            raise call.error(f"{call.name} is not allowed here", "a step is repeated once")
+            raise call.error_at_call(f"{call.name} is not allowed here", "a step is repeated once")
         numbers = [self.parse_number(call, place) for place in call.arguments]
         match call.name, numbers:
             case "oneOrMore", []:
@@ -394,34 +404,38 @@ class _Parser(TokenParser):
             case "times", [low, high] if 0 <= low < high or 0 < low == high:
                 step.low, step.high = max(low, 1), high
                 if low == 0:
-                    raise call.error("times(0, n) is not translated", "write times(1, n).optional()")
+                    raise call.error_at_call("times(0, n) is not translated", "write times(1, n).optional()")
             case _:
-                raise call.error(f"these arguments of {call.name} are not understood", "as in times(2, 4)")
+                raise call.error_at_call(f"these arguments of {call.name} are not understood", "as in times(2, 4)")
 
     def set_optional(self, step: Step, call: Call) -> None:
         self.refuse_arguments(call)
         if step.is_not:
-            raise call.error("a step that forbids events cannot be optional", "leave it out")
+            raise call.error_at_call("a step that forbids events cannot be optional", "leave it out")
 
     def set_inner(self, step: Step, call: Call) -> None:
         self.refuse_arguments(call)
         if step.inner != "relaxed" or not {"times", "oneOrMore", "timesOrMore"} & step.said.keys():
-            raise call.error(f"{call.name} is only for a step that is repeated", "say it after oneOrMore or times")
+            raise call.error_at_call(
+                f"{call.name} is only for a step that is repeated", "say it after oneOrMore or times"
+            )
         step.inner = {"consecutive": "next", "allowCombinations": "any"}[call.name]
 
     def set_greedy(self, step: Step, call: Call) -> None:
         self.refuse_arguments(call)
         if step.group is not None or not {"times", "oneOrMore", "timesOrMore"} & step.said.keys():
-            raise call.error("greedy is only for one step that is repeated", "say it after oneOrMore or times")
+            raise call.error_at_call("greedy is only for one step that is repeated", "say it after oneOrMore or times")
 
     def set_until(self, step: Step, call: Call) -> None:
         if step.group is not None or step.high is not None:
-            raise call.error("until is only for one step that is repeated without end", "say it after oneOrMore")
+            raise call.error_at_call(
+                "until is only for one step that is repeated without end", "say it after oneOrMore"
+            )
         step.until = self.parse_condition(step, call)
 
     def refuse_arguments(self, call: Call) -> None:
         if call.arguments:
-            raise call.error(f"{call.name} takes no argument", f"write {call.name}()")
+            raise call.error_at_call(f"{call.name} takes no argument", f"write {call.name}()")
 
 
 _QUANTIFIERS: dict[str, Callable[[_Parser, Step, Call], None]] = {

@@ -232,7 +232,9 @@ class _ClauseTranslator:
                 spoken = self.find_variables(part, alias)
                 condition = translate_expression(part, lambda node: self.resolve_in_define(node, alias), self.source)
                 if alias not in variables(condition) and not is_certain(self.rows, alias):
-                    message = f"a match may leave out {alias.upper()}, and this condition would hold for it all the same"
+                    message = (
+                        f"a match may leave out {alias.upper()}, and this condition would hold for it all the same"
+                    )
                     raise self.source.error_at(message, *find_offsets(part), f"name a column of {alias.upper()} in it")
                 (between if spoken - {alias} else local).append(condition)
         type, others = extract_type(local, alias, self.source.type)

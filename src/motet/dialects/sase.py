@@ -59,7 +59,9 @@ def translate_source(source: SourceText) -> Translation:
         text += f"WITHIN {hidden.text[start:end].strip()}\n"
     text += "" if strategy is None else STRATEGIES[strategy["name"].lower()]
     try:
-        workload = parse(re.sub(rf"([{chr(_FIRST_MARK)}-{chr(_LAST_MARK)}])\1*", lambda found: _show(found[1], texts), text))
+        workload = parse(
+            re.sub(rf"([{chr(_FIRST_MARK)}-{chr(_LAST_MARK)}])\1*", lambda found: _show(found[1], texts), text)
+        )
     except QueryError as error:
         raise source.errors_at(error.diagnostics, *_find_clause(clauses, error)) from None
     if strategy is not None:
@@ -174,7 +176,9 @@ def _is_between_neighbours(condition: Expression, pattern: Pattern) -> bool:
     used = {attribute.at for attribute in attributes(condition)}
     if used == {At.NEXT, At.EACH}:
         return len(variables(condition)) == 1
-    sides = [{one.name, other.name} for one, other in pairwise(single) if isinstance(one, Event) and isinstance(other, Event)]
+    sides = [
+        {one.name, other.name} for one, other in pairwise(single) if isinstance(one, Event) and isinstance(other, Event)
+    ]
     return used == {At.EACH} and set(variables(condition)) in sides
 
 

@@ -181,7 +181,9 @@ def translate_expression(node: Any, resolve: NameResolver, source: SourceText) -
             operand = translate(node.this)
             bounds = (Comparison(">=", operand, translate(low)), Comparison("<=", operand, translate(high)))
             return Logical("AND", bounds)
-        case exp.Cast(this=exp.Literal(this=text)) if kind is exp.Cast and node.to.is_type("timestamp", "timestamptz", "datetime"):
+        case exp.Cast(this=exp.Literal(this=text)) if kind is exp.Cast and node.to.is_type(
+            "timestamp", "timestamptz", "datetime"
+        ):
             try:
                 return Literal(dt.datetime.fromisoformat(text))
             except ValueError:
