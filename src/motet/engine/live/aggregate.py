@@ -14,27 +14,31 @@ import pyarrow.compute as pc
 from motet.compile import Branch
 from motet.engine.context import RunContext
 from motet.engine.detect.windows import due_range
-from motet.engine.encode import EncodedEvents, count_by_symbol, encode_branch, read_column
+from motet.engine.encode import EncodedEvents, Ints, count_by_symbol, encode_branch, read_column, read_times
 from motet.engine.expressions import evaluate
 from motet.engine.live.base import BranchOperator, MicroBatchResult
 from motet.engine.live.key_states import KeyIndex, read_states, state_names, state_sections
 from motet.engine.live.rows import Flags, Times, find_bad_rows, select_same_keys
 from motet.engine.live.saved import SavedState, table_to_bytes
 from motet.engine.live.slots import UnitState, can_keep_totals
+from motet.engine.live.stacks import StackUnit
 from motet.engine.live.state import from_saved_values, to_saved_values
 from motet.engine.live.state_migration import SavedUnit
 from motet.engine.partials import encode_groups, finish, merge, sweep_partitions
-from motet.engine.run import run_unit_partials
+from motet.engine.run import SLOT_MODES, run_unit_partials
 from motet.kernels.tables import MAX_TIME, MIN_TIME
 from motet.plans.compiled import CompiledQuery
+from motet.plans.units import Strategy
 from motet.template.symbols import Symbol
 
 
 class AggregateOperator(BranchOperator):
     """The operator of a branch whose queries are aggregated online.
 
-    Units whose totals can be carried on keep them in `slots`; the windows of the others are recomputed from buffered
-    rows. `values` has the present value of each partition for continuous queries that combine partitions.
+    Units keep totals per slot in `slots`, and what else they carry on in `fed`, which can be rebuilt from retained
+    rows; the windows of the units in `rerun` are recomputed from these rows. `ranks` has the number of events so far of
+    each key, for windows that count events, and `values` the present value of each partition for continuous queries
+    that combine partitions.
     """
 
     branch: Branch
@@ -42,9 +46,13 @@ class AggregateOperator(BranchOperator):
     def __init__(self, context: RunContext, branch: Branch, start_times: Mapping[int, int] | None = None) -> None:
         super().__init__(context, branch, start_times)
         program = self.program
-        self.keys = KeyIndex(pa.schema([self.rows.schema.field(name) for name in branch.partition]))
-        self.slots = [UnitState(context, unit) for unit in branch.units if can_keep_totals(program, unit)]
-        self.rerun = [unit for unit in branch.units if not can_keep_totals(program, unit)]
+        self.keys = KeyIndex(pa.schema([self.schema.field(name) for name in branch.partition]))
+        kept = [unit for unit in branch.units if can_keep_totals(program, unit)]
+        self.slots = [UnitState(context, unit) for unit in kept if unit.strategy in SLOT_MODES]
+        self.fed = [StackUnit(context, unit) for unit in kept if unit.strategy is Strategy.STACKS]
+        carried = [state.unit for state in (*self.slots, *self.fed)]
+        self.rerun = [unit for unit in branch.units if unit not in carried]
+        self.ranks = np.zeros(0, np.int64)
         self.passed: Counter[Symbol] = Counter()  # events by symbol that the watermark passed at last
         self.oldest = int(MAX_TIME)  # the least time of any such event so far
         self.values = {c.number: program.partial_schema.empty_table() for c in branch.queries if c.needs_sweep}
@@ -67,6 +75,11 @@ class AggregateOperator(BranchOperator):
 
     @property
     def row_queries(self) -> list[CompiledQuery]:
+        units = [*self.rerun, *(state.unit for state in self.fed)]
+        return [compiled for unit in units for compiled in unit.queries]
+
+    @property
+    def recomputed_queries(self) -> list[CompiledQuery]:
         return [compiled for unit in self.rerun for compiled in unit.queries]
 
     def _run(self, rows: pa.Table, times: Times, new: Flags, watermark: int) -> pa.Table:
@@ -80,12 +93,23 @@ class AggregateOperator(BranchOperator):
             for unit in self.rerun:
                 bounds = due_range(unit.queries[0], (self.watermark, watermark))
                 tables += run_unit_partials(self.program, unit, encoded, bounds)[0]
-        if self.slots:
+        if self.slots or self.fed:
             encoded = self._encode(rows.filter(pa.array(new)))
             self._count_passed(encoded)
             numbers = self.keys.number_keys(encoded.keys, len(encoded.offsets) - 1)
             tables += [table for slots in self.slots for table in slots.advance(encoded, numbers, self.keys, watermark)]
+            tables += self._feed_units(encoded, numbers, self.watermark, watermark)
         return pa.concat_tables(tables)
+
+    def _feed_units(self, encoded: EncodedEvents, numbers: Ints, before: int, watermark: int) -> list[pa.Table]:
+        """Feed new events to the units that can be fed; return what becomes final as the watermark moves."""
+        if self.branch.ranked and self.fed:
+            self.ranks = np.concatenate((self.ranks, np.zeros(self.keys.count - len(self.ranks), np.int64)))
+            counts = np.diff(encoded.offsets)
+            ranks = np.repeat(self.ranks[numbers], counts)
+            encoded = replace(encoded, enter=encoded.enter + ranks, leave=encoded.leave + ranks)
+            self.ranks[numbers] += counts
+        return [table for state in self.fed for table in state.advance(encoded, numbers, self.keys, before, watermark)]
 
     def _count_passed(self, encoded: EncodedEvents) -> None:
         """Count the events of each symbol that the watermark passes now."""
@@ -99,11 +123,16 @@ class AggregateOperator(BranchOperator):
         if self.slots:
             encoded = self._encode(rows.filter(pa.array(new)))
             tables += [table for slots in self.slots for table in slots.early_results(encoded, self.keys)]
-        if self.rerun:
+        units = [*self.rerun, *(state.unit for state in self.fed if state.span.slide)]
+        if units:
+            if not self.rerun:  # else they are among the rows
+                rows = pa.concat_tables([self.retained.table, rows])
+                times = read_times(rows, self.program.schema)
+                new = (times >= self.watermark) & (times < watermark)
             active = select_same_keys(rows, new | self.branch.needs_combine, self.branch.partition)
             encoded = self._encode(rows.filter(pa.array(active & (times < watermark))))
             bounds = (watermark + 1, int(MAX_TIME) + 1)
-            for unit in self.rerun:
+            for unit in units:
                 tables += run_unit_partials(self.program, unit, encoded, bounds)[0]
         partials = pa.concat_tables(tables)
         open_ended = [c.number for c in self.branch.queries if not c.needs_window_close and not c.span.is_continuous]
@@ -113,9 +142,9 @@ class AggregateOperator(BranchOperator):
     def _encode(self, rows: pa.Table) -> EncodedEvents:
         """Encode rows with the same class numbers as in earlier batches, so that machines can be reused."""
         encoded = encode_branch(self.program, self.branch, rows)
-        if self.branch.ranked:  # its last class has a meaning of its own
-            return encoded
         numbers, classes = self.context.number_classes(self.branch.name, encoded.classes)
+        if self.branch.ranked:
+            classes.append(frozenset())  # the last one has a meaning of its own
         return replace(encoded, klass=numbers[encoded.klass], classes=classes)
 
     def _check_rows(self, rows: pa.Table) -> None:
@@ -167,17 +196,19 @@ class AggregateOperator(BranchOperator):
     def _evict_keys(self) -> None:
         """Forget keys without state, once they are half of all keys."""
         alive = np.zeros(self.keys.count, np.bool_)
-        for slots in self.slots:
-            alive[slots.keys] = True
+        states = [*self.slots, *self.fed]
+        for state in states:
+            alive[state.keys] = True
         if alive.sum() * 2 <= len(alive):
             self.needs_full_save |= self.keys.count > 0
             numbers = self.keys.keep(alive)
-            for slots in self.slots:
-                slots.renumber(numbers)
+            for state in states:
+                state.renumber(numbers)
+            self.ranks = self.ranks[alive[: len(self.ranks)]]
 
     @property
     def next_state_timer(self) -> int:
-        return min([int(MAX_TIME), *(slots.wake for slots in self.slots)])
+        return min([int(MAX_TIME), *(state.wake for state in (*self.slots, *self.fed))])
 
     @property
     def unit_descriptions(self) -> list[dict[str, Any]]:
@@ -211,3 +242,15 @@ class AggregateOperator(BranchOperator):
         ]
         for slots in self.slots:
             slots.restore(units, saved.header["queries"])
+        self._replay_rows()
+
+    def _replay_rows(self) -> None:
+        """Rebuild from the retained rows what is not saved."""
+        for state in self.fed:
+            state.clear()
+        if self.fed and self.retained.size:
+            count = self.keys.count
+            encoded = self._encode(self.retained.table)
+            numbers = self.keys.number_keys(encoded.keys, len(encoded.offsets) - 1)
+            self._feed_units(encoded, numbers, self.watermark, self.watermark)
+            self.needs_full_save |= self.keys.count > count

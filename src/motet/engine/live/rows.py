@@ -106,6 +106,33 @@ def retention_mask(
     return kept
 
 
+class RetainedRows:
+    """Rows that the watermark has passed and that a restored or changed stream will need.
+
+    They are kept in pieces, each larger than the next: each row is copied O(log rows) times, amortised. Rows that are
+    not needed any more are dropped once they may be half of all.
+    """
+
+    def __init__(self, rows: pa.Table, newest: int) -> None:
+        self.pieces = [rows]
+        self.newest = newest  # the greatest time of any of them
+        self.size = len(rows)
+        self.limit = 2 * self.size + 1024  # from which on to look for rows to drop
+
+    @property
+    def table(self) -> pa.Table:
+        return pa.concat_tables(self.pieces)
+
+    def append(self, rows: pa.Table, newest: int) -> None:
+        """Add rows, the greatest time of which is `newest`."""
+        if len(rows):
+            self.newest = max(self.newest, newest)
+            self.size += len(rows)
+            while len(self.pieces) > 1 and len(self.pieces[-1]) <= len(rows):
+                rows = pa.concat_tables([self.pieces.pop(), rows]).combine_chunks()
+            self.pieces.append(rows)
+
+
 def _count_later(codes: NDArray[np.int32], times: Times) -> Times:
     """Count, for rows sorted by key and descending time, the rows of the same key that are strictly later."""
     place = np.arange(len(codes))
