@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +24,7 @@ from motet.engine.live.slots import UnitState, can_keep_totals
 from motet.engine.live.stacks import StackUnit
 from motet.engine.live.state import from_saved_values, to_saved_values
 from motet.engine.live.state_migration import SavedUnit
+from motet.engine.live.trends import TotalsOverflowed, TrendUnit, can_feed_trends
 from motet.engine.partials import encode_groups, finish, merge, sweep_partitions
 from motet.engine.run import SLOT_MODES, run_unit_partials
 from motet.kernels.tables import MAX_TIME, MIN_TIME
@@ -49,7 +50,15 @@ class AggregateOperator(BranchOperator):
         self.keys = KeyIndex(pa.schema([self.schema.field(name) for name in branch.partition]))
         kept = [unit for unit in branch.units if can_keep_totals(program, unit)]
         self.slots = [UnitState(context, unit) for unit in kept if unit.strategy in SLOT_MODES]
-        self.fed = [StackUnit(context, unit) for unit in kept if unit.strategy is Strategy.STACKS]
+        nothing = self._encode(self.schema.empty_table())
+        self.fed: list[StackUnit | TrendUnit] = [
+            StackUnit(context, unit) for unit in kept if unit.strategy is Strategy.STACKS
+        ]
+        self.fed += [
+            TrendUnit(context, unit)
+            for unit in kept
+            if unit.strategy is Strategy.TRENDS and can_feed_trends(unit, nothing)
+        ]
         carried = [state.unit for state in (*self.slots, *self.fed)]
         self.rerun = [unit for unit in branch.units if unit not in carried]
         self.ranks = np.zeros(0, np.int64)
@@ -97,19 +106,45 @@ class AggregateOperator(BranchOperator):
             encoded = self._encode(rows.filter(pa.array(new)))
             self._count_passed(encoded)
             numbers = self.keys.number_keys(encoded.keys, len(encoded.offsets) - 1)
+            counts = np.diff(encoded.offsets)
+            self.ranks = np.concatenate((self.ranks, np.zeros(self.keys.count - len(self.ranks), np.int64)))
+            encoded = self._shift_ranks(encoded, self.ranks[numbers])
+            for state in self.fed:
+                state.prepare(encoded)
             tables += [table for slots in self.slots for table in slots.advance(encoded, numbers, self.keys, watermark)]
-            tables += self._feed_units(encoded, numbers, self.watermark, watermark)
+            tables += [
+                table for state in self.fed for table in self._feed(state, encoded, numbers, self.watermark, watermark)
+            ]
+            self.ranks[numbers] += counts
         return pa.concat_tables(tables)
 
-    def _feed_units(self, encoded: EncodedEvents, numbers: Ints, before: int, watermark: int) -> list[pa.Table]:
-        """Feed new events to the units that can be fed; return what becomes final as the watermark moves."""
-        if self.branch.ranked and self.fed:
+    def _feed(
+        self, state: StackUnit | TrendUnit, encoded: EncodedEvents, numbers: Ints, before: int, watermark: int
+    ) -> list[pa.Table]:
+        """Feed new events to a unit, if need be after it has begun anew with larger totals."""
+        while True:
+            try:
+                return state.advance(encoded, numbers, self.keys, before, watermark)
+            except TotalsOverflowed:
+                state.enlarge()
+                self._replay_rows([state])
+
+    def _replay_rows(self, states: Sequence[StackUnit | TrendUnit]) -> None:
+        """Feed the retained rows to units that have lost, or never had, what was not saved."""
+        if states and self.retained.size:
+            encoded = self._encode(self.retained.table)
+            numbers = self.keys.number_keys(encoded.keys, len(encoded.offsets) - 1)
             self.ranks = np.concatenate((self.ranks, np.zeros(self.keys.count - len(self.ranks), np.int64)))
-            counts = np.diff(encoded.offsets)
-            ranks = np.repeat(self.ranks[numbers], counts)
-            encoded = replace(encoded, enter=encoded.enter + ranks, leave=encoded.leave + ranks)
-            self.ranks[numbers] += counts
-        return [table for state in self.fed for table in state.advance(encoded, numbers, self.keys, before, watermark)]
+            encoded = self._shift_ranks(encoded, self.ranks[numbers] - np.diff(encoded.offsets))
+            for state in states:
+                self._feed(state, encoded, numbers, self.watermark, self.watermark)
+
+    def _shift_ranks(self, encoded: EncodedEvents, ranks: Ints) -> EncodedEvents:
+        """Let the ranks of each key's events, where windows count events, begin with another one."""
+        if not self.branch.ranked:
+            return encoded
+        shifts = np.repeat(ranks, np.diff(encoded.offsets))
+        return replace(encoded, enter=encoded.enter + shifts, leave=encoded.leave + shifts)
 
     def _count_passed(self, encoded: EncodedEvents) -> None:
         """Count the events of each symbol that the watermark passes now."""
@@ -242,15 +277,8 @@ class AggregateOperator(BranchOperator):
         ]
         for slots in self.slots:
             slots.restore(units, saved.header["queries"])
-        self._replay_rows()
-
-    def _replay_rows(self) -> None:
-        """Rebuild from the retained rows what is not saved."""
+        count = self.keys.count
         for state in self.fed:
             state.clear()
-        if self.fed and self.retained.size:
-            count = self.keys.count
-            encoded = self._encode(self.retained.table)
-            numbers = self.keys.number_keys(encoded.keys, len(encoded.offsets) - 1)
-            self._feed_units(encoded, numbers, self.watermark, self.watermark)
-            self.needs_full_save |= self.keys.count > count
+        self._replay_rows(self.fed)
+        self.needs_full_save |= self.keys.count > count

@@ -61,6 +61,7 @@ class EventLog:
             short = np.flatnonzero((heads[:, LENGTH] > heads[:, FIRST_LIVE]) | (added > 0))
             room = 2 * (heads[short, LENGTH] - heads[short, FIRST_LIVE] + added[short]) + 2
             before, size, self.top = self.columns, 2 * int(room.sum()), 0
+            heads[:, REGION_END] = -1  # the others have no room
             self.columns = [np.empty((*column.shape[:-1], size), column.dtype) for column in before]
             if before[1] is before[0]:
                 self.columns[1] = self.columns[2] = self.columns[0]

@@ -62,6 +62,13 @@ class StackUnit:
         self.next_wake = int(MAX_TIME)  # no key has anything to report before this
         self.next_check = int(MIN_TIME)  # when to look for keys to be forgotten
 
+    def enlarge(self) -> None:
+        """Begin anew: keys have larger totals each by itself."""
+        self.clear()
+
+    def prepare(self, encoded: EncodedEvents) -> None:
+        """Check that all rows can be computed with: encoded ones can."""
+
     def advance(
         self, encoded: EncodedEvents, numbers: Ints, keys: KeyIndex, before: int, watermark: int
     ) -> list[pa.Table]:
