@@ -254,25 +254,45 @@ class StackRun:
     @property
     def is_wasteful(self) -> bool:
         """Whether at least half of the records or fronts may be of no use any more."""
+        return self._has_wasted_records or self._has_wasted_fronts
+
+    @property
+    def _has_wasted_records(self) -> bool:
+        return bool(self.state.words[FREE_RECORD] > self._limits[0])
+
+    @property
+    def _has_wasted_fronts(self) -> bool:
         words = self.state.words
-        return bool(words[FREE_RECORD] > self._limits[0] or max(words[FREE_ENTRY], words[FREE_TOTAL]) > self._limits[1])
+        return bool(max(words[FREE_ENTRY], words[FREE_TOTAL]) > self._limits[1])
 
     def compact(self, heads: Ints) -> None:
         """Drop the records and fronts that none of the keys has, `heads` being those of all keys.
 
         O(what is kept), amortised O(what was written).
         """
-        words, stacks, layout = self.state.words, self.stacks, self.layout
+        if self._has_wasted_records:
+            self._compact_records(heads)
+        if self._has_wasted_fronts:
+            self._compact_fronts(heads)
+
+    def _compact_records(self, heads: Ints) -> None:
         sizes = heads[:, RECORD_SIZE]
         records = self.records[expand_ranges(heads[:, RECORD], sizes)]
-        self.records = np.concatenate((records, np.empty(len(records) + MIN_ROOM, np.int64)))
         heads[:, RECORD] = offsets_from_counts(sizes)[:-1]
+        self.records = np.empty(3 * len(records) + MIN_ROOM, np.int64)
+        self.records[: len(records)] = records
+        self.state.words[FREE_RECORD] = len(records)
+        self._limits = 2 * len(records) + MIN_ROOM, self._limits[1]
+
+    def _compact_fronts(self, heads: Ints) -> None:
+        words, stacks, layout = self.state.words, self.stacks, self.layout
         counts = heads[:, FRONT_TOP] - heads[:, FRONT_BOTTOM]
         entries = stacks.entries[expand_ranges(heads[:, FRONT_BOTTOM], counts)]
         offsets = offsets_from_counts(counts)
         ends = offsets_from_counts(entries[:, COUNT])[offsets]
         totals = expand_ranges(heads[:, FRONT_TOTALS] - np.diff(ends), np.diff(ends))
-        room = 2 * max(len(entries), len(totals)) + MIN_ROOM
+        kept = max(len(entries), len(totals))
+        room = 3 * kept + MIN_ROOM
         saved, moved = allocate_totals(room, 1, layout), np.empty((room, ENTRY), np.int64)
         moved[: len(entries)] = entries
         saved.ints.reshape(-1, layout.words)[: len(totals)] = stacks.saved.ints.reshape(-1, layout.words)[totals]
@@ -280,8 +300,8 @@ class StackRun:
             saved.floats[: len(totals)] = stacks.saved.floats[totals]
         self.stacks = stacks._replace(saved=saved, entries=moved)
         heads[:, FRONT_BOTTOM], heads[:, FRONT_TOP], heads[:, FRONT_TOTALS] = offsets[:-1], offsets[1:], ends[1:]
-        words[FREE_RECORD], words[FREE_ENTRY], words[FREE_TOTAL] = len(records), len(entries), len(totals)
-        self._limits = 2 * len(records) + MIN_ROOM, room
+        words[FREE_ENTRY], words[FREE_TOTAL] = len(entries), len(totals)
+        self._limits = self._limits[0], 2 * kept + MIN_ROOM
 
 
 def _list_plain_steps(code: SmallInts, table: StackTable, layout: Layout) -> PlainSteps:

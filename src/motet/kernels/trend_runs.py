@@ -18,7 +18,16 @@ import numpy as np
 from motet.kernels.arrays import Ints
 from motet.kernels.jit import inner, kernel
 from motet.kernels.steps import Slots
-from motet.kernels.totals import Layout, Totals, add_total, allocate_totals, clear_totals, copy_totals, has_matches
+from motet.kernels.totals import (
+    SHADOW_LIMIT,
+    Layout,
+    Totals,
+    add_total,
+    allocate_totals,
+    clear_totals,
+    copy_totals,
+    has_matches,
+)
 
 # Fields of a run in the directory of a key.
 VALUES = 0  # its first value
@@ -141,12 +150,31 @@ def add_run_row(
 
     Returns a negative number where a 64-bit count overflowed. O(slots * words).
     """
-    bad = np.int64(0)
     slot, width = runs.directory[edge, run, SLOT], runs.directory[edge, run, WIDTH]
-    first = runs.directory[edge, run, TOTALS] + place * width - slot
-    for number in range(max(slot, base + slots.lo), min(slot + width, base + slots.hi + 1)):
-        bad |= add_total(runs.totals, first + number, totals, row * totals.slots + number - base)
-    return bad
+    first, after = max(slot, base + slots.lo), min(slot + width, base + slots.hi + 1)
+    a = runs.directory[edge, run, TOTALS] + place * width + first - slot
+    return add_range(runs.totals, a, totals, row * totals.slots + first - base, after - first)
+
+
+@inner
+def add_range(source: Totals, a: int, target: Totals, b: int, count: int) -> int:
+    """Add `count` totals from number a on to those from number b on of another buffer, or further on in the same one.
+
+    Returns a negative number where a count left its bounds. O(count * words).
+    """
+    bad = np.int64(0)
+    if not source.layout.has_shadows:
+        for s in range(count):
+            bad |= add_total(source, a + s, target, b + s)
+        return bad
+    largest = 0.0
+    for s in range(count):
+        target.ints[b + s] += source.ints[a + s]
+    for s in range(count):
+        total = target.floats[b + s] + source.floats[a + s]
+        target.floats[b + s] = total
+        largest = max(largest, total)
+    return 0 if largest < SHADOW_LIMIT else -1
 
 
 @inner
@@ -218,11 +246,9 @@ def _merge_last_two(runs: TrendRuns, edge: int, oldest: int, descends: bool, is_
 @inner
 def _add_slots(runs: TrendRuns, run: Ints, place: int, row: int, slot: int) -> int:
     """Add a row of a run to one of free totals that begins with a slot; negative where a count overflowed."""
-    bad = np.int64(0)
-    for number in range(max(slot, run[SLOT]), run[SLOT] + run[WIDTH]):
-        a = run[TOTALS] + place * run[WIDTH] + number - run[SLOT]
-        bad |= add_total(runs.totals, a, runs.totals, row + number - slot)
-    return bad
+    first = max(slot, run[SLOT])
+    a = run[TOTALS] + place * run[WIDTH] + first - run[SLOT]
+    return add_range(runs.totals, a, runs.totals, row + first - slot, run[SLOT] + run[WIDTH] - first)
 
 
 @inner

@@ -84,7 +84,6 @@ from motet.kernels.totals import (
     ChannelWeights,
     Layout,
     Totals,
-    add_total,
     allocate_totals,
     clear_totals,
     copy_totals,
@@ -99,6 +98,7 @@ from motet.kernels.trend_runs import (
     SIZE,
     VALUES,
     TrendRuns,
+    add_range,
     add_run_row,
     copy_runs,
     count_before,
@@ -336,25 +336,29 @@ class TrendRun:
     @property
     def is_wasteful(self) -> bool:
         """Whether at least half of the records or runs may be of no use any more."""
-        return self.free_record > self._limits[0] or self.runs.free[FREE_RUN_TOTAL] > self._limits[1]
+        return self.free_record > self._limits[0] or bool(self.runs.free[FREE_RUN_TOTAL] > self._limits[1])
 
     def compact(self, heads: Ints) -> None:
         """Drop the records and runs that none of the keys has, `heads` being those of all keys.
 
         O(what is kept), amortised O(what was written).
         """
-        sizes = heads[:, RECORD_SIZE]
-        records = self.records[expand_ranges(heads[:, RECORD], sizes)]
-        heads[:, RECORD] = offsets_from_counts(sizes)[:-1]
-        before = self.runs
-        room = allocate_totals(int(before.free[FREE_RUN_TOTAL]), 1, self.layout)
-        self.runs = before._replace(
-            values=np.empty(int(before.free[FREE_VALUE]), np.int64), totals=room, free=np.zeros_like(before.free)
-        )
-        copy_runs(records, heads[sizes > 0, RECORD], len(before.count), before, self.runs)
-        self.records = np.concatenate((records, np.empty(len(records) + MIN_ROOM, np.int64)))
-        self.free_record = len(records)
-        self._limits = 2 * len(records) + MIN_ROOM, 2 * int(self.runs.free[FREE_RUN_TOTAL]) + MIN_ROOM
+        if self.free_record > self._limits[0]:
+            sizes = heads[:, RECORD_SIZE]
+            records = self.records[expand_ranges(heads[:, RECORD], sizes)]
+            heads[:, RECORD] = offsets_from_counts(sizes)[:-1]
+            self.records = np.empty(3 * len(records) + MIN_ROOM, np.int64)
+            self.records[: len(records)] = records
+            self.free_record = len(records)
+            self._limits = 2 * len(records) + MIN_ROOM, self._limits[1]
+        if self.runs.free[FREE_RUN_TOTAL] > self._limits[1]:
+            before = self.runs
+            values = np.empty(3 * int(before.free[FREE_VALUE]) // 2, np.int64)
+            totals = allocate_totals(3 * int(before.free[FREE_RUN_TOTAL]) // 2, 1, self.layout)
+            self.runs = before._replace(values=values, totals=totals, free=np.zeros_like(before.free))
+            first = np.ascontiguousarray(heads[heads[:, RECORD_SIZE] > 0, RECORD])
+            copy_runs(self.records, first, len(before.count), before, self.runs)
+            self._limits = self._limits[0], 2 * int(self.runs.free[FREE_RUN_TOTAL]) + MIN_ROOM
 
 
 @kernel
@@ -456,8 +460,7 @@ def _store_runs(trend: Trend) -> int:
                 else:
                     copy_totals(runs.totals, first + (size - 1) * width, runs.totals, first + size * width, width)
             a = (index.first_entry + order[place]) * totals.slots + lo
-            for s in range(width):
-                bad |= add_total(totals, a + s, runs.totals, first + size * width + s)
+            bad |= add_range(totals, a, runs.totals, first + size * width, width)
         if size > 0:
             push_run(runs, edge, size, words[BASE] + lo, width)
             bad |= merge_runs(runs, edge, words[BASE] + lo, descends, is_equality)
