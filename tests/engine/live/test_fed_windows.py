@@ -172,10 +172,11 @@ def test_the_totals_of_an_event_are_merged_a_few_times_and_never_computed_again(
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # counts wrap, and numpy says so
-@pytest.mark.parametrize("returned", ["COUNT(*)", "COUNT(*), SUM(a.x)"])
+@pytest.mark.parametrize("returned", ["COUNT(*)", "COUNT(*), COUNT(a), MAX(a.x)"])
 @pytest.mark.parametrize("window", ["WITHIN 200 s", "WITHIN 150 EVENTS"])
 @pytest.mark.parametrize("condition", ["", "WHERE a.x <= NEXT(a).x"])
-def test_counts_that_outgrow_64_bits_on_the_way(returned: str, window: str, condition: str) -> None:
+@pytest.mark.parametrize("restored", [False, True])
+def test_counts_that_outgrow_64_bits_on_the_way(returned: str, window: str, condition: str, restored: bool) -> None:
     workload = parse(f"RETURN {returned} PATTERN SEQ(A a+, B) {condition} GROUP BY k {window}")
     kinds = ["A" if at % 10 else "B" for at in range(600)]
     rows = [
@@ -183,10 +184,13 @@ def test_counts_that_outgrow_64_bits_on_the_way(returned: str, window: str, cond
         for at, kind in enumerate(kinds)
     ]
     stream = stream_of(workload)
-    found = [
-        stream.feed(build_stream_table(rows[first : first + 25]), (rows[first]["time"] - 1) * SECOND).results
-        for first in range(0, len(rows), 25)
-    ]
+    found = []
+    for first in range(0, len(rows), 25):
+        if restored and first % 75 == 0:
+            states, stream = stream.save(), stream_of(workload)
+            stream.restore(states)
+        batch = build_stream_table(rows[first : first + 25])
+        found.append(stream.feed(batch, (rows[first]["time"] - 1) * SECOND).results)
     found.append(stream.finish().results)
     expected = run_table(compile_workload(workload, SCHEMA), build_stream_table(rows)).table
     assert_same_results(pa.concat_tables(found), expected)

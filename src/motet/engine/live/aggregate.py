@@ -18,7 +18,15 @@ from motet.engine.encode import EncodedEvents, Ints, count_by_symbol, encode_bra
 from motet.engine.expressions import evaluate
 from motet.engine.live.base import BranchOperator, MicroBatchResult
 from motet.engine.live.key_states import KeyIndex, read_states, state_names, state_sections
-from motet.engine.live.rows import Flags, Times, find_bad_rows, select_same_keys
+from motet.engine.live.rows import (
+    Flags,
+    Timer,
+    Times,
+    find_bad_rows,
+    next_timers,
+    select_same_keys,
+    timers_for,
+)
 from motet.engine.live.saved import SavedState, table_to_bytes
 from motet.engine.live.slots import UnitState, can_keep_totals
 from motet.engine.live.stacks import StackUnit
@@ -37,9 +45,10 @@ class AggregateOperator(BranchOperator):
     """The operator of a branch whose queries are aggregated online.
 
     Units keep totals per slot in `slots`, and what else they carry on in `fed`, which can be rebuilt from retained
-    rows; the windows of the units in `rerun` are recomputed from these rows. `ranks` has the number of events so far of
-    each key, for windows that count events, and `values` the present value of each partition for continuous queries
-    that combine partitions.
+    rows, and so is not saved; the windows of the units in `rerun` are recomputed from these rows. Both number `keys`
+    for themselves. `ranks` has the number of events so far of each fed key, for windows that count events, and `values`
+    the present value of each partition for continuous queries that combine partitions. `unreplayed` are the retained
+    rows that fed units have not seen since the state was restored.
     """
 
     branch: Branch
@@ -47,7 +56,9 @@ class AggregateOperator(BranchOperator):
     def __init__(self, context: RunContext, branch: Branch, start_times: Mapping[int, int] | None = None) -> None:
         super().__init__(context, branch, start_times)
         program = self.program
-        self.keys = KeyIndex(pa.schema([self.schema.field(name) for name in branch.partition]))
+        self.keys, self.fed_keys = (
+            KeyIndex(pa.schema([self.schema.field(name) for name in branch.partition])) for _ in range(2)
+        )
         kept = [unit for unit in branch.units if can_keep_totals(program, unit)]
         self.slots = [UnitState(context, unit) for unit in kept if unit.strategy in SLOT_MODES]
         nothing = self._encode(self.schema.empty_table())
@@ -62,6 +73,8 @@ class AggregateOperator(BranchOperator):
         carried = [state.unit for state in (*self.slots, *self.fed)]
         self.rerun = [unit for unit in branch.units if unit not in carried]
         self.ranks = np.zeros(0, np.int64)
+        self.unreplayed: pa.Table | None = None
+        self.is_restored = False  # and no micro-batch was fed since then
         self.passed: Counter[Symbol] = Counter()  # events by symbol that the watermark passed at last
         self.oldest = int(MAX_TIME)  # the least time of any such event so far
         self.values = {c.number: program.partial_schema.empty_table() for c in branch.queries if c.needs_sweep}
@@ -103,20 +116,27 @@ class AggregateOperator(BranchOperator):
                 bounds = due_range(unit.queries[0], (self.watermark, watermark))
                 tables += run_unit_partials(self.program, unit, encoded, bounds)[0]
         if self.slots or self.fed:
-            encoded = self._encode(rows.filter(pa.array(new)))
+            passed = rows.filter(pa.array(new))
+            self._replay_due_keys(passed, watermark)  # first: events of before have no classes that are new now
+            encoded = self._encode(passed)
             self._count_passed(encoded)
-            numbers = self.keys.number_keys(encoded.keys, len(encoded.offsets) - 1)
-            counts = np.diff(encoded.offsets)
-            self.ranks = np.concatenate((self.ranks, np.zeros(self.keys.count - len(self.ranks), np.int64)))
-            encoded = self._shift_ranks(encoded, self.ranks[numbers])
+            numbers, ranks = self._number_fed_keys(encoded)
+            ranked = self._shift_ranks(encoded, ranks)
             for state in self.fed:
-                state.prepare(encoded)
-            tables += [table for slots in self.slots for table in slots.advance(encoded, numbers, self.keys, watermark)]
-            tables += [
-                table for state in self.fed for table in self._feed(state, encoded, numbers, self.watermark, watermark)
-            ]
-            self.ranks[numbers] += counts
+                state.prepare(ranked)
+            slot_numbers = self.keys.number_keys(encoded.keys, len(numbers)) if self.slots else numbers
+            for slots in self.slots:
+                tables += slots.advance(encoded, slot_numbers, self.keys, watermark)
+            for state in self.fed:
+                tables += self._feed(state, ranked, numbers, self.watermark, watermark)
+            self.ranks[numbers] += np.diff(encoded.offsets)
         return pa.concat_tables(tables)
+
+    def _number_fed_keys(self, encoded: EncodedEvents) -> tuple[Ints, Ints]:
+        """Return the numbers of the keys of events, and how many events each had before."""
+        numbers = self.fed_keys.number_keys(encoded.keys, len(encoded.offsets) - 1)
+        self.ranks = np.concatenate((self.ranks, np.zeros(self.fed_keys.count - len(self.ranks), np.int64)))
+        return numbers, self.ranks[numbers]
 
     def _feed(
         self, state: StackUnit | TrendUnit, encoded: EncodedEvents, numbers: Ints, before: int, watermark: int
@@ -124,20 +144,52 @@ class AggregateOperator(BranchOperator):
         """Feed new events to a unit, if need be after it has begun anew with larger totals."""
         while True:
             try:
-                return state.advance(encoded, numbers, self.keys, before, watermark)
+                return state.advance(encoded, numbers, self.fed_keys, before, watermark)
             except TotalsOverflowed:
-                state.enlarge()
-                self._replay_rows([state])
+                self._begin_anew(state)
 
-    def _replay_rows(self, states: Sequence[StackUnit | TrendUnit]) -> None:
-        """Feed the retained rows to units that have lost, or never had, what was not saved."""
-        if states and self.retained.size:
-            encoded = self._encode(self.retained.table)
-            numbers = self.keys.number_keys(encoded.keys, len(encoded.offsets) - 1)
-            self.ranks = np.concatenate((self.ranks, np.zeros(self.keys.count - len(self.ranks), np.int64)))
-            encoded = self._shift_ranks(encoded, self.ranks[numbers] - np.diff(encoded.offsets))
+    def _begin_anew(self, state: StackUnit | TrendUnit) -> None:
+        """Feed a unit all that it has seen, with larger totals."""
+        state.enlarge()
+        rest, self.unreplayed = self.unreplayed, None
+        if rest is not None:
+            self._replay(rest, [other for other in self.fed if other is not state])
+        self._replay(self.retained.table, [state])
+
+    def _replay(self, rows: pa.Table, states: Sequence[StackUnit | TrendUnit]) -> None:
+        """Feed retained rows to units that have not, or not any more, what comes of them."""
+        if len(rows):
+            encoded = self._encode(rows)
+            numbers, ranks = self._number_fed_keys(encoded)
+            encoded = self._shift_ranks(encoded, ranks - np.diff(encoded.offsets))
             for state in states:
-                self._feed(state, encoded, numbers, self.watermark, self.watermark)
+                try:
+                    state.advance(encoded, numbers, self.fed_keys, self.watermark, self.watermark)
+                except TotalsOverflowed:
+                    self._begin_anew(state)
+
+    def _replay_due_keys(self, new: pa.Table, watermark: int) -> None:
+        """After a restore, replay the rows of keys that have new ones or something to report; later those of all.
+
+        So a stream that is restored for each micro-batch replays what this one concerns.
+        """
+        rows, self.unreplayed = self.unreplayed, None
+        if rows is None or not len(rows):
+            return
+        if self.is_restored:
+            self.is_restored = False
+            both = pa.concat_tables([rows, new])
+            times = read_times(rows, self.program.schema)
+            due = next_timers(self._fed_timers, times, self.watermark) <= watermark
+            due = np.concatenate((due, np.ones(len(new), np.bool_)))
+            chosen = select_same_keys(both, due, self.branch.partition)[: len(rows)]
+            self.unreplayed = rows.filter(pa.array(~chosen))
+            rows = rows.filter(pa.array(chosen))
+        self._replay(rows, self.fed)
+
+    @property
+    def _fed_timers(self) -> set[Timer]:
+        return {timer for state in self.fed for query in state.unit.queries for timer in timers_for(query)}
 
     def _shift_ranks(self, encoded: EncodedEvents, ranks: Ints) -> EncodedEvents:
         """Let the ranks of each key's events, where windows count events, begin with another one."""
@@ -230,20 +282,35 @@ class AggregateOperator(BranchOperator):
 
     def _evict_keys(self) -> None:
         """Forget keys without state, once they are half of all keys."""
-        alive = np.zeros(self.keys.count, np.bool_)
-        states = [*self.slots, *self.fed]
+        if self.slots:
+            alive = self._find_alive_keys(self.keys, self.slots)
+            if alive.sum() * 2 <= len(alive):
+                self.needs_full_save |= self.keys.count > 0
+                numbers = self.keys.keep(alive)
+                for slots in self.slots:
+                    slots.renumber(numbers)
+        if self.fed:
+            alive = self._find_alive_keys(self.fed_keys, self.fed)
+            if alive.sum() * 2 <= len(alive):
+                numbers = self.fed_keys.keep(alive)
+                self.ranks = self.ranks[alive]
+                for state in self.fed:
+                    state.renumber(numbers)
+
+    def _find_alive_keys(self, keys: KeyIndex, states: Sequence[UnitState | StackUnit | TrendUnit]) -> Flags:
+        """Return which keys have state."""
+        alive = np.zeros(keys.count, np.bool_)
         for state in states:
             alive[state.keys] = True
-        if alive.sum() * 2 <= len(alive):
-            self.needs_full_save |= self.keys.count > 0
-            numbers = self.keys.keep(alive)
-            for state in states:
-                state.renumber(numbers)
-            self.ranks = self.ranks[alive[: len(self.ranks)]]
+        return alive
 
     @property
     def next_state_timer(self) -> int:
-        return min([int(MAX_TIME), *(state.wake for state in (*self.slots, *self.fed))])
+        soonest = min([int(MAX_TIME), *(state.wake for state in (*self.slots, *self.fed))])
+        if self.unreplayed is None:
+            return soonest
+        times = read_times(self.unreplayed, self.program.schema)
+        return min(soonest, int(next_timers(self._fed_timers, times, self.watermark).min(initial=MAX_TIME)))
 
     @property
     def unit_descriptions(self) -> list[dict[str, Any]]:
@@ -277,8 +344,6 @@ class AggregateOperator(BranchOperator):
         ]
         for slots in self.slots:
             slots.restore(units, saved.header["queries"])
-        count = self.keys.count
         for state in self.fed:
             state.clear()
-        self._replay_rows(self.fed)
-        self.needs_full_save |= self.keys.count > count
+        self.unreplayed, self.is_restored = (self.retained.table if self.fed else None), True

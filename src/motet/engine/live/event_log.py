@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,7 @@ class EventLog:
     """
 
     def __init__(self) -> None:
-        self.columns: list[NDArray[np.generic]] = []
+        self.columns: list[Any] = []
         self.top = 0
 
     @property
@@ -30,11 +31,18 @@ class EventLog:
         """All events, those of dropped ones among them."""
         time, enter, leave, klass, ints, floats = self.columns
         nothing = np.zeros(0, np.int64)
-        return Events(nothing, time, enter, leave, klass, ints, floats, nothing)  # type: ignore[arg-type]
+        return Events(nothing, time, enter, leave, klass, ints, floats, nothing)
 
     def append(self, heads: Ints, rows: Ints, counts: Ints, events: Events) -> None:
         """Append events of the keys with these rows, so many of each, in their order."""
-        added = [events.time, events.enter, events.leave, events.klass, events.int_values, events.float_values]
+        added: list[Any] = [
+            events.time,
+            events.enter,
+            events.leave,
+            events.klass,
+            events.int_values,
+            events.float_values,
+        ]
         if not self.columns:
             self.columns = [column[..., :0] for column in added]
             if events.enter is events.time:  # windows that do not count events
@@ -49,7 +57,7 @@ class EventLog:
 
     def last_times(self, heads: Ints, rows: Ints) -> Ints:
         """Return the time of the last event of each of these keys, all of which have some."""
-        times: Ints = self.columns[0][heads[rows, ORIGIN] + heads[rows, LENGTH] - 1]  # type: ignore[assignment]
+        times: Ints = self.columns[0][heads[rows, ORIGIN] + heads[rows, LENGTH] - 1]
         return times
 
     def _move(self, heads: Ints, short: Ints, rows: Ints, counts: Ints) -> None:
@@ -79,7 +87,7 @@ class EventLog:
         heads[short, REGION_END] = starts[1:]
         self.top = int(starts[-1])
 
-    def _distinct(self, columns: Sequence[NDArray[np.generic]] | None = None) -> list[NDArray[np.generic]]:
+    def _distinct(self, columns: Sequence[Any] | None = None) -> list[Any]:
         """Return columns without those that are the times once more."""
         found = self.columns if columns is None else columns
         return [

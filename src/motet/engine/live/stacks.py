@@ -199,4 +199,5 @@ def _new_heads(count: int) -> Ints:
 def _begin_anew(heads: Ints, rows: Ints) -> None:
     """Let keys begin with the first event that they have, as if none were processed."""
     heads[rows, NEXT_EVENT] = heads[rows, FIRST_BACK] = heads[rows, FIRST_LIVE]
-    heads[np.ix_(rows, [FRONT_BOTTOM, FRONT_TOP, FRONT_TO_SAVE, RECORD_SIZE])] = 0
+    for field in (FRONT_BOTTOM, FRONT_TOP, FRONT_TO_SAVE, RECORD_SIZE):
+        heads[rows, field] = 0

@@ -46,9 +46,8 @@ def restore(live: BranchOperator, saved: SavedState) -> None:
         if start is not None:
             live.start_times.setdefault(compiled.number, start)
     live.set_rows(fit_rows_to_schema(saved.table("rows"), live.schema))
-    live.needs_full_save = False
     live.restore_sections(saved)
-    live.needs_full_save |= header != _header(live)
+    live.needs_full_save = header != _header(live)
 
 
 def find_unknown_queries(live: BranchOperator, saved: SavedState) -> list[str]:
