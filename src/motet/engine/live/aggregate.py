@@ -90,7 +90,7 @@ class AggregateOperator(BranchOperator):
         results, partials = self._finish_partials(self._run(rows, times, new, watermark))
         if self.program.options.mode == "update" and new.any():
             results = pa.concat_tables([results, self._early_results(rows, times, new, watermark)])
-        return replace(self._empty_result(), results=results, partials=partials)
+        return replace(self._empty_result, results=results, partials=partials)
 
     def _find_bad_rows(self, rows: pa.Table, times: Times, watermark: int) -> Flags:
         return find_bad_rows(rows, self._check_rows)
@@ -251,6 +251,8 @@ class AggregateOperator(BranchOperator):
         ]
         plain = partials.filter(pa.array(~np.isin(query, list(self.values)))) if self.values else partials
         plain = self._drop_partial_windows(plain)
+        if not self.branch.needs_combine:
+            return finish(self.program, plain), self._empty_result.partials
         combined = np.isin(plain["query"].to_numpy(), [c.number for c in self.branch.queries if c.is_combined])
         finals = pa.concat_tables([plain.filter(pa.array(~combined)), *map(self._drop_partial_windows, swept)])
         return finish(self.program, finals), merge(self.program, plain.filter(pa.array(combined)))

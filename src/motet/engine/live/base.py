@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -187,6 +188,7 @@ class BranchOperator(ABC):
     def restore_sections(self, saved: SavedState) -> None:  # noqa: B027
         """Continue from what was saved beside rows."""
 
+    @cached_property
     def _empty_result(self) -> MicroBatchResult:
         program = self.program
         partials, contributions = program.partial_schema.empty_table(), program.contribution_schema.empty_table()

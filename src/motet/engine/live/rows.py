@@ -41,10 +41,10 @@ def classify_rows(
 
     Rows that no query of the branch reads are in none of them.
     """
-    missing = pc.or_(pc.is_null(table[schema.time]), pc.is_null(table[schema.type]))
-    invalid = missing.to_numpy() | find_bad_rows(
-        table, lambda part: schema.to_microseconds(read_column(part, schema.time))
-    )
+    invalid = find_bad_rows(table, lambda part: schema.to_microseconds(read_column(part, schema.time)))
+    for name in (schema.time, schema.type):
+        if table[name].null_count:
+            invalid |= pc.is_null(table[name]).to_numpy()
     if invalid.any():
         table = table.filter(pa.array(~invalid))
     times = read_times(table, schema)
