@@ -171,7 +171,8 @@ class StackUnit:
 
     @property
     def wake(self) -> int:
-        return min(self.next_wake, self.forget_at)
+        """When some key may have something to report by itself."""
+        return self.next_wake
 
     @property
     def keys(self) -> Ints:

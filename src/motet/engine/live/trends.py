@@ -153,7 +153,9 @@ class TrendUnit:
 
     @property
     def wake(self) -> int:
-        return self.next_wake
+        """When some key may have something to report by itself; to forget a key can wait."""
+        compiled = self.unit.queries[0]
+        return self.next_wake if compiled.reports_at_close or compiled.needs_sweep else int(MAX_TIME)
 
     @property
     def keys(self) -> Ints:
