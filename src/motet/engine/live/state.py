@@ -45,7 +45,7 @@ def restore(live: BranchOperator, saved: SavedState) -> None:
         start = header["queries"].get(live.program.fingerprints[compiled.number], first_unseen_time(saved))
         if start is not None:
             live.start_times.setdefault(compiled.number, start)
-    live.rows = fit_rows_to_schema(saved.table("rows"), live.rows.schema)
+    live.set_rows(fit_rows_to_schema(saved.table("rows"), live.schema))
     live.restore_sections(saved)
     live.needs_full_save = header != _header(live)
 
