@@ -131,10 +131,10 @@ def make_json_row(row: dict[str, Any], rows: QueryColumns) -> dict[str, Any]:
     """Return a row in its fixed shape: its query, its time, then its group and values, or its match."""
     shaped = {"query": row["query"], **{name: row[name] for name in rows.times}}
     if not rows.query.is_aggregate:
-        return shaped | {"match": {label: rows.unwrap_single(label, row[label]) for label in rows.labels}}
+        return shaped | {"match": {label: row[rows.locate(label, row)] for label in rows.labels}}
     return shaped | {
         "group": {name: row[name] for name in rows.query.group_by},
-        "values": {label: row[label] for label in rows.labels},
+        "values": {label: row[rows.locate(label, row)] for label in rows.labels},
     }
 
 
