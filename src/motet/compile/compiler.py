@@ -12,6 +12,7 @@ from motet.compile.detect import DetectBranch, make_detect_branch
 from motet.compile.plan_choice import PlanCandidates
 from motet.compile.program import Branch, Program
 from motet.compile.stated_rates import rates_from_statistics
+from motet.compile.times import lower_times
 from motet.errors import Diagnostic, QueryError
 from motet.model.expression import Expression, attributes
 from motet.model.query import Workload
@@ -42,7 +43,8 @@ def compile_workload(
     given: a sample has no selectivities yet.
     """
     warnings = check_workload(workload, schema, types)
-    compiled = [_compile_query(number, workload, schema.tick, options) for number in range(len(workload.queries))]
+    lowered = lower_times(workload, schema)
+    compiled = [_compile_query(number, lowered, schema.tick, options) for number in range(len(workload.queries))]
     refused = [outcome for outcome in compiled if isinstance(outcome, Diagnostic)]
     if refused:
         raise QueryError(refused, workload.text, workload.origin)
@@ -61,7 +63,7 @@ def compile_workload(
         if isinstance(outcome, DetectQuery):
             combines = outcome.query.is_aggregate and outcome.is_combined
             detected.setdefault((outcome.partition, combines, _shuffle_by(outcome, options)), []).append(outcome)
-    definitions = {definition.name: definition.condition for definition in workload.definitions}
+    definitions = {definition.name: definition.condition for definition in lowered.definitions}
     branches = tuple(
         _build_branch(*key, queries, schema, definitions, options, sharing) for key, queries in groups.items()
     )

@@ -188,8 +188,12 @@ def value_type(expression: Expression, columns: pa.Schema) -> pa.DataType:
             return _common_number_type(value_type(left, columns), value_type(right, columns))
         case Negative(operand) | Call("ABS", (operand,)):
             return _common_number_type(value_type(operand, columns), pa.int64())
-        case Call("FLOOR" | "CEIL" | "LENGTH"):
+        case Call("FLOOR" | "CEIL" | "LENGTH" | "MICROSECONDS"):
             return pa.int64()
+        case Call("DURATION"):
+            return pa.duration("us")
+        case Call("TIMESTAMP"):
+            return pa.timestamp("us")
         case Call("COALESCE", arguments):
             known = [t for t in (value_type(each, columns) for each in arguments) if not pa.types.is_null(t)]
             if len(set(known)) <= 1:
