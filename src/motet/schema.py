@@ -14,6 +14,10 @@ from motet.errors import DataError, require_columns
 # Microseconds in one unit of a whole-number time; nanoseconds are divided instead.
 TICKS = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 1}
 
+# Times are before and after this many microseconds since the epoch (some 73,000 years): with a window added, kernels
+# can still tell them from their `MAX_TIME`. Others are set aside.
+MAX_MICROS = 2**61
+
 
 @dataclass(frozen=True)
 class EventSchema:
@@ -127,6 +131,25 @@ def plain_type(data_type: pa.DataType) -> pa.DataType:
         return pa.float64()
     if pa.types.is_large_string(data_type) or pa.types.is_string_view(data_type):
         return pa.string()
+    return data_type
+
+
+def readable_type(data_type: pa.DataType) -> pa.DataType:
+    """Return the type as which a column is read: texts and lists in the layouts that all of Arrow's functions take."""
+    types = pa.types
+    if types.is_dictionary(data_type):
+        values = readable_type(data_type.value_type)
+        return data_type if values == data_type.value_type else pa.dictionary(pa.int32(), values)
+    if types.is_string_view(data_type):
+        return pa.string()
+    if types.is_binary_view(data_type):
+        return pa.binary()
+    if types.is_list(data_type) or types.is_list_view(data_type):
+        return pa.list_(readable_type(data_type.value_type))
+    if types.is_large_list(data_type) or types.is_large_list_view(data_type):
+        return pa.large_list(readable_type(data_type.value_type))
+    if types.is_struct(data_type):
+        return pa.struct([pa.field(field.name, readable_type(field.type)) for field in data_type])
     return data_type
 
 

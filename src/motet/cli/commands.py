@@ -83,10 +83,10 @@ class ResultOutput:
             sys.stdout.buffer.flush()
 
 
-def open_for(workload: Workload, events: Path | None, options: Options) -> EventSource:
+def open_for(workload: Workload, events: Sequence[Path] | None, options: Options) -> EventSource:
     """Return the events for a workload; where there are none, every column that it names is there."""
-    if events is not None:
-        source = open_source(events, options, workload)
+    if events:
+        source = open_source(list(events), options, workload)
     else:
         blank = empty_source("no events", PARQUET, options.time, options.type, list_columns(workload))
         source = replace(blank, schema=guess_types(blank.schema, workload))
@@ -102,7 +102,7 @@ def warn_of_events(warnings: Sequence[Diagnostic], workload: Workload) -> None:
 
 def plan(
     file: Path,
-    events: Path | None,
+    events: Sequence[Path] | None,
     statistics: Path | None,
     options: Options,
     shown: PlanFormat,
@@ -118,7 +118,7 @@ def plan(
     source = open_for(workload, events, options)
     known = read_statistics(statistics)
     options = replace(options, statistics=known)
-    if events is None:
+    if not events:
         counts: Mapping[str, int] = {} if known is None else known.counts
         program = compile_workload(workload, make_schema(source.schema, options), options, types=list(counts) or None)
     else:
@@ -153,7 +153,9 @@ def read_statistics(statistics: Path | None) -> Statistics | None:
     return Statistics.from_json(statistics.read_text())
 
 
-def run(file: Path, events: Path, options: Options, engine: Engine, master: str, output: ResultOutput) -> None:
+def run(
+    file: Path, events: Sequence[Path], options: Options, engine: Engine, master: str, output: ResultOutput
+) -> None:
     """Run, write the results, and say how it went."""
     workload = read(file)
     source = open_for(workload, events, options)
@@ -221,7 +223,7 @@ class Question:
         return {name: value for name, _, value in pairs}
 
 
-def explain_match(file: Path, events: Path, asked: Question, options: Options, shown: ReportFormat) -> None:
+def explain_match(file: Path, events: Sequence[Path], asked: Question, options: Options, shown: ReportFormat) -> None:
     """Explain, and write that."""
     from motet import api
     from motet.explain.diagnosis.report import render_explanation_json, render_explanation_text
@@ -244,7 +246,7 @@ def explain_match(file: Path, events: Path, asked: Question, options: Options, s
 
 
 def profile(
-    events: Path,
+    events: Sequence[Path],
     keys: tuple[str, ...],
     queries: Path | None,
     options: Options,
@@ -258,13 +260,13 @@ def profile(
 
     if queries is None:
         workload = None
-        source = open_events(events, time=options.time, type=options.type)
+        source = open_events(events, options)
     else:
         workload = read(queries)
         source = open_for(workload, events, options)
         warn_of_events(check_events(workload, source, options), workload)
     require_columns(source.schema.names, keys, source.origin)
-    found = profile_source(source, keys, workload, options, engine, master)
+    found = profile_source(source, events, keys, workload, options, engine, master)
     if shown == "json":
         write_text(found.to_json())
         return

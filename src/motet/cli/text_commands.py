@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from motet.cli.options import SourceDialect
@@ -14,15 +15,15 @@ from motet.model.validate import find_problems
 from motet.options import Options
 
 
-def check(file: Path, events: Path | None, options: Options) -> None:
+def check(file: Path, events: Sequence[Path] | None, options: Options) -> None:
     """Parse and validate; against data where there is some."""
     workload = read(file)
-    if events is None:
+    if not events:
         say_warnings_or_raise(find_problems(workload), workload)
     else:
         from motet.pipeline import check_events, open_source
 
-        warn(check_events(workload, open_source(events, options, workload), options), workload)
+        warn(check_events(workload, open_source(list(events), options, workload), options), workload)
     defined = f" and {format_count(len(workload.definitions), 'event definition')}" if workload.definitions else ""
     write_text(f"{file}: {format_count(len(workload.queries), 'query')}{defined}, no errors")
 
