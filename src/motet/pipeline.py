@@ -227,11 +227,14 @@ def _find_types(source: Source) -> list[str] | None:
     return list(count_event_types(source)) or None if isinstance(source, EventSource) else None
 
 
-def execute(job: Job, progress: Progress | None = None) -> Outcome:
-    """Run a job in process, and return its results in order with what was noticed on the way."""
+def execute(job: Job, progress: Progress | None = None, report: Callable[[str], None] | None = None) -> Outcome:
+    """Run a job in process, and return its results in order with what was noticed on the way.
+
+    `progress` is told how many rows were read, `report` what is done with them.
+    """
     if job.program is None:
         return _enumerate(job)
-    local = LocalRun(job.program)
+    local = LocalRun(job.program, report=report)
     return local.outcome(local.run(readable(job.source), progress))
 
 

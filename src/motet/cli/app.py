@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time as clock
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +12,7 @@ from typing import Annotated
 import typer
 
 from motet import __version__
+from motet.cli import interrupts, report
 from motet.cli.options import (
     BenchSize,
     Budget,
@@ -39,7 +41,7 @@ from motet.cli.options import (
     Unit,
     make_reading_options,
 )
-from motet.cli.report import FAILED, report, say
+from motet.cli.report import FAILED, say
 from motet.kernels.jit import interpret_kernels
 from motet.options import Engine, Options, OutputMode, help_text, microseconds_of
 
@@ -95,17 +97,20 @@ def holds_a_handful(paths: list[Path]) -> bool:
 
 def main() -> None:
     """Run the command line; every way out is a status, none a traceback."""
+    report.started = clock.monotonic()
+    interrupts.describe = lambda: "interrupted"
     try:
-        app()
-    except KeyboardInterrupt:
-        say("interrupted")
-        sys.exit(130)
+        with interrupts.handle_interrupts():
+            app()
+    except interrupts.Terminated as stop:
+        say(interrupts.describe())
+        sys.exit(stop.status)
     except BrokenPipeError:
         # Whoever read our output has had enough; Python would complain once more when it closes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(FAILED)
     except Exception as error:  # noqa: BLE001
-        sys.exit(report(error))
+        sys.exit(report.report_error(error))
 
 
 @app.command()
@@ -192,7 +197,8 @@ def run(
         Engine, typer.Option(help="In this process, on Spark, or by brute force (small data).")
     ] = "local",
     output: Annotated[
-        Path | None, typer.Option(help="File or folder for the results; the terminal if none.", show_default=False)
+        Path | None,
+        typer.Option(help="File or folder for results, or -; the terminal if none.", show_default=False),
     ] = None,
     format: Annotated[
         ResultFormat | None,
@@ -219,8 +225,6 @@ def run(
         interpret_kernels()
     from motet.cli import commands
 
-    if format == "parquet" and output is None:
-        raise typer.BadParameter("parquet is not for terminals: name a file with --output")
     options = replace(
         make_reading_options(time, type, time_unit, delimiter, header, column_type, select),
         counts=counts,

@@ -43,12 +43,12 @@ def translate(file: Path, source: SourceDialect, name: str, time: str, type: str
 
 def write_text(text: str, output: Path | None = None) -> None:
     """Write a text on stdout, or as a file that appears whole or not at all."""
-    if output is None:
+    if output is None or str(output) == "-":
         sys.stdout.write(text + "\n")
         return
-    from motet.io.writers import open_atomically
+    from motet.io.writers import open_output
 
     if not output.parent.is_dir() or output.is_dir():
         raise DataError(f"{output} is a folder: name a file" if output.is_dir() else f"no folder {output.parent}")
-    with open_atomically(output) as stream:
+    with open_output(output) as stream:
         stream.write((text + "\n").encode())
