@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,11 +37,12 @@ from motet.io.formats import (
     require_distinct_names,
     require_options_apply,
     require_typed_columns,
+    suggest_header,
     translate_read_errors,
     unify_schema,
 )
 from motet.io.sql import SelectedColumns
-from motet.io.times import ZONE, choose_time_type, convert_times
+from motet.io.times import choose_time_type, convert_times
 from motet.model.expression import Expression, KleeneAggregate, attributes, walk
 from motet.model.query import Aggregate, Computed, Workload
 from motet.model.validate import find_problems
@@ -289,26 +291,17 @@ def _require_time_and_type(schema: pa.Schema, options: Options, origin: str, kin
         try:
             require_columns(schema.names, (name,), origin)
         except DataError as error:
-            if kind in (CSV, TSV) and not options.header and any(map(_is_value, schema.names)):
-                names = ",".join(["time", "type", "x", "y"][: len(schema.names)])
-                hint = f"--header {names} (in Python header=) names the columns, if its first line holds values"
-            else:
-                likely = next((field.name for field in schema if _can_be(role, field.type)), "COLUMN")
-                hint = f"--{role} (in Python {role}=) names another, as in --{role} {likely}"
-            raise DataError(f"{error}\n  {hint}") from None
+            named = kind not in (CSV, TSV) or bool(options.header)
+            likely = next((field.name for field in sorted(schema, key=partial(_rank_for, role))), "COLUMN")
+            hint = f"--{role} (in Python {role}=) names another, as in --{role} {likely}"
+            raise DataError(f"{error}\n  {(not named and suggest_header(schema.names)) or hint}") from None
 
 
-def _is_value(name: str) -> bool:
-    """Return whether what should be a column's name is a number or a time."""
-    try:
-        float(name)
-    except ValueError:
-        return bool(ZONE.search(name[10:])) or name[:4].isdigit()
-    return True
-
-
-def _can_be(role: str, type: pa.DataType) -> bool:
-    return is_text(type) if role == "type" else is_time(type)
+def _rank_for(role: str, column: pa.Field) -> int:
+    """Return how likely a column is to be that of the time or type, the likeliest lowest."""
+    if role == "type":
+        return 0 if is_text(column.type) else 1 if pa.types.is_integer(column.type) else 2
+    return 0 if is_time(column.type) else 1 if pa.types.is_integer(column.type) else 2
 
 
 def _choose_text_types(found: pa.Schema, parts: Sequence[Path | bytes], kind: str, options: Options) -> pa.Schema:

@@ -322,8 +322,22 @@ def require_distinct_names(schema: pa.Schema, origin: str) -> pa.Schema:
     """Raise if two columns have one name; return the schema without metadata."""
     twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
     if twice:
-        raise DataError(f"{origin} has more than one column {twice[0]!r}: rename all but one")
+        hint = suggest_header(schema.names) or "rename all but one"
+        raise DataError(f"{origin} has more than one column {twice[0]!r}: {hint}")
     return schema.remove_metadata()
+
+
+def suggest_header(names: Sequence[str]) -> str:
+    """Return how to name the columns of a csv file whose first line holds values; nothing where it holds names."""
+    if not any(map(_is_value, names)):
+        return ""
+    shown = ",".join(["time", "type", *(f"c{at}" for at in range(3, len(names) + 1))][: len(names)])
+    return f"--header {shown} (in Python header=) names the columns, if its first line holds values"
+
+
+def _is_value(name: str) -> bool:
+    """Return whether what should be a column's name is a number or a time."""
+    return bool(re.fullmatch(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?|\d{4}-\d\d-\d\d.*", name.strip()))
 
 
 def require_typed_columns(schema: pa.Schema, options: Options, origin: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -77,7 +78,7 @@ def translate_sql_errors(error: type[DataError]) -> Iterator[None]:
     try:
         yield
     except (duckdb.Error, pa.ArrowException, OSError) as problem:
-        text = str(problem).partition("LINE 1:")[0]
+        text = re.split(r"LINE \d+:", str(problem))[0]
         raise error(f"--select (in Python select=): {' '.join(text.split())}") from problem
 
 

@@ -171,6 +171,8 @@ class DatabaseWriter:
         self.schema = schema
         self.columns = list(list_query_columns(workload))
         self.is_new = not self.target.exists()
+        if not self.is_new and not _is_database(self.target):
+            raise DataError(f"{target} is no DuckDB database: name another file")
         names = [rows.query.name.lower() for rows in self.columns]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
@@ -208,6 +210,11 @@ class DatabaseWriter:
         if self.is_new and kind is not None:
             self.target.unlink(missing_ok=True)
         TEMPORARY.difference_update((self.target, self.target.with_name(f"{self.target.name}.wal")))
+
+
+def _is_database(file: Path) -> bool:
+    with file.open("rb") as stream:
+        return stream.read(12)[8:] == b"DUCK"
 
 
 @contextmanager
