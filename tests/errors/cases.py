@@ -86,7 +86,6 @@ TEXTS = {
     "a name of results": "QUERY q RETURN COUNT(*) AS time PATTERN A WITHIN 5 s",
     "a group of that name": "QUERY q RETURN COUNT(*) PATTERN A GROUP BY time WITHIN 5 s",
     "a result like a group": "QUERY q RETURN COUNT(*) AS k PATTERN A GROUP BY k WITHIN 5 s",
-    "two meanings": "QUERY q RETURN COUNT(*) AS n PATTERN A WITHIN 5 s\nQUERY r RETURN A AS n PATTERN A WITHIN 5 s",
     "unknown aggregate": "QUERY q RETURN TOTAL(a.x) PATTERN A a WITHIN 5 s",
     "aggregate of a variable": "QUERY q RETURN SUM(a) PATTERN A a WITHIN 5 s",
     "SUM of all": "QUERY q RETURN SUM(*) PATTERN A a WITHIN 5 s",

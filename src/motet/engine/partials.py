@@ -329,8 +329,8 @@ def count_overflows(program: Program, result: pa.Table) -> int:
 
 def _finish_group(program: Program, compiled: CompiledQuery, table: pa.Table) -> pa.Table:
     """Compute the results of queries that are merged like this one."""
-    names = pa.array([query.name for query in program.workload.queries], pa.string())
-    columns: dict[str, pa.Array | pa.ChunkedArray] = {"query": names.take(read_column(table, "query"))}
+    queries = pa.array([query.name for query in program.workload.queries], pa.string())
+    columns: dict[str, pa.Array | pa.ChunkedArray] = {"query": queries.take(read_column(table, "query"))}
     start, end = (program.schema.from_microseconds(_numpy(table, name)) for name in ("start", "end"))
     if compiled.span.is_continuous:
         columns["time"] = end
@@ -338,8 +338,9 @@ def _finish_group(program: Program, compiled: CompiledQuery, table: pa.Table) ->
         columns |= {"window_start": start, "window_end": end}
     for name in compiled.query.group_by:
         columns[name] = table.column(f"k{program.partition.index(name)}")
+    names = program.column_names[compiled.number]
     for output in compiled.outputs:
-        columns[output.label] = _compute_output(program, output, table)
+        columns[names[output.label]] = _compute_output(program, output, table)
     return build_table(columns, program.result_schema, len(table))
 
 

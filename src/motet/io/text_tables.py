@@ -45,7 +45,7 @@ def build_query_table(rows: QueryColumns, results: pa.Table, limit: int | None) 
 def format_value(rows: QueryColumns, name: str, value: Any) -> str:
     if name in rows.times and isinstance(value, int):
         return str(value)
-    return format_cell(rows.unwrap_single(name, value))
+    return format_cell(value)
 
 
 def is_number(type: pa.DataType) -> bool:

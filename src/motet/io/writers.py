@@ -274,10 +274,10 @@ def make_json_row(row: dict[str, Any], rows: QueryColumns) -> dict[str, Any]:
     """Return a row in its fixed shape: its query, its time, then its group and values, or its match."""
     shaped = {"query": row["query"], **{name: row[name] for name in rows.times}}
     group = {"group": {name: row[name] for name in rows.query.group_by}}
+    found = {label: row[rows.locate(label, row)] for label in rows.labels}
     if rows.query.is_aggregate:
-        return shaped | group | {"values": {label: row[label] for label in rows.labels}}
-    match = {"match": {label: rows.unwrap_single(label, row[label]) for label in rows.labels}}
-    return shaped | (group if rows.query.group_by else {}) | match
+        return shaped | group | {"values": found}
+    return shaped | (group if rows.query.group_by else {}) | {"match": found}
 
 
 def to_json_value(value: Any) -> Any:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from motet.errors import Diagnostic, QueryError, did_you_mean
 from motet.model.expression import At, Attribute, Expression, KleeneAggregate, variables, walk
-from motet.model.kinds import KLEENE_FUNCTIONS, find_aggregate_misfit, find_misfits, infer_aggregate_kind, infer_kind
+from motet.model.kinds import KLEENE_FUNCTIONS, find_aggregate_misfit, find_misfits, infer_kind
 from motet.model.names import find_events, list_events
 from motet.model.pattern import And, Neg, Not, Or, Pattern, Repeat, Seq, absences, children, events, walk_pattern
 from motet.model.query import (
@@ -62,7 +62,7 @@ def find_problems(
         *_check_definitions(workload, data),
         *_check_data_columns(data),
         *(problem for query in workload.queries for problem in _QueryChecker(query, data).check()),
-        *_check_labels(workload, data),
+        *_check_labels(workload),
         *_check_types(workload, data),
     ]
     return _drop_repeated(found)
@@ -465,61 +465,35 @@ class _QueryChecker:
 # Columns of the result
 
 
-@dataclass(frozen=True, slots=True)
-class _ResultLabel:
-    """A column of the result: what asks for it, and what it holds (None where that is not known)."""
-
-    label: str
-    meaning: str | None
-    query: Query
-    span: Span | None
-
-
-def _check_labels(workload: Workload, data: DataDescription) -> Iterator[Diagnostic]:
-    """Find columns of the result that two things would share."""
-    groups = {name for query in workload.queries for name in query.group_by}
-    own: set[str] = set()
-    for query in workload.queries:
-        own |= AGGREGATE_COLUMNS if query.is_aggregate else MATCH_COLUMNS
+def _check_labels(workload: Workload) -> Iterator[Diagnostic]:
+    """Find columns of a query's result that two things would share."""
     rename = "choose another name with AS, or another variable"
-    meanings: dict[str, _ResultLabel] = {}
     for query in workload.queries:
+        own = AGGREGATE_COLUMNS if query.is_aggregate else MATCH_COLUMNS
         for name in query.group_by:
             if name in own:
                 message = f"results have a column '{name}' of their own, so GROUP BY cannot add one"
                 yield Diagnostic(message, query.find_place(name), query.name, "rename this column of the data")
-        columns = list(_list_columns(query, data))
-        counts = Counter(column.label for column in columns)
-        for column in columns:
-            label = column.label
+        labels = list(_list_labels(query))
+        counts = Counter(label for label, _ in labels)
+        for label, span in labels:
             if counts.pop(label, 1) > 1:
                 message = f"two results of this query are called '{label}'"
-                yield Diagnostic(message, column.span, query.name, "name one of them with AS")
+                yield Diagnostic(message, span, query.name, "name one of them with AS")
             if label in own:
-                yield Diagnostic(f"results have a column '{label}' of their own", column.span, query.name, rename)
-            elif label in groups:
-                message = f"'{label}' is also a GROUP BY attribute, and results have one column of a name"
-                yield Diagnostic(message, column.span, query.name, rename)
-            first = meanings.setdefault(label, column)
-            known = first.query is not query and None not in (first.meaning, column.meaning)
-            if known and first.meaning != column.meaning:
-                message = f"'{label}' is {column.meaning} here and {first.meaning} in query {first.query.name}"
-                yield Diagnostic(message, column.span, query.name, "results have one column of a name: use AS")
+                yield Diagnostic(f"results have a column '{label}' of their own", span, query.name, rename)
+            elif label in query.group_by:
+                message = f"'{label}' is also a GROUP BY attribute, and a result has one column of a name"
+                yield Diagnostic(message, span, query.name, rename)
 
 
-def _list_columns(query: Query, data: DataDescription) -> Iterator[_ResultLabel]:
-    """List the columns that RETURN asks for. Events of one type without variables share theirs."""
+def _list_labels(query: Query) -> Iterator[tuple[str, Span | None]]:
+    """List the columns that RETURN asks for, and where. Events of one type without variables share theirs."""
     for item in query.returns:
         span = item.span or query.span
         match item:
-            case Aggregate(function, _, name):
-                kind = infer_aggregate_kind(function, name, data.columns)
-                yield _ResultLabel(item.label, kind and f"an aggregate ({kind})", query, span)
-            case Variable():
-                yield _ResultLabel(item.label, "an event", query, span)
-            case Computed(expression):
-                kind = infer_kind(expression, data.columns)
-                yield _ResultLabel(item.label, kind and f"a computed value ({kind})", query, span)
+            case Aggregate() | Variable() | Computed():
+                yield item.label, span
             case AllVariables():
                 for name in dict.fromkeys(event.name for event in events(query.pattern)):
-                    yield _ResultLabel(name, "an event", query, span)
+                    yield name, span

@@ -83,8 +83,9 @@ def build_results(query: DetectQuery, rows: pa.Table, program: Program, bounds: 
     columns: dict[str, Any] = {"query": pa.repeat(query.query.name, size)}
     columns |= {name: summed.column(name) for name in groups}
     columns |= _times(query, summed.column(END).to_numpy().astype(np.int64), program.schema)
+    names = program.column_names[query.number]
     for at, item in enumerate(query.query.aggregates):
-        columns[item.label] = _result(item, summed, f"#{query.number}_{at}_", program.options.counts)
+        columns[names[item.label]] = _result(item, summed, f"#{query.number}_{at}_", program.options.counts)
     return build_table(columns, program.result_schema, size)
 
 
