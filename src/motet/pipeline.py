@@ -243,9 +243,17 @@ def _enumerate(job: Job) -> Outcome:
     from motet.reference.tables import run_table
 
     table, options = job.source.table(), job.options
-    result = run_table(
-        job.workload, table, time=options.time, type=options.type, time_unit=options.time_unit, counts=options.counts
-    )
+    try:
+        result = run_table(
+            job.workload,
+            table,
+            time=options.time,
+            type=options.type,
+            time_unit=options.time_unit,
+            counts=options.counts,
+        )
+    except OverflowError as error:  # Python's own times, in which it counts
+        raise DataError(f"the oracle takes timestamps from the year 1 to 9999: {error}") from error
     # No overflows: enumeration ends long before 2**63 matches.
     return Outcome(result, len(table), count_invalid_rows(table, job.schema), 0)
 

@@ -230,7 +230,7 @@ def notes(outcome: Outcome, found: int, seconds: float) -> Iterator[str]:
     results = format_count(found, "result")
     yield f"{format_count(outcome.rows, 'row')} read in {seconds:.1f} s ({rate:,.0f} rows/s), {results}"
     if outcome.invalid_rows:
-        yield f"{format_count(outcome.invalid_rows, 'row')} set aside: no time or no type"
+        yield f"{format_count(outcome.invalid_rows, 'row')} set aside: no type, no time, or one out of range"
     if outcome.truncated:
         yield f"not all matches of {', '.join(outcome.truncated)} were found: a limit was reached"
     if outcome.overflows:

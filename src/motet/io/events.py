@@ -106,11 +106,9 @@ class EventSource:
         return self.schema if columns is None else pa.schema([self.schema.field(name) for name in columns])
 
     def _convert_column(self, column: pa.Array, field: pa.Field) -> pa.Array:
-        if column.type == field.type:
-            return column
         if field.name == self.time:
             return convert_times(column, field.type, self.time, self.options.time_unit, self.origin)
-        return pc.cast(column, field.type)
+        return column if column.type == field.type else pc.cast(column, field.type)
 
 
 def open_events(events: Paths, options: Options | None = None, *, columns: Iterable[str] = ()) -> EventSource:
@@ -208,8 +206,8 @@ def prepare_table(table: pa.Table, options: Options, origin: str = "the table of
     if options.time in table.column_names:
         at = table.schema.get_field_index(options.time)
         time = choose_time_type(_read_first_times(table, options.time), options.time, options.time_unit, origin)
-        if time != table.schema.field(at).type:
-            column = convert_times(table.column(at), time, options.time, options.time_unit, origin)
+        column = convert_times(table.column(at), time, options.time, options.time_unit, origin)
+        if column is not table.column(at):
             table = table.set_column(at, pa.field(options.time, time), column)
     return table
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from motet.errors import DataError, UnreadableError
-from motet.schema import MAX_MICROS, TICKS, is_text, is_time
+from motet.schema import MAX_MICROS, TICKS, is_text, is_time, keep_times_in_range, to_microseconds
 
 ZONE = re.compile(r"([Zz]|[+-]\d\d(:?\d\d)?)$")
 SECONDS_PER_YEAR = 31_556_952
@@ -82,12 +82,22 @@ def _require_likely_unit(sample: pa.Array, name: str, time_unit: str, origin: st
 def convert_times(column: Any, type: pa.DataType, name: str, time_unit: str, origin: str) -> Any:
     """Return a time column, an array or a chunked one, with the type that was chosen for it."""
     if column.type == type:
-        return column
+        return _keep_in_range(column, time_unit)
     if is_text(column.type):
         return parse_times(column, type, name, origin)
     if _is_fractional(column.type):
         return pa.array(_to_micros(column, time_unit)).cast(type)
     return pc.cast(column, type)
+
+
+def _keep_in_range(column: Any, time_unit: str) -> Any:
+    """Return times with null for those that are out of range: rows without a time are set aside."""
+    if pa.types.is_integer(column.type):
+        return keep_times_in_range(column, time_unit).cast(column.type)
+    micros = to_microseconds(column, time_unit)
+    if micros.null_count == column.null_count:
+        return column
+    return pc.if_else(pc.is_valid(micros), column, pa.scalar(None, column.type))
 
 
 def _to_micros(column: Any, time_unit: str) -> pa.Array:

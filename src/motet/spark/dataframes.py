@@ -21,7 +21,7 @@ from motet.errors import DataError, require_columns
 from motet.io.events import EventSource
 from motet.io.formats import PARQUET, first_line
 from motet.options import Options
-from motet.schema import EventSchema
+from motet.schema import MAX_MICROS, EventSchema
 
 MICROS_PER_UNIT = {"s": 1_000_000, "ms": 1_000, "us": 1}
 UTC_NAMES = ("UTC", "Etc/UTC", "Z", "GMT", "+00:00")
@@ -116,6 +116,11 @@ def has_values(events: DataFrame, names: Sequence[str]) -> Column:
 
 def to_microseconds(df: DataFrame, time: str, time_unit: str) -> Column:
     """Return the time column as microseconds since the epoch, as the engine reads it; null if out of range."""
+    micros = _count_microseconds(df, time, time_unit)
+    return sf.when(micros.between(1 - MAX_MICROS, MAX_MICROS - 1), micros)
+
+
+def _count_microseconds(df: DataFrame, time: str, time_unit: str) -> Column:
     moment = column(time)
     match df.schema[time].dataType:
         case st.TimestampType():
