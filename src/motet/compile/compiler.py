@@ -5,7 +5,7 @@ Queries are aggregated online where that is possible; the others are detected: t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from motet.compile.detect import DetectBranch, make_detect_branch
@@ -17,12 +17,13 @@ from motet.errors import Diagnostic, QueryError
 from motet.model.expression import Expression, attributes
 from motet.model.query import Workload
 from motet.model.validate import check_workload as validate_workload
+from motet.model.window import TimeWindow
 from motet.optimizer.registry import SearchOptions, SharingReport, get_optimizer, plan_trees
 from motet.options import Options
 from motet.plans.compiled import CompiledQuery, compile_query
 from motet.plans.detect.query import DetectQuery, compile_detect
 from motet.plans.sharing import Sharing
-from motet.schema import EventSchema
+from motet.schema import MAX_MICROS, EventSchema, is_nested
 from motet.statistics.model import Statistics
 
 Sampler = Callable[[Sequence[CompiledQuery | DetectQuery]], Statistics | None]
@@ -89,7 +90,26 @@ def check_workload(
 
     Returns the warnings: problems that do not stop it.
     """
-    return validate_workload(workload, schema.kinds(), types, time=schema.time, type=schema.type)
+    warnings = validate_workload(workload, schema.kinds(), types, time=schema.time, type=schema.type)
+    errors = list(_find_schema_problems(workload, schema))
+    if errors:
+        raise QueryError(errors, workload.text, workload.origin)
+    return warnings
+
+
+def _find_schema_problems(workload: Workload, schema: EventSchema) -> Iterator[Diagnostic]:
+    """Find keys of types that have no equal values to group by, and windows too long in the unit of the times."""
+    for query in workload.queries:
+        for name in query.partition:
+            found = schema.columns.field(name).type
+            if is_nested(found):
+                message = f"events cannot be grouped by '{name}', which holds {found}"
+                yield Diagnostic(
+                    message, query.span, query.name, f"take a part of it, as in --select '*, {name}[1] AS key'"
+                )
+        match query.window:
+            case TimeWindow(size, slide, True, span=span) if max(size, slide or 0) * schema.tick > MAX_MICROS:
+                yield Diagnostic("WITHIN is too long", span, query.name, "leave out WITHIN for all of the input")
 
 
 def plan_joins(branch: DetectBranch, options: Options) -> DetectBranch:

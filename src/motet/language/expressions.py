@@ -16,6 +16,7 @@ from motet.model.kinds import KLEENE_FUNCTIONS
 from motet.model.query import AGGREGATE_FUNCTIONS, Aggregate, ReturnItem
 from motet.model.span import Span
 
+_MAX_DIGITS = 400  # of a number; a floating one has at most 309 before its point
 _SELECTORS = {"NEXT": ex.At.NEXT, "FIRST": ex.At.FIRST, "LAST": ex.At.LAST}
 _COMPARATORS = {"EQ": "=", "NE": "!=", "LT": "<", "LE": "<=", "GT": ">", "GE": ">="}
 
@@ -278,6 +279,8 @@ def _literal(tree: Tree[Token]) -> ex.Literal:
 
 
 def _number(token: Token) -> int | float:
+    if len(token) > _MAX_DIGITS:
+        raise ClauseError(f"this number has {len(token):,} digits", span_of(token), f"at most {_MAX_DIGITS} are read")
     return int(token) if token.isdecimal() else float(token)
 
 

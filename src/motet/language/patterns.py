@@ -22,6 +22,7 @@ _OPERATIONS: dict[str, Callable[[tuple[Pattern, ...], Span], Pattern]] = {
     "NEG": lambda parts, span: Neg(_require_event(parts, "NEG", span), span=span),
 }
 # The sign that may stand between operands in place of a comma.
+_MAX_DIGITS = 18  # of the bounds of a repetition
 _SIGNS = {"AND": "AMP", "CONJ": "AMP", "OR": "BAR", "DISJ": "BAR"}
 
 
@@ -129,4 +130,6 @@ def _require_event(parts: Sequence[Pattern], operator: str, span: Span) -> Event
 def _read_count(token: Token) -> int:
     if not token.isdecimal():
         raise ClauseError(f"a repetition takes whole numbers, not '{token}'", span_of(token), "as in A{2,5}")
+    if len(token) > _MAX_DIGITS:
+        raise ClauseError(f"a repetition of {len(token):,} digits is too long", span_of(token), "as in A{2,5}")
     return int(token)

@@ -31,7 +31,7 @@ from motet.model.window import CountWindow, TimeWindow
 AGGREGATE_COLUMNS = frozenset({"query", "window_start", "window_end", "time"})
 MATCH_COLUMNS = frozenset({"query", "start", "end"})
 
-_MAX_LENGTH = 2**63 - 1
+_MAX_LENGTH = 2**61  # microseconds or events: added to any time, it stays below what kernels take for never
 
 
 @dataclass(frozen=True, slots=True)

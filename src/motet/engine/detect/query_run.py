@@ -65,7 +65,8 @@ class QueryRun:
         if self.program.options.on_limit == "error":
             raise RunError(
                 f"query {self.query.query.name}: {what} "
-                "(use a smaller window or more conditions, raise the limit, or let it truncate)"
+                "(use a smaller window or more conditions, raise --memory-limit or --match-limit, in Python "
+                "memory_limit= and match_limit=, or cut off the rest with --on-limit truncate)"
             )
         self.is_truncated = True
 
