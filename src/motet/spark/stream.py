@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -30,7 +31,8 @@ from motet.spark.dataframes import (
     to_microseconds,
     to_spark_schema,
 )
-from motet.spark.processor import CONTRIBUTIONS, LATE, OUTPUT, PARTIALS, RESULTS, BucketProcessor
+from motet.spark.operator_host import CONTRIBUTIONS, LATE, PARTIALS, RESULTS
+from motet.spark.processor import OUTPUT, BucketProcessor
 from motet.spark.serialization import CachedPickle, table_from_ipc
 from motet.spark.session import ROCKSDB
 from motet.spark.shuffle import BUCKETED, Batches, BucketRoute, Task, make_bucket_task
@@ -104,7 +106,8 @@ def run(events: DataFrame, program: Program) -> StreamRun:
     else:
         buckets, start_times = register_start(session, options.checkpoint, program)
     cached = CachedPickle(RunContext(program))
-    processor = BucketProcessor(cached, start_times)
+    stream = cached.name if options.checkpoint is None else uuid.uuid5(uuid.NAMESPACE_URL, options.checkpoint).hex
+    processor = BucketProcessor(cached, start_times, stream)
     keyed = pack_stream(events, program, buckets).groupBy("bucket")
     mode = (options.mode or "append").capitalize()
     processed = keyed.transformWithStateInPandas(processor, OUTPUT, mode, "EventTime")

@@ -287,7 +287,6 @@ class AggregateOperator(BranchOperator):
         if self.slots:
             alive = self._find_alive_keys(self.keys, self.slots)
             if alive.sum() * 2 <= len(alive):
-                self.needs_full_save |= self.keys.count > 0
                 numbers = self.keys.keep(alive)
                 for slots in self.slots:
                     slots.renumber(numbers)
@@ -318,18 +317,16 @@ class AggregateOperator(BranchOperator):
     def unit_descriptions(self) -> list[dict[str, Any]]:
         return [slots.description for slots in self.slots]
 
-    def save_sections(self, *, changed: bool) -> dict[str, Any]:
+    def save_sections(self) -> dict[str, Any]:
         """See `BranchOperator.save_sections`."""
         program = self.program
-        sections = {"keys": table_to_bytes(self.keys.added if changed else self.keys.values)}
+        sections = {"keys": table_to_bytes(self.keys.values)}
         for number, values in self.values.items():
             own = to_saved_values(program, program.queries[number], values)
             sections[f"values {program.fingerprints[number]}"] = table_to_bytes(own)
         for place, slots in enumerate(self.slots):
-            for level, (dropped, states) in enumerate(slots.changed_states):
-                name = f"unit {place} {level}"
-                sections |= {f"{name} gone": pa.py_buffer(dropped)} if changed else {}
-                sections |= state_sections(name, states if changed else slots.states[level])
+            for level, states in enumerate(slots.states):
+                sections |= state_sections(f"unit {place} {level}", states)
         return sections
 
     def restore_sections(self, saved: SavedState) -> None:

@@ -69,7 +69,6 @@ class BranchOperator(ABC):
         self.newest = int(MIN_TIME)  # the greatest time of any row so far
         self.added = self.waiting = self.schema.empty_table()  # by the last micro-batch; not passed by the watermark
         self.retained = RetainedRows(self.added, int(MIN_TIME))
-        self.needs_full_save = True
 
     def feed(self, events: pa.Table, watermark: int) -> MicroBatchResult:
         """Add the rows of a micro-batch and advance to a watermark; rows before it are late."""
@@ -87,7 +86,6 @@ class BranchOperator(ABC):
             if not bad.any():
                 raise
             invalid += int(bad.sum())
-            self.needs_full_save = True
             rows, times = rows.filter(pa.array(~bad)), times[~bad]
             if held:
                 passed = times < self.watermark
@@ -181,8 +179,8 @@ class BranchOperator(ABC):
         """What the numbers in the saved states of units mean."""
         return []
 
-    def save_sections(self, *, changed: bool) -> dict[str, Any]:
-        """Return what is saved beside rows: all of it, or what the last micro-batch changed."""
+    def save_sections(self) -> dict[str, Any]:
+        """Return what is saved beside rows."""
         return {"keys": table_to_bytes(self.waiting.select(self.branch.partition).slice(0, 0))}
 
     def restore_sections(self, saved: SavedState) -> None:  # noqa: B027
