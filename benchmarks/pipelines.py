@@ -98,7 +98,7 @@ class Identity(StatefulProcessor):
         size = sum(len(blob) for frame in rows for blob in frame["rows"])
         before = self.seen.get()
         self.seen.update((size + (before[0] if before else 0),))
-        yield pd.DataFrame([(0, 0, None, 0, 0, 0, size, None)], columns=OUTPUT_NAMES)
+        yield pd.DataFrame([(0, 0, None, 0, 0, 0, size, None, None)], columns=OUTPUT_NAMES)
 
     def close(self) -> None:
         pass

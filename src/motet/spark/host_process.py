@@ -14,12 +14,16 @@ import signal
 import socket
 import tempfile
 import time
+import traceback
 from collections.abc import Iterator
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from motet.spark.operator_host import IDLE_SECONDS, Ask, FeedReply, FeedRequest, OperatorHost
+from motet.errors import MotetError, RunError
+from motet.spark.host_messages import Ask, FeedReply, FeedRequest
+from motet.spark.operator_host import IDLE_SECONDS, OperatorHost
 
 FOLDER = "MOTET_HOSTS"  # the variable of the environment that tells workers where hosts listen
 SPAWNER = "spawner"
@@ -122,11 +126,13 @@ def _serve(listener: socket.socket, parent: int) -> None:
         with contextlib.suppress(EOFError, OSError), connection:
             request = connection.recv()
             try:
-                answer: tuple[str, Any] = "reply", tuple(host.feed(request, lambda what: _ask(connection, what)))
+                answer: tuple[str, Any] = "reply", tuple(host.feed(request, partial(_ask, connection)))
             except (EOFError, OSError):  # the worker is gone
                 raise
-            except Exception as error:
-                answer = "error", error
+            except MotetError as error:
+                answer = "error", RunError(str(error))
+            except Exception:  # noqa: BLE001 - the worker tells Spark
+                answer = "error", RuntimeError(traceback.format_exc())
             connection.send(answer)
 
 

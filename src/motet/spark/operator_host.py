@@ -6,11 +6,11 @@ state goes on; one that has missed some micro-batches is fed them from the log; 
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,7 @@ from motet.engine.live import (
     MicroBatchResult,
     SavedState,
     can_extend_log,
+    count_bytes,
     create_operator,
     find_unknown_queries,
     repeat_feed,
@@ -31,57 +32,28 @@ from motet.engine.live import (
     save_feed,
 )
 from motet.errors import RunError
+from motet.kernels.tables import MIN_TIME
 from motet.spark.buckets import hash_text
+from motet.spark.host_messages import (
+    CONTRIBUTIONS,
+    LATE,
+    LOG,
+    PARTIALS,
+    PROGRAM,
+    RESULTS,
+    Ask,
+    FeedReply,
+    FeedRequest,
+)
 from motet.spark.serialization import CachedPickle, table_from_ipc, table_to_ipc
 from motet.spark.shuffle import FIRST
 from motet.spark.tasks import ROWS_PER_BATCH
 
-# What the body of an output row holds.
-RESULTS, PARTIALS, CONTRIBUTIONS, LATE = 0, 1, 2, 3
 MERGE_PLACES = 16
 # A log is written anew once its changes are larger than this, and than the whole state.
 MIN_LOG_BYTES = 1 << 16
+MEASURE_SECONDS = 5.0  # between two counts of the bytes that units keep
 IDLE_SECONDS = 600.0  # after which an operator that nobody feeds is dropped
-
-
-class FeedRequest(NamedTuple):
-    """The rows of a micro-batch for a bucket, as Arrow IPC streams, and what is stored of it.
-
-    `program` is the name of its pickle, `token` that of the stored state (empty: there is none), `whole` and `changes`
-    are the bytes of the whole state and of the changes in the log.
-    """
-
-    program: str
-    branch: int
-    bucket: str
-    start_times: dict[int, int]
-    token: str
-    whole: int
-    changes: int
-    watermark: int
-    blobs: list[bytes]
-
-
-class FeedReply(NamedTuple):
-    """What comes of a micro-batch: bodies of output rows by kind and place, and a `part` of the log.
-
-    If `is_whole`, the part replaces the log.
-    """
-
-    bodies: list[tuple[int, int, bytes]]
-    late: int
-    invalid_rows: int
-    truncated: tuple[str, ...]
-    wake: int | None
-    waiting: int
-    part: bytes
-    is_whole: bool
-    token: str
-
-
-# Returns what a host lacks: the pickled program, or the parts of the log.
-PROGRAM, LOG = "program", "log"
-Ask = Callable[[str], Any]
 
 
 @dataclass
@@ -92,6 +64,22 @@ class HostedOperator:
     token: str
     used: float
     extends_log: bool  # whether changes can be appended to the log that it was restored from
+    sizes: dict[str, int] = field(default_factory=dict)  # bytes of each unit
+    measured: float = -MEASURE_SECONDS  # when they were counted
+
+    def read_costs(self, bucket: str, seconds: float, now: float) -> str:
+        """Return what the units of this operator cost, as JSON; what they have in common is charged to the branch."""
+        operator = self.operator
+        branch = operator.branch.name
+        if now - self.measured >= MEASURE_SECONDS:
+            self.sizes = {name: count_bytes(state) for name, state in operator.unit_states.items()}
+            self.sizes[branch] = count_bytes([operator.retained, operator.waiting])
+            self.measured = now
+        times = operator.times.take()
+        times[branch] = seconds - sum(times.values())
+        names = times.keys() | self.sizes.keys()
+        costs = {name: [round(times.get(name, 0.0), 6), self.sizes.get(name, 0)] for name in names}
+        return json.dumps({"bucket": bucket, "branch": branch, "units": costs})
 
 
 class OperatorHost:
@@ -106,17 +94,20 @@ class OperatorHost:
         """Feed the rows of a micro-batch to the operator of its bucket."""
         hosted = self._find_operator(request, ask)
         operator = hosted.operator
-        tables = [table_from_ipc(blob) for blob in request.blobs]
-        events = pa.concat_tables(tables) if tables else operator.program.schema.columns.empty_table()
-        result = operator.feed(events, request.watermark)
+        began = time.thread_time()
+        rows = [table_from_ipc(blob) for blob in request.blobs]
+        events = pa.concat_tables(rows) if rows else operator.program.schema.columns.empty_table()
+        # Spark's watermark is 0 before there is one.
+        result = operator.feed(events, request.watermark * 1000 if request.watermark > 0 else int(MIN_TIME))
         hosted.token = uuid.uuid4().hex
         part, is_whole = _write_part(hosted, request.whole, request.changes)
         hosted.extends_log, hosted.used = True, self.clock()
         self.operators[request.program, request.bucket] = hosted  # only now: what fails has no state
         late = result.late.filter(result.late[FIRST]) if FIRST in result.late.column_names else result.late
-        bodies = _build_bodies(request.bucket, result, late if operator.program.options.keep_late else None)
+        tables = _build_bodies(request.bucket, result, late if operator.program.options.keep_late else None)
+        bodies = [(kind, place, table_to_ipc(table)) for kind, place, table in tables if len(table)]
         return FeedReply(
-            [(kind, place, table_to_ipc(table)) for kind, place, table in bodies if len(table)],
+            bodies,
             len(late),
             result.invalid_rows,
             tuple(sorted(result.truncated)),
@@ -125,6 +116,7 @@ class OperatorHost:
             part,
             is_whole,
             hosted.token,
+            hosted.read_costs(request.bucket, time.thread_time() - began, self.clock()),
         )
 
     def drop_idle(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pandas as pd
@@ -14,16 +14,13 @@ from pyspark.sql.streaming.stateful_processor import (
     TimerValues,
 )
 
-from motet.engine.context import RunContext
-from motet.kernels.tables import MIN_TIME
-from motet.spark.host_process import feed_bucket
-from motet.spark.operator_host import PROGRAM, RESULTS, FeedReply, FeedRequest
+from motet.spark.host_messages import PROGRAM, RESULTS, FeedReply, FeedRequest
 from motet.spark.serialization import CachedPickle
 from motet.spark.state_store import BucketStore
 
 OUTPUT = (
     "kind INT, place INT, body BINARY, late BIGINT, set_aside BIGINT, waiting BIGINT, state_bytes BIGINT, "
-    "truncated STRING"
+    "truncated STRING, units STRING"
 )
 
 OUTPUT_NAMES = [part.split()[0] for part in OUTPUT.split(", ")]
@@ -32,12 +29,17 @@ OUTPUT_NAMES = [part.split()[0] for part in OUTPUT.split(", ")]
 class BucketProcessor(StatefulProcessor):
     """An operator that feeds a bucket's rows to its branch; a timer wakes it when the watermark makes results final.
 
-    `start_times` says since when queries that were added to a checkpoint see the stream, by their number. `stream` is
-    the same name in all starts of a stream.
+    `branches` are the names of the program's branches. `start_times` says since when queries that were added to a
+    checkpoint see the stream, by their number. `stream` is the same name in all starts of a stream.
+
+    Spark also makes one in a process of its own at each start, to learn what state there is: this module loads little.
     """
 
-    def __init__(self, cached: CachedPickle[RunContext], start_times: dict[int, int], stream: str) -> None:
+    def __init__(
+        self, cached: CachedPickle[Any], branches: Sequence[str], start_times: dict[int, int], stream: str
+    ) -> None:
         self.cached = cached
+        self.branches = {name: index for index, name in enumerate(branches)}
         self.start_times = start_times
         self.stream = stream
 
@@ -46,7 +48,6 @@ class BucketProcessor(StatefulProcessor):
         self.store = BucketStore(handle)
         context = TaskContext.get()
         self.partition = 0 if context is None else context.partitionId()
-        self.branches = {branch.name: index for index, branch in enumerate(self.cached.value.program.all_branches)}
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: TimerValues) -> Iterator[pd.DataFrame]:
         blobs = [blob for frame in rows for blob in frame["rows"]]
@@ -62,11 +63,19 @@ class BucketProcessor(StatefulProcessor):
         if branch is None:  # its queries are gone
             self.store.clear()
             return
+        from motet.spark.host_process import feed_bucket
+
         head = self.store.read_head()
-        # Spark's watermark is 0 before there is one.
-        watermark = watermark_ms * 1000 if watermark_ms > 0 else int(MIN_TIME)
         request = FeedRequest(
-            self.cached.name, branch, bucket, self.start_times, head.token, head.whole, head.changes, watermark, blobs
+            self.cached.name,
+            branch,
+            bucket,
+            self.start_times,
+            head.token,
+            head.whole,
+            head.changes,
+            watermark_ms,
+            blobs,
         )
         reply = feed_bucket(f"{self.stream}-{self.partition}", request, self._answer)
         timer = self._update_timer(reply.wake, watermark_ms, -1 if fired else head.timer)
@@ -99,8 +108,8 @@ class BucketProcessor(StatefulProcessor):
 def _build_output(reply: FeedReply, waiting: int, state_bytes: int) -> pd.DataFrame:
     """Build rows of blobs, with the place where parts of a result meet, and one row with the metrics."""
     rows: list[tuple[Any, ...]] = [
-        (RESULTS, 0, None, reply.late, reply.invalid_rows, waiting, state_bytes, None),
-        *((kind, place, body, 0, 0, 0, 0, None) for kind, place, body in reply.bodies),
-        *((RESULTS, 0, None, 0, 0, 0, 0, name) for name in reply.truncated),
+        (RESULTS, 0, None, reply.late, reply.invalid_rows, waiting, state_bytes, None, reply.units),
+        *((kind, place, body, 0, 0, 0, 0, None, None) for kind, place, body in reply.bodies),
+        *((RESULTS, 0, None, 0, 0, 0, 0, name, None) for name in reply.truncated),
     ]
     return pd.DataFrame(rows, columns=OUTPUT_NAMES)

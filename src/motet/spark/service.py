@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,6 +29,8 @@ from motet.spark.stream import StreamRun, compile_stream, run
 
 JSON_LINES = "lines"  # json lines on standard output
 FILE_FORMATS = ("parquet", "orc", "csv", "json", "text")  # of which Spark wants to know the columns
+
+POLL_SECONDS = 0.25  # between two looks whether to stop
 
 Say = Callable[[str], None]
 
@@ -142,18 +147,29 @@ class StreamService:
         self.replanner = StreamReplanner(policy, self.program)
         self.query = self._start()
 
-    def run(self, *, watch: bool, every: float, show: Say) -> None:
-        """Run until the stream ends: show its status every so many seconds, and look for changed queries."""
+    def run(self, *, watch: bool, every: float, show: Say, stopping: threading.Event | None = None) -> None:
+        """Run until the stream ends or is told to stop: show its status every so many seconds, and look for changed
+        queries.
+        """
+        stopping = stopping or threading.Event()
+        due = time.monotonic() + every
         try:
             # Parts of a second are taken as well, whatever the annotation says.
-            while not self.query.awaitTermination(every):  # type: ignore[arg-type]
+            while not stopping.is_set() and not self.query.awaitTermination(POLL_SECONDS):  # type: ignore[arg-type]
+                if time.monotonic() >= due:
+                    due = time.monotonic() + every
+                    show(self.monitor.status())
+                    if watch:
+                        self.reload_queries()
+                    self.replan()
+            if not stopping.is_set():
                 show(self.monitor.status())
-                if watch:
-                    self.reload_queries()
-                self.replan()
-            show(self.monitor.status())
+        except Exception:
+            if not stopping.is_set():  # else Spark was told to stop as well, and got there first
+                raise
         finally:
-            self.stop()
+            with contextlib.suppress(Exception):
+                self.stop()
 
     def reload_queries(self) -> bool:
         """Take up the queries as the file has them now; if they are wrong, say so and keep the old ones."""

@@ -1,6 +1,7 @@
 """Run a workload over an endless stream, with state carried from one micro-batch to the next."""
 
 from motet.engine.live.base import BranchOperator, MicroBatchResult
+from motet.engine.live.costs import count_bytes
 from motet.engine.live.saved import SavedState
 from motet.engine.live.state import (
     can_extend_log,
@@ -21,6 +22,7 @@ __all__ = [
     "SavedState",
     "Stream",
     "can_extend_log",
+    "count_bytes",
     "create_operator",
     "find_unknown_queries",
     "repeat_feed",

@@ -17,6 +17,7 @@ from motet.engine.detect.windows import due_range
 from motet.engine.encode import EncodedEvents, Ints, count_by_symbol, encode_branch, read_column, read_times
 from motet.engine.expressions import evaluate
 from motet.engine.live.base import BranchOperator, MicroBatchResult
+from motet.engine.live.costs import name_unit
 from motet.engine.live.key_states import KeyIndex, read_states, state_names, state_sections
 from motet.engine.live.rows import (
     Flags,
@@ -114,7 +115,8 @@ class AggregateOperator(BranchOperator):
             self._count_passed(encoded)
             for unit in self.rerun:
                 bounds = due_range(unit.queries[0], (self.watermark, watermark))
-                tables += run_unit_partials(self.program, unit, encoded, bounds)[0]
+                with self.times.charge(unit):
+                    tables += run_unit_partials(self.program, unit, encoded, bounds)[0]
         if self.slots or self.fed:
             passed = rows.filter(pa.array(new))
             self._replay_due_keys(passed, watermark)  # first: events of before have no classes that are new now
@@ -126,9 +128,11 @@ class AggregateOperator(BranchOperator):
                 state.prepare(ranked)
             slot_numbers = self.keys.number_keys(encoded.keys, len(numbers)) if self.slots else numbers
             for slots in self.slots:
-                tables += slots.advance(encoded, slot_numbers, self.keys, watermark)
+                with self.times.charge(slots.unit):
+                    tables += slots.advance(encoded, slot_numbers, self.keys, watermark)
             for state in self.fed:
-                tables += self._feed(state, ranked, numbers, self.watermark, watermark)
+                with self.times.charge(state.unit):
+                    tables += self._feed(state, ranked, numbers, self.watermark, watermark)
             self.ranks[numbers] += np.diff(encoded.offsets)
         return pa.concat_tables(tables)
 
@@ -304,6 +308,10 @@ class AggregateOperator(BranchOperator):
         for state in states:
             alive[state.keys] = True
         return alive
+
+    @property
+    def unit_states(self) -> dict[str, object]:
+        return {name_unit(state.unit): state for state in (*self.slots, *self.fed)}
 
     @property
     def next_state_timer(self) -> int:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from motet.compile import Branch, DetectBranch
 from motet.engine.context import RunContext
 from motet.engine.encode import read_times
+from motet.engine.live.costs import UnitTimes
 from motet.engine.live.rows import (
     Flags,
     RetainedRows,
@@ -69,6 +70,7 @@ class BranchOperator(ABC):
         self.newest = int(MIN_TIME)  # the greatest time of any row so far
         self.added = self.waiting = self.schema.empty_table()  # by the last micro-batch; not passed by the watermark
         self.retained = RetainedRows(self.added, int(MIN_TIME))
+        self.times = UnitTimes()
 
     def feed(self, events: pa.Table, watermark: int) -> MicroBatchResult:
         """Add the rows of a micro-batch and advance to a watermark; rows before it are late."""
@@ -168,6 +170,11 @@ class BranchOperator(ABC):
         return (times < watermark) & due
 
     # What an operator keeps beside rows: nothing, unless it says so.
+
+    @property
+    def unit_states(self) -> dict[str, object]:
+        """What units keep beside rows, by the name of the first query."""
+        return {}
 
     @property
     def next_state_timer(self) -> int:
