@@ -6,6 +6,7 @@ After a change of the format, run `python -m tests.spark.test_checkpoints` for a
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tarfile
 import tempfile
@@ -69,6 +70,9 @@ def run_stream(session: SparkSession, events: Path, checkpoint: Path, queries: s
 def test_a_checkpoint_of_every_format_goes_on(file: Path, tmp_path: Path, spark: SparkSession) -> None:
     with tarfile.open(file) as packed:
         packed.extractall(tmp_path, filter="data")
+    # Spark notes where a checkpoint is.
+    metadata = tmp_path / "state/state/0/_metadata/v2/0"
+    metadata.write_text(re.sub(r'file:[^"]*/state/state/', f"file:{tmp_path}/state/state/", metadata.read_text()))
     write_events(tmp_path / "second", second_half())
     before = pq.read_table(tmp_path / "before.parquet")
     after = run_stream(spark, tmp_path / "second", tmp_path / "state")
