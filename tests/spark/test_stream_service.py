@@ -202,7 +202,10 @@ RESULTS = "\n".join(json.dumps({'the "best"': count}) for count in (1, 2))  # of
 
 
 def progress(watermark: str, waiting: int) -> dict[str, object]:
-    units = [{"bucket": name, "branch": "k", "units": {"q": [0.5, 100], "k": [0.25, 8]}} for name in ("k/0", "k/1")]
+    units = [
+        {"bucket": name, "branch": "k", "keys": 3, "units": {"q": [0.5, 100], "k": [0.25, 8]}}
+        for name in ("k/0", "k/1")
+    ]
     inside: dict[str, object] = {"late": 1, "set_aside": 0, "waiting": waiting, "state_bytes": 10}
     inside["units"] = "\n".join(map(json.dumps, units))
     return {

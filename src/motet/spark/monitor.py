@@ -47,9 +47,14 @@ class StreamMetrics:
     plan_changes: int = 0
     results: Counter[str] = field(default_factory=Counter)  # by query
     types: Counter[str] = field(default_factory=Counter)  # rows by type
+    keys: dict[tuple[str, str], int] = field(default_factory=dict)  # with state, by branch and bucket, now
     unit_seconds: Counter[str] = field(default_factory=Counter)  # by unit, in all
     unit_bytes: dict[tuple[str, str], int] = field(default_factory=dict)  # by bucket and unit, now
     truncated: Counter[str] = field(default_factory=Counter)  # micro-batches in which a limit cut matches off, by query
+
+    def count_keys(self, branch: str) -> int:
+        """Return how many keys of a branch have state, in all buckets."""
+        return sum(count for (name, _), count in self.keys.items() if name == branch)
 
     @property
     def unit_costs(self) -> dict[str, tuple[float, int]]:
@@ -98,6 +103,7 @@ class StreamMonitor(StreamingQueryListener):
             self.metrics.queries = queries
             self.metrics.waiting = self.metrics.state_bytes = 0
             self.metrics.unit_bytes.clear()
+            self.metrics.keys.clear()
             self.metrics.results.update(dict.fromkeys(queries, 0))
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
@@ -159,6 +165,7 @@ class StreamMonitor(StreamingQueryListener):
 
     def _add_costs(self, costs: Iterable[dict[str, Any]]) -> None:
         for bucket in costs:
+            self.metrics.keys[bucket["branch"], bucket["bucket"]] = bucket["keys"]
             for unit, (seconds, size) in bucket["units"].items():
                 self.metrics.unit_seconds[unit] += seconds
                 self.metrics.unit_bytes[bucket["bucket"], unit] = size

@@ -79,7 +79,7 @@ class HostedOperator:
         times[branch] = seconds - sum(times.values())
         names = times.keys() | self.sizes.keys()
         costs = {name: [round(times.get(name, 0.0), 6), self.sizes.get(name, 0)] for name in names}
-        return json.dumps({"bucket": bucket, "branch": branch, "units": costs})
+        return json.dumps({"bucket": bucket, "branch": branch, "keys": operator.num_keys, "units": costs})
 
 
 class OperatorHost:
@@ -134,7 +134,9 @@ class OperatorHost:
         if request.program not in self.programs:
             self.drop_idle()
             self.programs[request.program] = ask(PROGRAM)
-        operator = create_operator(self.programs[request.program].value, request.branch, request.start_times)
+        # A context of its own: what one bucket sees is no drift from what another one does.
+        context = RunContext(self.programs[request.program].value.program)
+        operator = create_operator(context, request.branch, request.start_times)
         if not request.token:
             return HostedOperator(operator, "", self.clock(), extends_log=False)
         for key, other in self.operators.items():

@@ -26,6 +26,7 @@ from motet.spark.dataframes import column
 from motet.spark.monitor import StreamMonitor
 from motet.spark.replanner import StreamReplanner
 from motet.spark.stream import StreamRun, compile_stream, run
+from motet.statistics.model import Statistics
 
 JSON_LINES = "lines"  # json lines on standard output
 FILE_FORMATS = ("parquet", "orc", "csv", "json", "text")  # of which Spark wants to know the columns
@@ -140,11 +141,11 @@ class StreamService:
         self.say = say
         self.show = show
         self.last_rejection = ""
-        self.events, self.program = self._compile(read(file))
+        self.events, self.program = self._compile(read(file), job.options.statistics)
         self.monitor = StreamMonitor(self._query_names(), say, run_id="")
         session.streams.addListener(self.monitor)
-        policy = ReplanPolicy(job.options.replan or None, job.options.horizon_seconds)
-        self.replanner = StreamReplanner(policy, self.program)
+        planned_rates = None if job.options.statistics is None else job.options.statistics.rates
+        self.replanner = StreamReplanner(ReplanPolicy.from_options(job.options), self.program, planned_rates)
         self.query = self._start()
 
     def run(self, *, watch: bool, every: float, show: Say, stopping: threading.Event | None = None) -> None:
@@ -152,13 +153,15 @@ class StreamService:
         queries.
         """
         stopping = stopping or threading.Event()
-        due = time.monotonic() + every
+        due, shown = time.monotonic() + every, 0
         try:
             # Parts of a second are taken as well, whatever the annotation says.
             while not stopping.is_set() and not self.query.awaitTermination(POLL_SECONDS):  # type: ignore[arg-type]
                 if time.monotonic() >= due:
                     due = time.monotonic() + every
-                    show(self.monitor.status())
+                    if self.monitor.metrics.batches > shown:
+                        shown = self.monitor.metrics.batches
+                        show(self.monitor.status())
                     if watch:
                         self.reload_queries()
                     self.replan()
@@ -177,7 +180,7 @@ class StreamService:
             workload = read(self.file)
             if workload == self.program.workload:
                 return False
-            compiled = self._compile(workload)
+            compiled = self._compile(workload, self._known_statistics())
         except (MotetError, OSError) as error:
             if str(error) != self.last_rejection:
                 self.last_rejection = str(error)
@@ -197,8 +200,8 @@ class StreamService:
         if proposal is None:
             return False
         change, program = proposal
-        self.say(str(change))
         if change.adopted:
+            self.say(str(change))
             self.query.stop()
             self.program = program
             self.monitor.metrics.plan_changes += 1
@@ -214,9 +217,15 @@ class StreamService:
     def _query_names(self) -> tuple[str, ...]:
         return tuple(query.name for query in self.program.workload.queries)
 
-    def _compile(self, workload: Workload) -> tuple[DataFrame, Program]:
+    def _known_statistics(self) -> Statistics | None:
+        """Return what the stream has shown so far, or was said to be like."""
+        if self.replanner.tracker.events:
+            return self.replanner.get_statistics(self.monitor.metrics)
+        return self.job.options.statistics
+
+    def _compile(self, workload: Workload, statistics: Statistics | None) -> tuple[DataFrame, Program]:
         events = self.job.source.open(self.session)
-        options = replace(self.job.options, keep_late=self.job.sink.late is not None)
+        options = replace(self.job.options, keep_late=self.job.sink.late is not None, statistics=statistics)
         return events, compile_stream(events, workload, options)
 
     def _start(self, change: str | None = None) -> StreamingQuery:

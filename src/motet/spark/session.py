@@ -8,6 +8,7 @@ import re
 import sys
 import threading
 import warnings
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,8 +20,9 @@ from motet.spark.java import find_java_home
 DAEMON = "motet.spark.daemon"
 ROWS_PER_ARROW_BATCH = 50_000
 STDERR = 2
-# What Java and Spark's workers say at each start of a stream.
-NOISE = re.compile("Using incubator modules|Streaming TransformWithStateInPandas Python worker")
+# What Java says when it cannot go on. All else that it prints comes to Python as an exception as well.
+FATAL = re.compile("OutOfMemoryError|^#")
+LAST_LINES = 50  # that are shown where Spark does not start
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
@@ -107,7 +109,10 @@ def prepare_environment() -> None:
 
 @contextmanager
 def filter_java_output() -> Iterator[None]:
-    """Let a Java that is started meanwhile write to this process, which drops what tells a user nothing."""
+    """Let a Java that is started meanwhile write to this process, which shows what is fatal; all if it does not start.
+
+    Spark prints stack traces when a stream is stopped, and its workers what they do.
+    """
     if os.environ.get("MOTET_DEBUG"):
         yield
         return
@@ -115,18 +120,23 @@ def filter_java_output() -> Iterator[None]:
     original = os.dup(STDERR)
     os.dup2(writing, STDERR)
     os.close(writing)
-    threading.Thread(target=_forward_lines, args=(reading, os.dup(original)), daemon=True).start()
+    last: deque[str] = deque(maxlen=LAST_LINES)
+    threading.Thread(target=_show_fatal_lines, args=(reading, os.dup(original), last), daemon=True).start()
     try:
         yield
+    except Exception:
+        os.write(original, "".join(last).encode())
+        raise
     finally:
         os.dup2(original, STDERR)
         os.close(original)
 
 
-def _forward_lines(source: int, target: int) -> None:
+def _show_fatal_lines(source: int, target: int, last: deque[str]) -> None:
     with os.fdopen(source, errors="replace") as lines, os.fdopen(target, "w") as shown:
         for line in lines:
-            if line.strip() and not NOISE.search(line):
+            last.append(line)
+            if FATAL.search(line):
                 shown.write(line)
                 shown.flush()
 

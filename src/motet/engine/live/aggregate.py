@@ -314,6 +314,10 @@ class AggregateOperator(BranchOperator):
         return {name_unit(state.unit): state for state in (*self.slots, *self.fed)}
 
     @property
+    def num_keys(self) -> int:
+        return max(self.keys.count, self.fed_keys.count)
+
+    @property
     def next_state_timer(self) -> int:
         soonest = min([int(MAX_TIME), *(state.wake for state in (*self.slots, *self.fed))])
         if self.unreplayed is None:

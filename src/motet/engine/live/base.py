@@ -177,6 +177,11 @@ class BranchOperator(ABC):
         return {}
 
     @property
+    def num_keys(self) -> int:
+        """The number of keys that have state beside rows."""
+        return 0
+
+    @property
     def next_state_timer(self) -> int:
         """The smallest watermark at which what is kept beside rows gives a result by itself."""
         return int(MAX_TIME)
