@@ -38,6 +38,27 @@ def make_sequences(count: int) -> Workload:
     return parse("\n\n".join(texts))
 
 
+# A fifth of the queries each: continuous, neighbours, a count window, Kleene, matches.
+KINDS = (
+    "COUNT(*) PATTERN {0}, {1}, {2} WHERE [key] WITHIN {window}",
+    "COUNT(*) PATTERN {0}, {1} e+ WHERE [key] AND e.value < NEXT(e).value WITHIN {window} SLIDE {slide}",
+    "COUNT(*) PATTERN {0}, {1}, {2} WHERE [key] WITHIN 100 EVENTS",
+    "COUNT(*) PATTERN {0}, {1}+, {2} WHERE [key] WITHIN {window} SLIDE {slide}",
+    "* PATTERN {0} a, {1} b, {2} c WHERE [key] AND a.value < b.value AND b.value < c.value WITHIN {window}",
+)
+
+
+def make_all_kinds(count: int, window: str = "1 min", slide: str = "30 s") -> Workload:
+    """Return queries over three random types each, per key, of each kind in turn."""
+    rng = np.random.default_rng(1)
+    texts = []
+    for number in range(count):
+        types = [f"t{kind}" for kind in rng.choice(TYPES, 3, replace=False)]
+        asked = KINDS[number % len(KINDS)].format(*types, window=window, slide=slide)
+        texts.append(f"QUERY q{number} RETURN {asked}")
+    return parse("\n\n".join(texts))
+
+
 def write_parquet(table: pa.Table, folder: Path, files: int = 8) -> str:
     """Write the table as some parquet files."""
     folder.mkdir()
