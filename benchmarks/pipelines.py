@@ -38,13 +38,14 @@ def make_sequences(count: int) -> Workload:
     return parse("\n\n".join(texts))
 
 
-# A fifth of the queries each: continuous, neighbours, a count window, Kleene, matches.
+# A fifth of the queries each: continuous, neighbours, a count window, Kleene, matches. Few events may begin one.
+BEGINS = "a.value < 0.05 GROUP BY key"
 KINDS = (
-    "COUNT(*) PATTERN {0}, {1}, {2} WHERE [key] WITHIN {window}",
-    "COUNT(*) PATTERN {0}, {1} e+ WHERE [key] AND e.value < NEXT(e).value WITHIN {window} SLIDE {slide}",
-    "COUNT(*) PATTERN {0}, {1}, {2} WHERE [key] WITHIN 100 EVENTS",
-    "COUNT(*) PATTERN {0}, {1}+, {2} WHERE [key] WITHIN {window} SLIDE {slide}",
-    "* PATTERN {0} a, {1} b, {2} c WHERE [key] AND a.value < b.value AND b.value < c.value WITHIN {window}",
+    f"COUNT(*) PATTERN {{0}} a, {{1}}, {{2}} WHERE {BEGINS} WITHIN {{window}}",
+    f"COUNT(*) PATTERN {{0}} a, {{1}} b+ WHERE b.value < NEXT(b).value AND {BEGINS} WITHIN {{window}} SLIDE {{slide}}",
+    f"COUNT(*) PATTERN {{0}} a, {{1}}, {{2}} WHERE {BEGINS} WITHIN 100 EVENTS",
+    f"COUNT(*) PATTERN {{0}} a, {{1}}+, {{2}} WHERE {BEGINS} WITHIN {{window}} SLIDE {{slide}}",
+    f"* PATTERN {{0}} a, {{1}} b, {{2}} c WHERE a.value < b.value AND b.value > c.value AND {BEGINS} WITHIN {{window}}",
 )
 
 
