@@ -6,7 +6,7 @@ Contributions of all partitions of a group make a result, so they may come from 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -91,13 +91,15 @@ def build_results(query: DetectQuery, rows: pa.Table, program: Program, bounds: 
     """Build the results of one query from all of its contributions, those that are due in [from, to)."""
     groups = list(query.query.group_by)
     swept = query.span.is_continuous and not query.needs_window_close
-    grouped = _repeat_until_expiry(rows, groups) if swept else rows
-    if query.span.within:
-        end = grouped.column(END).to_numpy()
-        grouped = grouped.filter(pa.array((bounds[0] <= end) & (end < bounds[1])))
+    only_counts = all(item.function == "COUNT" and not item.distinct for item in query.query.aggregates)
+    if swept and only_counts:
+        grouped = summed = _within(_count_until_expiry(query, rows, groups), bounds)
+    else:
+        grouped = _repeat_until_expiry(rows, groups) if swept else rows
+        grouped = _within(grouped, bounds) if query.span.within else grouped
+        summed = _sum_by(query, grouped, [*groups, END])
     if not len(grouped):
         return program.result_schema.empty_table()
-    summed = _sum_by(query, grouped, [*groups, END])
     size = len(summed)
     columns: dict[str, Any] = {"query": pa.repeat(query.query.name, size)}
     columns |= {name: summed.column(name) for name in groups}
@@ -110,6 +112,12 @@ def build_results(query: DetectQuery, rows: pa.Table, program: Program, bounds: 
         else:
             columns[names[item.label]] = _result(item, summed, prefix, program.options.counts)
     return filter_having(program, query, build_table(columns, program.result_schema, size))
+
+
+def _within(rows: pa.Table, bounds: Bounds) -> pa.Table:
+    """Return the rows that end within bounds."""
+    end = rows.column(END).to_numpy()
+    return rows.filter(pa.array((bounds[0] <= end) & (end < bounds[1])))
 
 
 def merge_contributions(query: DetectQuery, rows: pa.Table) -> pa.Table:
@@ -181,8 +189,20 @@ def _mask_unknown(values: Any, known: Any) -> pa.Array:
     return pa.array(values, mask=~known | np.isnan(values))
 
 
-def _repeat_until_expiry(rows: pa.Table, groups: list[str]) -> pa.Table:
-    """Repeat contributions for every time at which a result of their group is due while they count."""
+class _AliveRows(NamedTuple):
+    """Contributions of continuous queries: row i counts in the results of moments low[i] to high[i] of all groups."""
+
+    group: Ints  # of each moment, by a row of it
+    time: Ints  # of each moment
+    low: Ints
+    high: Ints
+
+
+def _find_moments(rows: pa.Table, groups: list[str]) -> _AliveRows:
+    """Find the times at which a result of a group is due, and at which of them each contribution counts.
+
+    O(rows * log rows).
+    """
     codes = np.zeros(len(rows), np.int64)
     for name in groups:
         encoded = rows.column(name).combine_chunks().dictionary_encode()
@@ -190,15 +210,45 @@ def _repeat_until_expiry(rows: pa.Table, groups: list[str]) -> pa.Table:
         codes = codes * (len(encoded.dictionary) + 1) + encoded.indices.to_numpy(zero_copy_only=False)
         codes = np.unique(codes, return_inverse=True)[1].astype(np.int64)
     end, since, until = (rows.column(name).to_numpy().astype(np.int64) for name in (END, FROM, UNTIL))
-    due = rows.column(DUE).to_numpy(zero_copy_only=False).astype(np.bool_)
-    repeated, at = [], []
-    for code in range(int(codes.max(initial=-1)) + 1):
-        own = np.flatnonzero(codes == code)
-        moments = np.unique(end[own[due[own]]])
-        low = np.searchsorted(moments, np.maximum(since[own], end[own]))
-        high = np.maximum(np.searchsorted(moments, until[own]), low)
-        counts = high - low
-        repeated.append(np.repeat(own, counts))
-        at.append(moments[expand_ranges(low, counts)])
-    taken = rows.take(pa.array(np.concatenate(repeated)))
-    return taken.set_column(taken.schema.get_field_index(END), END, pa.array(np.concatenate(at).astype(np.int64)))
+    due = np.flatnonzero(rows.column(DUE).to_numpy(zero_copy_only=False).astype(np.bool_))
+    times = np.unique(end)
+    size = len(times) + 1
+
+    def place(time: Ints) -> Ints:
+        """Return a number that orders groups and, within one, times."""
+        return codes * size + np.searchsorted(times, time)
+
+    moments, first = np.unique(place(end)[due], return_index=True)
+    low = np.searchsorted(moments, place(np.maximum(since, end)))
+    high = np.maximum(np.searchsorted(moments, place(until)), low)
+    return _AliveRows(due[first], times[moments % size], low, high)
+
+
+def _repeat_until_expiry(rows: pa.Table, groups: list[str]) -> pa.Table:
+    """Repeat contributions for every time at which a result of their group is due while they count."""
+    alive = _find_moments(rows, groups)
+    counts = alive.high - alive.low
+    taken = rows.take(pa.array(np.repeat(np.arange(len(rows)), counts)))
+    at = alive.time[expand_ranges(alive.low, counts)]
+    return taken.set_column(taken.schema.get_field_index(END), END, pa.array(at.astype(np.int64)))
+
+
+def _count_until_expiry(query: DetectQuery, rows: pa.Table, groups: list[str]) -> pa.Table:
+    """Sum contributions that are whole numbers at every time at which a result of their group is due.
+
+    What comes in and what expires is added up once, so that the cost does not grow with what a window holds.
+    O(rows * log rows).
+    """
+    alive = _find_moments(rows, groups)
+    size = len(alive.time)
+
+    def add(name: str) -> pa.Array:
+        values = rows.column(name).to_numpy()
+        change = np.zeros(size + 1, np.int64)
+        np.add.at(change, alive.low, values)
+        np.subtract.at(change, alive.high, values)
+        return pa.array(np.cumsum(change)[:size])
+
+    found = {name: rows.column(name).take(pa.array(alive.group)) for name in groups}
+    sums = {f"{name}_sum": add(name) for name in _sums(query)}
+    return pa.table({**found, END: pa.array(alive.time), **sums}).filter(pc.greater(sums[f"{NUMBER}_sum"], 0))
