@@ -31,7 +31,7 @@ _OPENING, _CLOSING = "([{", ")]}"
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class MethodCall:
     """A call in a chain: its name, where it begins and ends, and where each of its arguments lies."""
 
     source: SourceText
@@ -51,7 +51,7 @@ class Step:
 
     name: str
     relation: str
-    call: Call
+    call: MethodCall
     previous: Step | None = None
     group: Step | None = None
     conditions: list[Expression] = field(default_factory=list)
@@ -60,7 +60,7 @@ class Step:
     inner: str = "relaxed"
     until: Expression | None = None
     within: int | None = None
-    said: dict[str, Call] = field(default_factory=dict)
+    said: dict[str, MethodCall] = field(default_factory=dict)
 
     @property
     def is_optional(self) -> bool:
@@ -215,7 +215,7 @@ class _Parser(TokenParser):
             self.at += 1
             self.pass_types("[", "]")
             arguments, end = self.parse_arguments() if self.token.text == "(" else (None, name.end)
-            call = Call(self.source, name.text, name.start, end, arguments or ())
+            call = MethodCall(self.source, name.text, name.start, end, arguments or ())
             value = self.apply_call(value, call, has_brackets=arguments is not None)
         if isinstance(value, _Class):
             raise self.error_at_token(root)
@@ -254,7 +254,7 @@ class _Parser(TokenParser):
 
     # Calls
 
-    def apply_call(self, value: _Value, call: Call, has_brackets: bool) -> _Value:
+    def apply_call(self, value: _Value, call: MethodCall, has_brackets: bool) -> _Value:
         match value:
             case Step():
                 return self.apply_to_step(value, call)
@@ -290,7 +290,7 @@ class _Parser(TokenParser):
                 raise call.error_at_call(message, "give motet the events it leads to")
         raise call.error_at_call(f"{call.name} is not understood here")
 
-    def parse_application(self, call: Call) -> FlinkQuery:
+    def parse_application(self, call: MethodCall) -> FlinkQuery:
         """Read CEP.pattern(stream, pattern)."""
         if len(call.arguments) != 2:
             raise call.error_at_call(
@@ -301,7 +301,7 @@ class _Parser(TokenParser):
             raise call.error_at_call("CEP.pattern takes a stream and a pattern", "as in CEP.pattern(events, pattern)")
         return FlinkQuery(pattern.chain(), stream.key)
 
-    def parse_begin(self, call: Call) -> Step:
+    def parse_begin(self, call: MethodCall) -> Step:
         if len(call.arguments) not in (1, 2):
             raise call.error_at_call("begin takes a name, and perhaps a strategy", 'as in Pattern.begin("a")')
         for place in call.arguments[1:]:
@@ -310,7 +310,7 @@ class _Parser(TokenParser):
                 raise self.source.error_at(message, *place, "only AfterMatchSkipStrategy.noSkip() is the same")
         return self.parse_named(call, None)
 
-    def parse_named(self, call: Call, previous: Step | None) -> Step:
+    def parse_named(self, call: MethodCall, previous: Step | None) -> Step:
         """Read the name of a step, or the pattern that is one."""
         found = re.fullmatch(r"""\s*["']([^"'\\]*)["']\s*""", self.source.text[slice(*call.arguments[0])])
         if found is not None:
@@ -324,7 +324,7 @@ class _Parser(TokenParser):
         self.steps.append(step)
         return step
 
-    def apply_to_step(self, step: Step, call: Call) -> Step:
+    def apply_to_step(self, step: Step, call: MethodCall) -> Step:
         if call.name in _RELATIONS:
             if len(call.arguments) != 1:
                 raise call.error_at_call(f"{call.name} takes a name", f'as in {call.name}("b")')
@@ -344,7 +344,7 @@ class _Parser(TokenParser):
             raise call.error_at_call(f"{shown} is not translated", "leave it out, and write what it asks in WHERE")
         return step
 
-    def add_condition(self, step: Step, call: Call) -> None:
+    def add_condition(self, step: Step, call: MethodCall) -> None:
         if step.group is not None:
             raise call.error_at_call(
                 f"{call.name} of a group of steps is not translated", "give the steps their conditions"
@@ -355,12 +355,12 @@ class _Parser(TokenParser):
         else:
             step.conditions = [Logical("OR", (conjoin(step.conditions), found))]
 
-    def parse_condition(self, step: Step, call: Call) -> Expression:
+    def parse_condition(self, step: Step, call: MethodCall) -> Expression:
         if len(call.arguments) != 1:
             raise call.error_at_call(f"{call.name} takes one condition", f"as in {call.name}(e -> e.price > 10)")
         return parse_condition(self.source, *call.arguments[0], step.name)
 
-    def parse_window(self, step: Step, call: Call) -> int:
+    def parse_window(self, step: Step, call: MethodCall) -> int:
         if step.within is not None:
             raise call.error_at_call("within is said twice", "say it once")
         values = [self.evaluate(place) for place in call.arguments]
@@ -372,7 +372,7 @@ class _Parser(TokenParser):
                 raise call.error_at_call("a window between each event and the one before has no equal", hint)
         raise call.error_at_call("this length of time is not understood", "as in within(Duration.ofMinutes(10))")
 
-    def parse_length(self, call: Call, unit: str) -> int:
+    def parse_length(self, call: MethodCall, unit: str) -> int:
         """Return the microseconds of a call such as ofMinutes(10)."""
         unit = {"millis": "ms", "milliseconds": "ms", "nanos": ""}.get(unit.lower(), unit.lower())
         if unit not in UNITS or len(call.arguments) != 1:
@@ -381,7 +381,7 @@ class _Parser(TokenParser):
             )
         return self.parse_number(call, call.arguments[0]) * UNITS[unit]
 
-    def parse_number(self, call: Call, place: tuple[int, int]) -> int:
+    def parse_number(self, call: MethodCall, place: tuple[int, int]) -> int:
         found = re.fullmatch(r"\s*(\d+)[Ll]?\s*", self.source.text[slice(*place)])
         if found is None:
             raise self.source.error_at(f"{call.name} takes whole numbers", *place, f"as in {call.name}(2)")
@@ -389,7 +389,7 @@ class _Parser(TokenParser):
 
     # Quantifiers
 
-    def repeat(self, step: Step, call: Call) -> None:
+    def repeat(self, step: Step, call: MethodCall) -> None:
         other = next((word for word in ("times", "oneOrMore", "timesOrMore") if word in step.said), None)
         if other is not None or step.is_not:
             raise call.error_at_call(f"{call.name} is not allowed here", "a step is repeated once")
@@ -408,12 +408,12 @@ class _Parser(TokenParser):
             case _:
                 raise call.error_at_call(f"these arguments of {call.name} are not understood", "as in times(2, 4)")
 
-    def set_optional(self, step: Step, call: Call) -> None:
+    def set_optional(self, step: Step, call: MethodCall) -> None:
         self.refuse_arguments(call)
         if step.is_not:
             raise call.error_at_call("a step that forbids events cannot be optional", "leave it out")
 
-    def set_inner(self, step: Step, call: Call) -> None:
+    def set_inner(self, step: Step, call: MethodCall) -> None:
         self.refuse_arguments(call)
         if step.inner != "relaxed" or not {"times", "oneOrMore", "timesOrMore"} & step.said.keys():
             raise call.error_at_call(
@@ -421,24 +421,24 @@ class _Parser(TokenParser):
             )
         step.inner = {"consecutive": "next", "allowCombinations": "any"}[call.name]
 
-    def set_greedy(self, step: Step, call: Call) -> None:
+    def set_greedy(self, step: Step, call: MethodCall) -> None:
         self.refuse_arguments(call)
         if step.group is not None or not {"times", "oneOrMore", "timesOrMore"} & step.said.keys():
             raise call.error_at_call("greedy is only for one step that is repeated", "say it after oneOrMore or times")
 
-    def set_until(self, step: Step, call: Call) -> None:
+    def set_until(self, step: Step, call: MethodCall) -> None:
         if step.group is not None or step.high is not None:
             raise call.error_at_call(
                 "until is only for one step that is repeated without end", "say it after oneOrMore"
             )
         step.until = self.parse_condition(step, call)
 
-    def refuse_arguments(self, call: Call) -> None:
+    def refuse_arguments(self, call: MethodCall) -> None:
         if call.arguments:
             raise call.error_at_call(f"{call.name} takes no argument", f"write {call.name}()")
 
 
-_QUANTIFIERS: dict[str, Callable[[_Parser, Step, Call], None]] = {
+_QUANTIFIERS: dict[str, Callable[[_Parser, Step, MethodCall], None]] = {
     "times": _Parser.repeat,
     "oneOrMore": _Parser.repeat,
     "timesOrMore": _Parser.repeat,

@@ -31,7 +31,7 @@ STRATEGIES = {
 }
 NOTES = (
     "the same as SASE's query where no two events of a partition share a time",
-    "an event exactly WITHIN after the first is outside of the window (SASE's papers leave it open)",
+    "an event exactly WITHIN after the first is outside of the window (SASE's documentation leaves it open)",
 )
 
 
