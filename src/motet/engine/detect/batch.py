@@ -35,7 +35,7 @@ class Batch:
         columns = EventColumns(encoded)
         compiler = ExpressionCompiler(columns)
         tests = {node: compile_tests(node, compiler) for node in list_nodes(planned)}
-        self.codes = {each.query.number: compile_conditions(each.query, compiler) for each in planned}
+        self.codes = {each.query.number: compile_conditions(each, compiler) for each in planned}
         oldest = {spans: compute_widest_starts(spans, encoded) for spans in map(frozenset, self.spans.values())}
         options = program.options
         self.runner = NodeRunner(

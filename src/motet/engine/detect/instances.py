@@ -34,6 +34,7 @@ from motet.kernels.join import (
     filter_instances,
     flatten_bindings,
     join,
+    prepare_join,
 )
 from motet.kernels.path_join import filter_paths, find_path_ends_for_rows
 from motet.kernels.paths import (
@@ -263,10 +264,14 @@ class NodeRunner:
         inner, stretch = sort_by_equal_values(outer, self.instances(node.inner), table, self.values)
         tests = build_tests([row for row in self.tests[node] if row[0] < 0], self.code)
         context = self._context(tests, len(node.items))
+        compared = prepare_join(outer, inner, table, self.values, self.oldest[node])
         cursor = JoinCursor(0, -1)
         while True:
             room = allocate_join_output(len(node.items), BLOCK_ROWS)
-            found, cursor = join(outer, inner, stretch, table, context, self.oldest[node], room, since, cursor)
+            found, *place = join(
+                outer, inner, stretch, table, compared, context, self.oldest[node], room, since, cursor
+            )
+            cursor = JoinCursor(*place)
             self._check()
             self.instance_counts[node] += found
             yield JoinOutput(*(part[..., :found].copy() for part in room))

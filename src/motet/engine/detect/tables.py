@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from motet.engine.detect.code import ExpressionCompiler, TestRows
 from motet.engine.encode import Ints
 from motet.kernels.expressions import AT_LEAST, AT_MOST, DIFFERENT, EQUAL, LESS, MORE, Values
-from motet.kernels.instances import Instances
-from motet.kernels.join import AFTER, APART, BEFORE, FREE, JoinTable
+from motet.kernels.instances import TEST_WIDTH, Instances
+from motet.kernels.join import AFTER, APART, BEFORE, FREE, INNER_SIDE, OUTER_SIDE, JoinTable, read_values
 from motet.kernels.paths import EdgeRules, PathGraph
 from motet.kernels.ragged import flatten_lists, offsets_from_counts, offsets_of, row_numbers
 from motet.kernels.runs import EarlierTests, RunTable
@@ -32,17 +32,27 @@ def compile_tests(node: Node, compiler: ExpressionCompiler) -> TestRows:
     The tests of a loop are those of its edges, edge by edge, and then those of earlier events.
     """
     match node:
-        case JoinNode():
-            slots = {str(item): at for at, item in enumerate((*node.outer_items, *node.inner_items))}
-            return [compiler.compile_test(test, slots) for test in node.new_tests]
-        case FilterNode():
-            slots = {str(item): item for item in range(len(node.items))}
-            return [compiler.compile_test(test, slots) for test in node.new_tests]
+        case JoinNode() | FilterNode():
+            order = (*node.outer_items, *node.inner_items) if isinstance(node, JoinNode) else range(len(node.items))
+            slots = {str(item): at for at, item in enumerate(order)}
+            symbols = {str(at): frozenset({i.symbol}) for at, i in enumerate(node.items) if isinstance(i, LeafNode)}
+            return [compiler.compile_test(test, slots, symbols) for test in node.new_tests]
         case LoopNode():
-            tests = [test for edge in sort_edges(node) for test in sorted(edge.tests, key=repr)]
-            tests += [earlier.test for earlier in node.earlier]
-            return [compiler.compile_test(test, {"0": 0, "1": 1}) for test in tests]
+            pair = {"0": 0, "1": 1}
+            rows = []
+            for edge in sort_edges(node):
+                symbols = _edge_symbols(node, edge)
+                rows += [compiler.compile_test(test, pair, symbols) for test in sorted(edge.tests, key=repr)]
+            return rows + [compiler.compile_test(earlier.test, pair, {}) for earlier in node.earlier]
     return []
+
+
+def _edge_symbols(node: LoopNode, edge: Edge) -> dict[str, frozenset[Symbol]]:
+    """Return what the two events of an edge are; of a policy any, since it tests whatever comes next."""
+    items = {"0": node.items[edge.source], "1": node.items[edge.target]}
+    if node.policy is not Policy.SKIP_TILL_ANY:
+        return {}
+    return {name: frozenset({item.symbol}) for name, item in items.items() if isinstance(item, LeafNode)}
 
 
 def sort_edges(node: LoopNode) -> list[Edge]:
@@ -77,7 +87,7 @@ def build_join_table(
         (relation == AFTER).all(axis=1),
         np.array(slots, np.int32),
         *_gap_tables(node.new_gaps, slots, absent),
-        np.array(compare, np.int32).reshape(len(compare), 5),
+        np.array(compare, np.int32).reshape(len(compare), TEST_WIDTH),
     )
 
 
@@ -89,7 +99,7 @@ def build_filter_table(node: FilterNode, absent: Sequence[Symbol]) -> JoinTable:
         np.zeros(0, np.bool_),
         np.zeros(0, np.int32),
         *_gap_tables(node.new_gaps, range(len(node.items)), absent),
-        np.zeros((0, 5), np.int32),
+        np.zeros((0, TEST_WIDTH), np.int32),
     )
 
 
@@ -116,10 +126,11 @@ def _may_share(one: Node, other: Node, classes: Sequence[frozenset[Symbol]]) -> 
 
 def _outer_first(row: Sequence[int], ours: int) -> list[int]:
     """Return a comparison with its outer side on the left; the inner slot counts from the first inner item."""
-    comparison, one, one_row, other, other_row = row
+    comparison, one, one_row, other, other_row, *changes = row
     if one >= ours:
         comparison, one, one_row, other, other_row = FLIPPED[comparison], other, other_row, one, one_row
-    return [comparison, one, one_row, other - ours, other_row]
+        changes = changes[2:] + changes[:2]
+    return [comparison, one, one_row, other - ours, other_row, *changes]
 
 
 def sort_by_equal_values(
@@ -131,12 +142,11 @@ def sort_by_equal_values(
     A bucket is a key or, where two columns must be equal, a key and a value. O((n + m) log n).
     """
     key_of = row_numbers(outer.offsets)
-    equal = [row for row in table.compare.tolist() if row[0] == EQUAL]
-    if not equal or len(inner.first) < MIN_ROWS_TO_SORT:
+    equal = table.compare[table.compare[:, 0] == EQUAL][:1]
+    if not len(equal) or len(inner.first) < MIN_ROWS_TO_SORT:
         return inner, key_of
-    _, slot, row, inner_slot, inner_row = equal[0]
-    wanted = values.floats[row, outer.columns[slot]]
-    found = values.floats[inner_row, inner.columns[inner_slot]]
+    (wanted,) = read_values(outer.columns, equal[:, OUTER_SIDE], values)
+    (found,) = read_values(inner.columns, equal[:, INNER_SIDE], values)
     known = np.flatnonzero(~np.isnan(found))
     distinct = np.unique(found[known])
     inner_keys = row_numbers(inner.offsets)[known]

@@ -94,6 +94,14 @@ class DetectQuery:
         """The positions that each name in a condition stands for."""
         return {name: self.slots[slot] for name, slot in self.names.items()}
 
+    @property
+    def name_symbols(self) -> dict[str, frozenset[Symbol]]:
+        """The symbols of the events that each name in a condition stands for; of absent ones none."""
+        return {
+            name: frozenset(self.symbols[position] for position in positions)
+            for name, positions in self.name_positions.items()
+        }
+
     def is_free(self, absence: int) -> bool:
         """Return whether an absence has no condition on bound events."""
         return not self.absence_conditions[absence]
