@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 from typing import Literal as Choice
 
@@ -15,7 +16,7 @@ from motet.kernels import expressions as op
 from motet.kernels.expressions import Bytecode
 from motet.kernels.instances import PLAIN, TEST_WIDTH, Tests
 from motet.kernels.match_filter import CompiledConditions
-from motet.kernels.ragged import Ints, offsets_from_counts
+from motet.kernels.ragged import Ints, offsets_from_counts, offsets_of
 from motet.model.expression import (
     Arithmetic,
     At,
@@ -123,6 +124,12 @@ class ExpressionCompiler:
                         sides = (slots[one], x.row, slots[other], y.row)
                         return [COMPARISONS[operator], *sides, x.change, x.constant, y.change, y.constant]
         return [-1, self.compile(expression, slots, symbols), 0, 0, 0, 0, 0, 0, 0]
+
+    @cached_property
+    def instructions(self) -> tuple[NDArray[np.int32], Ints]:
+        """All instructions, and where those of each expression begin, once all are compiled."""
+        words = [word for code in self.code for instruction in code for word in instruction]
+        return np.array(words or [0], np.int32), offsets_of(self.code)
 
     def constant(self, value: int | str) -> int:
         """Add an integer or a text as a constant; return its number."""

@@ -14,7 +14,9 @@ import pyarrow as pa
 
 from motet.compile import Program
 from motet.compile.detect import DetectBranch
+from motet.engine.detect.compiled_plan import CompiledPlan
 from motet.engine.detect.measured_rates import count_symbols, measure_rates
+from motet.engine.detect.values import EventColumns
 from motet.engine.encode import EncodedEvents, encode_branch
 from motet.engine.replan import NANOSECOND, PlanChange
 from motet.optimizer.joins import JoinPlan
@@ -64,6 +66,7 @@ class BranchPlanner:
 
     def __post_init__(self) -> None:
         self._planned: list[PlannedQuery] | None = None
+        self._compiled: CompiledPlan | None = None
         self._rates: Rates | None = None
         self._changes = 0  # of rates, that were looked into
         self._began = time.perf_counter()  # when the first plan was there
@@ -80,6 +83,20 @@ class BranchPlanner:
             self._replan_on_change(encoded, self.policy)
         assert self._planned is not None
         return self._planned
+
+    def compile(self, program: Program, encoded: EncodedEvents) -> tuple[CompiledPlan, EventColumns]:
+        """Return the present plan compiled for events like these, once for all batches, and the values it reads."""
+        assert self._planned is not None
+        types = encoded.table.schema
+        if self._compiled is None or self._compiled.planned is not self._planned or self._compiled.types != types:
+            self._compiled = CompiledPlan(program, self._planned, types)
+        while True:
+            columns = EventColumns(self._compiled.columns, encoded)
+            inexact = columns.find_inexact()
+            if not inexact:
+                return self._compiled, columns
+            known = self._compiled.columns.inexact
+            self._compiled = CompiledPlan(program, self._planned, types, known | inexact)
 
     def adopt(self, chosen: JoinPlan, rates: Rates | None) -> None:
         """Go on with other trees, chosen for these rates."""

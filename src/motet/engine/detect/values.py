@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,11 +12,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from motet.engine.detect.code import Column, ExpressionCompiler, Kind, Operand, TextMap
-from motet.engine.encode import EncodedEvents, Ints
+from motet.engine.encode import EncodedEvents, Ints, read_column
 from motet.engine.expressions import evaluate
 from motet.kernels.expressions import Bytecode, Values
 from motet.kernels.instances import ADD, DIVIDE, MULTIPLY, SUBTRACT_FROM
-from motet.kernels.ragged import offsets_of
 from motet.model.expression import Arithmetic, Attribute, Call, Expression, Like, Literal, Negative
 from motet.template.symbols import Symbol, strip_variables
 
@@ -24,30 +23,30 @@ from motet.template.symbols import Symbol, strip_variables
 MAX_EXACT_FLOAT = 2**53
 
 
-class ComputedValues(NamedTuple):
-    """The values of an expression over one event, and the events that they are of (None: all)."""
-
-    array: pa.Array
-    events: Ints | None
-
-
-Key = tuple[Expression, frozenset[Symbol]]
+Key = tuple[Expression, frozenset[Symbol]]  # an expression over one event, and the symbols of the events that need it
+Exactness = tuple[Key, str, int]  # a column of integers, and the operation with a constant that floats must do exactly
 
 
 @dataclass
-class EventColumns:
-    """Columns of expressions over one event: attributes for all events, others for those of the symbols that ask."""
+class PlannedColumns:
+    """Columns that expressions over one event need: attributes for all events, others for those of the symbols that
+    ask.
 
-    encoded: EncodedEvents
+    `types` are empty columns of the events. What must be `exact` is known when there are values; what turned out not to
+    be is `inexact`.
+    """
+
+    types: pa.Table
+    inexact: frozenset[Exactness] = frozenset()
     ints: dict[Key, int] = field(default_factory=dict)  # row of each
     floats: dict[Key, int] = field(default_factory=dict)
     constants: list[float] = field(default_factory=list)
-    _computed: dict[Key, ComputedValues] = field(default_factory=dict)
-    _extremes: dict[Key, tuple[int, int]] = field(default_factory=dict)
+    exact: dict[Exactness, None] = field(default_factory=dict)
+    _kinds: dict[Expression, Kind] = field(default_factory=dict)
 
     def column(self, expression: Expression, symbols: frozenset[Symbol]) -> Column:
         """Return the column of an expression over one event, computed for the events of some symbols, or for any."""
-        key, kind = self._compute(expression, symbols)
+        key, kind = self._plan(expression, symbols)
         rows = self.floats if kind in ("float", "null") else self.ints
         return Column(kind, rows.setdefault(key, len(rows)))
 
@@ -59,63 +58,32 @@ class EventColumns:
         split = _split_constant(expression)
         if split is not None:
             attribute, operator, constant, is_left = split
-            key, kind = self._compute(attribute, symbols)
+            key, kind = self._plan(attribute, symbols)
             if kind in ("int", "float", "null"):
                 whole = kind == "int" and isinstance(constant, int) and operator != "/"
-                if kind == "int" and not self._is_exact(key, operator if whole else "", constant):
+                asked = (key, operator, int(constant)) if whole else (key, "", 0)
+                if kind == "int" and not self._demand(asked):
                     return None
                 row = self.floats.setdefault(key, len(self.floats))
                 return Operand("int" if whole else "float", row, *self._change(operator, constant, is_left))
-        key, kind = self._compute(expression, symbols)
-        if kind == "int" and not self._is_exact(key):
+        key, kind = self._plan(expression, symbols)
+        if kind == "int" and not self._demand((key, "", 0)):
             return None
         return Operand(kind, self.floats.setdefault(key, len(self.floats)))
 
-    def finish(self, words: pa.Array) -> Values:
-        """Return the values of all columns, texts as their numbers among the words."""
-        size = len(self.encoded.time)
-        ints = np.empty((max(len(self.ints), 1), size), np.int64)
-        known = np.empty(ints.shape, np.bool_)
-        for key, row in self.ints.items():
-            array, events = self._computed[key]
-            _put(ints[row], events, _as_ints(array, words))
-            _put(known[row], events, array.is_valid().to_numpy(zero_copy_only=False))
-        floats = np.empty((max(len(self.floats), 1), size), np.float64)
-        for key, row in self.floats.items():
-            array, events = self._computed[key]
-            _put(floats[row], events, _as_floats(array, words))
-        return Values(ints, known, floats, np.array(self.constants or [0.0]))
-
-    def list_texts(self) -> list[pa.Array]:
-        """Return the columns that hold texts."""
-        return [found.array for found in self._computed.values() if pa.types.is_string(found.array.type)]
-
-    def _compute(self, expression: Expression, symbols: frozenset[Symbol]) -> tuple[Key, Kind]:
+    def _plan(self, expression: Expression, symbols: frozenset[Symbol]) -> tuple[Key, Kind]:
         bare = strip_variables(expression)
-        key = bare, frozenset() if isinstance(bare, Attribute) else symbols
-        if key not in self._computed:
-            events = None
-            if key[1]:
-                wanted = np.array([not key[1].isdisjoint(found) for found in self.encoded.classes], np.bool_)
-                events = np.flatnonzero(wanted[self.encoded.klass])
+        if bare not in self._kinds:
+            found = evaluate(bare, lambda attribute: read_column(self.types, attribute.name), 0)
+            self._kinds[bare] = kind_of(found.type)
+        return (bare, frozenset() if isinstance(bare, Attribute) else symbols), self._kinds[bare]
 
-            def read(attribute: Attribute) -> pa.Array:
-                column = self.encoded.column(attribute.name)
-                return column if events is None else column.take(pa.array(events))
-
-            size = len(self.encoded.time) if events is None else len(events)
-            self._computed[key] = ComputedValues(evaluate(bare, read, size), events)
-        return key, kind_of(self._computed[key].array.type)
-
-    def _is_exact(self, key: Key, operator: str = "", constant: int = 0) -> bool:
-        """Return whether all integers of a column are the same as floats, also after an operation with a constant."""
-        if key not in self._extremes:
-            found = pc.min_max(self._computed[key].array).as_py()
-            self._extremes[key] = found["min"] or 0, found["max"] or 0
-        ends = self._extremes[key]
-        if operator:
-            ends = (*ends, constant, *(end * constant if operator == "*" else abs(end) + abs(constant) for end in ends))
-        return all(-MAX_EXACT_FLOAT <= end <= MAX_EXACT_FLOAT for end in ends)
+    def _demand(self, asked: Exactness) -> bool:
+        """Ask for a column that is exact as floats; return False where it is not."""
+        if asked in self.inexact:
+            return False
+        self.exact[asked] = None
+        return True
 
     def _change(self, operator: str, constant: float, is_left: bool) -> tuple[int, int]:
         """Return what an operation with a constant does to a value, and the number of the constant."""
@@ -124,6 +92,59 @@ class EventColumns:
         self.constants.append(float(constant))
         change = {"+": ADD, "*": MULTIPLY, "/": DIVIDE, "-": SUBTRACT_FROM if is_left else ADD}[operator]
         return change, len(self.constants) - 1
+
+
+class EventColumns:
+    """The values of planned columns over the events of a batch."""
+
+    def __init__(self, planned: PlannedColumns, encoded: EncodedEvents) -> None:
+        self.planned, self.encoded = planned, encoded
+        self._events: dict[Key, Ints | None] = {}
+        self._arrays: dict[Key, pa.Array] = {}
+        for key in {**planned.ints, **planned.floats}:
+            self._events[key] = self._select_events(key[1])
+            self._arrays[key] = self._compute(key)
+
+    def _select_events(self, symbols: frozenset[Symbol]) -> Ints | None:
+        """Return the events of some symbols, or None for all."""
+        if not symbols:
+            return None
+        wanted = np.array([not symbols.isdisjoint(found) for found in self.encoded.classes], np.bool_)
+        return np.flatnonzero(wanted[self.encoded.klass])
+
+    def _compute(self, key: Key) -> pa.Array:
+        events = self._events[key]
+        size = len(self.encoded.time) if events is None else len(events)
+
+        def read(attribute: Attribute) -> pa.Array:
+            column = self.encoded.column(attribute.name)
+            return column if events is None else column.take(pa.array(events))
+
+        return evaluate(key[0], read, size)
+
+    def find_inexact(self) -> frozenset[Exactness]:
+        """Return what was to be exact and is not: integers beyond what floats tell apart."""
+        found = {key: pc.min_max(self._arrays[key]).as_py() for key in {key for key, _, _ in self.planned.exact}}
+        ends = {key: (each["min"] or 0, each["max"] or 0) for key, each in found.items()}
+        return frozenset(asked for asked in self.planned.exact if not _is_exact(*ends[asked[0]], *asked[1:]))
+
+    def finish(self, words: pa.Array) -> Values:
+        """Return the values of all columns, texts as their numbers among the words."""
+        planned, size = self.planned, len(self.encoded.time)
+        ints = np.empty((max(len(planned.ints), 1), size), np.int64)
+        known = np.empty(ints.shape, np.bool_)
+        for key, row in planned.ints.items():
+            array, events = self._arrays[key], self._events[key]
+            _put(ints[row], events, _as_ints(array, words))
+            _put(known[row], events, array.is_valid().to_numpy(zero_copy_only=False))
+        floats = np.empty((max(len(planned.floats), 1), size), np.float64)
+        for key, row in planned.floats.items():
+            _put(floats[row], self._events[key], _as_floats(self._arrays[key], words))
+        return Values(ints, known, floats, np.array(planned.constants or [0.0]))
+
+    def list_texts(self) -> list[pa.Array]:
+        """Return the columns that hold texts."""
+        return [array for array in self._arrays.values() if pa.types.is_string(array.type)]
 
 
 def _split_constant(expression: Expression) -> tuple[Attribute, str, int | float, bool] | None:
@@ -138,6 +159,14 @@ def _split_constant(expression: Expression) -> tuple[Attribute, str, int | float
             usable = value == value and not isinstance(value, bool)
             return (attribute, operator, value, True) if usable else None
     return None
+
+
+def _is_exact(least: int, most: int, operator: str, constant: int) -> bool:
+    """Return whether floats tell integers up to some apart, also after an operation with a constant."""
+    ends = [least, most]
+    if operator:
+        ends += [constant, *(end * constant if operator == "*" else abs(end) + abs(constant) for end in ends)]
+    return all(-MAX_EXACT_FLOAT <= end <= MAX_EXACT_FLOAT for end in ends)
 
 
 def _put(row: NDArray[Any], events: Ints | None, values: Any) -> None:
@@ -159,20 +188,17 @@ class CompiledExpressions:
 
 
 def finish_expressions(compiler: ExpressionCompiler, columns: EventColumns) -> CompiledExpressions:
-    """Return compiled expressions ready to run, once all of them are known."""
+    """Return compiled expressions ready to run over a batch."""
     literals = {value for value in compiler.ints if isinstance(value, str)}
-    words = _list_words(
-        columns.list_texts(), literals, any(function in ("LOWER", "UPPER") for function, _ in compiler.maps)
-    )
+    changes_case = any(function in ("LOWER", "UPPER") for function, _ in compiler.maps)
+    words = _list_words(columns.list_texts(), literals, changes_case)
     number = {word: at for at, word in enumerate(words.to_pylist())} if literals else {}
     ints = [number[value] if isinstance(value, str) else value for value in compiler.ints]
     maps = np.zeros((max(len(compiler.maps), 1), max(len(words), 1)), np.int64)
     for text_map, row in compiler.maps.items():
         maps[row, : len(words)] = _apply_text_map(text_map, words)
-    instructions = [word for code in compiler.code for instruction in code for word in instruction]
     code = Bytecode(
-        np.array(instructions or [0], np.int32),
-        offsets_of(compiler.code),
+        *compiler.instructions,
         np.array(ints or [0], np.int64),
         np.array(compiler.floats or [0.0], np.float64),
         maps,
