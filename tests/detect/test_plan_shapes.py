@@ -44,7 +44,7 @@ def random_tree(seed: int) -> EachPattern:
             trees = [(trees[0], trees[1]), *trees[2:]]
         return trees[0]
 
-    return EachPattern("any", lambda rates: choose)
+    return EachPattern("any", lambda specs, rates: {spec: choose(spec) for spec in specs})
 
 
 @st.composite

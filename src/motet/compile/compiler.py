@@ -109,9 +109,7 @@ def _compile_query(
     online = compile_query(number, workload, tick)
     if isinstance(online, CompiledQuery):
         return online
-    return compile_detect(
-        number, workload, tick, online.message, joins=get_optimizer(options.optimizer).joins_sequences
-    )
+    return compile_detect(number, workload, tick, online.message)
 
 
 def _search_sharing(queries: Sequence[CompiledQuery], options: Options) -> SharingReport | None:

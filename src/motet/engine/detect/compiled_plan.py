@@ -35,7 +35,7 @@ from motet.model.expression import Attribute, Expression
 from motet.model.query import Policy
 from motet.plans.compiled import WindowSpan
 from motet.plans.detect.build import PlannedQuery, list_nodes
-from motet.plans.detect.nodes import FilterNode, JoinNode, LeafNode, LoopNode, Node, column_items, inputs
+from motet.plans.detect.nodes import FilterNode, JoinNode, LeafNode, LoopNode, Node, PathScanNode, column_items, inputs
 
 Spans = frozenset[WindowSpan]
 
@@ -72,8 +72,8 @@ class PlainSinks(NamedTuple):
 class CompiledPlan:
     """A plan for events of one schema.
 
-    `nodes` are its operators, inputs first. `sinks` read those that the kernel runs; `others` those that are run from
-    outside.
+    `nodes` are its operators, inputs first. `sinks` read those that the kernel runs, and then path scans: `scans` has the
+    numbers of those of each. `others` has the sinks of all that is listed query by query.
     """
 
     def __init__(
@@ -101,6 +101,7 @@ class CompiledPlan:
             each.query.number: compile_conditions(each, self.compiler) for each in planned
         }
         self.others: dict[int, list[Sink]] = {}
+        self.scans: dict[int, list[int]] = {}
         self.sinks: list[Sink] = []
         self._build_operators()
         self.plain_sinks = self._lay_out_sinks()
@@ -146,6 +147,7 @@ class CompiledPlan:
         table = np.zeros((len(self.nodes), OPERATOR_WIDTH), np.int32)
         checks: list[OperatorChecks] = []
         own_windows: list[int] = []
+        others: dict[int, list[Sink]] = {}
         sink_counts = []
         for at, node in enumerate(self.nodes):
             kind = kind_of_operator(node)
@@ -157,15 +159,18 @@ class CompiledPlan:
             table[at] = (kind, outer, inner, *found.items, self.window_of(node), node in read, symbol)
             sinks = readers.get(node, [])
             if kind == OTHER:
-                # What several queries list is found once.
-                self.others[at], sinks = sinks, []
-                table[at, IS_KEPT] |= len(self.others[at]) > 1
+                others[at], sinks = sinks, []
             self.sinks += sinks
             sink_counts.append(len(sinks))
-            for sink in sinks:
-                own = frozenset({sink.planned.query.span})
-                has_more = kind == LEAF or own != self.spans[node]
-                own_windows.append(self.window_number[own] if has_more else -1)
+            own_windows += [self._own_window(node, sink) for sink in sinks]
+        for at, sinks in others.items():
+            if isinstance(self.nodes[at], PathScanNode) and self.program.options.match_limit is None:
+                self.scans[at] = list(range(len(self.sinks), len(self.sinks) + len(sinks)))
+                self.sinks += sinks
+                own_windows += [self._own_window(self.nodes[at], sink) for sink in sinks]
+            else:
+                self.others[at] = sinks
+                table[at, IS_KEPT] |= len(sinks) > 1  # what several queries list is found once
         begin = np.zeros((len(self.nodes) + 1, BEGIN_WIDTH), np.int64)
         for column in range(SINK):
             begin[:, column] = offsets_from_counts([len(each.tables[column]) for each in checks])
@@ -188,6 +193,11 @@ class CompiledPlan:
             stack(COMPARE, np.int32, TEST_WIDTH),
             np.array(own_windows, np.int32),
         )
+
+    def _own_window(self, node: Node, sink: Sink) -> int:
+        """Return the window of a sink where its operator may find more, else -1."""
+        own = frozenset({sink.planned.query.span})
+        return self.window_number[own] if isinstance(node, LeafNode) or own != self.spans[node] else -1
 
     def is_kept(self, at: int) -> bool:
         """Return whether other operators read one."""

@@ -215,11 +215,7 @@ class PlanRunner:
                 self._make_room(int(state[AT_OPERATOR]))
                 continue
             if status == AT_OTHER:
-                operator = int(state[AT_OPERATOR])
-                if self.plan.is_kept(operator):
-                    self._store(operator, self._run_other(self.plan.nodes[operator]))
-                if self.plan.others[operator]:
-                    yield operator
+                yield from self._run_from_outside(int(state[AT_OPERATOR]))
                 state[AT_MATCH] = 0
                 continue
             found, state[MATCHES] = int(state[MATCHES]), 0
@@ -227,6 +223,31 @@ class PlanRunner:
                 yield MatchOutput(*(part[..., :found] for part in output))
             if status == DONE:
                 return
+
+    def _run_from_outside(self, operator: int) -> Iterator[MatchOutput | int]:
+        """Run an operator that the kernel does not, and yield its matches, or its number where they are to be listed."""
+        plan, node = self.plan, self.plan.nodes[operator]
+        found = None
+        if plan.is_kept(operator):
+            found = self._run_other(node)
+            self._store(operator, found)
+        if isinstance(node, PathScanNode) and (sinks := plan.scans.get(operator)):
+            since = min(int(self.run.bounds.since[sink]) for sink in sinks)
+            for block in self._scan_paths(node, since) if found is None else [found]:
+                yield from (self._select_matches(block, sink) for sink in sinks)
+        elif plan.others.get(operator):
+            yield operator
+
+    def _select_matches(self, found: FoundInstances, sink: int) -> MatchOutput:
+        """Return the instances that a sink wants."""
+        bounds, window = self.run.bounds, int(self.run.operators.sink[sink])
+        wanted = (found.last >= bounds.since[sink]) & (found.last < bounds.until[sink])
+        if window >= 0:
+            wanted &= found.first >= self.oldest_of(window)[found.end]
+        rows = np.flatnonzero(wanted)
+        columns, first, last, end = (part[..., rows] for part in found)
+        key = np.searchsorted(self.encoded.offsets, end, "right") - 1
+        return MatchOutput(columns, np.full(len(rows), sink, np.int32), first, last, end, key)
 
     def _make_room(self, operator: int) -> None:
         """Make room for more instances of an operator, or let it end with those it has where they may be no more."""
@@ -325,9 +346,7 @@ class PlanRunner:
             case UnionNode():
                 return self._as_bundles(self._union(node))
             case PathScanNode():
-                found = _concat(self._collect(node, self._scan_paths(node), _bytes))
-                self._listed[node] += len(found.first)
-                return found
+                return _concat(self._collect(node, self._scan_paths(node), _bytes))
         raise TypeError(f"the kernel runs {type(node).__name__}")
 
     def _collect(self, node: Node, blocks: Iterable[T], size: Callable[[T], int]) -> list[T]:
@@ -339,14 +358,20 @@ class PlanRunner:
                 break
         return kept
 
-    def _scan_paths(self, node: PathScanNode) -> Iterator[FoundInstances]:
-        """Yield the paths of a sequence as columns of events in blocks, those within the node's own windows."""
+    def _scan_paths(self, node: PathScanNode, since: int = NO_BOUND) -> Iterator[FoundInstances]:
+        """Yield the paths of a sequence that end at `since` or later as columns of events in blocks, those within the
+        node's own windows.
+        """
         width = len(node.items)
-        for block in self.path_blocks(node.loop):
-            columns = np.empty((width, len(block.first)), np.int64)
-            columns[block.position, np.arange(len(block.event)) // width] = block.event
-            rows = np.flatnonzero(block.first >= self.oldest(node)[block.end])
-            yield FoundInstances(columns[:, rows], block.first[rows], block.last[rows], block.end[rows])
+        has_more = self.plan.spans[node] != self.plan.spans[node.loop]
+        for block in self.path_blocks(node.loop, since=since):
+            # The positions of a sequence are its items in order.
+            found = FoundInstances(block.event.reshape(-1, width).T, block.first, block.last, block.end)
+            if has_more:
+                rows = np.flatnonzero(block.first >= self.oldest(node)[block.end])
+                found = FoundInstances(*(part[..., rows] for part in found))
+            self._listed[node] += len(found.first)
+            yield found
 
     def expand_paths(
         self, node: JoinNode, loop: LoopNode, since: int = NO_BOUND, match_limit: MatchLimit | None = None

@@ -71,8 +71,6 @@ class MatchLister:
         match node:
             case LoopNode():
                 return self._list_paths(node)
-            case PathScanNode() if runner.plan.spans[node] == runner.plan.spans[node.loop]:
-                return self._list_paths(node.loop)
             case PathScanNode():
                 return self._list_scanned(node)
             case JoinNode(inner=LoopNode() as loop):

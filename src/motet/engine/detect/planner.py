@@ -71,7 +71,7 @@ class BranchPlanner:
         self._changes = 0  # of rates, that were looked into
         self._began = time.perf_counter()  # when the first plan was there
         self._planning_seconds = 0.0  # seconds of this thread that went into plans since
-        self._build_seconds = 0.0  # those that the nodes of a plan took last
+        self._build_seconds = 0.0  # those that building and compiling a plan took last
 
     def plan_for(self, encoded: EncodedEvents) -> list[PlannedQuery]:
         """Return the plan for the next events."""
@@ -89,7 +89,9 @@ class BranchPlanner:
         assert self._planned is not None
         types = encoded.table.schema
         if self._compiled is None or self._compiled.planned is not self._planned or self._compiled.types != types:
+            began = time.thread_time()
             self._compiled = CompiledPlan(program, self._planned, types)
+            self._build_seconds += time.thread_time() - began
         while True:
             columns = EventColumns(self._compiled.columns, encoded)
             inexact = columns.find_inexact()
