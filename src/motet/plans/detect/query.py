@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from motet.errors import Diagnostic
 from motet.model.expression import Expression, variables
 from motet.model.names import resolve_variables
-from motet.model.query import Computed, Policy, Query, Workload
+from motet.model.query import AfterMatch, Computed, Policy, Query, Workload
 from motet.plans.compiled import WindowSpan, build_window_span
 from motet.plans.detect.conditions import is_adjacent, place_conditions
 from motet.template.alternatives import (
@@ -70,6 +70,11 @@ class DetectQuery:
         return self.span.ranked or self.query.policy is not Policy.SKIP_TILL_ANY
 
     @property
+    def skips_across_windows(self) -> bool:
+        """Whether a match may be left out because of any other before it, however long ago."""
+        return self.query.after_match is not AfterMatch.ALL and not self.span.slide
+
+    @property
     def is_combined(self) -> bool:
         """Whether results are combined over partitions."""
         return set(self.partition) != set(self.query.group_by)
@@ -94,18 +99,23 @@ class DetectQuery:
         """The positions that each name in a condition stands for."""
         return {name: self.slots[slot] for name, slot in self.names.items()}
 
+    @property
+    def name_symbols(self) -> dict[str, frozenset[Symbol]]:
+        """The symbols of the events that each name in a condition stands for; of absent ones none."""
+        return {
+            name: frozenset(self.symbols[position] for position in positions)
+            for name, positions in self.name_positions.items()
+        }
+
     def is_free(self, absence: int) -> bool:
         """Return whether an absence has no condition on bound events."""
         return not self.absence_conditions[absence]
 
 
-def compile_detect(
-    number: int, workload: Workload, tick: int, reason: str = "", joins: bool = False
-) -> DetectQuery | Diagnostic:
+def compile_detect(number: int, workload: Workload, tick: int, reason: str = "") -> DetectQuery | Diagnostic:
     """Compile a query for detection, or return a diagnostic that says why that cannot be.
 
-    `reason` says why the query is not aggregated online. With `joins`, a plain sequence is split into items to join, so
-    that queries can share them, even where no condition compares its events.
+    `reason` says why the query is not aggregated online.
     """
     query = extract_equivalence(resolve_variables(workload.queries[number]))
     positions = build_positions(query.pattern)
@@ -116,7 +126,7 @@ def compile_detect(
     absent_events = (*positions.absences, *positions.negated)
     placed = place_conditions(query, positions, absent_events)
     try:
-        alternatives, compact = _derive_alternatives(positions.graph, placed.match, joins, query.policy)
+        alternatives, compact = _derive_alternatives(positions.graph, placed.match, query.policy)
     except TooManyAlternatives:
         return refusal("an AND of this pattern has too many alternatives", "write some of them as queries of their own")
     if any(placed.absent[absence] for absence in _gaps_inside_blocks(alternatives)):
@@ -185,23 +195,26 @@ def _assign_slots(
 
 
 def _derive_alternatives(
-    graph: PositionGraph, match_conditions: Sequence[Expression], joins: bool, policy: Policy
+    graph: PositionGraph, match_conditions: Sequence[Expression], policy: Policy
 ) -> tuple[tuple[Alternative, ...], bool]:
     """Return the alternatives of a pattern, and whether they are paths of one compact graph.
 
-    Where no condition compares events, a query gains nothing by joining: all its matches are paths of the automaton. A
-    policy is run from step to step on it.
+    Where no condition compares events, a query gains nothing by joining: all its matches are paths of the automaton.
+    But a plain sequence is split into its events, so that plans can choose: paths, joins, or parts that other queries
+    have too. A policy is run from step to step on the automaton.
     """
     if policy is not Policy.SKIP_TILL_ANY and not graph.has_block:
         return as_single_loop(graph), True
     compared = graph.has_block or any(len(variables(condition)) > 1 for condition in match_conditions)
     is_sequence = graph.is_line and not graph.back_edges and len(graph.items) > 1
-    if not compared and not (joins and is_sequence):
-        return as_single_loop(graph), True
-    try:
-        return list_alternatives(graph), False
-    except TooManyAlternatives:
-        return as_single_loop(graph), True
+    if compared or is_sequence:
+        try:
+            found = list_alternatives(graph)
+        except TooManyAlternatives:
+            return as_single_loop(graph), True
+        if compared or len(found) == 1:
+            return found, False
+    return as_single_loop(graph), True
 
 
 def _gaps_inside_blocks(alternatives: Iterable[Alternative]) -> Iterator[int]:
