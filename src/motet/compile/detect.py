@@ -102,7 +102,7 @@ def make_detect_branch(
         columns = tuple(dict.fromkeys((schema.time, schema.type, *partition, *sorted(read))))
     else:
         columns = tuple(schema.columns.names)
-    endless = any(query.span.ranked or query.span.within == 0 for query in queries)
+    endless = any(query.span.ranked or query.span.within == 0 or query.skips_across_windows for query in queries)
     return DetectBranch(
         partition=partition,
         queries=tuple(queries),

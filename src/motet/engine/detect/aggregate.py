@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from motet.compile import Program
 from motet.compile.contributions import DUE, END, FROM, NUMBER, PARTS, QUERY, UNTIL, partial_columns
 from motet.engine.detect.bindings import entries_at
-from motet.engine.detect.instances import NodeRunner
+from motet.engine.detect.instances import PlanRunner
 from motet.engine.detect.windows import Bounds
 from motet.engine.encode import EncodedEvents, Ints, read_column
 from motet.engine.partials import filter_having
@@ -27,7 +27,7 @@ from motet.schema import EventSchema, build_table
 
 
 def build_contributions(
-    query: DetectQuery, found: Matches, which: Ints, times: dict[str, Any], runner: NodeRunner, program: Program
+    query: DetectQuery, found: Matches, which: Ints, times: dict[str, Any], runner: PlanRunner, program: Program
 ) -> pa.Table:
     """Build the contributions of matches: a row for each of `which`, with its times."""
     encoded = runner.encoded
