@@ -1,4 +1,4 @@
-"""What ClickHouse's windowFunnel and sequenceMatch compute, written from their documentation and behaviour."""
+"""What ClickHouse's windowFunnel, sequenceMatch and sequenceCount compute, from their documentation and behaviour."""
 
 from __future__ import annotations
 
@@ -22,31 +22,41 @@ def compute_level(rows: Sequence[Row], conditions: Sequence[Condition], window: 
     return max((at for at, start in enumerate(starts, 1) if start is not None), default=0)
 
 
-def has_sequence(pattern: str, rows: Sequence[Row], conditions: Sequence[Condition]) -> bool:
-    """Whether the rows that some condition describes hold a chain; a time lets any rows lie before the next event."""
-    described = [row for row in rows if any(holds(row) for holds in conditions)]
-    actions = re.findall(r"\(\?t(?:<=|<|>=|>|==)\d+\)|\(\?\d+\)|\.\*|\.", pattern)
+def count_sequences(pattern: str, rows: Sequence[Row], conditions: Sequence[Condition]) -> int:
+    """How many chains that do not overlap the rows hold that some condition describes, each the first that is found.
 
-    def goes_on(at: int, row: int, base: int | None) -> bool:
+    A time lets any rows lie before the next event.
+    """
+    described = [row for row in rows if any(holds(row) for holds in conditions)]
+    actions = re.findall(r"\(\?t(?:<=|<|>=|>|==)\d+\)|\(\?\d+\)|\.\*|\.", pattern.removesuffix(".*"))
+
+    def find_end(at: int, row: int, base: int | None) -> int | None:
+        """The row after a chain that goes on with an action at a row."""
         if at == len(actions):
-            return True
+            return row
         action = actions[at]
         if action == ".*":
-            return any(goes_on(at + 1, later, base) for later in range(row, len(described) + 1))
-        if row == len(described):
-            return False
+            ends = (find_end(at + 1, later, base) for later in range(row, len(described)))
+            return next((end for end in ends if end is not None), None)
         if action.startswith("(?t"):
             operator, seconds = re.findall(r"t([<>=]+)(\d+)", action)[0]
-            return base is not None and any(
-                goes_on(at + 1, later, base)
+            ends = (
+                find_end(at + 1, later, base)
                 for later in range(row, len(described))
-                if compare(operator, described[later]["time"] - described[base]["time"], int(seconds))
+                if base is not None
+                and compare(operator, described[later]["time"] - described[base]["time"], int(seconds))
             )
-        if action == "." or conditions[int(action[2:-1]) - 1](described[row]):
-            return goes_on(at + 1, row + 1, row)
-        return False
+            return next((end for end in ends if end is not None), None)
+        if row < len(described) and (action == "." or conditions[int(action[2:-1]) - 1](described[row])):
+            return find_end(at + 1, row + 1, row)
+        return None
 
-    return any(goes_on(0, start, None) for start in range(len(described) + 1))
+    count, start = 0, 0
+    while start < len(described):
+        end = find_end(0, start, None)
+        count += end is not None
+        start = start + 1 if end is None else end
+    return count
 
 
 def compare(operator: str, left: int, right: int) -> bool:

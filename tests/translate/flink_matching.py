@@ -293,6 +293,15 @@ def flink_matches(chain: list[FlinkStep], rows: Sequence[Row], window: int | Non
     return found
 
 
+def skip_matches(matches: list[Match], strategy: str) -> list[Match]:
+    """The matches that a skip strategy leaves, where each first event begins one at most: they are taken by start."""
+    kept: list[Match] = []
+    for match in sorted(matches, key=lambda match: match[0][1]):
+        if strategy != "skipPastLastEvent" or not kept or match[0][1] > kept[-1][-1][1]:
+            kept.append(match)
+    return kept
+
+
 def _advance(partial: _Partial, row: Row, found: list[Match]) -> list[_Partial]:
     """The partial matches that a row makes of one; those that are complete are added to the matches found."""
     edges: list[tuple[str, _State, _State]] = []

@@ -16,7 +16,7 @@ from motet.dialects import translate
 from motet.errors import QueryError
 from motet.language.printer import to_text
 from motet.reference import evaluate
-from tests.translate.flink_matching import Condition, FlinkStep, Match, Row, flink_matches
+from tests.translate.flink_matching import Condition, FlinkStep, Match, Row, flink_matches, skip_matches
 from tests.translate.rows import FEW_ROWS, SCHEMA, make_rows
 
 # Conditions in Java and as a function of a row: some exclude each other, some do not.
@@ -114,6 +114,36 @@ def test_a_pattern_has_the_matches_that_flink_finds(
     except QueryError:
         return
     assert_same_matches(text, chain[1], make_rows(drawn), window)
+
+
+@st.composite
+def linear_chains(draw: Any, strategy: str) -> tuple[str, list[FlinkStep]]:
+    """A pattern of which each first event begins one match at most."""
+    text, chain = "", []
+    for number in range(draw(st.integers(1, 3))):
+        relation = "begin" if number == 0 else draw(st.sampled_from(["next", "followedBy"]))
+        condition = draw(st.sampled_from(CONDITIONS))
+        count, inner = draw(st.sampled_from([(1, "relaxed"), (1, "relaxed"), (2, "relaxed"), (2, "next")]))
+        skip = f", AfterMatchSkipStrategy.{strategy}()" if number == 0 else ""
+        text += f'.{relation}("s{number}"{skip}).where(e -> {condition[0]}){say_repetition(count, count)}'
+        text += ".consecutive()" if inner == "next" else ""
+        chain.append(FlinkStep(f"s{number}", relation, condition[1], count, count, inner=inner))
+    return text, chain
+
+
+@settings(max_examples=40)
+@given(data=st.data(), drawn=FEW_ROWS, window=st.none() | st.integers(3, 9))
+@pytest.mark.parametrize("strategy", ["skipToNext", "skipPastLastEvent"])
+def test_a_skip_strategy_leaves_the_matches_that_flink_leaves(
+    strategy: str, data: st.DataObject, drawn: list[tuple[str, int, int]], window: int | None
+) -> None:
+    calls, chain = data.draw(linear_chains(strategy))
+    rows = make_rows(drawn)
+    text = f"Pattern{calls}" + (f".within(Duration.ofSeconds({window}))" if window else "")
+    workload = translate(text, "flink-cep").workload
+    wanted = Counter(skip_matches(flink_matches(chain, rows, window), strategy))
+    assert found_matches(library.run(pa.Table.from_pylist(rows, SCHEMA), workload)) == wanted, to_text(workload)
+    assert len(evaluate(workload, rows, tick=1_000_000).rows) == wanted.total()
 
 
 def is_type(name: str) -> Condition:
@@ -296,8 +326,14 @@ BEGIN = 'Pattern.begin("a")'
         (f'{BEGIN};\nPattern.begin("b");', "second pattern", 'begin("b")'),
         ('Pattern.begin("a"', "never closed", "("),
         # Skip strategies
-        ('Pattern.begin("a", AfterMatchSkipStrategy.skipPastLastEvent())', "drops matches", "skipPast"),
-        ("AfterMatchSkipStrategy s = AfterMatchSkipStrategy.skipToNext();\n" + BEGIN, "drops matches", "skipToNext"),
+        ('Pattern.begin("a", AfterMatchSkipStrategy.skipToFirst("b"))', "drops matches", "skipToFirst"),
+        ("AfterMatchSkipStrategy s = AfterMatchSkipStrategy.skipToLast();\n" + BEGIN, "drops matches", "skipToLast"),
+        ('Pattern.begin("a", AfterMatchSkipStrategy.skipToNext()).oneOrMore()', "one match at most", "begin"),
+        (
+            'Pattern.begin("a", AfterMatchSkipStrategy.skipPastLastEvent()).followedByAny("b")',
+            "one match at most",
+            "begin",
+        ),
         ('Pattern.begin("a", skip)', "may drop matches", " skip"),
         # Windows
         (f"{BEGIN}.within(Duration.ofSeconds(3), WithinType.PREVIOUS_AND_CURRENT)", "has no equal", "within"),

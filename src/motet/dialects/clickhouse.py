@@ -1,10 +1,11 @@
-"""Translates ClickHouse's windowFunnel and sequenceMatch: a funnel is one query for each of its steps."""
+"""Translates ClickHouse's windowFunnel, sequenceMatch and sequenceCount; a funnel is a query for each step."""
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
@@ -21,19 +22,21 @@ from motet.dialects.sql import (
 )
 from motet.dialects.translation import SourceText, Translation, assign_type, build_sequence, named_events
 from motet.model.expression import (
+    Arithmetic,
     Attribute,
     Comparison,
     Expression,
     Inverse,
     IsNull,
     Like,
+    Literal,
     Logical,
     Membership,
     conjuncts,
 )
 from motet.model.names import rewrite_leaves
 from motet.model.pattern import Event, Not, Pattern
-from motet.model.query import Aggregate, EventDefinition, Query, Workload
+from motet.model.query import AfterMatch, Aggregate, EventDefinition, Query, Workload
 from motet.model.window import UNITS, TimeWindow
 
 _FUNCTIONS = ("windowfunnel", "sequencematch", "sequencecount")
@@ -51,6 +54,7 @@ ANY_STEP = "any_step"  # the type of rows that some condition describes
 
 FUNNEL = ("the level of a key is the number of the last of these queries with a row for it, or 0",)
 MATCH = ("sequenceMatch is 1 for the keys that have a row here",)
+COUNT = ("sequenceCount is COUNT(*) here, and 0 for the keys that have no row",)
 SAME = (
     "the same where rows of one key do not share a time, no column that is read is null,",
     "and the time is a DateTime or counts seconds",
@@ -68,7 +72,7 @@ class FunnelStep:
 
 
 def translate_source(source: SourceText) -> Translation:
-    """Translate a SELECT of the key and one windowFunnel or sequenceMatch."""
+    """Translate a SELECT of the key and one windowFunnel, sequenceMatch or sequenceCount."""
     tree = parse_sql(source, source.text, "clickhouse")
     if not isinstance(tree, exp.Select):
         raise source.error_at("there must be one SELECT here", 0, hint=_HINT)
@@ -90,18 +94,17 @@ def translate_source(source: SourceText) -> Translation:
         _refuse_shared_rows(source, steps, conditions)
         queries = _build_funnel(source.name, steps, key, window)
         return Translation(Workload(queries, tuple(definitions)), (*FUNNEL, *shared))
-    if _function_name(call) == "sequencecount":
-        message = "sequenceCount counts chains that do not overlap; motet's COUNT(*) counts every one"
-        raise source.error_at(message, *find_offsets(call), "sequenceMatch has an equal")
     text = call.expressions[0] if len(call.expressions) == 1 else None
     if not isinstance(text, exp.Literal) or not text.is_string:
-        raise source.error_at(
-            "sequenceMatch takes one pattern", *find_offsets(call), "as in sequenceMatch('(?1).*(?2)')"
-        )
-    query = _translate_sequence(source, str(text.this), steps, key)
+        message = f"{call.this} takes one pattern"
+        raise source.error_at(message, *find_offsets(call), "as in sequenceMatch('(?1).*(?2)')")
+    query = _translate_sequence(source, str(text.this), steps, key, clock)
+    is_count = _function_name(call) == "sequencecount"
+    if is_count:
+        query = replace(query, after_match=AfterMatch.PAST_LAST_EVENT)
     if any(event.type == ANY_STEP for event in named_events(query.pattern)):
         definitions.append(_define_any_step(source, conditions))
-    return Translation(Workload((query,), tuple(definitions)), (*MATCH, *shared))
+    return Translation(Workload((query,), tuple(definitions)), (*(COUNT if is_count else MATCH), *shared))
 
 
 def _find_call(source: SourceText, tree: Any, key: tuple[str, ...]) -> Any:
@@ -115,7 +118,7 @@ def _find_call(source: SourceText, tree: Any, key: tuple[str, ...]) -> Any:
             message = f"'{item.sql()}' is not translated: only columns of GROUP BY and one call are"
             raise source.error_at(message, *find_offsets(item), "compute it from the results")
     if len(found) != 1:
-        raise source.error_at("there must be one windowFunnel or sequenceMatch here", 0, hint=_HINT)
+        raise source.error_at("there must be one windowFunnel, sequenceMatch or sequenceCount here", 0, hint=_HINT)
     return found[0]
 
 
@@ -203,51 +206,48 @@ def _build_funnel(
     )
 
 
-def _translate_sequence(source: SourceText, text: str, steps: Sequence[FunnelStep], key: tuple[str, ...]) -> Query:
+def _translate_sequence(
+    source: SourceText, text: str, steps: Sequence[FunnelStep], key: tuple[str, ...], clock: str
+) -> Query:
     """Translate `(?1).*(?2)` to a SEQ; without `.*` nothing that a condition describes may lie between."""
     offset = source.text.find(text)
     parts: list[Pattern] = []
     conditions: list[Expression] = []
-    window: TimeWindow | None = None
-    before = "loose"  # what stands before the next event: "loose", "time" or "", for nothing at all
+    before: re.Match[str] | None = None  # what stands before the next event, other than nothing
     bound, at = 0, 0
     while (found := _ACTION.match(text, at)) is not None:
         place = offset + at, offset + found.end()
         at = found.end()
-        if found["operator"]:
-            if before or bound != 1 or window is not None or not (window := _read_gap_window(found)):
+        if found["operator"] or found["loose"]:
+            if (before is not None and (before["operator"] or found["operator"])) or (found["operator"] and not bound):
                 message = f"'{found[0]}' has no equal here"
-                raise source.error_at(message, *place, "(?t<=seconds) between two events has, if there are no others")
-            before = "time"
-        elif found["loose"]:
-            if before == "time" or text.startswith("(?t", at):
-                raise source.error_at("'.*' beside a time has no equal", *place, "leave one of them out")
-            before = "loose"
-        else:
-            number = int(found["number"] or 0)
-            if found["number"] and not 1 <= number <= len(steps):
-                raise source.error_at(f"there is no condition {number}", *place, f"there are {len(steps)}")
-            bound += 1
-            if bound > 1 and not before:
-                parts.append(Not(Event(ANY_STEP, None)))
-            variable = f"e{bound}"
-            parts.append(Event(steps[number - 1].type if number else ANY_STEP, variable))
-            if number:
-                conditions += (_rename(each, variable) for each in steps[number - 1].conditions)
-            before = ""
-    if at != len(text) or not bound:
-        hint = "(?1), ., .* and one (?t<=seconds) between two events are"
+                raise source.error_at(message, *place, "a time stands alone between two events")
+            before = found
+            continue
+        number = int(found["number"] or 0)
+        if found["number"] and not 1 <= number <= len(steps):
+            raise source.error_at(f"there is no condition {number}", *place, f"there are {len(steps)}")
+        bound += 1
+        variable = f"e{bound}"
+        if before is not None and before["operator"]:
+            conditions.append(_compare_times(before, f"e{bound - 1}", variable, clock))
+        elif bound > 1 and before is None:
+            parts.append(Not(Event(ANY_STEP)))
+        parts.append(Event(steps[number - 1].type if number else ANY_STEP, variable))
+        if number:
+            conditions += (_rename(each, variable) for each in steps[number - 1].conditions)
+        before = None
+    if at != len(text) or not bound or (before is not None and before["operator"]):
+        hint = "(?1), ., .* and (?t<=seconds) between two events are"
         raise source.error_at("this pattern is not understood", offset + at, offset + len(text), hint)
-    if window is not None and (bound != 2 or before == "time"):
-        message = "a time between two of several events has no equal: WITHIN spans all of a match"
-        raise source.error_at(message, offset, offset + len(text), "bound the whole chain by WITHIN instead")
-    return Query(source.name, build_sequence(parts), (Aggregate("COUNT"),), tuple(conditions), (), key, window)
+    return Query(source.name, build_sequence(parts), (Aggregate("COUNT"),), tuple(conditions), (), key)
 
 
-def _read_gap_window(found: re.Match[str]) -> TimeWindow | None:
-    """Return the window that a time between two events is, where it is one."""
-    length = int(found["seconds"]) * UNITS["s"] + (found["operator"] == "<=")
-    return TimeWindow(length) if found["operator"] in ("<", "<=") and length else None
+def _compare_times(found: re.Match[str], one: str, other: str, clock: str) -> Expression:
+    """Return the condition that a time between two events is."""
+    between = Arithmetic("-", Attribute(other, clock), Attribute(one, clock))
+    operator = "=" if found["operator"] == "==" else found["operator"]
+    return Comparison(operator, between, Literal(dt.timedelta(seconds=int(found["seconds"]))))
 
 
 def _rename(condition: Expression, variable: str) -> Expression:

@@ -22,7 +22,7 @@ from motet.dialects.translation import (
 )
 from motet.model.expression import Call, Expression, Inverse, Literal, conjoin
 from motet.model.pattern import Event, Not, Pattern, Repeat
-from motet.model.query import AllVariables, EventDefinition, Policy, Query
+from motet.model.query import AfterMatch, AllVariables, EventDefinition, Policy, Query
 from motet.model.validate import MATCH_COLUMNS
 from motet.model.window import TimeWindow
 
@@ -93,7 +93,8 @@ class _PatternTranslator:
             if condition is not None and name in used
         ]
         partition = () if key is None else (key,)
-        query = Query(self.source.name, pattern, (AllVariables(),), (), partition, (), window, policy)
+        after = self.find_after_match()
+        query = Query(self.source.name, pattern, (AllVariables(),), (), partition, (), window, policy, after)
         return self.source.finish(query, definitions, self.notes, first.start, last.call.end)
 
     def find_window(self) -> TimeWindow | None:
@@ -102,6 +103,29 @@ class _PatternTranslator:
                 raise step.call.error_at_call("within is not after the last step", "say it at the end of the pattern")
         length = self.steps[-1].within
         return None if length is None else TimeWindow(length)
+
+    def find_after_match(self) -> AfterMatch:
+        """Return which matches are left out: Flink takes them in our order where each start has one match at most."""
+        first = self.steps[0]
+        for step in self.all_steps:
+            if step.skip != "noSkip" and step is not first:
+                raise step.call.error_at_call(
+                    "a strategy within a group is not translated", "give it to the first step"
+                )
+        if first.skip == "noSkip":
+            return AfterMatch.ALL
+        relations = {step.relation for step in self.steps[1:]}
+        inner = {step.inner for step in self.steps if step.is_repeated}
+        is_linear = all(
+            step.low == step.high and not step.is_optional and not step.is_not and step.group is None
+            for step in self.steps
+        )
+        if not is_linear or not relations <= {"next", "followedBy"} or not inner <= {"next", "relaxed"}:
+            message = "a skip strategy is translated only where each first event begins one match at most"
+            raise first.call.error_at_call(
+                message, "that is: steps by next and followedBy, none optional, each a fixed number of times"
+            )
+        return AfterMatch.PAST_LAST_EVENT if first.skip == "skipPastLastEvent" else AfterMatch.TO_NEXT_EVENT
 
     # Types of events
 

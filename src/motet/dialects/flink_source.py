@@ -25,6 +25,7 @@ _TOKEN = re.compile(
 _IMPORT = re.compile(r"^\s*(?:import|package)\s+[\w.*{}, ]+;?", re.MULTILINE)
 
 _RELATIONS = ("next", "followedBy", "followedByAny", "notNext", "notFollowedBy")
+SKIPPING = ("noSkip", "skipToNext", "skipPastLastEvent")
 _DECLARATION = frozenset("<>?,.[]:")
 _CLASSES = ("Pattern", "CEP", "AfterMatchSkipStrategy", "Time", "Duration", "WithinType")
 _OPENING, _CLOSING = "([{", ")]}"
@@ -60,6 +61,7 @@ class Step:
     inner: str = "relaxed"
     until: Expression | None = None
     within: int | None = None
+    skip: str = "noSkip"
     said: dict[str, MethodCall] = field(default_factory=dict)
 
     @property
@@ -268,11 +270,11 @@ class _Parser(TokenParser):
                 )
             case _Length(before) if call.name.startswith("plus"):
                 return _Length(before + self.parse_length(call, call.name.removeprefix("plus")))
-            case _Class("AfterMatchSkipStrategy") if call.name == "noSkip" and not call.arguments:
-                return _Constant("noSkip")
+            case _Class("AfterMatchSkipStrategy") if call.name in SKIPPING and not call.arguments:
+                return _Constant(call.name)
             case _Class("AfterMatchSkipStrategy"):
                 raise call.error_at_call(
-                    "this strategy drops matches that motet gives", "only noSkip(), the default, is the same"
+                    "this strategy drops matches that motet gives", f"{', '.join(SKIPPING)} are known"
                 )
             case _Class("WithinType") if not has_brackets:
                 return _Constant(call.name)
@@ -304,11 +306,16 @@ class _Parser(TokenParser):
     def parse_begin(self, call: MethodCall) -> Step:
         if len(call.arguments) not in (1, 2):
             raise call.error_at_call("begin takes a name, and perhaps a strategy", 'as in Pattern.begin("a")')
+        step = self.parse_named(call, None)
         for place in call.arguments[1:]:
-            if self.evaluate(place) != _Constant("noSkip"):
+            strategy = self.evaluate(place)
+            if not isinstance(strategy, _Constant) or strategy.name not in SKIPPING:
                 message = "this strategy may drop matches that motet gives"
-                raise self.source.error_at(message, *place, "only AfterMatchSkipStrategy.noSkip() is the same")
-        return self.parse_named(call, None)
+                raise self.source.error_at(
+                    message, *place, "show where it comes from, as AfterMatchSkipStrategy.noSkip()"
+                )
+            step.skip = strategy.name
+        return step
 
     def parse_named(self, call: MethodCall, previous: Step | None) -> Step:
         """Read the name of a step, or the pattern that is one."""
