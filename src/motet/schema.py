@@ -77,7 +77,8 @@ class EventSchema:
 
     def kinds(self) -> dict[str, str]:
         """Return the kind of each column, in the words of `motet.model.validate`."""
-        return {field.name: column_kind(field.type) for field in self.columns}
+        kinds = {field.name: column_kind(field.type) for field in self.columns}
+        return kinds | ({self.time: "ticks"} if self.has_integer_time else {})
 
 
 def build_table(columns: Mapping[str, Any], schema: pa.Schema, size: int) -> pa.Table:

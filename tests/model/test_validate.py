@@ -69,7 +69,7 @@ CASES = [
     ("A x, B x WITHIN 1 s", "there are two events called 'x'"),
     ("A B, B WITHIN 1 s", "'B' is a variable here and also the type of another event"),
     ("A a, B b WHERE c.x > 1 WITHIN 1 s", "the pattern has no event 'c'"),
-    ("A, A WHERE A.x > 1 WITHIN 1 s", "the pattern has several events of type 'A'"),
+    ("A, NOT A, B WHERE A.x > 1 WITHIN 1 s", "the pattern has several events of type 'A'"),
     ("A, A RETURN A WITHIN 1 s", "the pattern has several events of type 'A'"),
     # patterns
     ("NOT A WITHIN 1 s", "this pattern can bind no event"),

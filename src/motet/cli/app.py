@@ -271,6 +271,7 @@ def stream(
     once: Annotated[bool, typer.Option("--once", help="Stop when all that is there now is read.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Take up changes of FILE while running.")] = False,
     replan: Annotated[float, typer.Option(min=0.0, help=help_text("replan"))] = 0.5,
+    horizon: Annotated[str | None, typer.Option(help=help_text("horizon"), show_default=False)] = None,
     buckets: Annotated[
         int | None,
         typer.Option(min=1, help="Parts of the state, fixed by the first start; one a core.", show_default=False),
@@ -290,10 +291,17 @@ def stream(
     jar: Annotated[
         list[str] | None, typer.Option(help="The same as a jar file; may be repeated.", show_default=False)
     ] = None,
+    conf: Annotated[
+        list[str] | None, typer.Option(help="Setting of Spark, NAME=VALUE; may be repeated.", show_default=False)
+    ] = None,
     time: Time = "time",
     type: Type = "type",
     time_unit: Unit = "s",
     counts: CountsOption = "exact",
+    optimizer: Optimizer = "auto",
+    statistics: StatisticsFile = None,
+    budget: Budget = "10 s",
+    costs: Costs = "calibrated",
     match_limit: MatchLimit = None,
     memory_limit: MemoryLimit = "4GiB",
     on_limit: OnLimitOption = "error",
@@ -322,20 +330,26 @@ def stream(
             --package org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION
 
     A status line tells rows, rows waiting for the watermark, late rows, state, and how far the watermark is behind.
+    Ctrl-C and SIGTERM stop the stream.
     """
-    from motet.cli import streaming
+    from motet.cli import commands, streaming
 
     options = Options(
         time=time,
         type=type,
         time_unit=time_unit,
         counts=counts,
+        optimizer=optimizer,
+        statistics=commands.read_statistics(statistics),
+        budget=budget,
+        costs=costs,
         match_limit=match_limit,
         memory_limit=memory_limit,
         on_limit=on_limit,
         mode=mode,
         watermark=watermark,
         replan=replan,
+        horizon=horizon,
         keep_late=late is not None,
         checkpoint=checkpoint,
         buckets=buckets,
@@ -352,7 +366,7 @@ def stream(
         metrics_port=metrics_port,
         page=page,
         page_host=page_host,
-        session=streaming.make_session(master, package or [], jar or []),
+        session=streaming.make_session(master, package or [], jar or [], conf or []),
     )
 
 

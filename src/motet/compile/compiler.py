@@ -12,9 +12,10 @@ from motet.compile.detect import DetectBranch, make_detect_branch
 from motet.compile.plan_choice import PlanCandidates
 from motet.compile.program import Branch, Program
 from motet.compile.stated_rates import rates_from_statistics
+from motet.compile.times import lower_times
 from motet.errors import Diagnostic, QueryError
 from motet.model.expression import Expression, attributes
-from motet.model.query import Workload
+from motet.model.query import AfterMatch, Workload
 from motet.model.validate import check_workload as validate_workload
 from motet.model.window import TimeWindow
 from motet.optimizer.registry import SearchOptions, SharingReport, get_optimizer, plan_trees
@@ -43,7 +44,8 @@ def compile_workload(
     given: a sample has no selectivities yet.
     """
     warnings = check_workload(workload, schema, types)
-    compiled = [_compile_query(number, workload, schema.tick, options) for number in range(len(workload.queries))]
+    lowered = lower_times(workload, schema)
+    compiled = [_compile_query(number, lowered, schema.tick, options) for number in range(len(workload.queries))]
     refused = [outcome for outcome in compiled if isinstance(outcome, Diagnostic)]
     if refused:
         raise QueryError(refused, workload.text, workload.origin)
@@ -62,7 +64,7 @@ def compile_workload(
         if isinstance(outcome, DetectQuery):
             combines = outcome.query.is_aggregate and outcome.is_combined
             detected.setdefault((outcome.partition, combines, _shuffle_by(outcome, options)), []).append(outcome)
-    definitions = {definition.name: definition.condition for definition in workload.definitions}
+    definitions = {definition.name: definition.condition for definition in lowered.definitions}
     branches = tuple(
         _build_branch(*key, queries, schema, definitions, options, sharing) for key, queries in groups.items()
     )
@@ -126,12 +128,14 @@ def _compile_query(
     if options.mode and query.window is None:
         message = "without WITHIN the whole input is one window, and a stream never ends"
         return Diagnostic(message, query.span, query.name, "add WITHIN, with or without SLIDE")
+    is_sliding = isinstance(query.window, TimeWindow) and query.window.slide is not None
+    if options.mode and query.after_match is not AfterMatch.ALL and not is_sliding:
+        message = "without SLIDE, AFTER MATCH SKIP looks at all matches before, which a stream does not keep"
+        return Diagnostic(message, query.span, query.name, "add SLIDE to its WITHIN")
     online = compile_query(number, workload, tick)
     if isinstance(online, CompiledQuery):
         return online
-    return compile_detect(
-        number, workload, tick, online.message, joins=get_optimizer(options.optimizer).joins_sequences
-    )
+    return compile_detect(number, workload, tick, online.message)
 
 
 def _search_sharing(queries: Sequence[CompiledQuery], options: Options) -> SharingReport | None:

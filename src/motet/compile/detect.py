@@ -102,7 +102,7 @@ def make_detect_branch(
         columns = tuple(dict.fromkeys((schema.time, schema.type, *partition, *sorted(read))))
     else:
         columns = tuple(schema.columns.names)
-    endless = any(query.span.ranked or query.span.within == 0 for query in queries)
+    endless = any(query.span.ranked or query.span.within == 0 or query.skips_across_windows for query in queries)
     return DetectBranch(
         partition=partition,
         queries=tuple(queries),
@@ -188,8 +188,12 @@ def value_type(expression: Expression, columns: pa.Schema) -> pa.DataType:
             return _common_number_type(value_type(left, columns), value_type(right, columns))
         case Negative(operand) | Call("ABS", (operand,)):
             return _common_number_type(value_type(operand, columns), pa.int64())
-        case Call("FLOOR" | "CEIL" | "LENGTH"):
+        case Call("FLOOR" | "CEIL" | "LENGTH" | "MICROSECONDS"):
             return pa.int64()
+        case Call("DURATION"):
+            return pa.duration("us")
+        case Call("TIMESTAMP"):
+            return pa.timestamp("us")
         case Call("COALESCE", arguments):
             known = [t for t in (value_type(each, columns) for each in arguments) if not pa.types.is_null(t)]
             if len(set(known)) <= 1:

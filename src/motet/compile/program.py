@@ -13,6 +13,7 @@ import pyarrow as pa
 from motet.compile.contributions import QUERY, contribution_schema
 from motet.compile.detect import DetectBranch, match_types
 from motet.compile.plan_choice import Declined
+from motet.compile.times import lower_times
 from motet.errors import Diagnostic
 from motet.language.printer import to_text
 from motet.model.expression import Expression
@@ -87,9 +88,11 @@ class Program:
         """The branches that aggregate online, then those that detect."""
         return (*self.branches, *self.detect)
 
-    @property
+    @cached_property
     def definitions(self) -> dict[str, Expression]:
-        return {definition.name: definition.condition for definition in self.workload.definitions}
+        """The conditions of event definitions, as engines compute them."""
+        lowered = lower_times(self.workload, self.schema)
+        return {definition.name: definition.condition for definition in lowered.definitions}
 
     @cached_property
     def queries(self) -> dict[int, CompiledQuery]:
@@ -106,7 +109,8 @@ class Program:
             extremes = tuple((channel.kind, channel.column) for channel in compiled.channels.extremes)
             way = (compiled.is_combined, compiled.needs_sweep, span.within == 0, span.is_continuous)
             columns = tuple(self.column_names[compiled.number].values())
-            kind = (*way, compiled.partition, compiled.query.group_by, compiled.outputs, columns, extremes)
+            asked = (compiled.query.group_by, compiled.outputs, columns, compiled.query.having)
+            kind = (*way, compiled.partition, *asked, extremes)
             kinds.setdefault(kind, []).append(compiled)
         return tuple(map(tuple, kinds.values()))
 
@@ -134,8 +138,11 @@ class Program:
     @cached_property
     def shape(self) -> tuple[int, int, int]:
         """The largest number of channels of each kind."""
-        shapes = [compiled.channels.shape for compiled in self.queries.values()] or [(0, 0, 0)]
-        return max(s[0] for s in shapes), max(s[1] for s in shapes), max(s[2] for s in shapes)
+        queries = self.queries.values()
+        shapes = [compiled.channels.shape for compiled in queries] or [(0, 0, 0)]
+        counts = [output.count + 1 for compiled in queries for output in compiled.outputs]
+        most = (max(s[0] for s in shapes), max(s[1] for s in shapes), max(s[2] for s in shapes))
+        return max(most[0], *counts, 0), most[1], most[2]
 
     @cached_property
     def result_schema(self) -> pa.Schema:
@@ -267,5 +274,5 @@ def fingerprint(
     types = {symbol.type for symbol in (*compiled.symbols, *absences)}
     defined = [to_text(EventDefinition(name, definitions[name])) for name in sorted(types & definitions.keys())]
     reading = f"{schema.time} {schema.type} {schema.time_unit if schema.has_integer_time else ''}"
-    text = "\n".join([reading, *defined, to_text(replace(compiled.query, name="_"))])
+    text = "\n".join([reading, *defined, to_text(replace(compiled.query, name="_", having=None))])
     return hashlib.sha256(text.encode()).hexdigest()[:16]

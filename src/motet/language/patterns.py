@@ -98,7 +98,7 @@ def _apply_suffix(pattern: Pattern, suffix: Tree[Token]) -> Pattern:
 
 
 def _set_variable(pattern: Pattern, suffix: Tree[Token]) -> Pattern:
-    """Name the event of `A a`, `A AS a`, or `A+ a`."""
+    """Name the event of `A a`, `A AS a`, `A+ a` or `OR(A, B) a`."""
     name = token_of(suffix, -1)
     match pattern:
         case Event(type, None):
@@ -109,7 +109,10 @@ def _set_variable(pattern: Pattern, suffix: Tree[Token]) -> Pattern:
             )
         case Repeat(part, low, high):
             return Repeat(_set_variable(part, suffix), low, high, span=pattern.span)
-    raise ClauseError(f"unexpected '{name}': only an event can have a variable", span_of(name), "expected ','")
+        case Or(parts) if all(isinstance(part, Event) for part in parts):
+            return Or(tuple(_set_variable(part, suffix) for part in parts), span=pattern.span)
+    message = f"unexpected '{name}': only an event or an OR of events can have a variable"
+    raise ClauseError(message, span_of(name), "expected ','")
 
 
 def _as_sequence(parts: tuple[Pattern, ...], span: Span) -> Pattern:

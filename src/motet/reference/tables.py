@@ -24,7 +24,7 @@ from motet.model.query import Aggregate, AllVariables, Computed, GroupKey, Query
 from motet.reference.matches import DEFAULT_LIMIT
 from motet.reference.positions import expand_pattern, max_bindings
 from motet.reference.results import named_positions
-from motet.reference.run import EPOCH, OracleResult, evaluate
+from motet.reference.run import EPOCH, OracleResult, evaluate, read_durations
 
 # The length in microseconds of a whole-number time's unit.
 TICKS: dict[str, int | Fraction] = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": Fraction(1, 1_000)}
@@ -50,6 +50,7 @@ def run_table(
             hint = did_you_mean(column, events.column_names)
             raise DataError(f"the events have no column {column!r}" + (f" ({hint})" if hint else ""))
     tick = TICKS[time_unit]
+    workload = read_durations(workload, events.to_pylist(), time, tick)
     result = evaluate(workload, events.to_pylist(), time=time, type=type, tick=tick, counts=counts, limit=limit)
     return build_result_table(result, workload, events.schema, time, tick, counts)
 
@@ -158,10 +159,15 @@ def value_type(expression: Expression, columns: pa.Schema) -> pa.DataType:
             return column_type(columns, name)
         case KleeneAggregate(function, variable, name):
             return aggregate_type(Aggregate(function, variable, name), columns, "exact")
-        case Arithmetic("/"):
+        case Arithmetic("/", left) if not pa.types.is_duration(value_type(left, columns)):
             return pa.float64()
         case Arithmetic(_, left, right):
-            return wider_type(value_type(left, columns), value_type(right, columns))
+            types = value_type(left, columns), value_type(right, columns)
+            if all(pa.types.is_temporal(found) and not pa.types.is_duration(found) for found in types):
+                return pa.duration("us")
+            if any(map(pa.types.is_timestamp, types)):
+                return pa.timestamp("us")
+            return pa.duration("us") if any(map(pa.types.is_duration, types)) else wider_type(*types)
         case Negative(operand):
             return wider_type(value_type(operand, columns), pa.int64())
         case Call("SQRT"):

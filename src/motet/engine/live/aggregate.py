@@ -17,6 +17,7 @@ from motet.engine.detect.windows import due_range
 from motet.engine.encode import EncodedEvents, Ints, count_by_symbol, encode_branch, read_column, read_times
 from motet.engine.expressions import evaluate
 from motet.engine.live.base import BranchOperator, MicroBatchResult
+from motet.engine.live.costs import name_unit
 from motet.engine.live.key_states import KeyIndex, read_states, state_names, state_sections
 from motet.engine.live.rows import (
     Flags,
@@ -114,7 +115,8 @@ class AggregateOperator(BranchOperator):
             self._count_passed(encoded)
             for unit in self.rerun:
                 bounds = due_range(unit.queries[0], (self.watermark, watermark))
-                tables += run_unit_partials(self.program, unit, encoded, bounds)[0]
+                with self.times.charge(unit):
+                    tables += run_unit_partials(self.program, unit, encoded, bounds)[0]
         if self.slots or self.fed:
             passed = rows.filter(pa.array(new))
             self._replay_due_keys(passed, watermark)  # first: events of before have no classes that are new now
@@ -126,9 +128,11 @@ class AggregateOperator(BranchOperator):
                 state.prepare(ranked)
             slot_numbers = self.keys.number_keys(encoded.keys, len(numbers)) if self.slots else numbers
             for slots in self.slots:
-                tables += slots.advance(encoded, slot_numbers, self.keys, watermark)
+                with self.times.charge(slots.unit):
+                    tables += slots.advance(encoded, slot_numbers, self.keys, watermark)
             for state in self.fed:
-                tables += self._feed(state, ranked, numbers, self.watermark, watermark)
+                with self.times.charge(state.unit):
+                    tables += self._feed(state, ranked, numbers, self.watermark, watermark)
             self.ranks[numbers] += np.diff(encoded.offsets)
         return pa.concat_tables(tables)
 
@@ -287,7 +291,6 @@ class AggregateOperator(BranchOperator):
         if self.slots:
             alive = self._find_alive_keys(self.keys, self.slots)
             if alive.sum() * 2 <= len(alive):
-                self.needs_full_save |= self.keys.count > 0
                 numbers = self.keys.keep(alive)
                 for slots in self.slots:
                     slots.renumber(numbers)
@@ -307,6 +310,14 @@ class AggregateOperator(BranchOperator):
         return alive
 
     @property
+    def unit_states(self) -> dict[str, object]:
+        return {name_unit(state.unit): state for state in (*self.slots, *self.fed)}
+
+    @property
+    def num_keys(self) -> int:
+        return max(self.keys.count, self.fed_keys.count)
+
+    @property
     def next_state_timer(self) -> int:
         soonest = min([int(MAX_TIME), *(state.wake for state in (*self.slots, *self.fed))])
         if self.unreplayed is None:
@@ -318,18 +329,16 @@ class AggregateOperator(BranchOperator):
     def unit_descriptions(self) -> list[dict[str, Any]]:
         return [slots.description for slots in self.slots]
 
-    def save_sections(self, *, changed: bool) -> dict[str, Any]:
+    def save_sections(self) -> dict[str, Any]:
         """See `BranchOperator.save_sections`."""
         program = self.program
-        sections = {"keys": table_to_bytes(self.keys.added if changed else self.keys.values)}
+        sections = {"keys": table_to_bytes(self.keys.values)}
         for number, values in self.values.items():
             own = to_saved_values(program, program.queries[number], values)
             sections[f"values {program.fingerprints[number]}"] = table_to_bytes(own)
         for place, slots in enumerate(self.slots):
-            for level, (dropped, states) in enumerate(slots.changed_states):
-                name = f"unit {place} {level}"
-                sections |= {f"{name} gone": pa.py_buffer(dropped)} if changed else {}
-                sections |= state_sections(name, states if changed else slots.states[level])
+            for level, states in enumerate(slots.states):
+                sections |= state_sections(f"unit {place} {level}", states)
         return sections
 
     def restore_sections(self, saved: SavedState) -> None:
