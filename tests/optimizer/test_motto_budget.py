@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.baselines import motto_lcse
 from motet.optimizer.motto.motto import MottoOptions, optimize
-from motet.optimizer.registry import plan_trees
+from motet.optimizer.registry import SearchOptions, plan_trees
 from motet.plans.detect.build import JoinSpec
 from motet.plans.detect.cost import Rates
 from motet.plans.detect.estimates import estimate_tree_cost
@@ -57,7 +57,7 @@ def test_with_little_time_there_is_a_plan_for_every_query(budget: float) -> None
 
 def test_auto_looks_at_motto_too() -> None:
     wanted, rates = workload(3, count=20)
-    chosen = plan_trees(wanted, "auto", rates, 1.0)
+    chosen = plan_trees(wanted, "auto", rates, SearchOptions(1.0))
     assert chosen.considered.keys() == {"reorder", "share", "multitree", "motto"}
     assert chosen.considered[chosen.method] == min(chosen.considered.values())
 

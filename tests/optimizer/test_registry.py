@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 import subprocess
 import sys
+from collections.abc import Sequence
 from typing import Any, cast, get_args
 from unittest.mock import patch
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from motet.compile import Program
+from motet.compile.compiler import count_runs
 from motet.compile.detect import DetectBranch
 from motet.engine.detect.compiled_plan import CompiledPlan
 from motet.engine.detect.measured_rates import count_symbols, measure_rates
@@ -20,7 +21,14 @@ from motet.engine.detect.values import EventColumns
 from motet.engine.encode import EncodedEvents, encode_branch
 from motet.engine.replan import NANOSECOND, PlanChange
 from motet.optimizer.joins import JoinPlan
-from motet.optimizer.registry import extend_plan, get_join_optimizer, get_optimizer, plan_trees, replan_trees
+from motet.optimizer.registry import (
+    SearchOptions,
+    extend_plan,
+    get_join_optimizer,
+    get_optimizer,
+    plan_trees,
+    replan_trees,
+)
 from motet.options import Options
 from motet.plans.detect.build import PlannedQuery, plan_queries
 from motet.plans.detect.cost import Rates
@@ -134,7 +142,8 @@ class BranchPlanner:
             self.chosen, self._rates, self._planned = branch.trees, branch.trees.rates, branch.planned_queries
         else:
             rates = measure_rates(branch, encoded) if self._needs_rates() else Rates()
-            self.adopt(plan_trees(branch.join_specs, options.optimizer, rates, options.budget_seconds), rates)
+            search = SearchOptions(options.budget_seconds, options.costs, count_runs(rates, options))
+            self.adopt(plan_trees(branch.join_specs, options.optimizer, rates, search), rates)
 
     def _needs_rates(self) -> bool:
         """Return whether trees are chosen by rates."""
@@ -192,7 +201,8 @@ def plan_ahead(program: Program, branch: DetectBranch, sample: pa.Table, share: 
     found = measure_rates(branch, encoded)
     counts = {symbol: count / share for symbol, count in found.counts.items()}
     rates = replace(found, counts=counts, events=found.events / share)
-    return replace(branch, trees=plan_trees(branch.join_specs, options.optimizer, rates, options.budget_seconds))
+    search = SearchOptions(options.budget_seconds, options.costs)
+    return replace(branch, trees=plan_trees(branch.join_specs, options.optimizer, rates, search))
 
 
 def needs_plan_search(branch: DetectBranch, options: Options) -> bool:

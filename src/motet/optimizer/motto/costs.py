@@ -89,5 +89,3 @@ def needs_filter(source: JoinSpec, query: JoinSpec, places: tuple[int, ...]) -> 
     """Return whether a query requires more of the items that it has from a source than the source does."""
     own = select_items(query, places)
     return (own.order, own.tests, own.gaps) != (source.order, source.tests, source.gaps)
-
-

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from motet.model.expression import Expression, variables
-from motet.plans.detect.build import JoinSpec, is_left_inner
+from motet.plans.detect.build import JoinSpec, is_left_inner, sort_texts
 from motet.plans.detect.nodes import ItemNode, LeafNode, LoopNode
 from motet.plans.detect.partial_orders import Bits, bits_of, items_of, partial_order_of, share_in_window
 from motet.plans.detect.selectivity import (
@@ -112,9 +112,12 @@ class Cardinalities:
         self.share = window_share(spec, rates) if share is None else share
         self.orders = partial_order_of(spec.order)
         self._symbols = symbols_of(spec)
-        self._tests = sorted(spec.tests, key=repr)
+        self._tests = sort_texts(spec.tests)
         self._used = [bits_of(map(int, variables(test))) for test in self._tests]
         self._equal = [number for number, test in enumerate(self._tests) if is_equi_join(test)]
+        self._gaps = [
+            (bits_of(gap.after | gap.before), rates.symbol_count(gap.symbol) / rates.keys) for gap in spec.gaps
+        ]
         self._counts = [self.item_instances(item) for item in spec.items]
         # Caches by set of items or tests: one wrapper of functools.cache for each would cost more than they save.
         self._instances: dict[Bits, float] = {}
@@ -128,8 +131,19 @@ class Cardinalities:
     def instances(self, items: Bits) -> float:
         """Return the expected instances of items given as bits."""
         if items not in self._instances:
-            self._instances[items] = self.combinations(items) * self.selectivity(items)
+            found = self.combinations(items) * self.selectivity(items)
+            self._instances[items] = found * self.gap_selectivity(items) if self._gaps else found
         return self._instances[items]
+
+    def gap_selectivity(self, items: Bits) -> float:
+        """Return the share of combinations that have nothing absent in the gaps among some items.
+
+        A gap between neighbours of n events is a part of a window that is about exponentially distributed, with mean
+        1/n. The share of such gaps without one of m events in the window is then 1 / (1 + m/n).
+        """
+        count = items.bit_count()
+        absent = [events for used, events in self._gaps if not used & ~items]
+        return math.prod(count / (count + events * self.share) for events in absent)
 
     def candidate_pairs(self, outer: Bits, inner: Bits) -> float:
         """Return the pairs a join looks at: those its search by time, and by an equal value, finds."""

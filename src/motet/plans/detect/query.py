@@ -107,9 +107,7 @@ class DetectQuery:
         return not self.absence_conditions[absence]
 
 
-def compile_detect(
-    number: int, workload: Workload, tick: int, reason: str = ""
-) -> DetectQuery | Diagnostic:
+def compile_detect(number: int, workload: Workload, tick: int, reason: str = "") -> DetectQuery | Diagnostic:
     """Compile a query for detection, or return a diagnostic that says why that cannot be.
 
     `reason` says why the query is not aggregated online.
