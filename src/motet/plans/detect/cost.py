@@ -28,6 +28,8 @@ from motet.plans.detect.selectivity import (
 from motet.template.symbols import Symbol
 
 MOST_PATHS = 1e7
+MANY_PARTS = 20.0  # parts of matches for each event
+MOST_LISTED = 100.0  # matches for each event
 LEAST_SHARE = 1e-4  # that a test never holds was not seen of enough pairs
 
 
@@ -119,6 +121,7 @@ class Cardinalities:
             (bits_of(gap.after | gap.before), rates.symbol_count(gap.symbol) / rates.keys) for gap in spec.gaps
         ]
         self._counts = [self.item_instances(item) for item in spec.items]
+        self.events = sum(self._counts)
         # Caches by set of items or tests: one wrapper of functools.cache for each would cost more than they save.
         self._instances: dict[Bits, float] = {}
         self._selectivities: dict[Bits, float] = {}
@@ -191,13 +194,15 @@ class Cardinalities:
 def join_cost(sizes: Cardinalities, outer: Bits, inner: Bits, prices: Prices = PRICES) -> float:
     """Return the cost of a join: a search for each outer instance, a look at each candidate pair, and the instances
     made.
+
+    Parts of a plain sequence could be left unlisted by a path scan, and no condition keeps them few. So many of them
+    cost more than listing does: they take memory, and may come to nothing.
     """
-    return (
-        prices.node
-        + prices.row * sizes.instances(outer)
-        + prices.pair * sizes.candidate_pairs(outer, inner)
-        + prices.instance * sizes.instances(outer | inner)
-    )
+    made = sizes.instances(outer | inner)
+    cost = prices.node + prices.row * sizes.instances(outer) + prices.pair * sizes.candidate_pairs(outer, inner)
+    if not sizes.spec.tests and (outer | inner).bit_count() < len(sizes.spec.items):
+        made *= 1 + made / (MANY_PARTS * sizes.events)
+    return cost + prices.instance * made
 
 
 def tree_join_cost(sizes: Cardinalities, left: Bits, right: Bits, prices: Prices = PRICES) -> float:
@@ -213,10 +218,10 @@ def path_scan_cost(sizes: Cardinalities, prices: Prices = PRICES) -> float:
     Where nothing is compared, every step leads to a path.
     """
     spec, count = sizes.spec, len(sizes.spec.items)
-    every = bits_of(range(count))
-    if spec.tests or spec.gaps:
+    # More are not listed to the end, or the estimate is wrong.
+    paths = min(sizes.instances(bits_of(range(count))), MOST_LISTED * sizes.events)
+    if spec.tests:
         steps = sum(sizes.candidate_pairs(bits_of(range(begin, count)), 1 << (begin - 1)) for begin in range(1, count))
     else:
-        steps = count * sizes.instances(every)
-    scanned = prices.scanned * sum(map(sizes.item_instances, spec.items))
-    return prices.scan + scanned + prices.step * steps + prices.path * sizes.instances(every)
+        steps = count * paths
+    return prices.scan + prices.scanned * sizes.events + prices.step * steps + prices.path * paths
