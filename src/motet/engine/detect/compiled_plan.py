@@ -32,7 +32,7 @@ from motet.kernels.operators import (
 )
 from motet.kernels.ragged import offsets_from_counts
 from motet.model.expression import Attribute, Expression
-from motet.model.query import Policy
+from motet.model.query import AfterMatch, Policy
 from motet.plans.compiled import WindowSpan
 from motet.plans.detect.build import PlannedQuery, list_nodes
 from motet.plans.detect.nodes import FilterNode, JoinNode, LeafNode, LoopNode, Node, PathScanNode, column_items, inputs
@@ -227,6 +227,7 @@ class CompiledPlan:
             or query.is_ambiguous
             or query.needs_window_close
             or query.query.policy is not Policy.SKIP_TILL_ANY
+            or query.query.after_match is not AfterMatch.ALL
             or planned.residual
             or planned.deferred
             or alternative.opening
@@ -236,15 +237,16 @@ class CompiledPlan:
         ):
             return None
         labels, columns = [], []
+        names = self.program.column_names[query.number]
         for label, what in match_columns(query):
-            read = self._read_label(label, what, sink)
+            read = self._read_label(names[label], what, sink)
             if read is None:
                 return None
-            labels.append((label, read[0]))
+            labels.append((names[label], read[0]))
             columns.append(read[1])
         return Layout(query.query.group_by, tuple(labels)), tuple(columns)
 
-    def _read_label(self, label: str, what: frozenset[int] | Expression, sink: Sink) -> tuple[str | None, int] | None:
+    def _read_label(self, name: str, what: frozenset[int] | Expression, sink: Sink) -> tuple[str | None, int] | None:
         """Return the attribute of a label (None for the whole event) and the column that has it; None if there is no
         such single column.
         """
@@ -252,7 +254,7 @@ class CompiledPlan:
         attribute = None
         if isinstance(what, Attribute):
             attribute, what = what.name, query.positions.find(what.variable)
-        if not isinstance(what, frozenset) or pa.types.is_list(self.program.result_schema.field(label).type):
+        if not isinstance(what, frozenset) or pa.types.is_list(self.program.result_schema.field(name).type):
             return None
         columns = [at for at, position in enumerate(positions) if position in what]
         return (attribute, columns[0]) if len(columns) == 1 else None

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from motet.compile.contributions import DUE, END, FROM, UNTIL
+from motet.engine.detect.after_match import Candidates, take_matches
 from motet.engine.detect.aggregate import build_contributions, merge_contributions
 from motet.engine.detect.bindings import concat_bindings, mask_bindings, match_identities, match_times, take_bindings
 from motet.engine.detect.instances import NO_BOUND, UNLIMITED, PlanRunner
@@ -28,6 +29,7 @@ from motet.errors import RunError
 from motet.kernels.match_filter import Matches, MatchWindows
 from motet.kernels.ragged import offsets_of
 from motet.kernels.tables import MAX_TIME, MIN_TIME
+from motet.model.query import AfterMatch
 from motet.plans.detect.build import PlannedQuery
 from motet.plans.detect.nodes import LeafNode
 from motet.plans.detect.query import DetectQuery
@@ -60,6 +62,7 @@ class QueryRun:
         self._seen: set[bytes] = set()
         self._added: list[pa.Table] = []  # contributions to aggregates
         self._waiting: list[tuple[MatchFilter, Matches]] = []  # matches whose alternative is not certain yet
+        self._taken_windows: dict[int, Any] = {}  # by block of matches that AFTER MATCH SKIP takes: in which windows
         self._is_full = False
 
     def list_matches(self, alternative: int) -> Iterator[pa.Table]:
@@ -83,22 +86,50 @@ class QueryRun:
             found = mask_bindings(found, kept)
         if not len(found.key) or self._is_full:
             return
-        if not self.query.query.is_aggregate:
+        if self.query.query.after_match is not AfterMatch.ALL:
+            # Which matches are taken is known when all are there.
+            self._wait(match_filter, found)
+        elif not self.query.query.is_aggregate:
             yield from self._list_rows(match_filter, found)
         elif not self.query.is_ambiguous:
             self._added = self._merge_when_many([*self._added, self._build_contributions([(match_filter, found)])])
         else:
             # Which of its alternatives a match counts by is known when all are there.
-            self._waiting.append((match_filter, found))
-            self._is_full = not self.runner.budget.reserve(
-                sum(part.nbytes for part in found), match_filter.planned.root
-            )
+            self._wait(match_filter, found)
+
+    def _wait(self, match_filter: MatchFilter, found: Matches) -> None:
+        self._waiting.append((match_filter, found))
+        self._is_full = not self.runner.budget.reserve(sum(part.nbytes for part in found), match_filter.planned.root)
 
     def finish(self) -> Iterator[pa.Table]:
-        """Yield contributions to aggregates, once all matches are there."""
-        if self._waiting:
+        """Yield what could not be told before all matches were there: of aggregates, contributions."""
+        if self._waiting and self.query.query.after_match is not AfterMatch.ALL:
+            yield from self._finish_taken()
+        elif self._waiting:
             yield self._build_contributions(self._waiting)
         yield from self._added
+
+    def _finish_taken(self) -> Iterator[pa.Table]:
+        """Yield rows or contributions of the matches that AFTER MATCH SKIP takes."""
+        candidates = []
+        for match_filter, found in self._waiting:
+            windows, is_reported, _ = self._list_windows(match_filter, found)
+            candidates.append(Candidates(found, windows, is_reported))
+        taken = take_matches(self.query, candidates, self.encoded)
+        kept: list[tuple[MatchFilter, Matches]] = []
+        for (match_filter, found), each, own in zip(self._waiting, candidates, taken, strict=True):
+            is_taken = np.zeros(len(found.key), np.bool_)
+            is_taken[each.windows.match[own]] = True
+            if not is_taken.any():
+                continue
+            match = mask_bindings(found, is_taken)
+            kept.append((match_filter, match))
+            self._taken_windows[id(match)] = own[is_taken[each.windows.match]]
+        if self.query.query.is_aggregate and kept:
+            yield self._build_contributions(kept)
+        elif kept:
+            for match_filter, match in kept:
+                yield from self._list_rows(match_filter, match)
 
     def _exceed_limit(self, what: str) -> None:
         """Raise an error, or mark the query as truncated."""
@@ -156,6 +187,8 @@ class QueryRun:
     def _merge_when_many(self, tables: list[pa.Table]) -> list[pa.Table]:
         """Merge contributions once there are many."""
         rows = sum(map(len, tables))
+        if any(item.distinct for item in self.query.query.aggregates):
+            return tables
         if len(tables) < 2 or rows < max(MERGE_ROWS, 2 * len(tables[0])):
             return tables
         return [merge_contributions(self.query, pa.concat_tables(tables))]
@@ -179,6 +212,8 @@ class QueryRun:
         """Return each match in each window, whether it counts there, and from when until when."""
         span = self.query.span
         windows, is_reported, since = self._list_windows(match_filter, found)
+        if id(found) in self._taken_windows:
+            is_reported = is_reported & self._taken_windows[id(found)]
         if not span.is_continuous or self.query.needs_window_close:
             end = windows.closes if span.within else np.zeros(len(windows.match), np.int64)
             return windows.match, is_reported, {END: end}
@@ -195,7 +230,10 @@ class QueryRun:
 
 def limit_error(query: DetectQuery, what: str) -> RunError:
     """Return the error of a query that exceeds a limit."""
-    advice = "(use a smaller window or more conditions, raise the limit, or let it truncate)"
+    advice = (
+        "(use a smaller window or more conditions, raise --memory-limit or --match-limit, in Python "
+        "memory_limit= and match_limit=, or cut off the rest with --on-limit truncate)"
+    )
     return RunError(f"query {query.query.name}: {what} {advice}")
 
 

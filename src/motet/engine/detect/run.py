@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -47,6 +47,7 @@ class DetectRun:
     start_times: Mapping[int, int] = field(default_factory=dict)
     planning: BranchPlanner | None = None
     observed: BranchMetrics | None = None
+    report: Callable[[str], None] | None = None  # is told what is done
     executed: Execution | None = None
 
     @cached_property
@@ -69,6 +70,10 @@ class DetectRun:
         if self.observed is not None:
             self.observed.count_events(encoded, emit_from, emit_to)
             self.observed.planned, self.observed.chosen = planned, self.plans.chosen
+        if self.report is not None:
+            names = [each.query.query.name for each in planned]
+            more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
+            self.report(f"finding matches of {', '.join(names[:3])}{more}")
         bounds = _bounds(emit_from, emit_to)
         plain = self._find_plain_sinks(compiled)
         runner = PlanRunner(
@@ -114,6 +119,8 @@ class DetectRun:
         for found in runner.run_all():
             if isinstance(found, int):
                 for sink in plan.others[found]:
+                    if self.report is not None:
+                        self.report(f"finding matches of {sink.planned.query.query.name}")
                     yield from run_of(sink.planned).list_matches(sink.alternative)
                 continue
             is_plain = plain[found.sink]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from motet.errors import Diagnostic
 from motet.model.expression import Expression, variables
 from motet.model.names import resolve_variables
-from motet.model.query import Computed, Policy, Query, Workload
+from motet.model.query import AfterMatch, Computed, Policy, Query, Workload
 from motet.plans.compiled import WindowSpan, build_window_span
 from motet.plans.detect.conditions import is_adjacent, place_conditions
 from motet.template.alternatives import (
@@ -68,6 +68,11 @@ class DetectQuery:
     def ranked(self) -> bool:
         """Whether all events of a partition count, not only those of its symbols."""
         return self.span.ranked or self.query.policy is not Policy.SKIP_TILL_ANY
+
+    @property
+    def skips_across_windows(self) -> bool:
+        """Whether a match may be left out because of any other before it, however long ago."""
+        return self.query.after_match is not AfterMatch.ALL and not self.span.slide
 
     @property
     def is_combined(self) -> bool:
