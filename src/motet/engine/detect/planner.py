@@ -75,15 +75,25 @@ class BranchPlanner:
     def __post_init__(self) -> None:
         self._planned: list[PlannedQuery] | None = None
         self._compiled: CompiledPlan | None = None
+        self._is_first_batch = False
         self._rates: Rates | None = None
         self._changes = 0  # of rates, that were looked into
         self._began = time.perf_counter()  # when the first plan was there
         self._planning_seconds = 0.0  # seconds of this thread that went into plans since
         self._build_seconds = 0.0  # those that building and compiling a plan took last
 
+    def begin_run(self) -> BranchPlanner:
+        """Look at the rates of the next events: a plan for others is not kept."""
+        self._is_first_batch = True
+        return self
+
     def plan_for(self, encoded: EncodedEvents) -> list[PlannedQuery]:
         """Return the plan for the next events."""
         self.batches += 1
+        if self._is_first_batch and self._rates is not None and self._needs_rates():
+            if any(find_changed_rates(self._rates, count_symbols(encoded), DetectReplanPolicy())):
+                self._planned = None
+        self._is_first_batch = False
         if self._planned is None:
             self._make_first_plan(encoded)
             self._began = time.perf_counter()
