@@ -90,9 +90,9 @@ class BranchPlanner:
     def plan_for(self, encoded: EncodedEvents) -> list[PlannedQuery]:
         """Return the plan for the next events."""
         self.batches += 1
-        if self._is_first_batch and self._rates is not None and self._needs_rates():
-            if any(find_changed_rates(self._rates, count_symbols(encoded), DetectReplanPolicy())):
-                self._planned = None
+        is_checked = self._is_first_batch and self._rates is not None and self._needs_rates()
+        if is_checked and any(find_changed_rates(self._rates or Rates(), count_symbols(encoded), DetectReplanPolicy())):
+            self._planned = None
         self._is_first_batch = False
         if self._planned is None:
             self._make_first_plan(encoded)
