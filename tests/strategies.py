@@ -304,6 +304,9 @@ def add_variables(dice: Dice, pattern: Pattern, unnamed: bool = True) -> Pattern
                 return Seq(tuple(map(name, parts)))
             case And(parts):
                 return And(tuple(map(name, parts)))
+            case Or(parts) if all(isinstance(part, Event) for part in parts) and dice.once_in(2):
+                shared = f"o{next(numbers)}"
+                return Or(tuple(Event(part.type, shared) for part in parts if isinstance(part, Event)))
             case Or(parts):
                 return Or(tuple(map(name, parts)))
             case Repeat(part):
@@ -326,9 +329,18 @@ def list_condition_names(pattern: Pattern) -> tuple[list[str], list[str]]:
     once = Counter(event.type for event in (*bound, *absent))
 
     def usable(events: Sequence[Event]) -> list[str]:
-        return [event.name for event in events if event.variable is not None or once[event.type] == 1]
+        return list(
+            dict.fromkeys(event.name for event in events if event.variable is not None or once[event.type] == 1)
+        )
 
     return usable(bound), usable(absent)
+
+
+def list_repeated_types(pattern: Pattern) -> list[str]:
+    """Return the types that are written several times, never under NOT or NEG: a condition speaks of all of them."""
+    counts = Counter(event.type for event in written_events(pattern))
+    absent = {absence.event.type for absence in absences(pattern)}
+    return [kind for kind, count in counts.items() if count > 1 and kind not in absent]
 
 
 def draw_number(dice: Dice, name: str, at: At = At.EACH) -> Expression:
@@ -521,8 +533,11 @@ def draw_query(
     pattern = draw_pattern(dice, operators, types)
     names, absent = list_condition_names(pattern)
     conditions: list[Expression] = []
+    repeated = list_repeated_types(pattern)
     if names and dice.once_in(3):
         conditions.append(draw_local(dice, dice.pick(names)))
+    if repeated and dice.once_in(3):
+        conditions.append(draw_local(dice, dice.pick(repeated)))
     if absent and dice.once_in(3):
         conditions.append(draw_local(dice, dice.pick(absent)))
     if adjacent and dice.once_in(2):
@@ -563,7 +578,8 @@ def draw_detection_query(
 ) -> Query:
     query = draw_query(dice, name, operators, windows, types, True)
     names, absent = list_condition_names(query.pattern)
-    more = [draw_match_condition(dice, names, absent) for _ in range(dice.number(0, 2))] if names else []
+    spoken = [*names, *list_repeated_types(query.pattern)]
+    more = [draw_match_condition(dice, spoken, absent) for _ in range(dice.number(0, 2))] if spoken else []
     if len(names) > 1 and dice.once_in(4):
         more += draw_equalities(dice, names)
     returns = query.returns if dice.once_in(5) else draw_match_returns(dice, names, name)
@@ -594,7 +610,7 @@ def policy_queries(
     if pairs:
         left, right = dice.pick(pairs)
         conditions.append(draw_next(dice, left) if left == right else draw_pair(dice, left, right))
-    if dice.once_in(2):
+    if dice.once_in(2) and len(names) > 1:
         conditions.append(draw_pair(dice, names[0], dice.pick(names[1:])))
     returns = draw_aggregates(dice, pattern, name) if dice.once_in(4) else (AllVariables(),)
     window = draw_window(dice, pattern, WINDOWS) if dice.once_in(2) else TimeWindow(30, ticks=True)

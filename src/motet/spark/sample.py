@@ -60,7 +60,10 @@ def sample_dataframe(events: DataFrame, columns: Sequence[str], schema: EventSch
 def _open_files(files: Sequence[Path], columns: pa.Schema, schema: EventSchema) -> EventSource:
     content = ds.dataset(list(map(str, files)), schema=columns, format="parquet")
     names = tuple(map(str, files))
-    return EventSource(str(files[0]), names, PARQUET, columns, schema.time, schema.type, content, content.count_rows())
+    read = Options(time=schema.time, type=schema.type, time_unit=schema.time_unit)
+    return EventSource(
+        str(files[0]), names, PARQUET, columns, schema.time, schema.type, content, content.count_rows(), read
+    )
 
 
 def _estimate_rows(stretches: Sequence[pa.Table], schema: EventSchema) -> float:

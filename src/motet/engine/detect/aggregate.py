@@ -18,6 +18,7 @@ from motet.engine.detect.bindings import entries_at
 from motet.engine.detect.instances import NodeRunner
 from motet.engine.detect.windows import Bounds
 from motet.engine.encode import EncodedEvents, Ints, read_column
+from motet.engine.partials import filter_having
 from motet.kernels.match_filter import Matches
 from motet.kernels.ragged import expand_ranges
 from motet.model.query import Aggregate
@@ -36,10 +37,28 @@ def build_contributions(
     for name in query.query.group_by:
         columns[name] = encoded.keys[name].take(pa.array(found.key[which]))
     for at, item in enumerate(query.query.aggregates):
-        if item.variable is not None:
+        if item.distinct:
+            columns[f"#{query.number}_{at}_values"] = _list_values(query, item, found, encoded).take(pa.array(which))
+        elif item.variable is not None:
             values = _values(query, item, found, encoded)
             columns |= {f"#{query.number}_{at}_{part}": value.take(pa.array(which)) for part, value in values.items()}
     return build_table(columns, program.contribution_schema, len(which))
+
+
+def _list_values(query: DetectQuery, item: Aggregate, found: Matches, encoded: EncodedEvents) -> pa.Array:
+    """Return the values that each match adds to a COUNT(DISTINCT ...): of its partition, or of events it binds."""
+    assert item.name is not None
+    if item.variable is None:
+        keys = encoded.keys[item.name].take(pa.array(found.key))
+        return pa.ListArray.from_arrays(pa.array(np.arange(len(keys) + 1, dtype=np.int32)), keys)
+    entries, match_of = entries_at(found, query.positions.find(item.variable))
+    column = read_column(encoded.table, item.name).take(pa.array(encoded.rows[found.event[entries]]))
+    valid = column.is_valid().to_numpy(zero_copy_only=False)
+    if pa.types.is_floating(column.type):
+        valid &= ~np.isnan(column.to_numpy(zero_copy_only=False))
+    counts = np.bincount(match_of[valid], minlength=len(found.key))
+    offsets = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), column.filter(pa.array(valid)))
 
 
 def _values(query: DetectQuery, item: Aggregate, found: Matches, encoded: EncodedEvents) -> dict[str, pa.Array]:
@@ -83,9 +102,14 @@ def build_results(query: DetectQuery, rows: pa.Table, program: Program, bounds: 
     columns: dict[str, Any] = {"query": pa.repeat(query.query.name, size)}
     columns |= {name: summed.column(name) for name in groups}
     columns |= _times(query, summed.column(END).to_numpy().astype(np.int64), program.schema)
+    names = program.column_names[query.number]
     for at, item in enumerate(query.query.aggregates):
-        columns[item.label] = _result(item, summed, f"#{query.number}_{at}_", program.options.counts)
-    return build_table(columns, program.result_schema, size)
+        prefix = f"#{query.number}_{at}_"
+        if item.distinct:
+            columns[names[item.label]] = _count_distinct(grouped, [*groups, END], f"{prefix}values")
+        else:
+            columns[names[item.label]] = _result(item, summed, prefix, program.options.counts)
+    return filter_having(program, query, build_table(columns, program.result_schema, size))
 
 
 def merge_contributions(query: DetectQuery, rows: pa.Table) -> pa.Table:
@@ -102,11 +126,25 @@ def _sum_by(query: DetectQuery, rows: pa.Table, keys: list[str]) -> pa.Table:
     return rows.select([*keys, *asked]).group_by(keys, use_threads=False).aggregate(list(asked.items()))
 
 
+def _count_distinct(rows: pa.Table, keys: list[str], name: str) -> pa.ChunkedArray:
+    """Count the distinct values in lists by group, in the order in which groups first appear, as `_sum_by` has them."""
+    lists = rows.column(name).combine_chunks()
+    lists = lists.combine_chunks() if isinstance(lists, pa.ChunkedArray) else lists
+    sizes = pc.list_value_length(lists).to_numpy(zero_copy_only=False).astype(np.int64)
+    kept = np.maximum(sizes, 1)  # a group without values counts none, but is there
+    owner = np.repeat(np.arange(len(lists)), kept)
+    places = np.repeat(np.cumsum(sizes) - sizes, kept) + np.arange(len(owner)) - np.repeat(np.cumsum(kept) - kept, kept)
+    values = lists.flatten().take(pa.array(places, mask=(sizes == 0)[owner]))
+    flat = rows.select(keys).take(pa.array(owner)).append_column(name, values)
+    counted = flat.group_by(keys, use_threads=False).aggregate([(name, "count_distinct")])
+    return counted.column(f"{name}_count_distinct")
+
+
 def _sums(query: DetectQuery) -> dict[str, str]:
     """Map each value column to the function that merges it."""
-    columns = partial_columns(query).items()
+    columns = [(name, item, part) for name, (item, part) in partial_columns(query).items() if not item.distinct]
     return {NUMBER: "sum"} | {
-        name: item.function.lower() if part == "extreme" else "sum" for name, (item, part) in columns
+        name: item.function.lower() if part == "extreme" else "sum" for name, item, part in columns
     }
 
 

@@ -302,6 +302,10 @@ class _Emitter:
                 if kind == "float":
                     self.emit(op.FLOOR if function == "FLOOR" else op.CEIL)
                 return "int"
+            case "MICROSECONDS" | "DURATION":
+                return "int"
+            case "TIMESTAMP":
+                return "time"
         self.emit(op.MAP, self.compiler.text_map(function))
         return "int" if function == "LENGTH" else "text"
 

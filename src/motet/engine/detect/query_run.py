@@ -65,7 +65,8 @@ class QueryRun:
         if self.program.options.on_limit == "error":
             raise RunError(
                 f"query {self.query.query.name}: {what} "
-                "(use a smaller window or more conditions, raise the limit, or let it truncate)"
+                "(use a smaller window or more conditions, raise --memory-limit or --match-limit, in Python "
+                "memory_limit= and match_limit=, or cut off the rest with --on-limit truncate)"
             )
         self.is_truncated = True
 
@@ -163,6 +164,8 @@ class QueryRun:
     def _merge_when_many(self, tables: list[pa.Table]) -> list[pa.Table]:
         """Merge contributions once there are many."""
         rows = sum(map(len, tables))
+        if any(item.distinct for item in self.query.query.aggregates):
+            return tables
         if len(tables) < 2 or rows < max(MERGE_ROWS, 2 * len(tables[0])):
             return tables
         return [merge_contributions(self.query, pa.concat_tables(tables))]

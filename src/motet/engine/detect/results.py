@@ -32,6 +32,7 @@ class MatchTableBuilder:
         self.columns = list(events.values())
         self.fields = [pa.field(name, array.type) for name, array in events.items()]
         self.schema, self.result_schema = program.schema, program.result_schema
+        self.column_names = program.column_names[query.number]
 
     def build(self, found: Matches) -> pa.Table:
         """Build the rows of some matches."""
@@ -45,26 +46,26 @@ class MatchTableBuilder:
         for name in self.query.query.group_by:
             columns[name] = self.encoded.keys[name].take(pa.array(found.key))
         for label, what in match_columns(self.query):
-            wanted = self.result_schema.field(label).type
             if isinstance(what, frozenset):
-                columns[label] = self._bound_events(found, what, pa.types.is_list(wanted))
+                values = self._bound_events(found, what)
             else:
-                columns[label] = self._compute_column(found, self.codes.computed[label])
+                values = self._compute_column(found, self.codes.computed[label])
+            columns[self.column_names[label]] = values
         arrays = [
             _cast_to(columns[field.name], field.type) if field.name in columns else pa.nulls(size, field.type)
             for field in self.result_schema
         ]
         return pa.Table.from_arrays(arrays, schema=self.result_schema)
 
-    def _bound_events(self, found: Matches, positions: frozenset[int], as_list: bool) -> pa.Array:
+    def _bound_events(self, found: Matches, positions: frozenset[int]) -> pa.Array:
         """Return the events of a variable: a list where it may be bound more than once, else the event or null."""
         several = max_bindings(self.query.positions.graph, positions) > 1
-        column = None if several or as_list else _single_event_column(found, positions)
+        column = None if several else _single_event_column(found, positions)
         if column is not None:
             return self._structs(pa.array(self.encoded.rows[column]))
         entries, match_of = entries_at(found, positions)
         rows = self.encoded.rows[found.event[entries]]
-        if several or as_list:
+        if several:
             counts = np.bincount(match_of, minlength=len(found.key))
             offsets = offsets_from_counts(counts).astype(np.int32)
             return pa.ListArray.from_arrays(pa.array(offsets), self._structs(pa.array(rows)))

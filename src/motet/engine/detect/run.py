@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -39,6 +39,7 @@ class DetectRun:
     start_times: Mapping[int, int] = field(default_factory=dict)
     planning: BranchPlanner | None = None
     observed: BranchMetrics | None = None
+    report: Callable[[str], None] | None = None  # is told what is done
     executed: Execution | None = None
 
     @cached_property
@@ -64,6 +65,8 @@ class DetectRun:
             self.observed.planned, self.observed.chosen = planned, self.plans.chosen
         last_reader = {node: at for at, each in enumerate(planned) for node in each.nodes}
         for at, each in enumerate(planned):
+            if self.report is not None:
+                self.report(f"finding matches of {each.query.query.name}")
             run = QueryRun(batch, each, bounds, self.start_times.get(each.query.number))
             yield from run.process()
             if run.is_truncated:

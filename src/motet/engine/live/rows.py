@@ -41,10 +41,8 @@ def classify_rows(
 
     Rows that no query of the branch reads are in none of them.
     """
-    invalid = find_bad_rows(table, lambda part: schema.to_microseconds(read_column(part, schema.time)))
-    for name in (schema.time, schema.type):
-        if table[name].null_count:
-            invalid |= pc.is_null(table[name]).to_numpy()
+    no_time = pc.is_null(schema.to_microseconds(read_column(table, schema.time)))
+    invalid = pc.or_(no_time, pc.is_null(read_column(table, schema.type))).to_numpy(zero_copy_only=False)
     if invalid.any():
         table = table.filter(pa.array(~invalid))
     times = read_times(table, schema)
