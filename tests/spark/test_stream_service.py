@@ -230,7 +230,7 @@ def test_signals_stop_it_with_a_line_and_nothing_of_sparks_is_said(folder: Folde
         _, said = process.communicate(timeout=120)
         assert process.returncode == 0
         assert re.fullmatch(
-            rf"stopped after \d+ micro-batche?s?; --checkpoint {tmp_path}/state goes on from here\n", said
+            rf"stopped after \d+ micro-batche?s?: a start with --checkpoint {tmp_path}/state goes on from here\n", said
         )
     assert_same_results(pq.read_table(out), motet.run(folder.events(), STAYS))
 
