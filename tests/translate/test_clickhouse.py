@@ -40,7 +40,7 @@ def levels_reached(workload: Any, rows: list[Any]) -> set[int]:
     return {int(name.removeprefix("step_")) for name in queries}
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(steps=STEPS, drawn=ROWS, window=st.integers(1, 9), mode=st.sampled_from(["", ", 'strict_increase'"]))
 def test_a_funnel_reaches_the_level_that_clickhouse_computes(
     steps: list[tuple[str, Condition]], drawn: Drawn, window: int, mode: str
@@ -66,7 +66,7 @@ def sequences(draw: Any, count: int) -> str:
     return text + draw(st.sampled_from(["", ".*"]))
 
 
-@settings(max_examples=120)
+@settings(max_examples=60)
 @given(data=st.data(), steps=STEPS, drawn=ROWS)
 def test_a_sequence_is_found_where_clickhouse_finds_it(
     data: st.DataObject, steps: list[tuple[str, Condition]], drawn: Drawn

@@ -66,7 +66,7 @@ def found_matches(result: pa.Table) -> Counter[Match]:
     return matches
 
 
-@settings(max_examples=120)
+@settings(max_examples=60)
 @given(drawn=FEW_ROWS, sequence=sequences(), strategy=st.sampled_from(list(STRATEGIES)), window=st.integers(3, 12))
 def test_a_query_has_the_matches_that_sase_finds(
     drawn: list[tuple[str, int, int]], sequence: tuple[str, list[str], list[SasePart]], strategy: str, window: int
