@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from motet.engine.encode import count_invalid_rows
 from motet.engine.local import LocalRun, Outcome
 from motet.engine.sampling import compile_by_sample
 from motet.errors import DataError, Diagnostic, MotetError
-from motet.io.events import EventSource, count_event_types, guess_types, list_columns, open_events
+from motet.io.events import EventSource, count_event_types, guess_types, list_columns, open_events, open_table
 from motet.io.sample import list_sampled_columns, sample_events
 from motet.language import read
 from motet.language.builder import QueryBuilder
@@ -107,6 +107,29 @@ def open_source(events: Any, options: Options, workload: Workload | None = None)
     if is_pandas(events):
         return TableSource(pa.Table.from_pandas(events, preserve_index=False))
     raise DataError(f"events cannot be read from a {type(events).__name__}: give an Arrow table, a DataFrame or a path")
+
+
+def name_tables(events: Any) -> dict[str, Any]:
+    """Return the tables of a SQL statement by name: one that is given without a name is `events`, and that of a path
+    also what the file is called.
+    """
+    if events is None:
+        return {}
+    if isinstance(events, Mapping):
+        for name in events:
+            if not isinstance(name, str) or not name:
+                raise DataError(f"tables are given by name: {name!r} is none")
+        return dict(events)
+    if isinstance(events, str | Path):
+        return {Path(events).name.partition(".")[0]: events, "events": events}
+    return {"events": events}
+
+
+def open_relation(events: Any) -> Any:
+    """Return a table of a SQL statement as Arrow data: a table, or a dataset of files."""
+    if isinstance(events, str | Path):
+        return open_table(events)
+    return readable(open_source(events, Options()))
 
 
 def is_pandas(events: Any) -> bool:

@@ -88,6 +88,17 @@ class EventSource:
         return pc.cast(column, field.type)
 
 
+def open_table(path: str | Path) -> ds.Dataset | pa.Table:
+    """Open files as a table whose columns have no roles: one small text file is read, all else is read when used."""
+    origin = str(path)
+    files, kind = find_files(Path(path))
+    with translate_read_errors(origin):
+        if is_small_text(files, kind):
+            return read_text(files[0], kind, "") if files[0].stat().st_size else pa.table({})
+        factory = make_dataset_factory(Path(path), files, kind, "")
+        return factory.finish(unify_schema(factory, origin))
+
+
 def open_events(
     path: str | Path, *, time: str = "time", type: str = "type", columns: Iterable[str] = ()
 ) -> EventSource:

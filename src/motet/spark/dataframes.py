@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import reduce
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,6 +23,9 @@ from motet.io.events import EventSource
 from motet.io.formats import PARQUET
 from motet.options import Options
 from motet.schema import EventSchema
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
 
 MICROS_PER_UNIT = {"s": 1_000_000, "ms": 1_000, "us": 1}
 UTC_NAMES = ("UTC", "Etc/UTC", "Z", "GMT", "+00:00")
@@ -45,6 +49,21 @@ def open_dataframe(source: EventSource | pa.Table, session: SparkSession) -> Dat
         for batch in source.batches():
             writer.write_batch(batch.cast(schema, safe=False))
     return session.read.parquet(folder)
+
+
+def open_relation(table: ds.Dataset | pa.Table, session: SparkSession) -> DataFrame:
+    """Open a table of a SQL statement as a DataFrame: Spark reads parquet itself, all else is read here."""
+    if isinstance(table, pa.Table):
+        return session.createDataFrame(table)
+    types = {_nearest_spark_type(field.type) == field.type for field in table.schema}
+    if table.format.default_extname == "parquet" and types == {True} and not _has_partitions(table):
+        return session.read.parquet(*table.files)
+    return session.createDataFrame(table.to_table())
+
+
+def _has_partitions(table: ds.Dataset) -> bool:
+    """Return whether columns are in the names of folders."""
+    return any("=" in Path(file).parent.name for file in table.files)
 
 
 def _is_read_alike(source: EventSource, field: pa.Field) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motet.kernels.row_patterns import AT_END, AT_START, FOUND, SPLIT, TAKE
-from motet.sql.tokens import SqlText
+from motet.row_patterns.tokens import SqlText
 
 MAX_INSTRUCTIONS = 20_000
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from motet.sql.patterns import CompiledPattern
+from motet.row_patterns.patterns import CompiledPattern
 
 Form = Literal["value", "presence"]
 

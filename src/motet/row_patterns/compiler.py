@@ -11,12 +11,12 @@ import pyarrow as pa
 from motet.errors import did_you_mean
 from motet.kernels import row_conditions as rc
 from motet.kernels import row_patterns as rp
-from motet.sql.clauses import MatchClause, Named
-from motet.sql.conditions import ConditionCompiler, Kind, Part, choose_total, find_kind
-from motet.sql.expressions import AggregateCall, ColumnRef, DERIVED, ExpressionParser, Names, Navigation, Node
-from motet.sql.patterns import compile_pattern
-from motet.sql.program import Form, InputColumn, LeafSpec, MatchProgram, OrderKey, OutputColumn, TrackerSpec
-from motet.sql.tokens import quote
+from motet.row_patterns.clauses import MatchClause, Named
+from motet.row_patterns.conditions import ConditionCompiler, Kind, Part, choose_total, find_kind
+from motet.row_patterns.expressions import AggregateCall, ColumnRef, DERIVED, ExpressionParser, Names, Navigation, Node
+from motet.row_patterns.patterns import compile_pattern
+from motet.row_patterns.program import Form, InputColumn, LeafSpec, MatchProgram, OrderKey, OutputColumn, TrackerSpec
+from motet.row_patterns.tokens import quote
 
 _SKIPS = {
     "past last": rp.SKIP_PAST_LAST,

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from motet.sql.patterns import PatternParser, RowPattern, Variable, has_exclusion, list_variables
-from motet.sql.tokens import SqlText
+from motet.row_patterns.patterns import PatternParser, RowPattern, Variable, has_exclusion, list_variables
+from motet.row_patterns.tokens import SqlText
 
 Empty = Literal["show", "omit", "unmatched"]
 Skip = Literal["past last", "to next", "to first", "to last"]

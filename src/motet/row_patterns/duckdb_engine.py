@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
 from motet.errors import Diagnostic, MotetError, QueryError
-from motet.sql.compiler import Draft, finish_program
-from motet.sql.encoding import as_array
-from motet.sql.matching import match_rows
-from motet.sql.statement import Relation
-from motet.sql.tokens import Dialect
+from motet.row_patterns.compiler import Draft, finish_program
+from motet.row_patterns.encoding import as_array
+from motet.row_patterns.matching import match_rows
+from motet.row_patterns.statement import Relation
+from motet.row_patterns.tokens import Dialect
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
@@ -39,6 +39,12 @@ class DuckdbEngine:
         self.count = 0
         for name, table in tables.items():
             self.connection.register(name, table)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.connection.close()
 
     def read_schema(self, query: str) -> pa.Schema:
         """Return the columns of a query."""

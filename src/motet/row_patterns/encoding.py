@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from motet.errors import DataError
 from motet.kernels.order import order_by_key, sort_disordered
 from motet.kernels.row_conditions import KNOWN, NULL
-from motet.sql.conditions import find_kind
-from motet.sql.program import MatchProgram, OrderKey
+from motet.row_patterns.conditions import find_kind
+from motet.row_patterns.program import MatchProgram, OrderKey
 
 Ints = NDArray[np.int64]
 

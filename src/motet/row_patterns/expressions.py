@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from motet.errors import did_you_mean
-from motet.sql.tokens import SqlText
+from motet.row_patterns.tokens import SqlText
 
 NAVIGATIONS = ("FIRST", "LAST", "PREV", "NEXT")
 AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX")

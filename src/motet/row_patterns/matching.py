@@ -11,9 +11,9 @@ import pyarrow as pa
 from motet.errors import RunError
 from motet.kernels import row_conditions as rc
 from motet.kernels import row_patterns as rp
-from motet.sql.conditions import find_kind
-from motet.sql.encoding import Words, as_array, decode_whole, encode_floats, encode_whole, order_rows
-from motet.sql.program import MatchProgram, OutputColumn, TrackerSpec
+from motet.row_patterns.conditions import find_kind
+from motet.row_patterns.encoding import Words, as_array, decode_whole, encode_floats, encode_whole, order_rows
+from motet.row_patterns.program import MatchProgram, OutputColumn, TrackerSpec
 
 OUTPUT_ROWS = 1 << 18
 STACK_ENTRIES = 1 << 16
@@ -67,8 +67,8 @@ class _Matching:
         for row, (at, form) in enumerate(program.whole):
             name = program.inputs[at].text
             if form == "presence":
-                missing = np.where(self.columns[at].is_valid().to_numpy(zero_copy_only=False), rc.KNOWN, rc.NULL)
-                self._fill_row(int_state[row], missing)
+                valid = self.columns[at].is_valid().to_numpy(zero_copy_only=False)
+                self._fill_row(int_state[row], np.where(valid, rc.KNOWN, rc.NULL).astype(np.uint8))
                 int_state[row, size] = rc.NULL
                 continue
             whole, state = encode_whole(self.columns[at], self.words, name)
@@ -86,9 +86,11 @@ class _Matching:
         return rc.RowValues(ints, int_state, floats, float_state, np.array([*codes, 0], np.int64))
 
     def _fill_row(self, target: Any, values: Any) -> None:
-        """Fill in the values of all rows, in their order."""
+        """Fill in the values of all rows, in their order; where all are 0, as states mostly are, they are there."""
         if self.order is None:
             target[:-1] = values
+        elif values.dtype == np.uint8 and not values.any():
+            return
         else:
             np.take(values, self.order, out=target[:-1])
 

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from motet.kernels import row_conditions as rc
-from motet.sql.expressions import DecimalLiteral, Node
-from motet.sql.program import ConditionCode
-from motet.sql.tokens import Dialect, SqlText
+from motet.row_patterns.expressions import DecimalLiteral, Node
+from motet.row_patterns.program import ConditionCode
+from motet.row_patterns.tokens import Dialect, SqlText
 
 MAX_SCALE = 18
 

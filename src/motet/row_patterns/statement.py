@@ -11,9 +11,9 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from motet.errors import DataError
-from motet.sql.clauses import parse_clause
-from motet.sql.compiler import Draft, draft_clause
-from motet.sql.tokens import Dialect, SqlText
+from motet.row_patterns.clauses import parse_clause
+from motet.row_patterns.compiler import Draft, draft_clause
+from motet.row_patterns.tokens import Dialect, SqlText
 
 _BEGINNINGS = ("SELECT", "WITH", "FROM", "VALUES", "(", "TABLE")
 
