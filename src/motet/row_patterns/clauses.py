@@ -157,8 +157,10 @@ class _ClauseParser:
 
     def starts_clause(self, at: int) -> bool:
         word, following = self.sql.word(at), self.sql.word(at + 1)
-        if self.sql.word(at - 1) in (".", "AS"):
+        if self.sql.word(at - 1) in (".", "AS", ",", "BY"):
             return False
+        if word == "MEASURES":
+            return True
         wanted = {
             "PARTITION": ("BY",),
             "ORDER": ("BY",),

@@ -18,6 +18,14 @@ AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX")
 COMPARISONS = ("=", "==", "<>", "!=", "<", "<=", ">", ">=")
 # Functions that would make several rows of one.
 _ROW_MAKERS = ("UNNEST", "EXPLODE", "EXPLODE_OUTER", "POSEXPLODE", "POSEXPLODE_OUTER", "INLINE", "INLINE_OUTER", "STACK")
+# Known to engines, and a mistake here: one of them would take all matches together.
+_OTHER_AGGREGATES = frozenset(
+    """ANY_VALUE APPROX_COUNT_DISTINCT APPROX_DISTINCT APPROX_QUANTILE ARBITRARY ARG_MAX ARG_MIN ARRAY_AGG BIT_AND BIT_OR
+    BIT_XOR BOOL_AND BOOL_OR COLLECT_LIST COLLECT_SET CORR COUNT_IF COUNTIF COVAR_POP COVAR_SAMP EVERY FIRST_VALUE FSUM
+    GROUP_CONCAT HISTOGRAM KURTOSIS LAST_VALUE LIST LISTAGG MAX_BY MEAN MEDIAN MIN_BY MODE PERCENTILE PERCENTILE_CONT
+    PERCENTILE_DISC PRODUCT QUANTILE QUANTILE_CONT QUANTILE_DISC SKEWNESS SOME STDDEV STDDEV_POP STDDEV_SAMP STRING_AGG
+    VAR_POP VAR_SAMP VARIANCE""".split()
+)
 _TYPE_WORDS = ("PRECISION", "VARYING", "WITH", "WITHOUT", "TIME", "ZONE")
 # The value of a node whose tokens are not a text of its own.
 DERIVED = "derived"
@@ -141,9 +149,17 @@ class ExpressionParser:
         return Node("other", first, end, tuple(parts))
 
     def check_word(self) -> None:
-        if self.word in ("SELECT", "OVER", "EXISTS"):
-            what = "a window function" if self.word == "OVER" else "a subquery"
-            raise self.sql.error(f"{what} cannot stand in {self.where}", self.at, hint="join the result instead")
+        if self.word == "OVER":
+            raise self.sql.error(f"a window function cannot stand in {self.where}", self.at)
+
+    def starts_subquery(self, at: int) -> bool:
+        """Whether a bracket holds a query, which is the engine's."""
+        if self.sql.word(at) != "(" or self.sql.word(at + 1) not in ("SELECT", "WITH", "FROM", "VALUES"):
+            return False
+        for place in range(at, self.sql.find_closing(at)):
+            if self.sql.word(place) == "MATCH_RECOGNIZE":
+                raise self.sql.error(f"MATCH_RECOGNIZE cannot stand in {self.where}", place, hint="join it instead")
+        return True
 
     def starts_leaf(self) -> bool:
         following = self.sql.word(self.at + 1)
@@ -213,7 +229,11 @@ class ExpressionParser:
                     node = self.negate(Node("and", node.first, high.last, ends), negated)
                     continue
             elif self.word == "IN" and self.sql.word(self.at + 1) == "(":
-                closing = self.sql.find_closing(self.at + 1)
+                opening, closing = self.at + 1, self.sql.find_closing(self.at + 1)
+                if self.starts_subquery(opening):
+                    self.at = closing + 1
+                    node = Node("other", node.first, self.at, (node,))
+                    continue
                 self.at += 2
                 options = self.parse_arguments(closing)
                 self.at = closing + 1
@@ -306,7 +326,7 @@ class ExpressionParser:
     def parse_brackets(self) -> Node:
         first, closing = self.at, self.sql.find_closing(self.at)
         self.at += 1
-        parts = self.parse_arguments(closing)
+        parts = [] if self.starts_subquery(first) else self.parse_arguments(closing)
         self.at = closing + 1
         if len(parts) == 1:
             return Node("brackets", first, self.at, tuple(parts))
@@ -371,9 +391,14 @@ class ExpressionParser:
         first, name = self.at, self.word
         if name in _ROW_MAKERS:
             raise self.sql.error(f"{name} makes several rows of one: it cannot stand in {self.where}", first)
+        if name in _OTHER_AGGREGATES:
+            hint = f"{', '.join(AGGREGATES[:-1])} and {AGGREGATES[-1]} are"
+            raise self.sql.error(f"the aggregate {name} is not supported in {self.where}", first, hint=hint)
         closing = self.sql.find_closing(self.at + 1)
         self.at += 2
-        if name in ("CAST", "TRY_CAST"):
+        if self.starts_subquery(first + 1):
+            parts = []
+        elif name in ("CAST", "TRY_CAST"):
             parts = [self.parse_cast(closing)]
         elif name == "EXTRACT" and self.sql.word(self.at + 1) == "FROM":
             self.at += 2

@@ -154,8 +154,8 @@ class PatternParser:
         comma = self.word == ","
         self.at += comma
         high = self.parse_number() if comma else low
-        if self.word != "}" or (low is None and high is None):
-            raise self.sql.error("this quantifier is not understood", first, self.at + 1, "{n}, {n,}, {,m} or {n,m}")
+        if self.word != "}" or (low is None and not comma):
+            raise self.sql.error("this quantifier is not understood", first, self.at + 1, "write {n}, {n,}, {,m} or {n,m}")
         self.at += 1
         if high is not None and (high < (low or 0) or (comma and high == 0)):
             raise self.sql.error(
