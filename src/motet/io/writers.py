@@ -24,7 +24,7 @@ from rich.console import Console
 
 from motet.errors import DataError
 from motet.io.query_columns import QueryColumns, list_query_columns
-from motet.io.text_tables import UNLIMITED, print_tables
+from motet.io.text_tables import UNLIMITED, print_relation, print_tables
 from motet.model.query import Workload
 
 
@@ -74,6 +74,23 @@ def write_stream(results: pa.Table, workload: Workload, stream: IO[bytes], forma
         writer.close()
 
 
+def write_relation(rows: pa.Table, stream: IO[bytes], format: OutputFormat) -> None:
+    """Write a table that is the result of no workload to an open stream."""
+    match format:
+        case OutputFormat.TABLE:
+            text = io.StringIO()
+            print_relation(Console(file=text, width=UNLIMITED), rows, limit=None)
+            stream.write(text.getvalue().encode())
+        case OutputFormat.PARQUET:
+            pq.write_table(rows, stream, compression="zstd")
+        case OutputFormat.CSV:
+            csv.write_csv(flatten_columns(rows), stream)
+        case OutputFormat.JSONL:
+            for batch in rows.to_batches(max_chunksize=ROWS_AT_ONCE):
+                for row in batch.to_pylist():
+                    stream.write(_to_json_line(row).encode())
+
+
 class ResultWriter:
     """A writer of results, table by table, to an open stream: json lines, csv or parquet."""
 
@@ -121,10 +138,11 @@ def json_lines(results: pa.Table, workload: Workload) -> Iterator[str]:
     shapes = {rows.query.name: rows for rows in list_query_columns(workload)}
     for batch in results.to_batches(max_chunksize=ROWS_AT_ONCE):
         for row in batch.to_pylist():
-            yield (
-                json.dumps(to_json_value(make_json_row(row, shapes[row["query"]])), ensure_ascii=False, allow_nan=False)
-                + "\n"
-            )
+            yield _to_json_line(make_json_row(row, shapes[row["query"]]))
+
+
+def _to_json_line(row: dict[str, Any]) -> str:
+    return json.dumps(to_json_value(row), ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def make_json_row(row: dict[str, Any], rows: QueryColumns) -> dict[str, Any]:

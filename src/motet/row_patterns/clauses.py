@@ -66,7 +66,7 @@ _CLAUSES = ("PARTITION", "ORDER", "MEASURES", "ONE", "ALL", "AFTER", "PATTERN", 
 def parse_clause(sql: SqlText, first: int, keyword: int) -> MatchClause:
     """Parse the MATCH_RECOGNIZE at a place, whose relation begins at token `first`."""
     if sql.word(keyword + 1) != "(":
-        raise sql.error("MATCH_RECOGNIZE needs its clauses in ( )", keyword)
+        raise sql.error_at("MATCH_RECOGNIZE needs its clauses in ( )", keyword)
     closing = sql.find_closing(keyword + 1)
     clause = MatchClause(sql, first, keyword, closing + 1)
     _ClauseParser(sql, keyword + 2, closing, clause).parse()
@@ -99,38 +99,38 @@ class _ClauseParser:
                 self.refuse(word)
             kind = "ONE" if word == "ALL" else word
             if kind in seen:
-                raise self.sql.error(f"{word} is written twice", at)
+                raise self.sql.error_at(f"{word} is written twice", at)
             seen[kind] = at
             parsers[word]()
         if "PATTERN" not in seen:
-            raise self.sql.error("MATCH_RECOGNIZE needs a PATTERN", first - 2, hint="as in PATTERN (A B+)")
+            raise self.sql.error_at("MATCH_RECOGNIZE needs a PATTERN", first - 2, hint="as in PATTERN (A B+)")
         self.check(seen)
 
     def refuse(self, word: str) -> None:
         if word in ("INITIAL", "SEEK"):
-            raise self.sql.error(f"{word} belongs to row patterns in windows, which are not supported", self.at)
+            raise self.sql.error_at(f"{word} belongs to row patterns in windows, which are not supported", self.at)
         if word == "WITHIN":
             hint = "write it as a condition: DEFINE C AS C.ts <= FIRST(ts) + INTERVAL '1' HOUR"
-            raise self.sql.error("WITHIN is not part of SQL's MATCH_RECOGNIZE", self.at, hint=hint)
+            raise self.sql.error_at("WITHIN is not part of SQL's MATCH_RECOGNIZE", self.at, hint=hint)
         shown = self.sql.tokens[self.at].text
-        raise self.sql.error(f"{shown!r} is not understood here", self.at, hint="a clause such as MEASURES or PATTERN follows")
+        raise self.sql.error_at(f"{shown!r} is not understood here", self.at, hint="a clause such as MEASURES or PATTERN follows")
 
     def check(self, seen: dict[str, int]) -> None:
         clause, variables = self.clause, self.clause.variables
         for name, members in clause.subsets.items():
             if name in variables:
-                raise self.sql.error(f"SUBSET {name} has the name of a variable of PATTERN", seen["SUBSET"])
+                raise self.sql.error_at(f"SUBSET {name} has the name of a variable of PATTERN", seen["SUBSET"])
             for member in members:
                 if member not in variables:
-                    raise self.sql.error(f"{member} of SUBSET {name} is not in PATTERN", seen["SUBSET"])
+                    raise self.sql.error_at(f"{member} of SUBSET {name} is not in PATTERN", seen["SUBSET"])
         for condition in clause.conditions:
             if condition.name not in variables:
                 hint = "only variables of PATTERN are defined" + (", not subsets" if condition.name in clause.subsets else "")
-                raise self.sql.error(f"{condition.name} is not in PATTERN", condition.token, hint=hint)
+                raise self.sql.error_at(f"{condition.name} is not in PATTERN", condition.token, hint=hint)
         if clause.skip_to is not None and clause.skip_to not in (*variables, *clause.subsets):
-            raise self.sql.error(f"AFTER MATCH SKIP: {clause.skip_to} is not in PATTERN", seen["AFTER"])
+            raise self.sql.error_at(f"AFTER MATCH SKIP: {clause.skip_to} is not in PATTERN", seen["AFTER"])
         if clause.empty == "unmatched" and has_exclusion(clause.pattern):
-            raise self.sql.error("WITH UNMATCHED ROWS and {- -} do not go together", seen["ONE"])
+            raise self.sql.error_at("WITH UNMATCHED ROWS and {- -} do not go together", seen["ONE"])
 
     def accept(self, *words: str) -> bool:
         """Pass over these words if they come next."""
@@ -141,7 +141,7 @@ class _ClauseParser:
 
     def expect(self, *words: str) -> None:
         if not self.accept(*words):
-            raise self.sql.error(f"{' '.join(words)} is expected here", self.at)
+            raise self.sql.error_at(f"{' '.join(words)} is expected here", self.at)
 
     def find_end(self) -> int:
         """Return where the current list ends: at the next clause outside of brackets."""
@@ -178,11 +178,11 @@ class _ClauseParser:
     def parse_list(self) -> list[tuple[int, int]]:
         end = self.find_end()
         if end == self.at:
-            raise self.sql.error("a list is expected here", self.at)
+            raise self.sql.error_at("a list is expected here", self.at)
         parts = self.sql.split_at_commas(self.at, end)
         for first, last in parts:
             if first == last:
-                raise self.sql.error("something is missing between commas", first)
+                raise self.sql.error_at("something is missing between commas", first)
         self.at = end
         return parts
 
@@ -194,7 +194,7 @@ class _ClauseParser:
 
     def require_column(self, first: int, last: int, where: str) -> None:
         if last != first + 1 or self.sql.tokens[first].identifier is None:
-            raise self.sql.error(f"{where} takes columns", first, last, "compute other values in a subquery before")
+            raise self.sql.error_at(f"{where} takes columns", first, last, "compute other values in a subquery before")
 
     def parse_order(self) -> None:
         self.expect("ORDER", "BY")
@@ -203,7 +203,7 @@ class _ClauseParser:
             descending = words[:1] == ["DESC"]
             words = words[1:] if words[:1] in (["ASC"], ["DESC"]) else words
             if words not in ([], ["NULLS", "FIRST"], ["NULLS", "LAST"]):
-                raise self.sql.error("ORDER BY takes columns", first, last, "compute other values in a subquery before")
+                raise self.sql.error_at("ORDER BY takes columns", first, last, "compute other values in a subquery before")
             self.require_column(first, first + 1, "ORDER BY")
             self.clause.order.append(SortKey(first, descending, words == ["NULLS", "FIRST"]))
 
@@ -212,7 +212,7 @@ class _ClauseParser:
         for first, last in self.parse_list():
             name = self.sql.tokens[last - 1].identifier
             if name is None or last - first < 3 or self.sql.word(last - 2) != "AS":
-                raise self.sql.error("a measure needs a name", first, last, "as in LAST(B.price) AS low")
+                raise self.sql.error_at("a measure needs a name", first, last, "as in LAST(B.price) AS low")
             self.clause.measures.append(Named(name, last - 1, first, last - 2))
 
     def parse_rows(self) -> None:
@@ -246,14 +246,14 @@ class _ClauseParser:
             self.clause.skip = "to last"
         self.clause.skip_to = self.sql.tokens[self.at].variable if self.at < self.last else None
         if self.clause.skip_to is None:
-            raise self.sql.error("a variable is expected here", self.at)
+            raise self.sql.error_at("a variable is expected here", self.at)
         self.at += 1
 
     def parse_pattern(self) -> None:
         self.expect("PATTERN", "(")
         closing = self.sql.find_closing(self.at - 1)
         if closing == self.at:
-            raise self.sql.error("PATTERN needs a variable", closing, hint="the empty pattern is written PATTERN (())")
+            raise self.sql.error_at("PATTERN needs a variable", closing, hint="the empty pattern is written PATTERN (())")
         self.clause.pattern = PatternParser(self.sql, self.at, closing).parse()
         self.clause.pattern_at = (self.at, closing)
         self.at = closing + 1
@@ -266,9 +266,9 @@ class _ClauseParser:
             commas = [self.sql.word(at) for at in range(first + 4, last - 1, 2)]
             shape = [self.sql.word(first + 1), self.sql.word(first + 2), self.sql.word(last - 1)]
             if name is None or shape != ["=", "(", ")"] or not members or set(commas) - {","} or None in members:
-                raise self.sql.error("this SUBSET is not understood", first, last, "as in SUBSET U = (A, B)")
+                raise self.sql.error_at("this SUBSET is not understood", first, last, "as in SUBSET U = (A, B)")
             if name in self.clause.subsets:
-                raise self.sql.error(f"SUBSET {name} is written twice", first)
+                raise self.sql.error_at(f"SUBSET {name} is written twice", first)
             self.clause.subsets[name] = [member for member in members if member is not None]
 
     def parse_conditions(self) -> None:
@@ -276,7 +276,7 @@ class _ClauseParser:
         for first, last in self.parse_list():
             name = self.sql.tokens[first].variable
             if name is None or self.sql.word(first + 1) != "AS" or last - first < 3:
-                raise self.sql.error("this definition is not understood", first, last, "as in A AS price > 10")
+                raise self.sql.error_at("this definition is not understood", first, last, "as in A AS price > 10")
             if any(name == known.name for known in self.clause.conditions):
-                raise self.sql.error(f"{name} is defined twice", first)
+                raise self.sql.error_at(f"{name} is defined twice", first)
             self.clause.conditions.append(Named(name, first, first + 2, last))

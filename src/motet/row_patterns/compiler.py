@@ -138,7 +138,7 @@ class _Drafter:
         name = self.sql.tokens[token].identifier or ""
         found = self.names.columns.get(name.lower())
         if found is None:
-            raise self.sql.error(
+            raise self.sql.error_at(
                 f"there is no column {name!r}", token, hint=did_you_mean(name, self.names.columns.values())
             )
         return found
@@ -173,8 +173,8 @@ class _Drafter:
     def parse(self, named: Named, where: str) -> Node:
         return ExpressionParser(self.sql, self.names, named.first, named.last, where).parse()
 
-    def refuse(self, node: Node, message: str, hint: str | None = None) -> Exception:
-        return self.sql.error(message, node.first, node.last, hint)
+    def error_at_node(self, node: Node, message: str, hint: str | None = None) -> Exception:
+        return self.sql.error_at(message, node.first, node.last, hint)
 
     def find_target(self, node: Node, variable: str | None, *, all_rows: bool = False) -> Target:
         """Return the row that a column or navigation reads; `variable` is the one that is being defined."""
@@ -191,13 +191,13 @@ class _Drafter:
             shift = navigation.offset if navigation.function == "NEXT" else -navigation.offset
             if inner.kind == "navigate":
                 if inner.value.function in ("PREV", "NEXT"):
-                    raise self.refuse(node, "PREV and NEXT do not stand in each other", "add up the offsets")
+                    raise self.error_at_node(node, "PREV and NEXT do not stand in each other", "add up the offsets")
                 base = self.find_target(inner, variable)
             else:
                 base = self.make_target(rc.LAST, self.find_owner(node), 0, None, variable, node)
             return Target(base.which, base.variables, base.offset, shift, base.final)
         if any(leaf.kind == "navigate" for leaf in inner.leaves()):
-            raise self.refuse(
+            raise self.error_at_node(
                 node, f"{navigation.function} takes columns, no other navigation", "as in PREV(LAST(A.x, 1), 2)"
             )
         which = rc.FIRST if navigation.function == "FIRST" else rc.LAST
@@ -209,7 +209,7 @@ class _Drafter:
         if variable is None:  # in MEASURES
             return Target(which, owner, offset, 0, bool(final) or not self.clause.all_rows)
         if final:
-            raise self.refuse(node, "FINAL has no meaning in DEFINE: the match is not complete", "leave it out")
+            raise self.error_at_node(node, "FINAL has no meaning in DEFINE: the match is not complete", "leave it out")
         if which == rc.LAST and offset == 0 and (owner is None or variable in self.members(owner)):
             return Target(rc.CURRENT, None)
         return Target(which, owner, offset)
@@ -227,11 +227,11 @@ class _Drafter:
             elif leaf.kind == "classifier" and leaf is _unwrap(inner):
                 owners.add(leaf.value[0])
             else:
-                raise self.refuse(leaf, "this cannot stand in the argument of a navigation or an aggregate")
+                raise self.error_at_node(leaf, "this cannot stand in the argument of a navigation or an aggregate")
         if len(owners) > 1:
-            raise self.refuse(node, "all columns of an argument must be of one variable")
+            raise self.error_at_node(node, "all columns of an argument must be of one variable")
         if not owners and node.kind == "navigate":
-            raise self.refuse(node, f"{node.value.function} needs a column")
+            raise self.error_at_node(node, f"{node.value.function} needs a column")
         return owners.pop() if owners else None
 
     def find_total(self, node: Node) -> Total:
@@ -243,7 +243,7 @@ class _Drafter:
         inner = _unwrap(node.parts[0])
         if inner.kind == "classifier":
             if call.function != "COUNT":
-                raise self.refuse(node, "CLASSIFIER can only be counted", "as in COUNT(CLASSIFIER())")
+                raise self.error_at_node(node, "CLASSIFIER can only be counted", "as in COUNT(CLASSIFIER())")
             return Total("COUNT", owner, None, final)
         return Total(call.function, owner, self.add_expression(node.parts[0], False), final)
 
@@ -316,7 +316,7 @@ class _Drafter:
                 return self.read_label(node, variable)
             case "aggregate":
                 if node.value.final:
-                    raise self.refuse(node, "FINAL has no meaning in DEFINE: the match is not complete", "leave it out")
+                    raise self.error_at_node(node, "FINAL has no meaning in DEFINE: the match is not complete", "leave it out")
                 total = self.find_total(node)
                 return Part("total", node, target=tracked.add_total(Total(total.function, total.variables, total.column, False)))
             case "case":
@@ -325,7 +325,7 @@ class _Drafter:
                 pass
             case kind if kind not in _OPERATORS and kind not in _COMPARISONS:
                 shown = f"{node.value}(...)" if kind == "call" else "this expression"
-                raise self.refuse(
+                raise self.error_at_node(
                     node,
                     f"{shown} takes values of several rows, which cannot be evaluated while matching",
                     "between rows there are + - * /, comparisons, AND, OR, NOT, IN, BETWEEN, CASE, COALESCE and ABS",
@@ -365,12 +365,12 @@ class _Drafter:
         select.extend((self.pass_column(name), name) for name in after)
         if not select:
             at = clause.relation_end
-            raise self.sql.error("this MATCH_RECOGNIZE has no columns", at, hint="add MEASURES or PARTITION BY")
+            raise self.sql.error_at("this MATCH_RECOGNIZE has no columns", at, hint="add MEASURES or PARTITION BY")
         seen: set[str] = set()
         for _, name in select:
             if name.lower() in seen:
                 token = next((each.token for each in clause.measures if each.name.lower() == name.lower()), clause.relation_end)
-                raise self.sql.error(f"there are two columns {name!r}", token, hint="give the measure another name")
+                raise self.sql.error_at(f"there are two columns {name!r}", token, hint="give the measure another name")
             seen.add(name.lower())
 
     def pass_column(self, name: str) -> str:
@@ -471,7 +471,7 @@ class _Finisher:
                 if parts:
                     numbers[variable] = compiler.compile(_conjoin(parts))
         dependent = frozenset(np.flatnonzero(conditions >= 0).tolist())
-        too_large = sql.error(
+        too_large = sql.error_at(
             "PATTERN has too many steps", *clause.pattern_at, hint="smaller numbers in { }, or fewer parts of PERMUTE"
         )
         skip_to = np.zeros(max(size, 1), np.bool_)
@@ -523,7 +523,7 @@ class _Finisher:
         if total.function in ("MIN", "MAX") and kind.name != "other":
             return kind
         inputs = list(self.draft.inputs)
-        raise self.clause.sql.error(
+        raise self.clause.sql.error_at(
             f"{total.function} of {inputs[total.column].text}, which is {self.types[total.column]}, is not supported",
             self.clause.relation_end,
         )

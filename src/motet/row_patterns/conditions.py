@@ -112,7 +112,7 @@ class ConditionCompiler:
         """Compile a condition, and return its number."""
         kind = self.find_kind(part)
         if kind.name not in ("boolean", "null"):
-            raise self.sql.error("a condition is true or false; this is neither", part.node.first, part.node.last)
+            raise self.sql.error_at("a condition is true or false; this is neither", part.node.first, part.node.last)
         self.depth = 0
         self.emit(part)
         self.begin.append(len(self.words))
@@ -128,8 +128,8 @@ class ConditionCompiler:
             tuple(self.texts),
         )
 
-    def refuse(self, part: Part, message: str, hint: str | None = None) -> Exception:
-        return self.sql.error(message, part.node.first, part.node.last, hint)
+    def error_at_part(self, part: Part, message: str, hint: str | None = None) -> Exception:
+        return self.sql.error_at(message, part.node.first, part.node.last, hint)
 
     # ----- kinds
 
@@ -149,12 +149,12 @@ class ConditionCompiler:
                 return self.find_constant_kind(part)
             case "interval":
                 if part.value is None:
-                    raise self.refuse(part, "months and mixed intervals are not supported between rows", "write days")
+                    raise self.error_at_part(part, "months and mixed intervals are not supported between rows", "write days")
                 return INTERVAL
             case "and" | "or" | "not":
                 for each, kind in zip(part.parts, kinds, strict=True):
                     if kind.name not in ("boolean", "null"):
-                        raise self.refuse(each, f"{part.op.upper()} takes conditions")
+                        raise self.error_at_part(each, f"{part.op.upper()} takes conditions")
                 return BOOL
             case "is null":
                 return BOOL
@@ -165,7 +165,7 @@ class ConditionCompiler:
                 return self.find_arithmetic_kind(part, *kinds)
             case "negative" | "positive" | "abs":
                 if not kinds[0].is_number and kinds[0].name != "null":
-                    raise self.refuse(part, f"{part.op} takes a number")
+                    raise self.error_at_part(part, f"{part.op} takes a number")
                 return kinds[0]
             case "brackets":
                 return kinds[0]
@@ -174,7 +174,7 @@ class ConditionCompiler:
             case "case":
                 for each, kind in zip(part.parts[: len(kinds) - len(kinds) % 2 : 2], kinds[::2], strict=False):
                     if kind.name not in ("boolean", "null"):
-                        raise self.refuse(each, "WHEN takes a condition")
+                        raise self.error_at_part(each, "WHEN takes a condition")
                 return self.unify(part, kinds[1::2] + kinds[len(kinds) - len(kinds) % 2 :])
         self.unify(part, kinds)
         return BOOL
@@ -192,7 +192,7 @@ class ConditionCompiler:
             case DecimalLiteral(digits, scale) if digits < 2**63 and scale <= MAX_SCALE:
                 return Kind("decimal", scale)
             case int() | DecimalLiteral():
-                raise self.refuse(part, "this number does not fit into 64 bits")
+                raise self.error_at_part(part, "this number does not fit into 64 bits")
         return TEXT
 
     def find_total_kind(self, part: Part) -> Kind:
@@ -216,9 +216,9 @@ class ConditionCompiler:
                 found = FLOAT
             elif found != kind:
                 shown = " and ".join(SHOWN.get(each.name, f"a {each.name}") for each in (found, kind))
-                raise self.refuse(part, f"{shown} of different rows cannot be compared", "bring both to one type by CAST")
+                raise self.error_at_part(part, f"{shown} of different rows cannot be compared", "bring both to one type by CAST")
         if found.name == "other":
-            raise self.refuse(part, "nested values and intervals of months of different rows cannot be compared")
+            raise self.error_at_part(part, "nested values and intervals of months of different rows cannot be compared")
         return found
 
     def find_arithmetic_kind(self, part: Part, one: Kind, other: Kind) -> Kind:
@@ -239,17 +239,17 @@ class ConditionCompiler:
         numbers = [kind for kind in (one, other) if kind.name != "null"]
         if not all(kind.is_number for kind in numbers) or any(kind.name == "single" for kind in numbers):
             hint = "bring them to DOUBLE by CAST" if "single" in names else None
-            raise self.refuse(part, f"'{part.op}' between values of different rows takes numbers or times", hint)
+            raise self.error_at_part(part, f"'{part.op}' between values of different rows takes numbers or times", hint)
         if part.op == "/":
             if self.dialect == "spark" and any(kind.name == "decimal" for kind in numbers) and FLOAT not in numbers:
-                raise self.refuse(part, "decimals of different rows are not divided", "bring them to DOUBLE by CAST")
+                raise self.error_at_part(part, "decimals of different rows are not divided", "bring them to DOUBLE by CAST")
             return FLOAT
         if FLOAT in numbers:
             return FLOAT
         if part.op == "*":
             scale = sum(kind.scale for kind in numbers)
             if scale > MAX_SCALE:
-                raise self.refuse(part, "this product has too many digits behind its point", "use DOUBLE by CAST")
+                raise self.error_at_part(part, "this product has too many digits behind its point", "use DOUBLE by CAST")
             return Kind("decimal", scale) if scale else INT
         return self.unify(part, numbers)
 
@@ -257,7 +257,7 @@ class ConditionCompiler:
         """Refuse days where the time zone may have days of 23 hours."""
         for each in part.parts:
             if each.op == "interval" and each.value % 86_400_000_000 == 0:
-                raise self.refuse(each, "days differ in length in the session's time zone", "write hours")
+                raise self.error_at_part(each, "days differ in length in the session's time zone", "write hours")
 
     # ----- code
 
@@ -268,7 +268,7 @@ class ConditionCompiler:
     def emit(self, part: Part) -> None:
         """Emit the code of a part."""
         if self.depth >= rc.DEPTH - 2:
-            raise self.refuse(part, "this condition is nested too deeply")
+            raise self.error_at_part(part, "this condition is nested too deeply")
         match part.op:
             case "load":
                 op = rc.LOAD_FLOAT if self.kinds[part.column].is_float else rc.LOAD_INT

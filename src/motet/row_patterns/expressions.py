@@ -110,7 +110,7 @@ class ExpressionParser:
     def parse(self) -> Node:
         """Parse all of it."""
         if self.at >= self.last:
-            raise self.sql.error(f"an expression is missing in {self.where}", self.at)
+            raise self.sql.error_at(f"an expression is missing in {self.where}", self.at)
         return self.parse_level(self.last)
 
     def parse_level(self, end: int) -> Node:
@@ -150,7 +150,7 @@ class ExpressionParser:
 
     def check_word(self) -> None:
         if self.word == "OVER":
-            raise self.sql.error(f"a window function cannot stand in {self.where}", self.at)
+            raise self.sql.error_at(f"a window function cannot stand in {self.where}", self.at)
 
     def starts_subquery(self, at: int) -> bool:
         """Whether a bracket holds a query, which is the engine's."""
@@ -158,7 +158,7 @@ class ExpressionParser:
             return False
         for place in range(at, self.sql.find_closing(at)):
             if self.sql.word(place) == "MATCH_RECOGNIZE":
-                raise self.sql.error(f"MATCH_RECOGNIZE cannot stand in {self.where}", place, hint="join it instead")
+                raise self.sql.error_at(f"MATCH_RECOGNIZE cannot stand in {self.where}", place, hint="join it instead")
         return True
 
     def starts_leaf(self) -> bool:
@@ -285,7 +285,7 @@ class ExpressionParser:
 
     def parse_primary(self) -> Node:
         if self.at >= self.last:
-            raise self.sql.error(f"an expression in {self.where} breaks off here", self.at - 1)
+            raise self.sql.error_at(f"an expression in {self.where} breaks off here", self.at - 1)
         first, token = self.at, self.sql.tokens[self.at]
         self.check_word()
         if token.kind == "number":
@@ -339,7 +339,7 @@ class ExpressionParser:
         for start, end in self.sql.split_at_commas(self.at, closing) if self.at < closing else ():
             self.at = start
             if start == end:
-                raise self.sql.error("an expression is missing here", start)
+                raise self.sql.error_at("an expression is missing here", start)
             parts.append(self.parse_level(end))
         self.last = outer
         return parts
@@ -363,7 +363,7 @@ class ExpressionParser:
         end = self.at
         while True:
             if end >= self.last:
-                raise self.sql.error("this CASE has no END", first)
+                raise self.sql.error_at("this CASE has no END", first)
             depth += {"CASE": 1, "END": -1}.get(self.sql.word(end), 0)
             if depth == 0:
                 break
@@ -390,10 +390,10 @@ class ExpressionParser:
     def parse_call(self) -> Node:
         first, name = self.at, self.word
         if name in _ROW_MAKERS:
-            raise self.sql.error(f"{name} makes several rows of one: it cannot stand in {self.where}", first)
+            raise self.sql.error_at(f"{name} makes several rows of one: it cannot stand in {self.where}", first)
         if name in _OTHER_AGGREGATES:
             hint = f"{', '.join(AGGREGATES[:-1])} and {AGGREGATES[-1]} are"
-            raise self.sql.error(f"the aggregate {name} is not supported in {self.where}", first, hint=hint)
+            raise self.sql.error_at(f"the aggregate {name} is not supported in {self.where}", first, hint=hint)
         closing = self.sql.find_closing(self.at + 1)
         self.at += 2
         if self.starts_subquery(first + 1):
@@ -416,7 +416,7 @@ class ExpressionParser:
         for at in range(closing - 1, self.at, -1):
             if self.sql.word(at) == "AS":
                 return self.parse_level(at)
-        raise self.sql.error("CAST needs AS and a type", self.at, closing)
+        raise self.sql.error_at("CAST needs AS and a type", self.at, closing)
 
     def parse_column(self) -> Node:
         first, token = self.at, self.sql.tokens[self.at]
@@ -430,15 +430,15 @@ class ExpressionParser:
     def resolve(self, at: int) -> str:
         name = self.sql.tokens[at].identifier
         if name is None:
-            raise self.sql.error("a column is expected here", at)
+            raise self.sql.error_at("a column is expected here", at)
         found = self.names.columns.get(name.lower())
         if found is None:
             if self.sql.word(at + 1) == ".":
                 hint = did_you_mean(name, self.names.variables)
-                raise self.sql.error(f"{name!r} is no variable of PATTERN and no column", at, hint=hint)
+                raise self.sql.error_at(f"{name!r} is no variable of PATTERN and no column", at, hint=hint)
             if self.in_call:
                 raise _UnknownNameError
-            raise self.sql.error(f"there is no column {name!r}", at, hint=did_you_mean(name, self.names.columns.values()))
+            raise self.sql.error_at(f"there is no column {name!r}", at, hint=did_you_mean(name, self.names.columns.values()))
         return found
 
     def parse_leaf(self) -> Node:
@@ -447,20 +447,20 @@ class ExpressionParser:
             final = self.word == "FINAL"
             self.at += 1
             if self.word not in (*NAVIGATIONS, *AGGREGATES, "CLASSIFIER"):
-                raise self.sql.error(f"{self.sql.word(first)} stands before FIRST, LAST or an aggregate only", first)
+                raise self.sql.error_at(f"{self.sql.word(first)} stands before FIRST, LAST or an aggregate only", first)
             if self.word in ("PREV", "NEXT"):
                 hint = f"as in {self.word}({self.sql.word(first)} LAST(x))"
-                raise self.sql.error(f"{self.sql.word(first)} cannot stand before {self.word}", first, hint=hint)
+                raise self.sql.error_at(f"{self.sql.word(first)} cannot stand before {self.word}", first, hint=hint)
         function = self.word
         opening = self.at + 1
         closing = self.sql.find_closing(opening)
         if self.sql.word(closing + 1) in ("OVER", "FILTER", "WITHIN", "IGNORE", "RESPECT"):
-            raise self.sql.error(f"{self.sql.word(closing + 1)} is not supported here", closing + 1)
+            raise self.sql.error_at(f"{self.sql.word(closing + 1)} is not supported here", closing + 1)
         self.at = opening + 1
         match function:
             case "MATCH_NUMBER":
                 if closing != opening + 1:
-                    raise self.sql.error("MATCH_NUMBER takes no argument", first, closing + 1)
+                    raise self.sql.error_at("MATCH_NUMBER takes no argument", first, closing + 1)
                 node = Node("number", first, closing + 1)
             case "CLASSIFIER":
                 node = self.parse_classifier(first, closing, final)
@@ -477,16 +477,16 @@ class ExpressionParser:
             variable = self.sql.tokens[self.at].variable
             if self.at + 1 != closing or variable not in self.names.variables:
                 hint = did_you_mean(variable or "", self.names.variables)
-                raise self.sql.error("CLASSIFIER takes a variable of PATTERN", self.at, closing, hint)
+                raise self.sql.error_at("CLASSIFIER takes a variable of PATTERN", self.at, closing, hint)
         return Node("classifier", first, closing + 1, value=(variable, final))
 
     def parse_aggregate(self, first: int, closing: int, call: AggregateCall) -> Node:
         if self.word in ("DISTINCT", "ALL"):
-            raise self.sql.error(f"{call.function}({self.word} ...) is not supported in {self.where}", self.at)
+            raise self.sql.error_at(f"{call.function}({self.word} ...) is not supported in {self.where}", self.at)
         if self.at == closing:
             if call.function == "COUNT":
                 return Node("aggregate", first, closing + 1, value=call)
-            raise self.sql.error(f"{call.function} needs an argument", first, closing + 1)
+            raise self.sql.error_at(f"{call.function} needs an argument", first, closing + 1)
         if self.sql.word(closing - 1) == "*" and call.function == "COUNT":
             if self.at == closing - 1:
                 return Node("aggregate", first, closing + 1, value=call)
@@ -495,21 +495,21 @@ class ExpressionParser:
                 return Node("aggregate", first, closing + 1, value=AggregateCall("COUNT", variable, call.final))
         parts = self.parse_arguments(closing)
         if len(parts) != 1:
-            raise self.sql.error(f"{call.function} takes one argument", first, closing + 1)
+            raise self.sql.error_at(f"{call.function} takes one argument", first, closing + 1)
         return Node("aggregate", first, closing + 1, tuple(parts), call)
 
     def parse_navigation(self, first: int, closing: int, function: str, final: bool | None) -> Node:
         if self.at == closing:
-            raise self.sql.error(f"{function} needs an argument", first, closing + 1)
+            raise self.sql.error_at(f"{function} needs an argument", first, closing + 1)
         parts = self.parse_arguments(closing)
         offset = 0 if function in ("FIRST", "LAST") else 1
         if len(parts) > 2:
-            raise self.sql.error(f"{function} takes an expression and an offset", first, closing + 1)
+            raise self.sql.error_at(f"{function} takes an expression and an offset", first, closing + 1)
         if len(parts) == 2:
             given = parts[1].value
             if parts[1].kind != "literal" or not isinstance(given, int) or isinstance(given, bool):
                 hint = "a whole number, not negative"
-                raise self.sql.error(f"the offset of {function} must be written out", parts[1].first, parts[1].last, hint)
+                raise self.sql.error_at(f"the offset of {function} must be written out", parts[1].first, parts[1].last, hint)
             offset = given
         return Node("navigate", first, closing + 1, (parts[0],), Navigation(function, offset, final))
 

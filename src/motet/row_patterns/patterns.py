@@ -113,7 +113,7 @@ class PatternParser:
 
     def unexpected(self) -> Exception:
         shown = self.sql.tokens[self.at].text if self.at < self.last else "the end"
-        return self.sql.error(f"{shown!r} is not understood here in PATTERN", self.at, hint="as in PATTERN (A B+ C?)")
+        return self.sql.error_at(f"{shown!r} is not understood here in PATTERN", self.at, hint="as in PATTERN (A B+ C?)")
 
     def parse_alternation(self) -> RowPattern:
         parts = [self.parse_sequence()]
@@ -127,7 +127,7 @@ class PatternParser:
         while self.at < self.last and self.word not in ("|", ")", ",", "-}"):
             parts.append(self.parse_quantified())
         if not parts:
-            raise self.sql.error("PATTERN needs a variable here", self.at, hint="the empty pattern is written ()")
+            raise self.sql.error_at("PATTERN needs a variable here", self.at, hint="the empty pattern is written ()")
         return parts[0] if len(parts) == 1 else Sequence(tuple(parts))
 
     def parse_quantified(self) -> RowPattern:
@@ -138,7 +138,7 @@ class PatternParser:
         greedy = self.word != "?"
         self.at += not greedy
         if self.word in ("*", "+", "?", "{"):
-            raise self.sql.error("a quantifier follows a quantifier", self.at, hint="put the part before it in ( )")
+            raise self.sql.error_at("a quantifier follows a quantifier", self.at, hint="put the part before it in ( )")
         return Quantified(part, *bounds, greedy)
 
     def parse_bounds(self) -> tuple[int, int | None] | None:
@@ -155,10 +155,10 @@ class PatternParser:
         self.at += comma
         high = self.parse_number() if comma else low
         if self.word != "}" or (low is None and not comma):
-            raise self.sql.error("this quantifier is not understood", first, self.at + 1, "write {n}, {n,}, {,m} or {n,m}")
+            raise self.sql.error_at("this quantifier is not understood", first, self.at + 1, "write {n}, {n,}, {,m} or {n,m}")
         self.at += 1
         if high is not None and (high < (low or 0) or (comma and high == 0)):
-            raise self.sql.error(
+            raise self.sql.error_at(
                 "this quantifier allows nothing", first, self.at, "in {n,m} m is at least n and at least 1"
             )
         return low or 0, high
@@ -198,7 +198,7 @@ class PatternParser:
         first = self.at - 1
         inside = self.parse_alternation()
         if self.word != closing:
-            raise self.sql.error("this bracket is never closed in PATTERN", first, hint=f"add a {closing}")
+            raise self.sql.error_at("this bracket is never closed in PATTERN", first, hint=f"add a {closing}")
         self.at += 1
         return inside
 
@@ -213,7 +213,7 @@ class PatternParser:
         self.at += 1
         if len(parts) > 6:
             hint = "6 have 720 orders already"
-            raise self.sql.error(f"PERMUTE of {len(parts)} parts has too many orders", first, self.at, hint)
+            raise self.sql.error_at(f"PERMUTE of {len(parts)} parts has too many orders", first, self.at, hint)
         return Permutation(tuple(parts))
 
 

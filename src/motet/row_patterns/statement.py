@@ -98,12 +98,12 @@ def read_statement(path: Any) -> str:
 
 def _require_query(sql: SqlText) -> None:
     if not sql.tokens:
-        raise sql.error("there is no statement here", 0)
+        raise sql.error_at("there is no statement here", 0)
     if sql.word(0) not in _BEGINNINGS:
-        raise sql.error("only queries are run", 0, hint="a statement begins with SELECT or WITH")
+        raise sql.error_at("only queries are run", 0, hint="a statement begins with SELECT or WITH")
     for at in range(len(sql.tokens)):
         if sql.word(at) == ";":
-            raise sql.error("there is more than one statement", at + 1, hint="run them one by one")
+            raise sql.error_at("there is more than one statement", at + 1, hint="run them one by one")
 
 
 def _find_relation(sql: SqlText, keyword: int) -> int:
@@ -116,7 +116,7 @@ def _find_relation(sql: SqlText, keyword: int) -> int:
             break
         at -= 1
     if at + 1 == keyword or at < 0:
-        raise sql.error("a table is expected before MATCH_RECOGNIZE", keyword, hint="as in FROM trades MATCH_RECOGNIZE (")
+        raise sql.error_at("a table is expected before MATCH_RECOGNIZE", keyword, hint="as in FROM trades MATCH_RECOGNIZE (")
     return at + 1
 
 

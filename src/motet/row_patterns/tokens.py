@@ -81,7 +81,7 @@ class SqlText:
         """Return the keyword or mark at a place, nothing behind the end."""
         return self.tokens[at].word if 0 <= at < len(self.tokens) else ""
 
-    def error(self, message: str, first: int, last: int | None = None, hint: str | None = None) -> QueryError:
+    def error_at(self, message: str, first: int, last: int | None = None, hint: str | None = None) -> QueryError:
         """Return the error at tokens `first` to `last` (exclusive)."""
         if not self.tokens:
             return self.error_at_offsets(message, 0, 1, hint)
@@ -96,14 +96,14 @@ class SqlText:
         span = Span(start, max(start + 1, end), line, column)
         return QueryError([Diagnostic(message, span, hint=hint)], self.text, self.origin)
 
-    def find_closing(self, at: int, limit: int | None = None) -> int:
+    def find_closing(self, at: int) -> int:
         """Return the place of the bracket that closes the one at a place."""
         depth = 0
-        for place in range(at, len(self.tokens) if limit is None else limit):
+        for place in range(at, len(self.tokens)):
             depth += {"(": 1, ")": -1}.get(self.word(place), 0)
             if depth == 0:
                 return place
-        raise self.error("this bracket is never closed", at, hint="add a )")
+        raise self.error_at("this bracket is never closed", at, hint="add a )")
 
     def render(self, first: int, last: int, replaced: dict[int, tuple[int, str]] | None = None) -> str:
         """Return tokens `first` to `last` as text in the engine's quotes, with the spaces and comments between them.

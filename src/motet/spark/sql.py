@@ -162,7 +162,7 @@ class SparkEngine:
         """Match the rows of a relation, and return the name of the view that comes out."""
         clause = draft.clause
         if not clause.order:
-            raise clause.sql.error(
+            raise clause.sql.error_at(
                 "MATCH_RECOGNIZE needs an ORDER BY on Spark, which keeps no order of rows", clause.relation_end
             )
         names = [column.name for column in draft.inputs]
