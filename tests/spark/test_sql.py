@@ -126,7 +126,7 @@ def test_an_empty_table_gives_an_empty_result(spark: SparkSession) -> None:
         ("SELECT * FROM ticks MATCH_RECOGNIZE (ORDER BY at MEASURES sum(DISTINCT size) AS x PATTERN (A))", "DISTINCT"),
         ("SELECT * FROM ticks MATCH_RECOGNIZE (ORDER BY at MEASURES nothing(size) AS x PATTERN (A))", "nothing"),
         (
-            "SELECT * FROM ticks MATCH_RECOGNIZE (ORDER BY at PATTERN (A B) DEFINE B AS size / 1.5 > A.size / 1.5 "
+            "SELECT * FROM ticks MATCH_RECOGNIZE (ORDER BY at MEASURES A.k AS k PATTERN (A B) DEFINE B AS size / 1.5 > A.size / 1.5 "
             "AND A.size / CAST(size AS DECIMAL(9, 2)) > 1)",
             "decimals of different rows are not divided",
         ),
@@ -139,7 +139,7 @@ def test_mistakes_are_found_before_anything_runs(spark: SparkSession, text: str,
 
 def test_days_are_refused_where_they_may_have_23_hours(spark: SparkSession) -> None:
     text = """SELECT * FROM t MATCH_RECOGNIZE (ORDER BY id MEASURES COUNT(*) AS n PATTERN (A B)
-              DEFINE B AS B.at < A.at + INTERVAL '{}')"""
+              DEFINE B AS B.at < COALESCE(A.at, B.at) + INTERVAL '{}')"""
     frame = spark.sql("SELECT 1 AS id, TIMESTAMP '2024-03-01 12:00:00' AS at")
     spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
     try:

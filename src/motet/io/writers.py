@@ -84,7 +84,9 @@ def write_relation(rows: pa.Table, stream: IO[bytes], format: OutputFormat) -> N
         case OutputFormat.PARQUET:
             pq.write_table(rows, stream, compression="zstd")
         case OutputFormat.CSV:
-            csv.write_csv(flatten_columns(rows), stream)
+            text_of_rows = io.BytesIO()
+            csv.write_csv(flatten_columns(rows), text_of_rows)
+            stream.write(text_of_rows.getvalue())
         case OutputFormat.JSONL:
             for batch in rows.to_batches(max_chunksize=ROWS_AT_ONCE):
                 for row in batch.to_pylist():
