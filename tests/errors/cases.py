@@ -205,7 +205,10 @@ def seconds_with_key() -> pa.Table:
 
 RIGHT = "QUERY q RETURN COUNT(*) PATTERN SEQ(A, B) WHERE [k] WITHIN 5\n"
 CSV = "time,type,k,x\n1,A,u,1\n2,B,u,2\n"
-SQL = "SELECT n FROM events MATCH_RECOGNIZE (\n  ORDER BY time MEASURES COUNT(*) AS n PATTERN (A B) DEFINE B AS x > A.x\n)\n"
+SQL = """SELECT n FROM events MATCH_RECOGNIZE (
+  ORDER BY time MEASURES COUNT(*) AS n PATTERN (A B) DEFINE B AS x > A.x
+)
+"""
 FILES = {
     "right.motet": RIGHT,
     "right.sql": SQL,

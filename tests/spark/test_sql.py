@@ -43,7 +43,8 @@ V_SHAPE = """MATCH_RECOGNIZE (
 QUERIES = {
     "v shape": f"SELECT * FROM ticks {V_SHAPE}",
     "all rows": """SELECT * FROM ticks MATCH_RECOGNIZE (
-        PARTITION BY k ORDER BY at DESC MEASURES CLASSIFIER() AS label, SUM(size) AS total, FINAL LAST(note) AS note_at_end
+        PARTITION BY k ORDER BY at DESC
+        MEASURES CLASSIFIER() AS label, SUM(size) AS total, FINAL LAST(note) AS note_at_end
         ALL ROWS PER MATCH WITH UNMATCHED ROWS AFTER MATCH SKIP TO NEXT ROW PATTERN (A B{1,3}?  C)
         DEFINE B AS B.size > A.size, C AS C.note = A.note AND COALESCE(B.price * 2, 1) <> A.price + 1)""",
     "dependent": """SELECT k, n, span FROM ticks MATCH_RECOGNIZE (
@@ -126,8 +127,8 @@ def test_an_empty_table_gives_an_empty_result(spark: SparkSession) -> None:
         ("SELECT * FROM ticks MATCH_RECOGNIZE (ORDER BY at MEASURES sum(DISTINCT size) AS x PATTERN (A))", "DISTINCT"),
         ("SELECT * FROM ticks MATCH_RECOGNIZE (ORDER BY at MEASURES nothing(size) AS x PATTERN (A))", "nothing"),
         (
-            "SELECT * FROM ticks MATCH_RECOGNIZE (ORDER BY at MEASURES A.k AS k PATTERN (A B) DEFINE B AS size / 1.5 > A.size / 1.5 "
-            "AND A.size / CAST(size AS DECIMAL(9, 2)) > 1)",
+            "SELECT * FROM ticks MATCH_RECOGNIZE (ORDER BY at MEASURES A.k AS k PATTERN (A B) "
+            "DEFINE B AS size / 1.5 > A.size / 1.5 AND A.size / CAST(size AS DECIMAL(9, 2)) > 1)",
             "decimals of different rows are not divided",
         ),
     ],

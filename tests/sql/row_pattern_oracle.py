@@ -107,11 +107,7 @@ class Scope:
     def rows_of(self, variable: str | None, final: bool) -> list[int]:
         end = self.whole if final else self.last
         wanted = None if variable is None else self.subsets.get(variable, [variable])
-        return [
-            row
-            for row in range(self.start, end + 1)
-            if wanted is None or self.labels[row - self.start] in wanted
-        ]
+        return [row for row in range(self.start, end + 1) if wanted is None or self.labels[row - self.start] in wanted]
 
 
 def evaluate(expr: Expr, scope: Scope) -> Any:

@@ -60,7 +60,10 @@ def navigations(in_measures: bool) -> st.SearchStrategy[Expr]:
 
 def values(in_measures: bool, depth: int = 1) -> st.SearchStrategy[Expr]:
     leaf = st.one_of(
-        navigations(in_measures), navigations(in_measures), st.integers(-2, 3).map(lambda n: ("lit", n)), st.just(("number",))
+        navigations(in_measures),
+        navigations(in_measures),
+        st.integers(-2, 3).map(lambda n: ("lit", n)),
+        st.just(("number",)),
     )
     if depth == 0:
         return leaf
@@ -78,9 +81,16 @@ def conditions(depth: int = 1) -> st.SearchStrategy[Expr]:
     )
     # The usual kinds, so that something matches.
     near = st.builds(
-        lambda op, c: (op, ("col", None, c), ("prev", ("col", None, c), 1)), st.sampled_from(["<", ">="]), st.sampled_from(NUMBERS)
+        lambda op, c: (op, ("col", None, c), ("prev", ("col", None, c), 1)),
+        st.sampled_from(["<", ">="]),
+        st.sampled_from(NUMBERS),
     )
-    own = st.builds(lambda op, c, n: (op, ("col", None, c), ("lit", n)), st.sampled_from(["<", ">="]), st.sampled_from(NUMBERS), st.integers(0, 2))
+    own = st.builds(
+        lambda op, c, n: (op, ("col", None, c), ("lit", n)),
+        st.sampled_from(["<", ">="]),
+        st.sampled_from(NUMBERS),
+        st.integers(0, 2),
+    )
     label = st.builds(
         lambda op, v, name: (op, ("classifier", v), ("lit", name)),
         st.sampled_from(["=", "<>", "<"]),
@@ -106,9 +116,9 @@ def queries() -> st.SearchStrategy[Query]:
         # Every variable occurs, so that every expression is allowed.
         patterns().map(lambda pattern: ("seq", pattern, all_variables)),
         st.dictionaries(st.sampled_from(VARIABLES), conditions(), max_size=3),
-        st.lists(values(True) | st.sampled_from([("classifier", None), ("classifier", "U")]), min_size=1, max_size=4).map(
-            lambda found: {f"m{at}": expr for at, expr in enumerate(found)}
-        ),
+        st.lists(
+            values(True) | st.sampled_from([("classifier", None), ("classifier", "U")]), min_size=1, max_size=4
+        ).map(lambda found: {f"m{at}": expr for at, expr in enumerate(found)}),
         st.just(SUBSETS),
         st.sampled_from(["one", "one", "show", "omit", "unmatched"]),
         st.sampled_from(skips),

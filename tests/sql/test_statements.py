@@ -43,7 +43,7 @@ ROWS = [1, 3, 2, 5]
         'SELECT a, b FROM "t" ' + PAIR.replace("B.x >", 'B."x" >'),
         f"SELECT `a`, b FROM `t` {PAIR.replace('A.x AS a', '`A`.`x` AS `a`')}",
         f"select a, b from T {PAIR.lower()}",
-        "SELECT a, b FROM t MATCH_RECOGNIZE (ORDER BY ID MEASURES A.X AS a, b.x AS b PATTERN (a B) DEFINE b AS x > a.X)",
+        "SELECT a, b FROM t MATCH_RECOGNIZE (ORDER BY ID MEASURES A.X AS a, b.x AS b PATTERN (a B) DEFINE b AS x>a.X)",
     ],
 )
 def test_the_statement_around_a_match_is_any_query(statement: str) -> None:
@@ -65,7 +65,8 @@ def test_names_that_are_words_of_the_language_are_columns_where_they_are_quoted(
     rows = [{"order": 1, "first name": "a", "date": 5}, {"order": 2, "first name": "b", "date": 6}]
     text = """SELECT * FROM t MATCH_RECOGNIZE (
         ORDER BY "order" MEASURES A."first name" AS "last name", LAST(date) AS "end" PATTERN (A B)
-        DEFINE B AS B."first name" > A."first name" AND CAST(date AS DATE) IS NULL OR CAST(B.date AS INTEGER) > A.date)"""
+        DEFINE B AS B."first name" > A."first name"
+          AND CAST(date AS DATE) IS NULL OR CAST(B.date AS INTEGER) > A.date)"""
     with pytest.raises(QueryError, match="DuckDB"):  # no number is a date
         rows_of(text, t=rows)
     assert rows_of(text.replace("CAST(date AS DATE) IS NULL OR", ""), t=rows) == [("a", 6)]
@@ -78,7 +79,9 @@ def test_tables_are_given_by_name_as_anything_that_holds_rows(tmp_path: Path) ->
     text = f"SELECT a, b FROM ticks {PAIR}"
     for source in (table, table.to_batches()[0], table.to_pandas(), tmp_path / "ticks.parquet", tmp_path / "ticks.csv"):
         found = motet.sql(text, {"ticks": source})
-        assert (found if isinstance(found, pd.DataFrame) else found.to_pandas()).to_dict("records") == [{"a": 1, "b": 2}]
+        assert (found if isinstance(found, pd.DataFrame) else found.to_pandas()).to_dict("records") == [
+            {"a": 1, "b": 2}
+        ]
 
 
 def test_a_table_alone_is_events_and_a_file_alone_has_its_own_name_too(tmp_path: Path) -> None:

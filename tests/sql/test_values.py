@@ -166,5 +166,7 @@ def test_a_search_that_takes_too_long_names_the_partition_and_the_option() -> No
     rows = [{"k": "slow", "id": id, "x": 1} for id in range(30)]
     text = """SELECT * FROM t MATCH_RECOGNIZE (PARTITION BY k ORDER BY id MEASURES COUNT(*) AS n
               PATTERN ((A | B)+ C) DEFINE A AS SUM(x) > 0, C AS SUM(x) < 0)"""
-    with pytest.raises(RunError, match=r"partition k = 'slow': the search takes more than 10,000 steps \(option step_limit"):
+    with pytest.raises(
+        RunError, match=r"partition k = 'slow': the search takes more than 10,000 steps \(option step_limit"
+    ):
         motet.sql(text, {"t": as_table(rows)}, step_limit=10_000)

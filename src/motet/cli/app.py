@@ -221,9 +221,13 @@ def sql(
     file: Annotated[Path, typer.Argument(help="A query in SQL.", metavar="FILE", show_default=False)],
     events: Annotated[
         list[str] | None,
-        typer.Option(help="Table of the query, NAME=PATH; may be repeated. One PATH alone is `events`.", show_default=False),
+        typer.Option(
+            help="Table of the query, NAME=PATH; may be repeated. One PATH alone is `events`.", show_default=False
+        ),
     ] = None,
-    engine: Annotated[ReaderEngine, typer.Option(help="DuckDB in this process, or Spark SQL, around patterns.")] = "local",
+    engine: Annotated[
+        ReaderEngine, typer.Option(help="DuckDB in this process, or Spark SQL, around patterns.")
+    ] = "local",
     output: Annotated[
         Path | None, typer.Option(help="File or folder for the result; the terminal if none.", show_default=False)
     ] = None,

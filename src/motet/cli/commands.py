@@ -83,7 +83,6 @@ class ResultOutput:
             write_stream(results, workload, sys.stdout.buffer, self.format)
             sys.stdout.buffer.flush()
 
-
     def write_relation(self, rows: pa.Table) -> None:
         """Write a table that is the result of no workload."""
         if self.target is None and self.format is OutputFormat.TABLE:
@@ -193,10 +192,7 @@ def sql(
 
     events = name_paths(tables)
     with Meter(None) as meter:
-        if engine == "spark":
-            rows = sql_on_spark(file, events, options, master)
-        else:
-            rows = api.sql(file, events, options)
+        rows = sql_on_spark(file, events, options, master) if engine == "spark" else api.sql(file, events, options)
     output.write_relation(rows)
     say(f"{format_count(len(rows), 'row')} in {meter.seconds:.1f} s")
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from motet.kernels.arrays import Flags, Floats, Ints, SmallInts
 from motet.kernels.jit import inner, kernel
 from motet.kernels.row_conditions import (

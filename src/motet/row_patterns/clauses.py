@@ -60,7 +60,20 @@ class MatchClause:
         return list_variables(self.pattern)
 
 
-_CLAUSES = ("PARTITION", "ORDER", "MEASURES", "ONE", "ALL", "AFTER", "PATTERN", "SUBSET", "DEFINE", "WITHIN", "INITIAL", "SEEK")
+_CLAUSES = (
+    "PARTITION",
+    "ORDER",
+    "MEASURES",
+    "ONE",
+    "ALL",
+    "AFTER",
+    "PATTERN",
+    "SUBSET",
+    "DEFINE",
+    "WITHIN",
+    "INITIAL",
+    "SEEK",
+)
 
 
 def parse_clause(sql: SqlText, first: int, keyword: int) -> MatchClause:
@@ -113,7 +126,9 @@ class _ClauseParser:
             hint = "write it as a condition: DEFINE C AS C.ts <= FIRST(ts) + INTERVAL '1' HOUR"
             raise self.sql.error_at("WITHIN is not part of SQL's MATCH_RECOGNIZE", self.at, hint=hint)
         shown = self.sql.tokens[self.at].text
-        raise self.sql.error_at(f"{shown!r} is not understood here", self.at, hint="a clause such as MEASURES or PATTERN follows")
+        raise self.sql.error_at(
+            f"{shown!r} is not understood here", self.at, hint="a clause such as MEASURES or PATTERN follows"
+        )
 
     def check(self, seen: dict[str, int]) -> None:
         clause, variables = self.clause, self.clause.variables
@@ -125,7 +140,9 @@ class _ClauseParser:
                     raise self.sql.error_at(f"{member} of SUBSET {name} is not in PATTERN", seen["SUBSET"])
         for condition in clause.conditions:
             if condition.name not in variables:
-                hint = "only variables of PATTERN are defined" + (", not subsets" if condition.name in clause.subsets else "")
+                hint = "only variables of PATTERN are defined" + (
+                    ", not subsets" if condition.name in clause.subsets else ""
+                )
                 raise self.sql.error_at(f"{condition.name} is not in PATTERN", condition.token, hint=hint)
         if clause.skip_to is not None and clause.skip_to not in (*variables, *clause.subsets):
             raise self.sql.error_at(f"AFTER MATCH SKIP: {clause.skip_to} is not in PATTERN", seen["AFTER"])
@@ -203,7 +220,9 @@ class _ClauseParser:
             descending = words[:1] == ["DESC"]
             words = words[1:] if words[:1] in (["ASC"], ["DESC"]) else words
             if words not in ([], ["NULLS", "FIRST"], ["NULLS", "LAST"]):
-                raise self.sql.error_at("ORDER BY takes columns", first, last, "compute other values in a subquery before")
+                raise self.sql.error_at(
+                    "ORDER BY takes columns", first, last, "compute other values in a subquery before"
+                )
             self.require_column(first, first + 1, "ORDER BY")
             self.clause.order.append(SortKey(first, descending, words == ["NULLS", "FIRST"]))
 
@@ -253,7 +272,9 @@ class _ClauseParser:
         self.expect("PATTERN", "(")
         closing = self.sql.find_closing(self.at - 1)
         if closing == self.at:
-            raise self.sql.error_at("PATTERN needs a variable", closing, hint="the empty pattern is written PATTERN (())")
+            raise self.sql.error_at(
+                "PATTERN needs a variable", closing, hint="the empty pattern is written PATTERN (())"
+            )
         self.clause.pattern = PatternParser(self.sql, self.at, closing).parse()
         self.clause.pattern_at = (self.at, closing)
         self.at = closing + 1

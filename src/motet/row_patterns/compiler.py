@@ -13,7 +13,7 @@ from motet.kernels import row_conditions as rc
 from motet.kernels import row_patterns as rp
 from motet.row_patterns.clauses import MatchClause, Named
 from motet.row_patterns.conditions import ConditionCompiler, Kind, Part, choose_total, find_kind
-from motet.row_patterns.expressions import AggregateCall, ColumnRef, DERIVED, ExpressionParser, Names, Navigation, Node
+from motet.row_patterns.expressions import DERIVED, AggregateCall, ExpressionParser, Names, Navigation, Node
 from motet.row_patterns.patterns import compile_pattern
 from motet.row_patterns.program import Form, InputColumn, LeafSpec, MatchProgram, OrderKey, OutputColumn, TrackerSpec
 from motet.row_patterns.tokens import quote
@@ -272,7 +272,9 @@ class _Drafter:
             return self.find_target(node, variable), True
         if node.kind == "navigate":
             inner = _unwrap(node.parts[0])
-            if inner.kind == "classifier" or (inner.kind == "navigate" and _unwrap(inner.parts[0]).kind == "classifier"):
+            if inner.kind == "classifier" or (
+                inner.kind == "navigate" and _unwrap(inner.parts[0]).kind == "classifier"
+            ):
                 self.find_target(node, variable)
                 return None
             while inner.kind == "navigate":
@@ -316,9 +318,13 @@ class _Drafter:
                 return self.read_label(node, variable)
             case "aggregate":
                 if node.value.final:
-                    raise self.error_at_node(node, "FINAL has no meaning in DEFINE: the match is not complete", "leave it out")
+                    raise self.error_at_node(
+                        node, "FINAL has no meaning in DEFINE: the match is not complete", "leave it out"
+                    )
                 total = self.find_total(node)
-                return Part("total", node, target=tracked.add_total(Total(total.function, total.variables, total.column, False)))
+                return Part(
+                    "total", node, target=tracked.add_total(Total(total.function, total.variables, total.column, False))
+                )
             case "case":
                 parts = self.make_searched(node)
             case "call" if node.value in ("COALESCE", "ABS"):
@@ -369,7 +375,9 @@ class _Drafter:
         seen: set[str] = set()
         for _, name in select:
             if name.lower() in seen:
-                token = next((each.token for each in clause.measures if each.name.lower() == name.lower()), clause.relation_end)
+                token = next(
+                    (each.token for each in clause.measures if each.name.lower() == name.lower()), clause.relation_end
+                )
                 raise self.sql.error_at(f"there are two columns {name!r}", token, hint="give the measure another name")
             seen.add(name.lower())
 

@@ -149,7 +149,9 @@ class ConditionCompiler:
                 return self.find_constant_kind(part)
             case "interval":
                 if part.value is None:
-                    raise self.error_at_part(part, "months and mixed intervals are not supported between rows", "write days")
+                    raise self.error_at_part(
+                        part, "months and mixed intervals are not supported between rows", "write days"
+                    )
                 return INTERVAL
             case "and" | "or" | "not":
                 for each, kind in zip(part.parts, kinds, strict=True):
@@ -216,7 +218,9 @@ class ConditionCompiler:
                 found = FLOAT
             elif found != kind:
                 shown = " and ".join(SHOWN.get(each.name, f"a {each.name}") for each in (found, kind))
-                raise self.error_at_part(part, f"{shown} of different rows cannot be compared", "bring both to one type by CAST")
+                raise self.error_at_part(
+                    part, f"{shown} of different rows cannot be compared", "bring both to one type by CAST"
+                )
         if found.name == "other":
             raise self.error_at_part(part, "nested values and intervals of months of different rows cannot be compared")
         return found
@@ -242,14 +246,18 @@ class ConditionCompiler:
             raise self.error_at_part(part, f"'{part.op}' between values of different rows takes numbers or times", hint)
         if part.op == "/":
             if self.dialect == "spark" and any(kind.name == "decimal" for kind in numbers) and FLOAT not in numbers:
-                raise self.error_at_part(part, "decimals of different rows are not divided", "bring them to DOUBLE by CAST")
+                raise self.error_at_part(
+                    part, "decimals of different rows are not divided", "bring them to DOUBLE by CAST"
+                )
             return FLOAT
         if FLOAT in numbers:
             return FLOAT
         if part.op == "*":
             scale = sum(kind.scale for kind in numbers)
             if scale > MAX_SCALE:
-                raise self.error_at_part(part, "this product has too many digits behind its point", "use DOUBLE by CAST")
+                raise self.error_at_part(
+                    part, "this product has too many digits behind its point", "use DOUBLE by CAST"
+                )
             return Kind("decimal", scale) if scale else INT
         return self.unify(part, numbers)
 

@@ -97,5 +97,3 @@ def describe_engine_error(error: Exception) -> str:
     """Return the first lines of what an engine says, without the text of a query that nobody wrote."""
     message = str(error).split("\nLINE ")[0].strip()
     return re.sub(r"\s*\n\s*", "; ", message)
-
-

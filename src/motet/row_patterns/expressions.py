@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from motet.errors import did_you_mean
@@ -17,14 +18,68 @@ NAVIGATIONS = ("FIRST", "LAST", "PREV", "NEXT")
 AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX")
 COMPARISONS = ("=", "==", "<>", "!=", "<", "<=", ">", ">=")
 # Functions that would make several rows of one.
-_ROW_MAKERS = ("UNNEST", "EXPLODE", "EXPLODE_OUTER", "POSEXPLODE", "POSEXPLODE_OUTER", "INLINE", "INLINE_OUTER", "STACK")
+_ROW_MAKERS = (
+    "UNNEST",
+    "EXPLODE",
+    "EXPLODE_OUTER",
+    "POSEXPLODE",
+    "POSEXPLODE_OUTER",
+    "INLINE",
+    "INLINE_OUTER",
+    "STACK",
+)
 # Known to engines, and a mistake here: one of them would take all matches together.
-_OTHER_AGGREGATES = frozenset(
-    """ANY_VALUE APPROX_COUNT_DISTINCT APPROX_DISTINCT APPROX_QUANTILE ARBITRARY ARG_MAX ARG_MIN ARRAY_AGG BIT_AND BIT_OR
-    BIT_XOR BOOL_AND BOOL_OR COLLECT_LIST COLLECT_SET CORR COUNT_IF COUNTIF COVAR_POP COVAR_SAMP EVERY FIRST_VALUE FSUM
-    GROUP_CONCAT HISTOGRAM KURTOSIS LAST_VALUE LIST LISTAGG MAX_BY MEAN MEDIAN MIN_BY MODE PERCENTILE PERCENTILE_CONT
-    PERCENTILE_DISC PRODUCT QUANTILE QUANTILE_CONT QUANTILE_DISC SKEWNESS SOME STDDEV STDDEV_POP STDDEV_SAMP STRING_AGG
-    VAR_POP VAR_SAMP VARIANCE""".split()
+_OTHER_AGGREGATES = (
+    "ANY_VALUE",
+    "APPROX_COUNT_DISTINCT",
+    "APPROX_DISTINCT",
+    "APPROX_QUANTILE",
+    "ARBITRARY",
+    "ARG_MAX",
+    "ARG_MIN",
+    "ARRAY_AGG",
+    "BIT_AND",
+    "BIT_OR",
+    "BIT_XOR",
+    "BOOL_AND",
+    "BOOL_OR",
+    "COLLECT_LIST",
+    "COLLECT_SET",
+    "CORR",
+    "COUNT_IF",
+    "COUNTIF",
+    "COVAR_POP",
+    "COVAR_SAMP",
+    "EVERY",
+    "FIRST_VALUE",
+    "FSUM",
+    "GROUP_CONCAT",
+    "HISTOGRAM",
+    "KURTOSIS",
+    "LAST_VALUE",
+    "LIST",
+    "LISTAGG",
+    "MAX_BY",
+    "MEAN",
+    "MEDIAN",
+    "MIN_BY",
+    "MODE",
+    "PERCENTILE",
+    "PERCENTILE_CONT",
+    "PERCENTILE_DISC",
+    "PRODUCT",
+    "QUANTILE",
+    "QUANTILE_CONT",
+    "QUANTILE_DISC",
+    "SKEWNESS",
+    "SOME",
+    "STDDEV",
+    "STDDEV_POP",
+    "STDDEV_SAMP",
+    "STRING_AGG",
+    "VAR_POP",
+    "VAR_SAMP",
+    "VARIANCE",
 )
 _TYPE_WORDS = ("PRECISION", "VARYING", "WITH", "WITHOUT", "TIME", "ZONE")
 # The value of a node whose tokens are not a text of its own.
@@ -134,14 +189,11 @@ class ExpressionParser:
         first = self.at
         parts = []
         while self.at < end:
-            token = self.sql.tokens[self.at]
             if self.word == "::":
                 self.skip_type()
             elif self.word == "(":
                 parts.append(self.parse_brackets())
-            elif self.starts_leaf() or self.sql.word(self.at + 1) == "(":
-                parts.append(self.parse_primary())
-            elif token.kind == "text" or self.starts_column():
+            elif self.sql.word(self.at + 1) == "(" or self.starts_leaf() or self.starts_column():
                 parts.append(self.parse_primary())
             else:
                 self.check_word()
@@ -294,7 +346,9 @@ class ExpressionParser:
         if token.kind == "text":
             self.at += 1
             plain = token.text.startswith("'") and "\\" not in token.text
-            return Node("literal", first, self.at, value=token.text[1:-1].replace("''", "'") if plain else NotImplemented)
+            return Node(
+                "literal", first, self.at, value=token.text[1:-1].replace("''", "'") if plain else NotImplemented
+            )
         if self.word == "(":
             return self.parse_brackets()
         if self.word in ("TRUE", "FALSE", "NULL") and not self.starts_column():
@@ -370,7 +424,7 @@ class ExpressionParser:
             end += 1
         bounds = [self.at, *self._find_case_words(end), end]
         parts, words = [], []
-        for start, stop in zip(bounds, bounds[1:], strict=False):
+        for start, stop in pairwise(bounds):
             if start + 1 < stop:
                 self.at = start + 1
                 parts.append(self.parse_level(stop))
@@ -438,7 +492,9 @@ class ExpressionParser:
                 raise self.sql.error_at(f"{name!r} is no variable of PATTERN and no column", at, hint=hint)
             if self.in_call:
                 raise _UnknownNameError
-            raise self.sql.error_at(f"there is no column {name!r}", at, hint=did_you_mean(name, self.names.columns.values()))
+            raise self.sql.error_at(
+                f"there is no column {name!r}", at, hint=did_you_mean(name, self.names.columns.values())
+            )
         return found
 
     def parse_leaf(self) -> Node:
@@ -509,7 +565,9 @@ class ExpressionParser:
             given = parts[1].value
             if parts[1].kind != "literal" or not isinstance(given, int) or isinstance(given, bool):
                 hint = "a whole number, not negative"
-                raise self.sql.error_at(f"the offset of {function} must be written out", parts[1].first, parts[1].last, hint)
+                raise self.sql.error_at(
+                    f"the offset of {function} must be written out", parts[1].first, parts[1].last, hint
+                )
             offset = given
         return Node("navigate", first, closing + 1, (parts[0],), Navigation(function, offset, final))
 

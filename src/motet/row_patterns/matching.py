@@ -53,7 +53,9 @@ class _Matching:
         program = self.program
         inputs = [at for at, form in program.whole if form == "value"]
         columns = [self.columns[at] for at in inputs if find_kind(self.columns[at].type).name == "text"]
-        columns += [] if self.absent is None else [self.absent[at] for at in inputs if columns and _is_text(self.absent[at])]
+        columns += (
+            [] if self.absent is None else [self.absent[at] for at in inputs if columns and _is_text(self.absent[at])]
+        )
         texts = [text for _, text in program.code.texts]
         has_labels = (program.code.words[:, 0] == rc.LOAD_LABEL).any()
         if not columns and not texts and not has_labels:
@@ -74,7 +76,9 @@ class _Matching:
             whole, state = encode_whole(self.columns[at], self.words, name)
             self._fill_row(ints[row], whole)
             self._fill_row(int_state[row], state)
-            ints[row, size], int_state[row, size] = self._read_absent(at, lambda a, n=name: encode_whole(a, self.words, n))
+            ints[row, size], int_state[row, size] = self._read_absent(
+                at, lambda a, n=name: encode_whole(a, self.words, n)
+            )
         floats = np.zeros((len(program.floating), size + 1), np.float64)
         float_state = np.zeros((len(program.floating), size + 1), np.uint8)
         for row, at in enumerate(program.floating):
@@ -141,8 +145,19 @@ class _Matching:
                 np.empty((entries, 3), np.int64), np.empty((entries, 2), np.int64), failed, labels, excluded
             )
             rp.match_partitions(
-                pattern, masks, self.code, self.values, tracker, self.offsets, rules, leaves, measured, output, scratch,
-                stack, state,
+                pattern,
+                masks,
+                self.code,
+                self.values,
+                tracker,
+                self.offsets,
+                rules,
+                leaves,
+                measured,
+                output,
+                scratch,
+                stack,
+                state,
             )
             status = int(state[rp.STATUS])
             if status == rp.STACK_FULL and entries < MAX_STACK_ENTRIES:

@@ -113,7 +113,9 @@ class PatternParser:
 
     def unexpected(self) -> Exception:
         shown = self.sql.tokens[self.at].text if self.at < self.last else "the end"
-        return self.sql.error_at(f"{shown!r} is not understood here in PATTERN", self.at, hint="as in PATTERN (A B+ C?)")
+        return self.sql.error_at(
+            f"{shown!r} is not understood here in PATTERN", self.at, hint="as in PATTERN (A B+ C?)"
+        )
 
     def parse_alternation(self) -> RowPattern:
         parts = [self.parse_sequence()]
@@ -155,7 +157,9 @@ class PatternParser:
         self.at += comma
         high = self.parse_number() if comma else low
         if self.word != "}" or (low is None and not comma):
-            raise self.sql.error_at("this quantifier is not understood", first, self.at + 1, "write {n}, {n,}, {,m} or {n,m}")
+            raise self.sql.error_at(
+                "this quantifier is not understood", first, self.at + 1, "write {n}, {n,}, {,m} or {n,m}"
+            )
         self.at += 1
         if high is not None and (high < (low or 0) or (comma and high == 0)):
             raise self.sql.error_at(

@@ -116,7 +116,9 @@ def _find_relation(sql: SqlText, keyword: int) -> int:
             break
         at -= 1
     if at + 1 == keyword or at < 0:
-        raise sql.error_at("a table is expected before MATCH_RECOGNIZE", keyword, hint="as in FROM trades MATCH_RECOGNIZE (")
+        raise sql.error_at(
+            "a table is expected before MATCH_RECOGNIZE", keyword, hint="as in FROM trades MATCH_RECOGNIZE ("
+        )
     return at + 1
 
 

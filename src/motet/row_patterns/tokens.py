@@ -24,9 +24,7 @@ _TEXTS = {
     "duckdb": r"[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|\$(?P<tag>\w*)\$.*?\$(?P=tag)\$",
     "spark": r"[rR]'[^']*'|'(?:[^'\\]|\\.|'')*'",
 }
-_PATTERNS = {
-    dialect: re.compile(_COMMON.format(text=text), re.VERBOSE | re.DOTALL) for dialect, text in _TEXTS.items()
-}
+_PATTERNS = {dialect: re.compile(_COMMON.format(text=text), re.VERBOSE | re.DOTALL) for dialect, text in _TEXTS.items()}
 _QUOTES = {"duckdb": '"', "spark": "`"}
 
 

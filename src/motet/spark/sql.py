@@ -23,18 +23,18 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as st
 
 from motet.errors import DataError, Diagnostic, QueryError
-from motet.spark.buckets import find_balanced_keys
-from motet.spark.dataframes import UTC_NAMES, from_spark_batch, get_arrow_schema, to_spark_schema
-from motet.spark.parquet import FileRange, find_plain_files, read_range, split_files
-from motet.spark.serialization import CachedPickle, table_from_ipc
-from motet.spark.shuffle import Batches, Task, concat_small_tables, pack_groups
-from motet.spark.tasks import to_batches
 from motet.row_patterns.compiler import Draft, finish_program
 from motet.row_patterns.encoding import as_array
 from motet.row_patterns.matching import match_rows
 from motet.row_patterns.program import MatchProgram
 from motet.row_patterns.statement import Relation, run_statement
 from motet.row_patterns.tokens import Dialect, quote
+from motet.spark.buckets import find_balanced_keys
+from motet.spark.dataframes import UTC_NAMES, from_spark_batch, get_arrow_schema, to_spark_schema
+from motet.spark.parquet import FileRange, find_plain_files, read_range, split_files
+from motet.spark.serialization import CachedPickle, table_from_ipc
+from motet.spark.shuffle import Batches, Task, concat_small_tables, pack_groups
+from motet.spark.tasks import to_batches
 
 PACKED = pa.schema([("task", pa.int32()), ("rows", pa.binary())])
 
@@ -139,7 +139,9 @@ class SparkEngine:
                     self.session.catalog.dropTempView(name)
 
     def _find_view(self, name: str) -> DataFrame | None:
-        known = any(each.isTemporary and each.name.lower() == name.lower() for each in self.session.catalog.listTables())
+        known = any(
+            each.isTemporary and each.name.lower() == name.lower() for each in self.session.catalog.listTables()
+        )
         return self.session.table(quote(name, "spark")) if known else None
 
     def read_schema(self, query: str) -> pa.Schema:
@@ -215,9 +217,7 @@ def translate_errors() -> Iterator[None]:
         raise QueryError([Diagnostic(message)], origin="Spark") from None
 
 
-def run(
-    text: str, origin: str, session: SparkSession, tables: Mapping[str, DataFrame], step_limit: int
-) -> Any:
+def run(text: str, origin: str, session: SparkSession, tables: Mapping[str, DataFrame], step_limit: int) -> Any:
     """Run a statement on Spark, over tables given by name and those of the session's catalog; return a DataFrame."""
     engine = SparkEngine(session, tables, step_limit)
     with engine.named_tables():
