@@ -8,8 +8,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -89,7 +91,7 @@ def compare_on_spark(setting: Setting) -> list[Row]:
         frame = session.read.parquet(files)
         computed = frame.withColumn("price", frame.price + 0)
         matches = V_SHAPE.replace("COUNT(*) AS matches, SUM(bottom) AS bottoms", "*")
-        cases = {
+        cases: dict[str, Callable[[], Any]] = {
             "identity": lambda: frame.repartition(tasks, "symbol").mapInArrow(lambda batches: batches, frame.schema),
             "V shape": lambda: motet.sql(matches, {"ticks": frame}),
             "V shape, rows that Spark computes": lambda: motet.sql(matches, {"ticks": computed}),

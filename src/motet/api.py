@@ -378,7 +378,8 @@ def _sql_on_spark(text: str, origin: str, tables: Mapping[str, Any], options: Op
         name: table if is_spark(table) else open_on_spark(open_relation(table), session)
         for name, table in tables.items()
     }
-    return run_on_spark(text, origin, session, named, options.step_limit)
+    found: DataFrame = run_on_spark(text, origin, session, named, options.step_limit)
+    return found
 
 
 @dataclass(frozen=True)

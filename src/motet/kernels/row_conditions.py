@@ -133,7 +133,7 @@ class Tracker(NamedTuple):
     total_state: Bytes
 
 
-class Stack(NamedTuple):
+class BlockStack(NamedTuple):
     """Room for blocks of values on their way."""
 
     ints: Ints
@@ -141,10 +141,10 @@ class Stack(NamedTuple):
     state: Bytes
 
 
-def new_stack() -> Stack:
+def new_stack() -> BlockStack:
     """Create a stack deep enough for any condition that is compiled."""
     shape = (DEPTH, BLOCK)
-    return Stack(np.zeros(shape, np.int64), np.zeros(shape, np.float64), np.zeros(shape, np.uint8))
+    return BlockStack(np.zeros(shape, np.int64), np.zeros(shape, np.float64), np.zeros(shape, np.uint8))
 
 
 def new_tracker(member: Any, targets: Any, aggregates: Any, places: int) -> Tracker:
@@ -258,7 +258,7 @@ def find_row(tracker: Tracker, target: int, low: int, high: int, start: int, row
     return found if low <= found < high else -1
 
 
-class Place(NamedTuple):
+class MatchPlace(NamedTuple):
     """Where conditions are evaluated: a partition from `low` to `high`, the first row and number of a match."""
 
     low: int
@@ -274,10 +274,10 @@ def evaluate_block(
     values: RowValues,
     tracker: Tracker,
     labels: SmallInts,
-    place: Place,
+    place: MatchPlace,
     row: int,
     size: int,
-    stack: Stack,
+    stack: BlockStack,
 ) -> None:
     """Evaluate a condition for a block of rows, and leave what it is in the first block of the stack.
 
@@ -365,7 +365,7 @@ def evaluate_block(
 
 
 @inner
-def _load_total(tracker: Tracker, op: int, k: int, power: int, place: int, top: int, stack: Stack) -> None:
+def _load_total(tracker: Tracker, op: int, k: int, power: int, place: int, top: int, stack: BlockStack) -> None:
     """Push an aggregate: null where it has seen no value."""
     count = tracker.total_counts[k, place]
     stack.state[top, 0] = NULL if count == 0 else tracker.total_state[k, place]
@@ -395,7 +395,7 @@ def compare(comparison: int, less: bool, equal: bool) -> bool:
 
 
 @inner
-def _calculate(op: int, a: int, top: int, size: int, stack: Stack) -> int:
+def _calculate(op: int, a: int, top: int, size: int, stack: BlockStack) -> int:
     """Carry out arithmetic, and return the new top. A result beyond 64 bits is an overflow. O(size)."""
     ints, floats, state = stack.ints, stack.floats, stack.state
     if op == TO_FLOAT:
@@ -453,7 +453,7 @@ def _calculate(op: int, a: int, top: int, size: int, stack: Stack) -> int:
 
 
 @inner
-def _combine(op: int, top: int, size: int, stack: Stack) -> int:
+def _combine(op: int, top: int, size: int, stack: BlockStack) -> int:
     """Carry out logic in three values, and return the new top; an error counts only where it decides. O(size)."""
     ints, floats, state = stack.ints, stack.floats, stack.state
     if op == NOT:

@@ -18,11 +18,11 @@ from motet.kernels.row_conditions import (
     COUNT_VALUES,
     KNOWN,
     NULL,
+    BlockStack,
     Bytes,
     Code,
-    Place,
+    MatchPlace,
     RowValues,
-    Stack,
     Tracker,
     evaluate_block,
     find_row,
@@ -117,7 +117,7 @@ class Scratch(NamedTuple):
     excluded: Flags
 
 
-class Rules(NamedTuple):
+class OutputRules(NamedTuple):
     """What is written for a match, and where the search goes on."""
 
     all_rows: bool
@@ -135,7 +135,7 @@ def compute_masks(
     values: RowValues,
     tracker: Tracker,
     offsets: Ints,
-    stack: Stack,
+    stack: BlockStack,
     labels: SmallInts,
     masks: Bytes,
 ) -> None:
@@ -146,7 +146,7 @@ def compute_masks(
     for k in range(conditions.size):
         for partition in range(offsets.size - 1):
             low, high = offsets[partition], offsets[partition + 1]
-            place = Place(low, high, low, 0)
+            place = MatchPlace(low, high, low, 0)
             row = low
             while row < high:
                 size = min(BLOCK, high - row)
@@ -165,12 +165,12 @@ def match_partitions(
     values: RowValues,
     tracker: Tracker,
     offsets: Ints,
-    rules: Rules,
+    rules: OutputRules,
     leaves: Leaves,
     measured: Tracker,
     output: Output,
     scratch: Scratch,
-    stack: Stack,
+    stack: BlockStack,
     state: Ints,
 ) -> None:
     """Match all partitions from where `state` says, until the output or the stack is full or the run fails.
@@ -195,7 +195,7 @@ def match_partitions(
             if capacity - state[WRITTEN] < (high - row if rules.all_rows else 1):
                 state[STATUS] = OUTPUT_FULL
                 return
-            place = Place(low, high, row, state[NUMBER] + 1)
+            place = MatchPlace(low, high, row, state[NUMBER] + 1)
             end = _find_match(pattern, masks, code, values, tracker, place, rules.step_limit, scratch, stack, state)
             if state[STATUS] != DONE:
                 return
@@ -233,10 +233,10 @@ def _find_match(
     code: Code,
     values: RowValues,
     tracker: Tracker,
-    place: Place,
+    place: MatchPlace,
     step_limit: int,
     scratch: Scratch,
-    stack: Stack,
+    stack: BlockStack,
     state: Ints,
 ) -> int:
     """Return where the preferred match that begins at a row ends, or -1."""
@@ -335,7 +335,7 @@ def _forget(scratch: Scratch, passed: int) -> None:
 
 
 @inner
-def _find_next_row(rules: Rules, scratch: Scratch, place: Place, end: int) -> int:
+def _find_next_row(rules: OutputRules, scratch: Scratch, place: MatchPlace, end: int) -> int:
     """Return the row from which to look for the next match, or -1 where no row has the variable. O(match)."""
     if rules.skip == SKIP_PAST_LAST:
         return end
@@ -356,7 +356,7 @@ def _write_match(
     leaves: Leaves,
     measured: Tracker,
     values: RowValues,
-    place: Place,
+    place: MatchPlace,
     end: int,
     all_rows: bool,
     scratch: Scratch,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from motet.row_patterns.patterns import PatternParser, RowPattern, Variable, has_exclusion, list_variables
+from motet.row_patterns.patterns import PatternParser, RowPattern, RowVariable, has_exclusion, list_variables
 from motet.row_patterns.tokens import SqlText
 
 Empty = Literal["show", "omit", "unmatched"]
@@ -42,7 +42,7 @@ class MatchClause:
     first: int
     relation_end: int
     last: int
-    pattern: RowPattern = field(default_factory=lambda: Variable(""))
+    pattern: RowPattern = field(default_factory=lambda: RowVariable(""))
     pattern_at: tuple[int, int] = (0, 0)
     partition: list[int] = field(default_factory=list)
     order: list[SortKey] = field(default_factory=list)

@@ -12,7 +12,7 @@ from motet.errors import did_you_mean
 from motet.kernels import row_conditions as rc
 from motet.kernels import row_patterns as rp
 from motet.row_patterns.clauses import MatchClause, Named
-from motet.row_patterns.conditions import ConditionCompiler, Kind, Part, choose_total, find_kind
+from motet.row_patterns.conditions import ConditionCompiler, ConditionPart, Kind, choose_total, find_kind
 from motet.row_patterns.expressions import DERIVED, AggregateCall, ExpressionParser, Names, Navigation, Node
 from motet.row_patterns.patterns import compile_pattern
 from motet.row_patterns.program import Form, InputColumn, LeafSpec, MatchProgram, OrderKey, OutputColumn, TrackerSpec
@@ -78,12 +78,12 @@ class Condition:
     """The condition of a variable: parts that speak of a row and its neighbours, and parts that speak of the match."""
 
     variable: str
-    near: tuple[Part, ...]
-    dependent: tuple[Part, ...]
+    near: tuple[ConditionPart, ...]
+    dependent: tuple[ConditionPart, ...]
 
 
 @dataclass
-class Draft:
+class ClauseDraft:
     """A MATCH_RECOGNIZE whose expressions are understood; what its input columns are is still to be asked."""
 
     clause: MatchClause
@@ -110,7 +110,7 @@ class Draft:
         return f"SELECT {outer} FROM (SELECT {inner}, n AS o_n FROM {matched}) AS measures"
 
 
-def draft_clause(clause: MatchClause, schema: pa.Schema) -> Draft:
+def draft_clause(clause: MatchClause, schema: pa.Schema) -> ClauseDraft:
     """Understand the expressions of a MATCH_RECOGNIZE over a relation with these columns."""
     return _Drafter(clause, schema).draft
 
@@ -119,7 +119,7 @@ class _Drafter:
     def __init__(self, clause: MatchClause, schema: pa.Schema) -> None:
         self.clause = clause
         self.sql = clause.sql
-        self.draft = Draft(clause, schema)
+        self.draft = ClauseDraft(clause, schema)
         self.variables = clause.variables
         self.names = Names(
             {name.lower(): name for name in schema.names}, frozenset((*clause.variables, *clause.subsets))
@@ -251,13 +251,14 @@ class _Drafter:
 
     def read_condition(self, named: Named) -> Condition:
         node = self.parse(named, "DEFINE")
-        near, dependent = [], []
+        near: list[ConditionPart] = []
+        dependent: list[ConditionPart] = []
         for conjunct in _split_conjuncts(node):
             part = self.read_part(conjunct, named.name)
             (near if self.is_near(part) else dependent).append(part)
         return Condition(named.name, tuple(near), tuple(dependent))
 
-    def is_near(self, part: Part) -> bool:
+    def is_near(self, part: ConditionPart) -> bool:
         """Return whether a part speaks of a row and its neighbours alone."""
         if part.op in ("label", "number", "total"):
             return False
@@ -292,28 +293,28 @@ class _Drafter:
             return rows[0]
         return rows[0] if len(node.parts) == 1 and node.kind == "brackets" else None
 
-    def read_part(self, node: Node, variable: str) -> Part:
+    def read_part(self, node: Node, variable: str) -> ConditionPart:
         """Return what a condition is: what reads one row is an input column."""
         row = self.find_row(node, variable)
         if row is not None and not (row[0] is None and node.kind in ("literal", "interval", "brackets", "negative")):
             target = row[0] or Target(rc.CURRENT, None)
             column = self.add_expression(node, row[1] and target != Target(rc.CURRENT, None))
-            return Part("load", node, target=self.draft.tracked.add_target(target), column=column)
+            return ConditionPart("load", node, target=self.draft.tracked.add_target(target), column=column)
         return self.read_operator(node, variable)
 
-    def read_operator(self, node: Node, variable: str) -> Part:
+    def read_operator(self, node: Node, variable: str) -> ConditionPart:
         tracked = self.draft.tracked
         parts = node.parts
         match node.kind:
             case "literal" if node.value is NotImplemented:
                 target = tracked.add_target(Target(rc.CURRENT, None))
-                return Part("load", node, target=target, column=self.add_expression(node, False))
+                return ConditionPart("load", node, target=target, column=self.add_expression(node, False))
             case "literal":
-                return Part("constant", node, value=node.value)
+                return ConditionPart("constant", node, value=node.value)
             case "interval":
-                return Part("interval", node, value=node.value)
+                return ConditionPart("interval", node, value=node.value)
             case "number":
-                return Part("number", node)
+                return ConditionPart("number", node)
             case "classifier" | "navigate":
                 return self.read_label(node, variable)
             case "aggregate":
@@ -322,7 +323,7 @@ class _Drafter:
                         node, "FINAL has no meaning in DEFINE: the match is not complete", "leave it out"
                     )
                 total = self.find_total(node)
-                return Part(
+                return ConditionPart(
                     "total", node, target=tracked.add_total(Total(total.function, total.variables, total.column, False))
                 )
             case "case":
@@ -337,13 +338,13 @@ class _Drafter:
                     "between rows there are + - * /, comparisons, AND, OR, NOT, IN, BETWEEN, CASE, COALESCE and ABS",
                 )
         op = node.value.lower() if node.kind == "call" else node.kind
-        return Part(op, node, tuple(self.read_part(part, variable) for part in parts))
+        return ConditionPart(op, node, tuple(self.read_part(part, variable) for part in parts))
 
-    def read_label(self, node: Node, variable: str) -> Part:
+    def read_label(self, node: Node, variable: str) -> ConditionPart:
         target = self.find_target(node, variable)
         if target == Target(rc.CURRENT, None):
-            return Part("constant", node, value=variable)
-        return Part("label", node, target=self.draft.tracked.add_target(target))
+            return ConditionPart("constant", node, value=variable)
+        return ConditionPart("label", node, target=self.draft.tracked.add_target(target))
 
     def make_searched(self, node: Node) -> tuple[Node, ...]:
         """Return the conditions and values of a CASE, one after another; its operand becomes comparisons."""
@@ -396,7 +397,8 @@ class _Drafter:
 
     def add_leaf(self, node: Node) -> str:
         """Return the name of the column that a leaf of measures becomes."""
-        measured, key = self.draft.measured, None
+        measured = self.draft.measured
+        key: tuple[object, ...]
         match node.kind:
             case "number":
                 return "n"
@@ -431,19 +433,19 @@ def _split_conjuncts(node: Node) -> Iterator[Node]:
         yield node
 
 
-def finish_program(draft: Draft, types: Sequence[pa.DataType], *, utc: bool = True) -> MatchProgram:
+def finish_program(draft: ClauseDraft, types: Sequence[pa.DataType], *, utc: bool = True) -> MatchProgram:
     """Return the program of a draft, given the types of its input columns.
 
     Args:
         draft: The draft.
-        types: The types of what `Draft.select_inputs` reads.
+        types: The types of what `ClauseDraft.select_inputs` reads.
         utc: Whether days have 24 hours in the session's time zone.
     """
     return _Finisher(draft, types, utc).finish()
 
 
 class _Finisher:
-    def __init__(self, draft: Draft, types: Sequence[pa.DataType], utc: bool) -> None:
+    def __init__(self, draft: ClauseDraft, types: Sequence[pa.DataType], utc: bool) -> None:
         self.draft = draft
         self.clause = draft.clause
         self.types = list(types)
@@ -605,8 +607,8 @@ class _Finisher:
         return OutputColumn(name, type, "total", leaf, total.column, total.function, kind.scale)
 
 
-def _conjoin(parts: Sequence[Part]) -> Part:
+def _conjoin(parts: Sequence[ConditionPart]) -> ConditionPart:
     found = parts[0]
     for part in parts[1:]:
-        found = Part("and", found.node, (found, part))
+        found = ConditionPart("and", found.node, (found, part))
     return found

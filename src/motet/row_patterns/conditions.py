@@ -71,7 +71,7 @@ def find_kind(type: pa.DataType) -> Kind:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ConditionPart:
     """A part of a condition: an operator with its parts, or something that is read.
 
     `op`: load (target and input), label (target), number, total (aggregate), constant, or an operator of `Node`.
@@ -79,7 +79,7 @@ class Part:
 
     op: str
     node: Node
-    parts: tuple[Part, ...] = ()
+    parts: tuple[ConditionPart, ...] = ()
     target: int = 0
     column: int = 0
     value: Any = None
@@ -108,7 +108,7 @@ class ConditionCompiler:
     texts: list[tuple[int, str]] = field(default_factory=list)
     depth: int = 0
 
-    def compile(self, part: Part) -> int:
+    def compile(self, part: ConditionPart) -> int:
         """Compile a condition, and return its number."""
         kind = self.find_kind(part)
         if kind.name not in ("boolean", "null"):
@@ -128,12 +128,12 @@ class ConditionCompiler:
             tuple(self.texts),
         )
 
-    def error_at_part(self, part: Part, message: str, hint: str | None = None) -> Exception:
+    def error_at_part(self, part: ConditionPart, message: str, hint: str | None = None) -> Exception:
         return self.sql.error_at(message, part.node.first, part.node.last, hint)
 
     # ----- kinds
 
-    def find_kind(self, part: Part) -> Kind:
+    def find_kind(self, part: ConditionPart) -> Kind:
         """Return what a part of a condition is."""
         kinds = [self.find_kind(each) for each in part.parts]
         match part.op:
@@ -181,7 +181,7 @@ class ConditionCompiler:
         self.unify(part, kinds)
         return BOOL
 
-    def find_constant_kind(self, part: Part) -> Kind:
+    def find_constant_kind(self, part: ConditionPart) -> Kind:
         match part.value:
             case None:
                 return NULL
@@ -197,7 +197,7 @@ class ConditionCompiler:
                 raise self.error_at_part(part, "this number does not fit into 64 bits")
         return TEXT
 
-    def find_total_kind(self, part: Part) -> Kind:
+    def find_total_kind(self, part: ConditionPart) -> Kind:
         function, kind = self.total_functions[part.target], self.total_kinds[part.target]
         if function == "COUNT":
             return INT
@@ -205,7 +205,7 @@ class ConditionCompiler:
             return FLOAT
         return kind
 
-    def unify(self, part: Part, kinds: list[Kind]) -> Kind:
+    def unify(self, part: ConditionPart, kinds: list[Kind]) -> Kind:
         """Return the kind that values are brought to before they are compared."""
         known = [kind for kind in kinds if kind.name != "null"] or [NULL]
         found = known[0]
@@ -225,7 +225,7 @@ class ConditionCompiler:
             raise self.error_at_part(part, "nested values and intervals of months of different rows cannot be compared")
         return found
 
-    def find_arithmetic_kind(self, part: Part, one: Kind, other: Kind) -> Kind:
+    def find_arithmetic_kind(self, part: ConditionPart, one: Kind, other: Kind) -> Kind:
         names = (one.name, other.name)
         times = ("time", "instant")
         if part.op == "-" and one == other and one.name in times:
@@ -261,7 +261,7 @@ class ConditionCompiler:
             return Kind("decimal", scale) if scale else INT
         return self.unify(part, numbers)
 
-    def require_hours(self, part: Part) -> None:
+    def require_hours(self, part: ConditionPart) -> None:
         """Refuse days where the time zone may have days of 23 hours."""
         for each in part.parts:
             if each.op == "interval" and each.value % 86_400_000_000 == 0:
@@ -273,7 +273,7 @@ class ConditionCompiler:
         self.words.append((op, one, other, third))
         self.depth += grows
 
-    def emit(self, part: Part) -> None:
+    def emit(self, part: ConditionPart) -> None:
         """Emit the code of a part."""
         if self.depth >= rc.DEPTH - 2:
             raise self.error_at_part(part, "this condition is nested too deeply")
@@ -320,7 +320,7 @@ class ConditionCompiler:
             case _:
                 self.emit_comparison(part.op, part, *part.parts)
 
-    def emit_total(self, part: Part) -> None:
+    def emit_total(self, part: ConditionPart) -> None:
         function, kind = self.total_functions[part.target], self.total_kinds[part.target]
         if function == "COUNT":
             self.push(rc.LOAD_COUNT, part.target, grows=1)
@@ -347,7 +347,7 @@ class ConditionCompiler:
                 self.ints.append(int(value))
         self.push(rc.CONST_INT, len(self.ints) - 1, grows=1)
 
-    def emit_as(self, part: Part, kind: Kind) -> None:
+    def emit_as(self, part: ConditionPart, kind: Kind) -> None:
         """Emit a part, and bring it to a kind."""
         self.emit(part)
         found = self.find_kind(part)
@@ -358,19 +358,19 @@ class ConditionCompiler:
         elif kind.is_exact and kind.scale > found.scale:
             self.push(rc.SCALE, kind.scale - found.scale)
 
-    def emit_comparison(self, op: str, part: Part, one: Part, other: Part) -> None:
+    def emit_comparison(self, op: str, part: ConditionPart, one: ConditionPart, other: ConditionPart) -> None:
         kind = self.unify(part, [self.find_kind(one), self.find_kind(other)])
         self.emit_as(one, kind)
         self.emit_as(other, kind)
         self.push(rc.COMPARE_FLOAT if kind.is_float else rc.COMPARE_INT, _COMPARISONS[op], grows=-1)
 
-    def emit_membership(self, part: Part) -> None:
+    def emit_membership(self, part: ConditionPart) -> None:
         for number, option in enumerate(part.parts[1:]):
             self.emit_comparison("=", part, part.parts[0], option)
             if number:
                 self.push(rc.OR, grows=-1)
 
-    def emit_arithmetic(self, part: Part) -> None:
+    def emit_arithmetic(self, part: ConditionPart) -> None:
         kind = self.find_kind(part)
         one, other = part.parts
         if part.op == "/":
@@ -385,7 +385,7 @@ class ConditionCompiler:
         whole, floating = _ARITHMETIC[part.op]
         self.push(floating if kind.is_float else whole, grows=-1)
 
-    def emit_case(self, parts: list[Part], kind: Kind) -> None:
+    def emit_case(self, parts: list[ConditionPart], kind: Kind) -> None:
         if not parts:
             self.push(rc.CONST_NULL, grows=1)
         elif len(parts) == 1:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 import pyarrow as pa
 
 from motet.errors import Diagnostic, MotetError, QueryError
-from motet.row_patterns.compiler import Draft, finish_program
+from motet.row_patterns.compiler import ClauseDraft, finish_program
 from motet.row_patterns.encoding import as_array
 from motet.row_patterns.matching import match_rows
 from motet.row_patterns.statement import Relation
@@ -55,7 +55,7 @@ class DuckdbEngine:
         with self._translate_errors():
             return self.connection.sql(text).to_arrow_table()
 
-    def add_matches(self, draft: Draft, relation: Relation) -> str:
+    def add_matches(self, draft: ClauseDraft, relation: Relation) -> str:
         """Match the rows of a relation, and return the name of the view that comes out."""
         table = self._read_inputs(draft, relation)
         program = finish_program(draft, table.schema.types)
@@ -74,7 +74,7 @@ class DuckdbEngine:
             self.connection.execute(f"CREATE TEMP VIEW {name} AS {draft.select_measures(source)}")
         return name
 
-    def _read_inputs(self, draft: Draft, relation: Relation) -> pa.Table:
+    def _read_inputs(self, draft: ClauseDraft, relation: Relation) -> pa.Table:
         """Return the input columns: of a table that was given as they are, else by a query."""
         names = [column.name for column in draft.inputs]
         given = None if relation.definitions else self.tables.get(relation.text.lower())

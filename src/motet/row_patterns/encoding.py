@@ -86,7 +86,8 @@ def _to_whole(array: pa.Array, words: Words | None) -> Ints:
         array = pa.nulls(len(array), pa.int64())
     else:
         array = array.cast(pa.int64())
-    return _fill(array, np.int64)
+    whole: Ints = _fill(array, np.int64)
+    return whole
 
 
 def _fill(array: pa.Array, type: type[Any]) -> Any:
@@ -151,7 +152,7 @@ def order_rows(program: MatchProgram, columns: Sequence[pa.Array]) -> tuple[Ints
             sort_disordered(order, offsets, disordered, moments)
     else:
         keys = [encode_order(columns[key.column], key) for key in reversed(program.order)]
-        order = np.lexsort((*keys, codes))
+        order = np.lexsort(np.stack([*keys, codes.astype(np.int64)]))
         offsets = np.zeros(count + 1, np.int64)
         np.cumsum(np.bincount(codes, minlength=count), out=offsets[1:])
     is_ordered = size == 0 or (order[0] == 0 and bool((order[1:] > order[:-1]).all()))

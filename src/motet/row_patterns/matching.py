@@ -126,7 +126,7 @@ class _Matching:
         if slots * self.places > MEMO_BYTES:
             pattern = pattern._replace(memo=np.full_like(pattern.memo, -1))
             slots = 0
-        rules = rp.Rules(
+        rules = rp.OutputRules(
             program.all_rows,
             program.show_empty,
             program.show_unmatched,
@@ -171,7 +171,7 @@ class _Matching:
                 return
             state[rp.WRITTEN] = 0
 
-    def _compute_masks(self, tracker: rc.Tracker, stack: rc.Stack) -> tuple[rp.PatternCode, Any]:
+    def _compute_masks(self, tracker: rc.Tracker, stack: rc.BlockStack) -> tuple[rp.PatternCode, Any]:
         """Evaluate the conditions on a row and its neighbours, each once."""
         program = self.program
         numbers = np.unique(program.masks[program.masks >= 0]).astype(np.int32)

@@ -16,7 +16,7 @@ MAX_INSTRUCTIONS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Variable:
+class RowVariable:
     """A row of a variable."""
 
     name: str
@@ -30,7 +30,7 @@ class Sequence:
 
 
 @dataclass(frozen=True, slots=True)
-class Alternation:
+class RowAlternation:
     """One of the parts, the earlier ones preferred."""
 
     parts: tuple[RowPattern, ...]
@@ -67,15 +67,15 @@ class Exclusion:
     part: RowPattern
 
 
-RowPattern = Variable | Sequence | Alternation | Permutation | Quantified | Anchor | Exclusion
+RowPattern = RowVariable | Sequence | RowAlternation | Permutation | Quantified | Anchor | Exclusion
 
 
 def list_variables(pattern: RowPattern) -> list[str]:
     """Return the variables of a pattern, in order of their first place."""
     match pattern:
-        case Variable(name):
+        case RowVariable(name):
             return [name]
-        case Sequence(parts) | Alternation(parts) | Permutation(parts):
+        case Sequence(parts) | RowAlternation(parts) | Permutation(parts):
             return list(dict.fromkeys(name for part in parts for name in list_variables(part)))
         case Quantified(part) | Exclusion(part):
             return list_variables(part)
@@ -85,7 +85,7 @@ def list_variables(pattern: RowPattern) -> list[str]:
 def has_exclusion(pattern: RowPattern) -> bool:
     """Return whether some rows are left out of the output."""
     match pattern:
-        case Sequence(parts) | Alternation(parts) | Permutation(parts):
+        case Sequence(parts) | RowAlternation(parts) | Permutation(parts):
             return any(map(has_exclusion, parts))
         case Quantified(part):
             return has_exclusion(part)
@@ -122,7 +122,7 @@ class PatternParser:
         while self.word == "|":
             self.at += 1
             parts.append(self.parse_sequence())
-        return parts[0] if len(parts) == 1 else Alternation(tuple(parts))
+        return parts[0] if len(parts) == 1 else RowAlternation(tuple(parts))
 
     def parse_sequence(self) -> RowPattern:
         parts: list[RowPattern] = []
@@ -182,7 +182,7 @@ class PatternParser:
         if self.sql.word(self.at - 1) == "PERMUTE" and self.word == "(":
             return self.parse_permutation()
         if token.variable is not None:
-            return Variable(token.variable)
+            return RowVariable(token.variable)
         match token.text:
             case "(":
                 if self.word == ")":
@@ -256,7 +256,7 @@ class _Builder:
     def build(self, pattern: RowPattern, after: _Node, excluded: bool = False) -> _Node:
         """Return the step at which a pattern begins that goes on to another step."""
         match pattern:
-            case Variable(name):
+            case RowVariable(name):
                 return self.node(TAKE, value=self.variables[name], first=after, excluded=excluded)
             case Anchor(at_start):
                 return self.node(AT_START if at_start else AT_END, first=after)
@@ -266,7 +266,7 @@ class _Builder:
                 for part in reversed(parts):
                     after = self.build(part, after, excluded)
                 return after
-            case Alternation(parts):
+            case RowAlternation(parts):
                 return self.build_alternatives(parts, after, excluded)
             case Permutation(parts):
                 return self.build_alternatives(map(Sequence, permutations(parts)), after, excluded)
@@ -307,11 +307,11 @@ class _Builder:
 def is_nullable(pattern: RowPattern) -> bool:
     """Return whether a pattern can match without a row."""
     match pattern:
-        case Variable():
+        case RowVariable():
             return False
         case Sequence(parts) | Permutation(parts):
             return all(map(is_nullable, parts))
-        case Alternation(parts):
+        case RowAlternation(parts):
             return any(map(is_nullable, parts))
         case Quantified(part, low):
             return low == 0 or is_nullable(part)
@@ -351,7 +351,8 @@ def compile_pattern(
             if node.op == _LOOP_BEGIN:
                 fresh, node = fresh | {node.value}, node.first
             else:
-                node, fresh = (node.second if node.value in fresh else node.first), fresh - {node.value}
+                loop = node.value
+                node, fresh = (node.second if loop in fresh else node.first), fresh - {loop}
         assert node is not None
         key = (id(node), fresh)
         if key not in places:

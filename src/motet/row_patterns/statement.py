@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from motet.errors import DataError
 from motet.row_patterns.clauses import parse_clause
-from motet.row_patterns.compiler import Draft, draft_clause
+from motet.row_patterns.compiler import ClauseDraft, draft_clause
 from motet.row_patterns.tokens import Dialect, SqlText
 
 _BEGINNINGS = ("SELECT", "WITH", "FROM", "VALUES", "(", "TABLE")
@@ -26,7 +26,7 @@ class SqlEngine(Protocol):
     def read_schema(self, query: str) -> pa.Schema:
         """Return the columns of a query."""
 
-    def add_matches(self, draft: Draft, relation: Relation) -> str:
+    def add_matches(self, draft: ClauseDraft, relation: Relation) -> str:
         """Match the rows of a relation, and return the name of the relation that comes out."""
 
     def query(self, text: str) -> Any:

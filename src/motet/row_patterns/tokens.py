@@ -29,7 +29,7 @@ _QUOTES = {"duckdb": '"', "spark": "`"}
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class SqlToken:
     """A piece of SQL: a name, a quoted name, a text, a number or a mark, and the offsets where it stands."""
 
     kind: str
@@ -65,14 +65,14 @@ class SqlText:
         self.dialect = dialect
         self.tokens = self._split()
 
-    def _split(self) -> list[Token]:
+    def _split(self) -> list[SqlToken]:
         tokens = []
         for found in _PATTERNS[self.dialect].finditer(self.text):
             kind = "text" if found.lastgroup == "tag" else found.lastgroup or "mark"
             if kind == "mark" and found.group() in "'\"`":
                 raise self.error_at_offsets("this quote is never closed", found.start(), found.end())
             if kind != "space":
-                tokens.append(Token(kind, found.group(), found.start(), found.end()))
+                tokens.append(SqlToken(kind, found.group(), found.start(), found.end()))
         return tokens
 
     def word(self, at: int) -> str:
@@ -122,7 +122,7 @@ class SqlText:
             at = following
         return "".join(parts)
 
-    def _in_own_quotes(self, token: Token) -> str:
+    def _in_own_quotes(self, token: SqlToken) -> str:
         return quote(token.identifier or "", self.dialect) if token.kind == "quoted" else token.text
 
     def split_at_commas(self, first: int, last: int) -> list[tuple[int, int]]:

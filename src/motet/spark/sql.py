@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as st
 
 from motet.errors import DataError, Diagnostic, QueryError
-from motet.row_patterns.compiler import Draft, finish_program
+from motet.row_patterns.compiler import ClauseDraft, finish_program
 from motet.row_patterns.encoding import as_array
 from motet.row_patterns.matching import match_rows
 from motet.row_patterns.program import MatchProgram
@@ -160,7 +159,7 @@ class SparkEngine:
             frame.schema  # noqa: B018 - a Connect session finds mistakes here
             return frame
 
-    def add_matches(self, draft: Draft, relation: Relation) -> str:
+    def add_matches(self, draft: ClauseDraft, relation: Relation) -> str:
         """Match the rows of a relation, and return the name of the view that comes out."""
         clause = draft.clause
         if not clause.order:
@@ -183,7 +182,7 @@ class SparkEngine:
         self.views += [matched, name]
         return name
 
-    def _read_absent(self, draft: Draft, relation: Relation, program: MatchProgram) -> pa.Table:
+    def _read_absent(self, draft: ClauseDraft, relation: Relation, program: MatchProgram) -> pa.Table:
         """Return what input columns are on a row of nulls."""
         nothing = f"(SELECT 1 AS one) AS ones LEFT JOIN (SELECT * FROM {relation.text} LIMIT 0) AS none ON true"
         frame = self.query(relation.select(draft.select_inputs(nothing)))
@@ -217,8 +216,9 @@ def translate_errors() -> Iterator[None]:
         raise QueryError([Diagnostic(message)], origin="Spark") from None
 
 
-def run(text: str, origin: str, session: SparkSession, tables: Mapping[str, DataFrame], step_limit: int) -> Any:
+def run(text: str, origin: str, session: SparkSession, tables: Mapping[str, DataFrame], step_limit: int) -> DataFrame:
     """Run a statement on Spark, over tables given by name and those of the session's catalog; return a DataFrame."""
     engine = SparkEngine(session, tables, step_limit)
     with engine.named_tables():
-        return run_statement(text, origin, engine)
+        found: DataFrame = run_statement(text, origin, engine)
+    return found
