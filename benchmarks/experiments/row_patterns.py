@@ -24,13 +24,25 @@ from benchmarks.registry import OURS, Experiment, Row, Seconds, Setting
 
 PARTITIONS = 1_000
 V_SHAPE = """
-SELECT COUNT(*) AS matches, SUM(bottom) AS bottoms FROM ticks MATCH_RECOGNIZE (
+SELECT COUNT(*) AS how_many, SUM(bottom) AS total FROM ticks MATCH_RECOGNIZE (
   PARTITION BY symbol ORDER BY ts
   MEASURES STRT.ts AS first_ts, LAST(DOWN.ts) AS bottom_ts, LAST(UP.ts) AS last_ts, LAST(DOWN.price) AS bottom
   ONE ROW PER MATCH
   AFTER MATCH SKIP PAST LAST ROW
   PATTERN (STRT DOWN+ UP+)
   DEFINE DOWN AS DOWN.price < PREV(DOWN.price), UP AS UP.price > PREV(UP.price))
+"""
+# Flink has no PREV, and no greedy loop at the end of a pattern.
+V_OF_FLINK = """
+SELECT COUNT(*) AS how_many, SUM(bottom) AS total FROM ticks MATCH_RECOGNIZE (
+  PARTITION BY symbol ORDER BY ts
+  MEASURES STRT.ts AS first_ts, LAST(DOWN.ts) AS bottom_ts, UP.ts AS last_ts, LAST(DOWN.price) AS bottom
+  ONE ROW PER MATCH
+  AFTER MATCH SKIP PAST LAST ROW
+  PATTERN (STRT DOWN+ UP)
+  DEFINE
+    DOWN AS DOWN.price < LAST(DOWN.price, 1) OR (LAST(DOWN.price, 1) IS NULL AND DOWN.price < STRT.price),
+    UP AS UP.price > LAST(DOWN.price))
 """
 
 
@@ -90,7 +102,7 @@ def compare_on_spark(setting: Setting) -> list[Row]:
         tasks = int(session.conf.get("spark.sql.shuffle.partitions") or 4)
         frame = session.read.parquet(files)
         computed = frame.withColumn("price", frame.price + 0)
-        matches = V_SHAPE.replace("COUNT(*) AS matches, SUM(bottom) AS bottoms", "*")
+        matches = V_SHAPE.replace("COUNT(*) AS how_many, SUM(bottom) AS total", "*")
         cases: dict[str, Callable[[], Any]] = {
             "identity": lambda: frame.repartition(tasks, "symbol").mapInArrow(lambda batches: batches, frame.schema),
             "V shape": lambda: motet.sql(matches, {"ticks": frame}),
@@ -121,7 +133,7 @@ def compare_on_spark(setting: Setting) -> list[Row]:
 
 
 def compare_with_flink(setting: Setting) -> list[Row]:
-    """Run the V shape from a csv file in motet and in Flink SQL, each in a process of its own on two cores."""
+    """Run a V shape from a csv file in motet and in Flink SQL, each in a process of its own on two cores."""
     rows = setting.pick(100_000, 1_000_000)
     found: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -138,11 +150,11 @@ def compare_with_flink(setting: Setting) -> list[Row]:
                 capture_output=True,
                 text=True,
                 env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)) if way == "motet" else ""},
-                input=V_SHAPE,
+                input=V_OF_FLINK,
                 check=False,
             )
             if done.returncode:
-                row["same"] = f"fails: {done.stderr.strip().splitlines()[-1][:160]}"
+                row["same"] = f"fails: {find_error(done.stderr)}"
                 continue
             answer = json.loads(done.stdout.strip().splitlines()[-1])
             wall, cpu = Measurement.of(answer["wall"]), Measurement.of(answer["cpu"])
@@ -156,6 +168,12 @@ def compare_with_flink(setting: Setting) -> list[Row]:
                 "k rows per CPU s": cpu.rate(rows / 1e3),
             }
     return found
+
+
+def find_error(said: str) -> str:
+    """Return the last error that a process printed."""
+    lines = [line for line in said.splitlines() if "Exception" in line or "Error" in line]
+    return (lines or ["no word"])[-1][:160]
 
 
 EXPERIMENTS = (
@@ -182,10 +200,11 @@ EXPERIMENTS = (
         "sql-flink",
         OURS,
         "",
-        "the V shape in motet and in Flink SQL's MATCH_RECOGNIZE, from the same csv file",
+        "a V shape in motet and in Flink SQL's MATCH_RECOGNIZE, from the same csv file",
         Seconds(60, 300),
         compare_with_flink,
         needs=("duckdb",),
         heavy=True,
+        notes=("Flink has no PREV and no greedy loop at the end of a pattern: both run STRT DOWN+ UP without them.",),
     ),
 )

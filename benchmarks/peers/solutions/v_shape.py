@@ -28,7 +28,7 @@ def run_motet(file: str, text: str) -> Callable[[], Answer]:
 
     def run() -> Answer:
         row = motet.sql(pattern, {"ticks": csv.read_csv(file, options)}).to_pylist()[0]
-        return row["matches"], row["bottoms"]
+        return row["how_many"], row["total"]
 
     return run
 
@@ -44,7 +44,6 @@ def run_flink(file: str, text: str) -> Callable[[], Answer]:
         "WATERMARK FOR `at` AS `at`) WITH "
         f"('connector' = 'filesystem', 'path' = 'file://{file}', 'format' = 'csv')"
     )
-    # Flink reserves some of these words.
     query = text.replace("ORDER BY ts", "ORDER BY `at`")
 
     def run() -> Answer:
