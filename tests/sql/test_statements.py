@@ -59,6 +59,7 @@ def test_subqueries_may_stand_in_conditions_and_measures() -> None:
     text = """SELECT * FROM t MATCH_RECOGNIZE (ORDER BY id MEASURES A.x + (SELECT 10) AS y PATTERN (A B)
               DEFINE A AS x > (SELECT MIN(x) FROM t), B AS x IN (SELECT x FROM t WHERE x > 4) AND x > A.x)"""
     assert rows_of(text, t=ROWS) == [(12,)]
+    assert rows_of(f"WITH s AS (SELECT 10) {text.replace('(SELECT 10)', '(SELECT * FROM s)')}", t=ROWS) == [(12,)]
 
 
 def test_names_that_are_words_of_the_language_are_columns_where_they_are_quoted() -> None:
@@ -122,6 +123,7 @@ def test_a_mistake_is_shown_in_its_place() -> None:
     [
         ("", "no statement"),
         ("DROP TABLE t", "only queries are run"),
+        ("WITH s AS (SELECT 1) INSERT INTO t SELECT * FROM s", "this one changes a table"),
         ("SELECT 1; SELECT 2", "more than one statement"),
         ("SELECT 'a", "never closed"),
         ("SELECT * FROM t MATCH_RECOGNIZE", "needs its clauses"),

@@ -71,7 +71,7 @@ class DuckdbEngine:
         source, name = f"motet_matched_{self.count}", f"motet_relation_{self.count}"
         self.connection.register(source, matched)
         with self._translate_errors():
-            self.connection.execute(f"CREATE TEMP VIEW {name} AS {draft.select_measures(source)}")
+            self.connection.execute(f"CREATE TEMP VIEW {name} AS {relation.select(draft.select_measures(source))}")
         return name
 
     def _read_inputs(self, draft: ClauseDraft, relation: Relation) -> pa.Table:

@@ -84,6 +84,7 @@ _OTHER_AGGREGATES = (
 _TYPE_WORDS = ("PRECISION", "VARYING", "WITH", "WITHOUT", "TIME", "ZONE")
 # The value of a node whose tokens are not a text of its own.
 DERIVED = "derived"
+_LIKES = ("LIKE", "ILIKE", "RLIKE", "REGEXP", "GLOB")
 _WORDS_FOR_VALUES = ("CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "LOCALTIMESTAMP", "LOCALTIME")
 
 
@@ -251,58 +252,83 @@ class ExpressionParser:
 
     def parse_predicate(self) -> Node:
         node = self.parse_sum()
-        while True:
-            first, negated = self.at, self.word == "NOT"
-            self.at += negated
-            if self.word in COMPARISONS and not negated:
-                kind = {"==": "=", "!=": "<>"}.get(self.word, self.word)
-                self.at += 1
-                other = self.parse_sum()
-                node = Node(kind, node.first, other.last, (node, other))
-                continue
-            if self.word == "IS" and not negated:
-                self.at += 1
-                negated = self.word == "NOT"
-                self.at += negated
-                if self.word == "NULL":
-                    self.at += 1
-                    node = self.negate(Node("is null", node.first, self.at, (node,)), negated)
-                    continue
-            elif self.word == "BETWEEN":
-                self.at += 1
-                low = self.parse_sum()
-                if self.word == "AND":
-                    self.at += 1
-                    high = self.parse_sum()
-                    ends = (
-                        Node(">=", node.first, low.last, (node, low), DERIVED),
-                        Node("<=", node.first, high.last, (node, high), DERIVED),
-                    )
-                    node = self.negate(Node("and", node.first, high.last, ends), negated)
-                    continue
-            elif self.word == "IN" and self.sql.word(self.at + 1) == "(":
-                opening, closing = self.at + 1, self.sql.find_closing(self.at + 1)
-                if self.starts_subquery(opening):
-                    self.at = closing + 1
-                    node = Node("other", node.first, self.at, (node,))
-                    continue
-                self.at += 2
-                options = self.parse_arguments(closing)
-                self.at = closing + 1
-                node = self.negate(Node("in", node.first, self.at, (node, *options)), negated)
-                continue
+        while (larger := self.parse_comparison(node)) is not None:
+            node = larger
+        return node
+
+    def parse_comparison(self, node: Node) -> Node | None:
+        """Parse what makes a predicate of an expression before it, if there is something."""
+        first = self.at
+        if self.word in COMPARISONS:
+            kind = {"==": "=", "!=": "<>"}.get(self.word, self.word)
+            self.at += 1
+            other = self.parse_sum()
+            return Node(kind, node.first, other.last, (node, other))
+        negated = self.accept("NOT")
+        found = None
+        if self.accept("IS"):
+            found = None if negated else self.parse_is(node)
+        elif self.word in _LIKES:
+            self.at += 1
+            other = self.parse_sum()
+            self.at += 2 if self.word == "ESCAPE" else 0
+            found = Node("other", node.first, self.at, (node, other))
+        elif self.accept("BETWEEN"):
+            found = self.parse_between(node, negated)
+        elif self.word == "IN" and self.sql.word(self.at + 1) == "(":
+            found = self.parse_in(node, negated)
+        if found is None:
             self.at = first
-            return node
+        return found
+
+    def accept(self, word: str) -> bool:
+        """Pass over a word if it comes next."""
+        found = self.word == word
+        self.at += found
+        return found
+
+    def parse_is(self, node: Node) -> Node | None:
+        negated = self.accept("NOT")
+        if self.accept("NULL"):
+            return self.negate(Node("is null", node.first, self.at, (node,)), negated)
+        if self.word in ("TRUE", "FALSE", "UNKNOWN"):
+            self.at += 1
+            return Node("other", node.first, self.at, (node,))
+        if self.accept("DISTINCT") and self.accept("FROM"):
+            other = self.parse_sum()
+            return Node("other", node.first, other.last, (node, other))
+        return None
+
+    def parse_between(self, node: Node, negated: bool) -> Node | None:
+        low = self.parse_sum()
+        if not self.accept("AND"):
+            return None
+        high = self.parse_sum()
+        ends = (
+            Node(">=", node.first, low.last, (node, low), DERIVED),
+            Node("<=", node.first, high.last, (node, high), DERIVED),
+        )
+        return self.negate(Node("and", node.first, high.last, ends), negated)
+
+    def parse_in(self, node: Node, negated: bool) -> Node:
+        opening, closing = self.at + 1, self.sql.find_closing(self.at + 1)
+        if self.starts_subquery(opening):
+            self.at = closing + 1
+            return Node("other", node.first, self.at, (node,))
+        self.at = opening + 1
+        options = self.parse_arguments(closing)
+        self.at = closing + 1
+        return self.negate(Node("in", node.first, self.at, (node, *options)), negated)
 
     def negate(self, node: Node, negated: bool) -> Node:
         """Return the negation of a predicate in whose middle NOT is written."""
         return Node("not", node.first, node.last, (replace(node, value=DERIVED),)) if negated else node
 
     def parse_sum(self) -> Node:
-        return self.parse_binary(("+", "-"), self.parse_product)
+        return self.parse_binary(("+", "-", "||"), self.parse_product)
 
     def parse_product(self) -> Node:
-        return self.parse_binary(("*", "/"), self.parse_sign)
+        return self.parse_binary(("*", "/", "%", "//", "DIV"), self.parse_sign)
 
     def parse_sign(self) -> Node:
         if self.word not in ("-", "+"):

@@ -15,6 +15,7 @@ from motet.row_patterns.clauses import parse_clause
 from motet.row_patterns.compiler import ClauseDraft, draft_clause
 from motet.row_patterns.tokens import Dialect, SqlText
 
+_CHANGES = {("INSERT", "INTO"), ("INSERT", "OVERWRITE"), ("DELETE", "FROM"), ("MERGE", "INTO")}
 _BEGINNINGS = ("SELECT", "WITH", "FROM", "VALUES", "(", "TABLE")
 
 
@@ -101,7 +102,11 @@ def _require_query(sql: SqlText) -> None:
         raise sql.error_at("there is no statement here", 0)
     if sql.word(0) not in _BEGINNINGS:
         raise sql.error_at("only queries are run", 0, hint="a statement begins with SELECT or WITH")
+    depth = 0
     for at in range(len(sql.tokens)):
+        depth += {"(": 1, ")": -1}.get(sql.word(at), 0)
+        if depth == 0 and (sql.word(at), sql.word(at + 1)) in _CHANGES:
+            raise sql.error_at("only queries are run: this one changes a table", at, at + 2)
         if sql.word(at) == ";":
             raise sql.error_at("there is more than one statement", at + 1, hint="run them one by one")
 

@@ -178,7 +178,7 @@ class SparkEngine:
         number = uuid.uuid4().hex
         matched, name = f"motet_matched_{number}", f"motet_relation_{number}"
         self._match(rows, program, absent).createOrReplaceTempView(matched)
-        self.query(draft.select_measures(matched)).createOrReplaceTempView(name)
+        self.query(relation.select(draft.select_measures(matched))).createOrReplaceTempView(name)
         self.views += [matched, name]
         return name
 
