@@ -67,8 +67,8 @@ figures: $(WARM) .venv-peers/.ready ## every experiment, peers included, and the
 
 lock: ## resolve the dependencies anew (needs uv)
 	@command -v uv >/dev/null || { echo "make lock needs uv" >&2; exit 1; }
-	uv pip compile $(LOCK_FLAGS) --extra spark --extra plot --extra sql --extra translate pyproject.toml -o requirements/run.lock
-	uv pip compile $(LOCK_FLAGS) --extra spark --extra plot --extra sql --extra translate --extra docs --extra dev pyproject.toml -o requirements/dev.lock
+	uv pip compile $(LOCK_FLAGS) --extra spark --extra plot --extra translate pyproject.toml -o requirements/run.lock
+	uv pip compile $(LOCK_FLAGS) --extra spark --extra plot --extra translate --extra docs --extra dev pyproject.toml -o requirements/dev.lock
 	uv pip compile --quiet --python-version 3.11 --generate-hashes --no-emit-index-url --no-header $(UPGRADE) benchmarks/peers/requirements.in -o benchmarks/peers/requirements.lock
 
 LOCK_FLAGS := --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url $(UPGRADE)

@@ -35,8 +35,8 @@ from motet.pipeline import (
     is_spark,
     make_schema,
     name_tables,
-    open_relation,
     open_source,
+    open_unselected,
     prepare,
     readable,
 )
@@ -358,14 +358,20 @@ def sql(
     text, origin = (read_statement(statement), str(statement)) if isinstance(statement, Path) else (statement, "<text>")
     if on_spark or engine == "spark":
         return _sql_on_spark(text, origin, tables, settled)
-    known = {name: open_relation(table) for name, table in tables.items()}
+    known = {name: _open_relation(table) for name, table in tables.items()}
     with DuckdbEngine(known, settled.step_limit) as duckdb:
         found = run_statement(text, origin, duckdb)
     return found.to_pandas() if tables and all(map(is_pandas, tables.values())) else found
 
 
+def _open_relation(events: Any) -> Any:
+    """Return a table of a SQL statement as Arrow data: a table, or a dataset of files."""
+    found = open_unselected(events, Options())
+    return found if isinstance(found, pa.Table) else found.content
+
+
 def _sql_on_spark(text: str, origin: str, tables: Mapping[str, Any], options: Options) -> DataFrame:
-    from motet.spark.dataframes import open_relation as open_on_spark
+    from motet.spark.dataframes import open_dataframe
     from motet.spark.session import local_session
     from motet.spark.sql import run as run_on_spark
 
@@ -375,7 +381,7 @@ def _sql_on_spark(text: str, origin: str, tables: Mapping[str, Any], options: Op
             raise DataError("a table is a stream: SQL runs over batches, as spark.read gives them")
     session = frames[0].sparkSession if frames else local_session()
     named = {
-        name: table if is_spark(table) else open_on_spark(open_relation(table), session)
+        name: table if is_spark(table) else open_dataframe(open_unselected(table, Options()), session)
         for name, table in tables.items()
     }
     found: DataFrame = run_on_spark(text, origin, session, named, options.step_limit)
@@ -446,7 +452,7 @@ def plan(
     if source is not None:
         program = compile_for(source, loaded, settled)
     elif is_spark(events) and not events.isStreaming:
-        program = _compile_on_spark(events, loaded, settled)
+        program = _compile_on_spark(_select_on_spark(events, settled), loaded, settled)
     else:
         program = compile_workload(loaded, make_schema(_columns_of(events, settled), settled), settled)
     known = program.options.statistics
@@ -537,7 +543,7 @@ def profile(
     if is_spark(events):
         from motet.spark.profile import profile as profile_on_spark
 
-        return profile_on_spark(events, keys, asked, settled)
+        return profile_on_spark(_select_on_spark(events, settled), keys, asked, settled)
     source = open_source(events, settled, asked)
     if asked is None:
         needed = list(dict.fromkeys((time, type, *keys)))
@@ -566,10 +572,20 @@ def _columns_of(events: Any, options: Options) -> pa.Schema:
 def _run_on_spark(events: Any, workload: Workload, options: Options) -> Any:
     from motet.spark.batch import run as run_batch
 
-    if is_spark(events):
-        return run_batch(events, _compile_on_spark(events, workload, options)).results
+    if options.select or is_spark(events):
+        selected = _select_on_spark(events, options)
+        return run_batch(selected, _compile_on_spark(selected, workload, options)).results
     source = open_source(events, options, workload)
     return run_batch(readable(source), compile_for(source, workload, options)).results
+
+
+def _select_on_spark(events: Any, options: Options) -> DataFrame:
+    """Return events of any kind as a DataFrame with the columns that `select` makes of them."""
+    from motet.spark.dataframes import open_dataframe, select_columns
+    from motet.spark.session import local_session
+
+    opened = events if is_spark(events) else open_dataframe(open_unselected(events, options), local_session())
+    return select_columns(opened, options.select)
 
 
 def _compile_on_spark(events: DataFrame, workload: Workload, options: Options) -> Program:

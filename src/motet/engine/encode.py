@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from motet.compile import Branch, DetectBranch, Program
 from motet.engine.expressions import evaluate_condition
+from motet.errors import DataError
 from motet.kernels.order import order_by_key, rank_events, sort_disordered
 from motet.kernels.ragged import offsets_from_counts
 from motet.kernels.tables import Events
@@ -91,14 +92,16 @@ def read_column(table: pa.Table, name: str) -> pa.Array:
 
 
 def read_times(table: pa.Table, schema: EventSchema) -> Ints:
-    """Return the times of rows that all have one, in microseconds."""
-    found: Ints = schema.to_microseconds(read_column(table, schema.time)).to_numpy(zero_copy_only=False)
+    """Return the times of rows, in microseconds; 0 where there is none."""
+    found: Ints = _to_numpy(schema.to_microseconds(read_column(table, schema.time)))
     return found.astype(np.int64, copy=False)
 
 
 def count_invalid_rows(table: pa.Table, schema: EventSchema) -> int:
-    """Count the rows without a time or a type."""
-    missing = pc.or_(pc.is_null(table.column(schema.time)), pc.is_null(table.column(schema.type)))
+    """Count the rows without a type, or without a time that is in range."""
+    missing = pc.or_(
+        pc.is_null(schema.to_microseconds(table.column(schema.time))), pc.is_null(table.column(schema.type))
+    )
     return int(pc.sum(missing).as_py() or 0)
 
 
@@ -266,13 +269,23 @@ def order_preserving_codes(column: pa.Array, kind: str) -> Any:
         bits = (_to_numpy(column).astype(np.float64) + 0.0).view(np.int64)
         places = bits ^ ((bits >> 63) & np.int64(2**63 - 1))
     else:
-        whole = to_microseconds(column, "us", "") if is_time(column.type) else column.cast(pa.int64())
+        whole = to_microseconds(column, "us") if is_time(column.type) else _to_signed(column)
         places = _to_numpy(whole)
     if kind == "max":
         places = ~places
     if column.null_count:
         places = np.where(pc.is_null(column).to_numpy(zero_copy_only=False), NO_MINIMUM, places)
     return places
+
+
+def _to_signed(column: pa.Array) -> pa.Array:
+    try:
+        return column.cast(pa.int64())
+    except pa.ArrowInvalid as error:
+        raise DataError(
+            f"MIN and MAX compare whole numbers of 64 bits with a sign, and a column has {pc.max(column)}: cast it, as "
+            "in --select '* REPLACE (CAST(x AS DOUBLE) AS x)'"
+        ) from error
 
 
 def rank_values(column: pa.Array) -> tuple[pa.Array, pa.Array]:

@@ -22,10 +22,10 @@ from motet.engine.trends import run_trend_query
 from motet.kernels.pairs import PairMachine, WindowRows, run_pairs
 from motet.kernels.ragged import offsets_of
 from motet.kernels.resume import run_slots
+from motet.kernels.resume_stacks import run_stacks
 from motet.kernels.slots import PANES, STARTS, WINDOWS
 from motet.kernels.tables import MAX_TIME, MIN_TIME, Events, Queries, renumber_keys
 from motet.kernels.totals import Layout, list_layouts, list_pair_layouts
-from motet.kernels.two_stacks import run_stacks
 from motet.plans.execution import Execution, Executions, describe_machine_run, describe_pairs_run
 from motet.plans.machine import build_machine, build_queries_table
 from motet.plans.pairs import Pairs, encode_pairs

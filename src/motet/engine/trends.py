@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,6 +25,7 @@ from motet.kernels.trends import (
     GREATER_EQUAL,
     LESS,
     LESS_EQUAL,
+    NO_VALUE,
     SCAN,
     UNEQUAL,
     Edges,
@@ -39,6 +42,9 @@ from motet.template.conditions import AdjacentCondition
 OPERATORS = {"<": LESS, "<=": LESS_EQUAL, ">": GREATER, ">=": GREATER_EQUAL, "=": EQUAL, "!=": UNEQUAL}
 MEMORY_LIMIT = 4 << 30
 
+Codes = NDArray[np.int64]
+EncodeBoth = Callable[[pa.Array, pa.Array], tuple[Codes, Codes]]
+
 
 def run_trend_query(program: Program, unit: Unit, encoded: EncodedEvents, bounds: tuple[int, int]) -> list[pa.Table]:
     """Return the partial results of a unit of one query with adjacent conditions."""
@@ -50,8 +56,8 @@ def run_trend_query(program: Program, unit: Unit, encoded: EncodedEvents, bounds
     machine = build_machine(merged, encoded.classes)
     queries = build_queries_table(merged)
     rows = np.arange(len(encoded.time)) if at is None else at
-    edges = _build_edges(compiled, encoded, rows)
-    mode = STARTS if compiled.span.is_continuous else WINDOWS if compiled.span.within else PANES
+    edges = build_edges(compiled, encoded, rows, _rank_both)
+    mode = slot_mode(compiled)
     layouts = list_layouts(*compiled.channels.shape, rarely_large=False)
     capacity = measure_capacity(events, machine, edges, layouts[0], compiled.span.within)
     window = make_window(queries, mode, unit.width, compiled.span.ranked, int(MAX_TIME), *bounds)
@@ -70,8 +76,13 @@ def run_trend_query(program: Program, unit: Unit, encoded: EncodedEvents, bounds
     return tables
 
 
-def _build_edges(compiled: CompiledQuery, encoded: EncodedEvents, rows: NDArray[np.int64]) -> Edges:
-    """Build the transitions that are under conditions, over the events in these rows."""
+def slot_mode(compiled: CompiledQuery) -> int:
+    """Return what a slot holds."""
+    return STARTS if compiled.span.is_continuous else WINDOWS if compiled.span.within else PANES
+
+
+def build_edges(compiled: CompiledQuery, encoded: EncodedEvents, rows: NDArray[np.int64], encode: EncodeBoth) -> Edges:
+    """Build the transitions that are under conditions, over the events in these rows; `encode` codes both sides."""
     at = _node_positions(compiled)
     node_edges: dict[tuple[int, int], list[AdjacentCondition]] = {}
     for step in compiled.automaton.transitions:
@@ -79,7 +90,7 @@ def _build_edges(compiled: CompiledQuery, encoded: EncodedEvents, rows: NDArray[
         if found:
             node_edges[step.source, step.target] = found
     conditions = [a for found in node_edges.values() for a in found]
-    codes = [_encode_comparison(encoded, rows, a.before, a.after) for a in conditions]
+    codes = [encode(*_evaluate_sides(encoded, rows, a.before, a.after)) for a in conditions]
     size = len(rows)
     return Edges(
         source=np.array([source for source, _ in node_edges], np.int32),
@@ -107,21 +118,29 @@ def _node_positions(compiled: CompiledQuery) -> dict[int, int]:
         at |= more
 
 
-def _encode_comparison(
+def _evaluate_sides(
     encoded: EncodedEvents, rows: NDArray[np.int64], before: Expression, after: Expression
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Encode both sides of a comparison as integers of the same order, -1 for null."""
+) -> tuple[pa.Array, pa.Array]:
+    """Evaluate both sides of a comparison, as values of one type."""
     rows_array = pa.array(rows)
-    sides = [
-        evaluate(side, lambda attribute: encoded.column(attribute.name).take(rows_array)) for side in (before, after)
-    ]
-    if sides[0].type != sides[1].type:
-        sides = [side.cast(pa.float64()) for side in sides]
-    both = pa.concat_arrays(sides)
-    if pa.types.is_floating(both.type):
-        both = pc.add(both, 0.0)  # -0.0 is 0.0
-    codes = pc.fill_null(rank_values(both)[0], -1).to_numpy()
-    return codes[: len(rows)], codes[len(rows) :]
+    return unify_sides(
+        *(evaluate(side, lambda attribute: encoded.column(attribute.name).take(rows_array)) for side in (before, after))
+    )
+
+
+def unify_sides(before: pa.Array, after: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Return both sides of a comparison as values of one type."""
+    if before.type != after.type:
+        before, after = before.cast(pa.float64()), after.cast(pa.float64())
+    if pa.types.is_floating(before.type):
+        before, after = pc.add(before, 0.0), pc.add(after, 0.0)  # -0.0 is 0.0
+    return before, after
+
+
+def _rank_both(before: pa.Array, after: pa.Array) -> tuple[Codes, Codes]:
+    """Encode both sides of a comparison as their ranks, `NO_VALUE` for null."""
+    codes = pc.fill_null(rank_values(pa.concat_arrays([before, after]))[0], NO_VALUE).to_numpy()
+    return codes[: len(before)], codes[len(before) :]
 
 
 def _check_memory(compiled: CompiledQuery, events: Events, totals: int) -> None:

@@ -21,7 +21,8 @@ from motet.kernels.compiler import KERNELS, on_each_compilation
 from motet.kernels.order import order_by_key
 from motet.kernels.resume import extend_states, renumber_states
 from motet.kernels.state_migration import NodeSources, merge_states
-from motet.kernels.totals import make_layout
+from motet.kernels.totals import list_layouts, make_layout
+from motet.kernels.trend_runs import copy_runs, create_runs
 from motet.language import parse
 from motet.options import Options
 from motet.row_patterns.clauses import parse_clause
@@ -120,6 +121,12 @@ def _warm_detection_pairs_and_trends() -> None:
     _run(_RELATED, Options(optimizer="motto"))
     _run(_PAIRS, Options(windows="pairs"))
     _run(_TRENDS, Options())
+    stream = Stream(compile_workload(parse(_TRENDS), EventSchema(_EVENTS.schema), Options(mode="append")))
+    stream.feed(_EVENTS, 3_000_000)
+    stream.finish()
+    for layout in list_layouts(0, 0, 0, rarely_large=False):
+        runs = create_runs(1, layout)
+        copy_runs(np.zeros(1, np.int64), np.zeros(0, np.int64), 1, runs, runs)
 
 
 def _warm_row_patterns() -> None:

@@ -176,10 +176,10 @@ def _run_keys(
         if status == NEEDS_ROOM:
             return status
         if saves and status != OVERFLOWED:
-            _drop_expired_slots(state.words, window)
-            if _needs_state(state, totals, window):
+            drop_expired_slots(state.words, window)
+            if needs_state(state, totals, window):
                 written.offsets[key + 1] = save_key(written, written.offsets[key], state, totals, window)
-                wake[key] = _next_wakeup_time(state, queries, window)
+                wake[key] = next_wakeup_time(state, queries, window)
         finish_key(state, totals, output, status)
     return DONE
 
@@ -312,7 +312,7 @@ def _node_has_matches(state: SlotState, totals: Totals, node: int) -> bool:
 
 
 @inner
-def _drop_expired_slots(words: Ints, window: Window) -> None:
+def drop_expired_slots(words: Ints, window: Window) -> None:
     """Pass over slots that no window that ends after the run can hold."""
     if window.mode != STARTS and words[LO] <= words[HI]:
         oldest = (window.until - window.widest) // window.unit + 1
@@ -320,7 +320,7 @@ def _drop_expired_slots(words: Ints, window: Window) -> None:
 
 
 @inner
-def _needs_state(state: SlotState, totals: Totals, window: Window) -> bool:
+def needs_state(state: SlotState, totals: Totals, window: Window) -> bool:
     """Return whether a key would go on otherwise if its past were forgotten."""
     lo, hi, nodes = state.words[LO], state.words[HI], state.nodes
     if lo > hi:
@@ -342,7 +342,7 @@ def _needs_state(state: SlotState, totals: Totals, window: Window) -> bool:
 
 
 @inner
-def _next_wakeup_time(state: SlotState, queries: Queries, window: Window) -> int:
+def next_wakeup_time(state: SlotState, queries: Queries, window: Window) -> int:
     """Return the next time at which, without a further event, a key may report or is to be forgotten."""
     if window.mode == STARTS:
         return state.began[state.words[LO]] + window.widest

@@ -70,7 +70,7 @@ PANES = 0  # a slot holds the matches that began in one pane; a window sums its 
 WINDOWS = 1  # a slot holds the matches that began since one window opened
 STARTS = 2  # a slot holds the matches that began at one time
 
-# Words of the state of a run. Slots lo..hi are open; slot 0 is number `base`.
+# Words of the state of a run. Slots lo..hi are open; slot 0 is number `base`, whatever was shifted.
 BASE = FRAME
 LO = FRAME + 1
 HI = FRAME + 2
@@ -262,6 +262,7 @@ def _open_start(state: SlotState, totals: Totals, output: ResultRows, inputs: In
             _shift_slots(state, totals, words[LO], words[HI])
             for s in range(words[HI] - words[LO] + 1):
                 began[s] = began[words[LO] + s]
+            words[BASE] += words[LO]
             words[HI] -= words[LO]
             words[LO] = 0
         words[HI] += 1

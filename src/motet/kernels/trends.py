@@ -3,7 +3,10 @@
 Beside the totals of its nodes, the engine keeps an *entry* for each event whose successors are under a condition:
 the totals of the matches that end in it. An inequality sums a prefix of a Fenwick tree over the entries' values, an
 equality reads one bucket, anything else scans the entries. All of them are rows of one buffer: first the nodes,
-then pending joins, then entries, then the trees.
+then pending joins, then entries, then the trees, then one that is free.
+
+Where a key goes on from an earlier run, the totals of the events of that run are in sorted runs (`trend_runs`), and
+those of nodes and slots as `motet.kernels.resume` saves them.
 """
 
 from __future__ import annotations
@@ -12,8 +15,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from motet.kernels.arrays import Flags, Ints, SmallInts
+from motet.kernels.arrays import MAX_TIME, Flags, Ints, SmallInts
 from motet.kernels.jit import inner, kernel
+from motet.kernels.ragged import expand_ranges, offsets_from_counts
+from motet.kernels.resume import (
+    HEAD,
+    States,
+    drop_expired_slots,
+    load_key,
+    needs_state,
+    next_wakeup_time,
+    save_key,
+    view_states,
+)
 from motet.kernels.slots import (
     BASE,
     HI,
@@ -69,11 +83,33 @@ from motet.kernels.totals import (
     ChannelWeights,
     Layout,
     Totals,
+    allocate_totals,
     clear_totals,
     copy_totals,
     create_totals,
     propagate,
 )
+from motet.kernels.trend_runs import (
+    FIELDS,
+    FREE_RUN_TOTAL,
+    FREE_VALUE,
+    MOST_RUNS,
+    SIZE,
+    VALUES,
+    TrendRuns,
+    add_range,
+    add_run_row,
+    copy_runs,
+    count_before,
+    create_runs,
+    grow_runs,
+    load_directory,
+    merge_runs,
+    push_run,
+    save_directory,
+)
+
+MIN_ROOM = 1 << 12
 
 LESS = 0
 LESS_EQUAL = 1
@@ -87,14 +123,30 @@ SCAN = 6  # several conditions on one transition
 HORIZON = SLOT_STATE  # the event up to which values are indexed
 ENTRIES = SLOT_STATE + 1  # how many entries there are
 PENDING = SLOT_STATE + 2  # how many joins of the current time
-TREND_STATE = SLOT_STATE + 3
+FREE_RECORD = SLOT_STATE + 3  # where the next record of a key goes
+RUN_VALUES = SLOT_STATE + 4  # how many values of runs there must be room for
+WORK = SLOT_STATE + 5  # values written to runs
+TREND_STATE = SLOT_STATE + 6
+
+NO_VALUE = np.int64(-(2**63))  # the code of null
+
+# Statuses beside those of `motet.kernels.tables`.
+NEEDS_RECORDS = 3
+NEEDS_RUNS = 4
+
+# Words of what is known of a key between runs.
+RECORD = 0  # where its record is: the directory of its runs, then what `motet.kernels.resume.save_key` writes
+RECORD_SIZE = 1
+HELD_SLOTS = 2
+WAKE = 3  # when it has something to report by itself, or can be forgotten
+TREND_HEAD = 4
 
 
 class Edges(NamedTuple):
     """Transitions under conditions, from node source[k] to node target[k].
 
-    Edge k's conditions are operator[offsets[k]:offsets[k + 1]], condition c comparing before[c] of
-    the earlier event with after[c] of the later, as codes of equal order, -1 for null. `kind` is the operator, or SCAN.
+    Edge k's conditions are operator[offsets[k]:offsets[k + 1]], condition c comparing before[c] of the earlier event
+    with after[c] of the later, as codes of equal order, `NO_VALUE` for null. `kind` is the operator, or SCAN.
     """
 
     source: SmallInts
@@ -125,7 +177,7 @@ class Capacity(NamedTuple):
 
     def rows(self, nodes: int) -> int:
         """Return how many rows of totals there are, those of the machine's nodes included."""
-        return nodes + self.tied * self.joins + self.entries + self.trees * (self.spread + 1)
+        return nodes + self.tied * self.joins + self.entries + self.trees * (self.spread + 1) + 1
 
 
 class TrendIndex(NamedTuple):
@@ -147,15 +199,31 @@ class TrendIndex(NamedTuple):
     first_tree: Ints
     first_pending: int
     first_entry: int
+    free_row: int
+    order: Ints  # entries by value
 
 
 class Trend(NamedTuple):
-    """What a run over trends works on: its state, totals by row, the conditions, and the index of entries."""
+    """What a run over trends works on: its state, totals by row, the conditions, the index of entries, and the runs of
+    earlier ones. `kept` is the state with the rows of nodes alone: what is kept between runs.
+    """
 
     state: SlotState
+    kept: SlotState
     totals: Totals
     edges: Edges
     index: TrendIndex
+    runs: TrendRuns
+
+
+class TrendKeys(NamedTuple):
+    """The keys of a run: which are to be processed, and what is known of each (nothing where `heads` are empty)."""
+
+    runs: Flags
+    row: Ints  # of `heads`
+    heads: Ints  # row, see `RECORD` and what follows
+    records: States
+    most: int  # the most words that a record may have
 
 
 def measure_capacity(events: Events, machine: Machine, edges: Edges, layout: Layout, widest: int) -> Capacity:
@@ -209,56 +277,256 @@ def run_trends(
     capacity: Capacity,
     window: Window,
 ) -> KernelResult:
-    """Return the results of one query with adjacent conditions over all keys; see `collect_results`.
+    """Return the results of one query with adjacent conditions over all keys; see `TrendRun.run`."""
+    runs = np.ones(len(events.offsets) - 1, np.bool_)
+    return TrendRun(len(edges.source), layout).run(events, machine, queries, edges, capacity, window, runs)
 
-    Each transition costs O(open slots * log of the events in a window) under one inequality, O(open slots) under one
-    equality, O(open slots * events in a window) otherwise.
-    """
-    nodes, count = len(machine.fold), len(edges.source)
-    slots = slot_capacity(events, machine, window)
-    pending = capacity.tied * capacity.joins
-    first_entry = nodes + pending
-    spread = capacity.spread
-    first_tree = first_entry + capacity.entries
-    rows = capacity.rows(nodes)
-    index = TrendIndex(
-        join_event=np.empty(pending, np.int64),
-        join_node=np.empty(pending, np.int32),
-        entry_event=np.empty(capacity.entries, np.int64),
-        entry_node=np.empty(capacity.entries, np.int32),
-        is_stored=membership_mask(edges.source, nodes),
-        kept=capacity.kept,
-        values=np.empty((count, spread), np.int64),
-        size=np.zeros(count, np.int64),
-        first_tree=first_tree + np.arange(count) * (spread + 1),
-        first_pending=nodes,
-        first_entry=first_entry,
-    )
-    totals = create_totals(rows, slots, layout)
-    state = create_slot_state(machine, queries, layout, window, slots)
-    in_use = state.nodes._replace(in_use=np.zeros(rows, np.bool_))
-    state = state._replace(words=np.zeros(TREND_STATE, np.int64), nodes=in_use)
-    output = create_output(1024, len(events.offsets) - 1, layout)
-    trend, inputs = Trend(state, totals, edges, index), Inputs(events, machine, queries, window)
-    return collect_results(lambda output: _run_keys(trend, output, inputs), state.words, output)
+
+class TrendRun:
+    """The records and sorted runs of keys that go on later. `work` is how many values were written to runs."""
+
+    def __init__(self, edges: int, layout: Layout) -> None:
+        self.layout = layout
+        self.records = np.empty(0, np.int64)
+        self.runs = create_runs(edges, layout)
+        self.free_record = 0
+        self.work = 0
+        self._limits = MIN_ROOM, MIN_ROOM  # of records and of totals in runs
+
+    def run(
+        self,
+        events: Events,
+        machine: Machine,
+        queries: Queries,
+        edges: Edges,
+        capacity: Capacity,
+        window: Window,
+        is_run: Flags,
+        rows: Ints | None = None,
+        heads: Ints | None = None,
+    ) -> KernelResult:
+        """Process the events of each key that is to be run; return the results: see `collect_results`.
+
+        With `heads`, each key goes on from its row of them, which is changed but where counts overflowed.
+
+        Each transition costs O(open slots * log of the events in a window) under one inequality, O(open slots) under
+        one equality, O(open slots * events in a window) otherwise. With `heads`, each event costs the first of these
+        again, amortised, and each key O(nodes * open slots).
+        """
+        nodes, count, layout = len(machine.fold), len(edges.source), self.layout
+        known = np.zeros((0, TREND_HEAD), np.int64) if heads is None else heads
+        row = np.zeros(0, np.int64) if rows is None else rows
+        held = 0 if heads is None else int(heads[row[is_run], HELD_SLOTS].max(initial=0))
+        slots = slot_capacity(events, machine, window) + 2 * held
+        pending = capacity.tied * capacity.joins
+        first_entry, spread = nodes + pending, capacity.spread
+        first_tree = first_entry + capacity.entries
+        free_row = capacity.rows(nodes) - 1
+        index = TrendIndex(
+            join_event=np.empty(pending, np.int64),
+            join_node=np.empty(pending, np.int32),
+            entry_event=np.empty(capacity.entries, np.int64),
+            entry_node=np.empty(capacity.entries, np.int32),
+            is_stored=membership_mask(edges.source, nodes),
+            kept=capacity.kept,
+            values=np.empty((count, spread), np.int64),
+            size=np.zeros(count, np.int64),
+            first_tree=first_tree + np.arange(count) * (spread + 1),
+            first_pending=nodes,
+            first_entry=first_entry,
+            free_row=free_row,
+            order=np.empty(capacity.entries, np.int64),
+        )
+        totals = create_totals(free_row + 1, slots, layout)
+        state = create_slot_state(machine, queries, layout, window, slots)
+        in_use = np.zeros(free_row + 1, np.bool_)
+        state = state._replace(words=np.zeros(TREND_STATE, np.int64), nodes=state.nodes._replace(in_use=in_use))
+        kept = state._replace(nodes=state.nodes._replace(in_use=in_use[:nodes]))
+        state.words[FREE_RECORD] = self.free_record
+        inputs = Inputs(events, machine, queries, window)
+        most = count * (1 + MOST_RUNS * FIELDS) + HEAD + 3 * (len(queries.within) + 1) + 2 * (len(queries.neg) + 1)
+        most += slots + nodes * (1 + slots * (layout.words + 1))
+
+        def run(output: ResultRows) -> int:
+            while True:
+                keys = TrendKeys(is_run, row, known, view_states(row, self.records), most)
+                trend = Trend(state, kept, totals, edges, index, self.runs)
+                status = _run_keys(trend, output, inputs, keys)
+                if status == NEEDS_RECORDS:
+                    room = max(MIN_ROOM, len(self.records), most)
+                    self.records = np.concatenate((self.records, np.empty(room, np.int64)))
+                elif status == NEEDS_RUNS:
+                    values = int(state.words[RUN_VALUES])
+                    self.runs = grow_runs(self.runs, values, values * slots)
+                else:
+                    self.free_record = int(state.words[FREE_RECORD])
+                    self.work += int(state.words[WORK])
+                    return status
+
+        return collect_results(run, state.words, create_output(1024, len(events.offsets) - 1, layout))
+
+    @property
+    def is_wasteful(self) -> bool:
+        """Whether at least half of the records or runs may be of no use any more."""
+        return self.free_record > self._limits[0] or bool(self.runs.free[FREE_RUN_TOTAL] > self._limits[1])
+
+    def compact(self, heads: Ints) -> None:
+        """Drop the records and runs that none of the keys has, `heads` being those of all keys.
+
+        O(what is kept), amortised O(what was written).
+        """
+        if self.free_record > self._limits[0]:
+            sizes = heads[:, RECORD_SIZE]
+            records = self.records[expand_ranges(heads[:, RECORD], sizes)]
+            heads[:, RECORD] = offsets_from_counts(sizes)[:-1]
+            self.records = np.empty(3 * len(records) + MIN_ROOM, np.int64)
+            self.records[: len(records)] = records
+            self.free_record = len(records)
+            self._limits = 2 * len(records) + MIN_ROOM, self._limits[1]
+        if self.runs.free[FREE_RUN_TOTAL] > self._limits[1]:
+            before = self.runs
+            values = np.empty(3 * int(before.free[FREE_VALUE]) // 2, np.int64)
+            totals = allocate_totals(3 * int(before.free[FREE_RUN_TOTAL]) // 2, 1, self.layout)
+            self.runs = before._replace(values=values, totals=totals, free=np.zeros_like(before.free))
+            first = np.ascontiguousarray(heads[heads[:, RECORD_SIZE] > 0, RECORD])
+            copy_runs(self.records, first, len(before.count), before, self.runs)
+            self._limits = self._limits[0], 2 * int(self.runs.free[FREE_RUN_TOTAL]) + MIN_ROOM
 
 
 @kernel
-def _run_keys(trend: Trend, output: ResultRows, inputs: Inputs) -> int:
-    """Run on through all keys, unless the room for results runs out (then call again)."""
-    state, totals, index = trend.state, trend.totals, trend.index
-    events = inputs.events
-    for key in range(state.words[KEY], events.offsets.size - 1):
-        if begin_key(state.words, key, events.offsets[key]):
+def _run_keys(trend: Trend, output: ResultRows, inputs: Inputs, keys: TrendKeys) -> int:
+    """Run on through all keys, unless some room runs out (then call again)."""
+    state, totals, index, runs = trend.state, trend.totals, trend.index, trend.runs
+    events, window, words, heads = inputs.events, inputs.window, state.words, keys.heads
+    is_fed = heads.shape[0] > 0
+    for key in range(words[KEY], events.offsets.size - 1):
+        if not keys.runs[key]:
+            continue
+        if begin_key(words, key, events.offsets[key]):
             reset_key(state)
-            state.words[HORIZON] = events.offsets[key]
-            state.words[ENTRIES] = 0
+            words[HORIZON] = events.offsets[key]
+            words[ENTRIES] = 0
             fill(index.size, 0)
+            fill(runs.count, 0)
+            if is_fed and heads[keys.row[key], RECORD_SIZE] > 0:
+                at = load_directory(runs, keys.records.words, heads[keys.row[key], RECORD])
+                load_key(keys.records, at, trend.kept, totals, window.mode)
+        if is_fed and keys.records.words.size - words[FREE_RECORD] < keys.most:
+            return NEEDS_RECORDS
         status = _run_key(trend, output, inputs)
         if status == NEEDS_ROOM:
             return status
+        if is_fed and status == DONE:
+            needed = _count_run_values(runs, words[ENTRIES])
+            words[RUN_VALUES] = needed
+            room = runs.totals.ints.size // totals.layout.words - runs.free[FREE_RUN_TOTAL]
+            if runs.values.size - runs.free[FREE_VALUE] < needed or room < needed * totals.slots:
+                return NEEDS_RUNS
+            status = _save_key(trend, inputs, keys, keys.row[key])
         finish_key(state, totals, output, status)
     return DONE
+
+
+@inner
+def _count_run_values(runs: TrendRuns, entries: int) -> int:
+    """Return how many values may be written when the runs of a key are merged with that of new entries."""
+    count = np.int64(0)
+    for edge in range(runs.count.size):
+        count += (runs.count[edge] + 2) * entries
+        for run in range(runs.count[edge]):
+            count += (run + 2) * runs.directory[edge, run, SIZE]
+    return count
+
+
+@inner
+def _save_key(trend: Trend, inputs: Inputs, keys: TrendKeys, row: int) -> int:
+    """Save what a key needs to go on; return a status. O(nodes * slots, and what merging runs costs)."""
+    state, totals, window, heads = trend.kept, trend.totals, inputs.window, keys.heads
+    words = state.words
+    drop_expired_slots(words, window)
+    heads[row, RECORD_SIZE] = 0
+    heads[row, WAKE] = MAX_TIME
+    if not needs_state(state, totals, window):
+        return DONE
+    written = trend.runs.free[FREE_VALUE]
+    if _store_runs(trend) < 0:
+        return OVERFLOWED
+    words[WORK] += trend.runs.free[FREE_VALUE] - written
+    for other in range(state.nodes.in_use.size, trend.state.nodes.in_use.size):
+        _clear_row(trend, other)
+    head = words[FREE_RECORD]
+    at = save_directory(trend.runs, keys.records.words, head)
+    words[FREE_RECORD] = save_key(keys.records, at, state, totals, window)
+    heads[row, RECORD] = head
+    heads[row, RECORD_SIZE] = words[FREE_RECORD] - head
+    heads[row, HELD_SLOTS] = words[HI] - words[LO] + 1
+    heads[row, WAKE] = next_wakeup_time(state, inputs.queries, window)
+    return DONE
+
+
+@inner
+def _store_runs(trend: Trend) -> int:
+    """Make a run of the entries under each edge, and merge it; negative where a 64-bit count overflowed."""
+    state, totals, edges, index, runs = trend.state, trend.totals, trend.edges, trend.index, trend.runs
+    words, order = state.words, index.order
+    lo, width = words[LO], words[HI] - words[LO] + 1
+    bad = np.int64(0)
+    for edge in range(edges.source.size):
+        kind, values = edges.kind[edge], edges.before[edges.offsets[edge]]
+        is_equality, descends = kind == EQUAL, kind == GREATER or kind == GREATER_EQUAL
+        count = 0
+        for x in range(words[ENTRIES]):
+            if index.entry_node[x] == edges.source[edge] and values[index.entry_event[x]] != NO_VALUE:
+                order[count] = x
+                count += 1
+        _sort_entries(order, count, values, index.entry_event, descends)
+        size = np.int64(0)
+        first = runs.free[FREE_RUN_TOTAL] - width
+        for place in range(count):
+            value = values[index.entry_event[order[place]]]
+            if size == 0 or runs.values[runs.free[FREE_VALUE] + size - 1] != value:
+                runs.values[runs.free[FREE_VALUE] + size] = value
+                size += 1
+                if size == 1 or is_equality:
+                    clear_totals(runs.totals, first + size * width, width)
+                else:
+                    copy_totals(runs.totals, first + (size - 1) * width, runs.totals, first + size * width, width)
+            a = (index.first_entry + order[place]) * totals.slots + lo
+            bad |= add_range(totals, a, runs.totals, first + size * width, width)
+        if size > 0:
+            push_run(runs, edge, size, words[BASE] + lo, width)
+            bad |= merge_runs(runs, edge, words[BASE] + lo, descends, is_equality)
+    return bad
+
+
+@inner
+def _sort_entries(order: Ints, size: int, values: Ints, event: Ints, descends: bool) -> None:
+    """Sort entries by value, by heapsort. O(n log n)."""
+    for root in range(size // 2 - 1, -1, -1):
+        _sift_entry(order, root, size, values, event, descends)
+    for end in range(size - 1, 0, -1):
+        order[0], order[end] = order[end], order[0]
+        _sift_entry(order, 0, end, values, event, descends)
+
+
+@inner
+def _sift_entry(order: Ints, root: int, end: int, values: Ints, event: Ints, descends: bool) -> None:
+    """Move an entry down a heap to its place."""
+    entry = order[root]
+    while 2 * root + 1 < end:
+        child = 2 * root + 1
+        if child + 1 < end and _is_after(values, event[order[child + 1]], event[order[child]], descends):
+            child += 1
+        if not _is_after(values, event[order[child]], event[entry], descends):
+            break
+        order[root] = order[child]
+        root = child
+    order[root] = entry
+
+
+@inner
+def _is_after(values: Ints, one: int, other: int, descends: bool) -> bool:
+    return values[one] < values[other] if descends else values[one] > values[other]
 
 
 @inner
@@ -376,8 +644,10 @@ def _join_edge(trend: Trend, edge: int, e: int, row: int, slots: Slots) -> int:
                 bad |= _add_row(trend, index.first_entry + x, row, slots, state.weights)
         return bad
     value = edges.after[edges.offsets[edge], e]
-    if value < 0:
+    if value == NO_VALUE:
         return bad
+    if trend.runs.count[edge] > 0:
+        bad |= _join_runs(trend, edge, value, row, slots)
     first_row, size = index.first_tree[edge], index.size[edge]
     if kind == EQUAL:
         at = _count_below(index, edge, value)
@@ -399,6 +669,29 @@ def _join_edge(trend: Trend, edge: int, e: int, row: int, slots: Slots) -> int:
 
 
 @inner
+def _join_runs(trend: Trend, edge: int, value: int, row: int, slots: Slots) -> int:
+    """Add to a row the entries of earlier runs that an edge's condition allows; negative where a count overflowed.
+
+    O(runs * (log of their values + slots)).
+    """
+    state, totals, runs, free = trend.state, trend.totals, trend.runs, trend.index.free_row
+    kind = trend.edges.kind[edge]
+    descends = kind == GREATER or kind == GREATER_EQUAL
+    included = kind == EQUAL or kind == LESS_EQUAL or kind == GREATER_EQUAL
+    bad = np.int64(0)
+    for run in range(runs.count[edge]):
+        place = count_before(runs, edge, run, value, descends, included) - 1
+        if place < 0 or (kind == EQUAL and runs.values[runs.directory[edge, run, VALUES] + place] != value):
+            continue
+        state.nodes.in_use[free] = True
+        bad |= add_run_row(runs, edge, run, place, state.words[BASE], slots, totals, free)
+    if state.nodes.in_use[free]:
+        bad |= _add_row(trend, free, row, slots, state.weights)
+        _clear_row(trend, free)
+    return bad
+
+
+@inner
 def _count_below(index: TrendIndex, edge: int, value: int) -> int:
     """Return how many of an edge's values are below another. O(log n)."""
     low, high = np.int64(0), index.size[edge]
@@ -416,7 +709,7 @@ def _is_allowed(edges: Edges, edge: int, one: int, other: int) -> bool:
     """Return whether all of an edge's conditions hold between two events."""
     for c in range(edges.offsets[edge], edges.offsets[edge + 1]):
         x, y = edges.before[c, one], edges.after[c, other]
-        if x < 0 or y < 0:
+        if x == NO_VALUE or y == NO_VALUE:
             return False
         operator = edges.operator[c]
         if operator == LESS:
@@ -441,7 +734,7 @@ def _place_in_tree(trend: Trend, edge: int, event: int) -> int:
     """Return where an event stands in an edge's tree (from 1), 0 where it has no value."""
     edges, index = trend.edges, trend.index
     value = edges.before[edges.offsets[edge], event]
-    if value < 0:
+    if value == NO_VALUE:
         return 0
     kind = edges.kind[edge]
     if kind == EQUAL:
@@ -540,11 +833,11 @@ def _index_values(trend: Trend, edge: int, e: int) -> None:
     condition = edges.offsets[edge]
     size = 0
     for x in range(trend.state.words[ENTRIES]):  # of any node: an absence may move an entry to this edge's
-        if edges.before[condition, index.entry_event[x]] >= 0:
+        if edges.before[condition, index.entry_event[x]] != NO_VALUE:
             index.values[edge, size] = edges.before[condition, index.entry_event[x]]
             size += 1
     for a in range(e, trend.state.words[HORIZON]):
-        if edges.before[condition, a] >= 0:
+        if edges.before[condition, a] != NO_VALUE:
             index.values[edge, size] = edges.before[condition, a]
             size += 1
     index.size[edge] = size
@@ -597,6 +890,7 @@ def _move_entries(trend: Trend, events: Events, machine: Machine, moment: Moment
             for edge in range(edges.source.size):
                 if edges.source[edge] == source:
                     _clear_tree(trend, edge)
+                    trend.runs.count[edge] = 0
             for x in range(entries):
                 if index.entry_node[x] <= -2:
                     index.entry_node[x] = -2 - index.entry_node[x]

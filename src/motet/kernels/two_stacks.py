@@ -19,10 +19,9 @@ from typing import NamedTuple
 import numpy as np
 
 from motet.kernels.arrays import MAX_TIME, MIN_TIME, Flags, Ints, SmallInts
-from motet.kernels.jit import inner, kernel
-from motet.kernels.slots import Inputs, Window, is_wanted, make_window
+from motet.kernels.jit import inner
+from motet.kernels.slots import Inputs, Window, is_wanted
 from motet.kernels.steps import (
-    DUE,
     FIRST_DUE,
     LAST_DUE,
     WAITING,
@@ -30,7 +29,6 @@ from motet.kernels.steps import (
     Moment,
     activate,
     clear_due_windows,
-    create_active_nodes,
     is_negated,
     mark_windows_due,
     next_moment,
@@ -43,21 +41,15 @@ from motet.kernels.tables import (
     DONE,
     FRAME,
     IS_DIRECT,
-    KEY,
     MOVES,
     NEEDS_ROOM,
     OVERFLOWED,
     ROW,
     STEPS,
     Events,
-    KernelResult,
     Machine,
     Queries,
     ResultRows,
-    begin_key,
-    collect_results,
-    create_output,
-    end_key,
     fill,
     load_weights,
     moves_at,
@@ -69,41 +61,39 @@ from motet.kernels.totals import (
     COUNT_SURE,
     SHADOW_LIMIT,
     ChannelWeights,
-    Layout,
     Totals,
     add_product,
     add_total,
-    allocate_totals,
     clear_totals,
     copy_totals,
-    create_totals,
-    create_weights,
     has_matches,
     propagate,
     set_empty_match,
 )
 
-MOST_ROOM = 1 << 23
+NEEDS_FRONT = 3  # a status beside those of `motet.kernels.tables`: room for what a sweep saves
 
-# Statuses beside those of `motet.kernels.tables`.
-NEEDS_FRONT = 3
-NEEDS_GROUPS = 4
-
-# Words of the state of a run. Of the groups of events of one time, `groups[x]` being where group x begins, lo..hi are
-# in the window: the front lo..middle, the back middle..hi.
+# Words of the state of a run. The events of the window are those from `LO` up to the next one: the front up to
+# `MIDDLE`, then the back. A *group* is the events of one time.
 LO = FRAME
 MIDDLE = FRAME + 1
-HI = FRAME + 2
-ENTRIES = FRAME + 3  # entries saved for the front
-SAVED = FRAME + 4  # totals saved for the front
-TO_SAVE = FRAME + 5  # totals to save at most when the back is swept
-MARKED = FRAME + 6  # queries marked
-CHANGED_COLUMNS = FRAME + 7  # of the back
-CHANGED_LINES = FRAME + 8  # of the suffix product
-GROUP_STAMP = FRAME + 9  # counts groups that are swept
-STACK_STATE = FRAME + 10
+BASE = FRAME + 2  # where the key's event number 0 is: entries name events by their numbers
+BOTTOM = FRAME + 3  # the first entry saved for the front
+ENTRIES = FRAME + 4  # after the last one
+SAVED = FRAME + 5  # after the last total saved for the front
+TO_SAVE = FRAME + 6  # totals to save at most when the back is swept
+MARKED = FRAME + 7  # queries marked
+CHANGED_COLUMNS = FRAME + 8  # of the back
+CHANGED_LINES = FRAME + 9  # of the suffix product
+GROUP_STAMP = FRAME + 10  # counts groups that are swept
+FREE_ENTRY = FRAME + 11  # where the entries of the next sweep go
+FREE_TOTAL = FRAME + 12  # where the totals go that it saves
+KEEPS_FRONTS = FRAME + 13  # whether the fronts of several keys are kept, one after another
+WORK = FRAME + 14  # events applied and swept
+FREE_RECORD = FRAME + 15  # where the next record of a key goes: see `motet.kernels.resume_stacks`
+STACK_STATE = FRAME + 16
 
-# An entry of what is saved: the first event of a group, the first total that it overwrites, and how many.
+# An entry of what is saved: the number of the first event of a group, the first total that it overwrites, and how many.
 EVENT = 0
 FIRST = 1
 COUNT = 2
@@ -167,7 +157,6 @@ class StackState(NamedTuple):
     """The state of a run: where it stands, and what it knows of the key that is being processed."""
 
     words: Ints  # see `LO` and what follows
-    groups: Ints  # where each group of events of one time begins
     nodes: ActiveNodes
     due: Ints
     last_neg: Ints
@@ -183,129 +172,36 @@ class StackState(NamedTuple):
     stamps: Ints  # by fresh node: the group that its line was last made for
 
 
-def run_stacks(
-    events: Events,
-    machine: Machine,
-    queries: Queries,
-    table: StackTable,
-    layout: Layout,
-    ranked: bool,
-    emit_from: int,
-    emit_to: int,
-) -> KernelResult:
-    """Return the results of queries of one window over all keys; see `collect_results`.
-
-    A slide of 0 means a continuous window; see `Window` for the other arguments. Whatever the window holds, each event
-    costs, amortised, for each of its steps O(words * (rows before its source + nodes after its target)): the first when
-    it enters the back, the second when it is swept, and the second again, to save and to restore, where its source is a
-    start. A result costs O(words * rows before the nodes that its query accepts), and each sliding window O(queries
-    that are due). Queries that share nothing cost together what they cost each, save for reading: see
-    `motet.plans.machine.count_touched_totals`.
-    """
-    keys, nodes, size = len(events.offsets) - 1, len(machine.fold), len(queries.within)
-    window = make_window(queries, 0, 0, ranked, int(MAX_TIME), emit_from, emit_to)
-    stacks = Stacks(
-        create_totals(len(table.origin), 1, layout),
-        create_totals(int(table.size.sum()) + 1, 1, layout),
-        allocate_totals(64, 1, layout),
-        np.empty((64, ENTRY), np.int64),
-        table,
-        _list_plain_steps(machine.code, table, layout),
-    )
-    state = StackState(
-        np.zeros(STACK_STATE, np.int64),
-        np.empty(1024, np.int64),
-        create_active_nodes(machine, np.zeros(nodes, np.bool_)),
-        np.zeros((DUE, size + 1), np.int64),
-        np.empty(len(queries.neg) + 1, np.int64),
-        create_weights(layout),
-        create_weights(layout),
-        np.empty(size, np.int64),
-        np.zeros(size, np.bool_),
-        np.zeros(size, np.bool_),
-        np.arange(nodes, dtype=np.int32),
-        np.ones(nodes, np.bool_),
-        np.arange(nodes, dtype=np.int32),
-        np.ones(nodes, np.bool_),
-        np.zeros(nodes, np.int64),
-    )
-    state.nodes.in_use[:] = table.own_row >= 0  # a product has entries for every settled node
-    state.words[CHANGED_COLUMNS] = state.words[CHANGED_LINES] = nodes
-    inputs = Inputs(events, machine, queries, window)
-
-    def run(output: ResultRows) -> int:
-        nonlocal stacks, state
-        while True:
-            status = _run_keys(state, stacks, output, inputs)
-            if status == NEEDS_FRONT:
-                room = 2 * int(state.words[TO_SAVE])
-                saved, entries = allocate_totals(room, 1, layout), np.empty((room, ENTRY), np.int64)
-                stacks = stacks._replace(saved=saved, entries=entries)
-            elif status == NEEDS_GROUPS:
-                state = state._replace(groups=np.concatenate((state.groups, np.empty_like(state.groups))))
-            else:
-                return status
-
-    # Room for a result at every event: memory that is never written costs nothing.
-    rows = min(len(events.time), MOST_ROOM) + size + 1
-    return collect_results(run, state.words, create_output(rows, keys, layout))
-
-
-def _list_plain_steps(code: SmallInts, table: StackTable, layout: Layout) -> PlainSteps:
-    """List the steps of the classes of direct steps and nothing else; none where totals are more than one word."""
-    classes = int(code[0]) if len(code) else 0
-    offsets, saves = np.zeros(classes + 1, np.int64), np.zeros(classes, np.int64)
-    steps: list[tuple[int, ...]] = []
-    width = 2 + layout.ni + layout.nm + layout.nf
-    column, rows, size, is_start = (each.tolist() for each in (table.column, table.rows, table.size, table.is_start))
-    words = code.tolist()
-    for number, block in enumerate(words[:classes]):
-        direct, listed, moves = words[block + DIRECT], words[block + STEPS], words[block + MOVES]
-        first = block + BLOCK
-        away = first + width * (direct + listed)
-        ends = [(words[at], words[at + 1]) for at in range(first, away, width)]
-        saves[number] = sum(size[target] for source, target in ends if is_start[source])
-        saves[number] += sum(size[words[at]] for at in range(away, away + 2 * moves, 2) if is_start[words[at]])
-        if layout.words == 1 and words[block + IS_DIRECT] and not moves:
-            steps += [(one, other, column[one], column[other], rows[one]) for one, other in ends[:direct]]
-        offsets[number + 1] = len(steps)
-    return PlainSteps(offsets, np.array(steps, np.int32).ravel(), saves)
-
-
-@kernel
-def _run_keys(state: StackState, stacks: Stacks, output: ResultRows, inputs: Inputs) -> int:
-    """Run on through all keys, unless some room runs out (then call again)."""
-    events, nodes = inputs.events, state.nodes
-    for key in range(state.words[KEY], events.offsets.size - 1):
-        if begin_key(state.words, key, events.offsets[key]):
-            for at in range(LO, MARKED):
-                state.words[at] = 0
-            fill(state.last_neg, MIN_TIME)
-            clear_due_windows(state.due)
-            for at in range(nodes.fresh[-1]):  # of a key that overflowed
-                node = nodes.fresh[at]
-                nodes.in_use[node] = False
-                clear_totals(stacks.back, stacks.table.column[node], stacks.table.rows[node])
-            nodes.fresh[-1] = 0
-            _clear_marks(state)
-            _reset_back(state, stacks)
-            _reset_suffix(state, stacks)
-        status = _run_key(state, stacks, output, inputs)
-        if status != DONE and status != OVERFLOWED:
-            return status
-        end_key(state.words, output, status)
-    return DONE
+@inner
+def begin_window(state: StackState, stacks: Stacks, first: int) -> None:
+    """Prepare for the events of a key from `first` on, with an empty window."""
+    words, nodes = state.words, state.nodes
+    words[LO] = first
+    words[MIDDLE] = first
+    for at in range(BASE, MARKED):
+        words[at] = 0
+    fill(state.last_neg, MIN_TIME)
+    clear_due_windows(state.due)
+    for at in range(nodes.fresh[-1]):  # of a key that overflowed
+        node = nodes.fresh[at]
+        nodes.in_use[node] = False
+        clear_totals(stacks.back, stacks.table.column[node], stacks.table.rows[node])
+    nodes.fresh[-1] = 0
+    _clear_marks(state)
+    _reset_back(state, stacks)
+    _reset_suffix(state, stacks)
 
 
 @inner
-def _run_key(state: StackState, stacks: Stacks, output: ResultRows, inputs: Inputs) -> int:
-    """Run on through one key's events until they end, counts overflow, or some room runs out (then call again)."""
+def run_key(state: StackState, stacks: Stacks, output: ResultRows, inputs: Inputs, end: int) -> int:
+    """Run on through one key's events up to `end`, and on to the end of the window's time, unless counts overflow or
+    some room runs out (then call again).
+    """
     events, machine, queries, window = inputs.events, inputs.machine, inputs.queries, inputs.window
     words = state.words
     width = step_width(stacks.back.layout)
     is_continuous, expiries = queries.slide[0] == 0, queries.expiries[0]
     is_simple = stacks.back.layout.words == 1 and is_continuous and not expiries
-    end = events.offsets[words[KEY] + 1]
     while True:
         if is_simple and _count_plain_events(state, stacks, output, events, queries, window, end) < 0:
             return OVERFLOWED
@@ -323,8 +219,6 @@ def _run_key(state: StackState, stacks: Stacks, output: ResultRows, inputs: Inpu
             return status
         if words[ROW] + queries.within.size > output.labels.shape[0]:
             return NEEDS_ROOM
-        if not _push_group(state, moment.first):
-            return NEEDS_GROUPS
         for e in range(moment.first, moment.after):
             words[TO_SAVE] += stacks.plain.saves[events.klass[e]]
         if _apply_moment(state, stacks, output, inputs, moment) < 0:
@@ -334,24 +228,6 @@ def _run_key(state: StackState, stacks: Stacks, output: ResultRows, inputs: Inpu
             mark_windows_due(state.due, state.nodes, machine, events, queries, moment, width, pane)
             record_negations(state.last_neg, machine, events, moment, width)
         words[AT] = moment.after
-
-
-@inner
-def _push_group(state: StackState, first: int) -> bool:
-    """Add a group of events to the window; return whether there was room."""
-    words, groups = state.words, state.groups
-    if words[HI] == groups.size:
-        lo = words[LO]
-        if lo <= groups.size // 2:
-            return False
-        for at in range(words[HI] - lo):
-            groups[at] = groups[lo + at]
-        words[LO] = 0
-        words[MIDDLE] -= lo
-        words[HI] -= lo
-    groups[words[HI]] = first
-    words[HI] += 1
-    return True
 
 
 @inner
@@ -396,7 +272,7 @@ def _apply_event(
             _mark_owners(state, stacks, source, target)
         if width > 2:
             load_weights(state.weights, back.layout, code, step, events, e, 1)
-        _note_column(state, target)
+        note_column(state, target)
         bad |= propagate(back, table.column[source], table.column[target], table.rows[source], 1, state.weights)
     move = moves_at(code, block, width)
     for at in range(code[block + MOVES]):
@@ -427,7 +303,7 @@ def _apply_simultaneous(state: StackState, stacks: Stacks, machine: Machine, eve
             source, target = code[move + 2 * at], code[move + 2 * at + 1]
             if target >= 0:
                 activate(state.nodes, machine, target)
-                _note_column(state, target)
+                note_column(state, target)
                 bad |= propagate(back, table.column[source], table.column[target], table.rows[source], 1, state.zero)
             else:
                 _clear_column(state, stacks, source)
@@ -443,7 +319,7 @@ def _commit_fresh_nodes(state: StackState, stacks: Stacks, machine: Machine) -> 
         node = nodes.fresh[at]
         settled = machine.fold[node]
         nodes.in_use[node] = False
-        _note_column(state, settled)
+        note_column(state, settled)
         bad |= propagate(stacks.back, table.column[node], table.column[settled], table.rows[node], 1, state.zero)
         clear_totals(stacks.back, table.column[node], table.rows[node])
     nodes.fresh[-1] = 0
@@ -488,12 +364,12 @@ def _count_plain_events(
     This is what most events of most continuous queries come to, so it is written out; everything else stops it and
     goes the general way. Returns a negative number where a 64-bit count overflowed.
     """
-    words, groups, table = state.words, state.groups, stacks.table
+    words, table = state.words, stacks.table
     offsets, steps, saves = stacks.plain.offsets, stacks.plain.steps, stacks.plain.saves
     time, enter, leave = events.time, events.enter, events.leave
     back, back_floats = stacks.back.ints, stacks.back.floats
     shadowed = stacks.back.layout.has_shadows
-    lo, middle, hi = words[LO], words[MIDDLE], words[HI]
+    lo, middle = words[LO], words[MIDDLE]
     to_save = words[TO_SAVE]
     bad = np.int64(0)
     e = words[AT]
@@ -508,17 +384,15 @@ def _count_plain_events(
         if first_step == last_step:
             break
         keep = lo
-        while keep < hi and leave[e] - enter[groups[keep]] >= window.widest:
+        while keep < e and leave[e] - enter[keep] >= window.widest:
             keep += 1
         if keep > lo:
             if keep >= middle:
                 break
             lo = keep
-            _restore_saved(words, stacks, groups[keep])
-        if hi == groups.size or words[ROW] + queries.within.size > output.labels.shape[0]:
+            _restore_saved(words, stacks, keep)
+        if words[ROW] + queries.within.size > output.labels.shape[0]:
             break
-        groups[hi] = e
-        hi += 1
         to_save += saves[kind]
         for step in range(PLAIN * first_step, PLAIN * last_step, PLAIN):
             node = steps[step + TARGET]
@@ -529,7 +403,7 @@ def _count_plain_events(
                     for at in range(table.owner_offsets[node], table.owner_offsets[node + 1]):
                         _mark_query(state, table.owners[at])
             if not state.is_column[node]:
-                _note_column(state, node)
+                note_column(state, node)
             for p in range(rows):
                 total = back[target + p] + back[source + p]
                 back[target + p] = total
@@ -549,7 +423,6 @@ def _count_plain_events(
         e += 1
     words[AT] = e
     words[LO] = lo
-    words[HI] = hi
     words[TO_SAVE] = to_save
     return 0
 
@@ -591,25 +464,27 @@ def _write_count(words: Ints, stacks: Stacks, output: ResultRows, queries: Queri
 def _expire_groups(state: StackState, stacks: Stacks, output: ResultRows, inputs: Inputs, moment: Moment) -> int:
     """Let groups expire that a continuous window has passed, reporting what is left where asked."""
     events, machine, queries, window = inputs.events, inputs.machine, inputs.queries, inputs.window
-    words, groups, expiries = state.words, state.groups, queries.expiries[0]
-    leaving = events.leave[moment.first] if moment.first < moment.after else window.until
-    while words[LO] < words[HI] and leaving - events.enter[groups[words[LO]]] >= window.widest:
-        lo, hi = words[LO], words[HI]
+    words, expiries, last = state.words, queries.expiries[0], moment.first
+    leaving = events.leave[last] if last < moment.after else window.until
+    while words[LO] < last and leaving - events.enter[words[LO]] >= window.widest:
+        lo = words[LO]
         if words[ROW] + queries.within.size > output.labels.shape[0]:
             return NEEDS_ROOM
         bad = np.int64(0)
-        expiry = moment.time if window.ranked else events.time[groups[lo]] + window.widest
+        expiry = moment.time if window.ranked else events.time[lo] + window.widest
         keep = lo + 1
         if expiries:
-            _mark_beginning(state, stacks, events, machine, groups[lo], groups[keep] if keep < hi else moment.first)
+            while keep < last and events.time[keep] == events.time[lo]:
+                keep += 1
+            _mark_beginning(state, stacks, events, machine, lo, keep)
             for at in range(words[MARKED]):
                 query = state.marked[at]
                 bad |= _write_window_value(words, stacks, output, queries, query)
                 state.held[query] = has_matches(output.totals, words[ROW])
         else:
-            while keep < hi and leaving - events.enter[groups[keep]] >= window.widest:
+            while keep < last and leaving - events.enter[keep] >= window.widest:
                 keep += 1
-        status = _drop_groups(state, stacks, events, machine, keep, moment.first)
+        status = _drop_groups(state, stacks, events, machine, keep, last)
         if status != DONE:
             _clear_marks(state)
             return status
@@ -658,7 +533,7 @@ def _close_windows(state: StackState, stacks: Stacks, output: ResultRows, inputs
     O(windows * queries that are due), beside the values.
     """
     events, machine, queries, window = inputs.events, inputs.machine, inputs.queries, inputs.window
-    words, due, groups = state.words, state.due, state.groups
+    words, due = state.words, state.due
     within, slide = queries.within[0], queries.slide[0]
     while due[WAITING, -1] > 0:
         k = MAX_TIME
@@ -672,7 +547,7 @@ def _close_windows(state: StackState, stacks: Stacks, output: ResultRows, inputs
         wanted = is_wanted(window, opened + within)
         if wanted:
             keep = words[LO]
-            while keep < words[HI] and events.time[groups[keep]] < opened:
+            while keep < moment.first and events.time[keep] < opened:
                 keep += 1
             status = _drop_groups(state, stacks, events, machine, keep, moment.first)
             if status != DONE:
@@ -696,16 +571,16 @@ def _close_windows(state: StackState, stacks: Stacks, output: ResultRows, inputs
 
 @inner
 def _drop_groups(state: StackState, stacks: Stacks, events: Events, machine: Machine, keep: int, end: int) -> int:
-    """Drop the groups before `keep`, rebuilding the front where it runs out. The last group ends at event `end`."""
+    """Drop the events before `keep`, rebuilding the front where it runs out. The last group ends at event `end`."""
     words = state.words
     if keep > words[LO] and keep >= words[MIDDLE]:
-        if words[TO_SAVE] > stacks.entries.shape[0]:
+        if max(words[FREE_ENTRY], words[FREE_TOTAL]) + words[TO_SAVE] > stacks.entries.shape[0]:
             return NEEDS_FRONT
         if _rebuild_front(state, stacks, events, machine, keep, end) < 0:
             return OVERFLOWED
-        words[MIDDLE] = words[HI]
+        words[MIDDLE] = end
     elif keep > words[LO]:
-        _restore_saved(words, stacks, state.groups[keep])
+        _restore_saved(words, stacks, keep)
     words[LO] = keep
     return DONE
 
@@ -713,8 +588,8 @@ def _drop_groups(state: StackState, stacks: Stacks, events: Events, machine: Mac
 @inner
 def _restore_saved(words: Ints, stacks: Stacks, event: int) -> None:
     """Undo what the groups before an event have done to the rows of starts."""
-    entries = stacks.entries
-    while words[ENTRIES] > 0 and entries[words[ENTRIES] - 1, EVENT] < event:
+    entries, number = stacks.entries, event - words[BASE]
+    while words[ENTRIES] > words[BOTTOM] and entries[words[ENTRIES] - 1, EVENT] < number:
         words[ENTRIES] -= 1
         entry = words[ENTRIES]
         words[SAVED] -= entries[entry, COUNT]
@@ -725,7 +600,7 @@ def _restore_saved(words: Ints, stacks: Stacks, event: int) -> None:
 def _save_totals(words: Ints, stacks: Stacks, event: int, first: int, count: int) -> None:
     """Save totals of the suffix product that a group, which begins with an event, is going to overwrite."""
     entry = words[ENTRIES]
-    stacks.entries[entry, EVENT] = event
+    stacks.entries[entry, EVENT] = event - words[BASE]
     stacks.entries[entry, FIRST] = first
     stacks.entries[entry, COUNT] = count
     copy_totals(stacks.suffix, first, stacks.saved, words[SAVED], count)
@@ -734,7 +609,7 @@ def _save_totals(words: Ints, stacks: Stacks, event: int, first: int, count: int
 
 
 @inner
-def _note_column(state: StackState, node: int) -> None:
+def note_column(state: StackState, node: int) -> None:
     """Note that a column of the back is going to change."""
     if not state.is_column[node]:
         state.is_column[node] = True
@@ -745,7 +620,7 @@ def _note_column(state: StackState, node: int) -> None:
 @inner
 def _clear_column(state: StackState, stacks: Stacks, node: int) -> None:
     """Empty a column of the back."""
-    _note_column(state, node)
+    note_column(state, node)
     clear_totals(stacks.back, stacks.table.column[node], stacks.table.rows[node])
 
 
@@ -816,18 +691,22 @@ def _write_window_value(words: Ints, stacks: Stacks, output: ResultRows, queries
 
 @inner
 def _rebuild_front(state: StackState, stacks: Stacks, events: Events, machine: Machine, lo: int, end: int) -> int:
-    """Turn the groups from `lo` on into the front, and empty the back; negative where a 64-bit count overflowed.
+    """Turn the events from `lo` on into the front, and empty the back; negative where a 64-bit count overflowed.
 
     O(steps of the events * (nodes after their targets) * words).
     """
-    words, groups, hi, plain = state.words, state.groups, state.words[HI], stacks.plain
+    words, time, plain = state.words, events.time, stacks.plain
     bad = np.int64(0)
     _reset_suffix(state, stacks)
-    words[ENTRIES] = 0
-    words[SAVED] = 0
-    for group in range(hi - 1, lo - 1, -1):
-        first = groups[group]
-        after = groups[group + 1] if group + 1 < hi else end
+    words[BOTTOM] = words[FREE_ENTRY]
+    words[ENTRIES] = words[FREE_ENTRY]
+    words[SAVED] = words[FREE_TOTAL]
+    words[WORK] += end - lo
+    after = end
+    while after > lo:
+        first = after - 1
+        while first > lo and time[first - 1] == time[first]:
+            first -= 1
         kind = events.klass[first]
         if after == first + 1 and plain.offsets[kind] < plain.offsets[kind + 1]:
             for step in range(PLAIN * (plain.offsets[kind + 1] - 1), PLAIN * plain.offsets[kind] - 1, -PLAIN):
@@ -835,6 +714,10 @@ def _rebuild_front(state: StackState, stacks: Stacks, events: Events, machine: M
                 bad |= _add_line(state, stacks, target, source, first, state.zero)
         else:
             bad |= _sweep_group(state, stacks, events, machine, first, after)
+        after = first
+    if words[KEEPS_FRONTS] == 1:
+        words[FREE_ENTRY] = words[ENTRIES]
+        words[FREE_TOTAL] = words[SAVED]
     _reset_back(state, stacks)
     words[TO_SAVE] = 0
     return bad
@@ -886,10 +769,16 @@ def _prepare_line(state: StackState, stacks: Stacks, node: int, target: int, eve
     if table.is_start[node]:
         at = table.line[node] + table.first[target] - table.first[node]
         _save_totals(words, stacks, event, at, table.size[target])
+    note_line(state, node)
+
+
+@inner
+def note_line(state: StackState, node: int) -> None:
+    """Note that a line of the suffix product is going to change."""
     if not state.is_line[node]:
         state.is_line[node] = True
-        state.lines[words[CHANGED_LINES]] = node
-        words[CHANGED_LINES] += 1
+        state.lines[state.words[CHANGED_LINES]] = node
+        state.words[CHANGED_LINES] += 1
 
 
 @inner

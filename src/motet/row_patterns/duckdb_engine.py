@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
-from motet.errors import Diagnostic, MotetError, QueryError
+from motet.errors import Diagnostic, QueryError
 from motet.row_patterns.compiler import ClauseDraft, finish_program
 from motet.row_patterns.encoding import as_array
 from motet.row_patterns.matching import match_rows
@@ -26,10 +26,8 @@ class DuckdbEngine:
     dialect: Dialect = "duckdb"
 
     def __init__(self, tables: Mapping[str, pa.Table | ds.Dataset], step_limit: int) -> None:
-        try:
-            import duckdb
-        except ImportError:
-            raise MotetError("SQL in process needs DuckDB: pip install 'motet[sql]'") from None
+        import duckdb
+
         self.error = duckdb.Error
         self.connection = duckdb.connect()
         # Names in the statement are tables that were given, not variables of whoever calls.

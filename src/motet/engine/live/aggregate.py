@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,27 +14,42 @@ import pyarrow.compute as pc
 from motet.compile import Branch
 from motet.engine.context import RunContext
 from motet.engine.detect.windows import due_range
-from motet.engine.encode import EncodedEvents, count_by_symbol, encode_branch, read_column
+from motet.engine.encode import EncodedEvents, Ints, count_by_symbol, encode_branch, read_column, read_times
 from motet.engine.expressions import evaluate
 from motet.engine.live.base import BranchOperator, MicroBatchResult
+from motet.engine.live.costs import name_unit
 from motet.engine.live.key_states import KeyIndex, read_states, state_names, state_sections
-from motet.engine.live.rows import Flags, Times, find_bad_rows, select_same_keys
+from motet.engine.live.rows import (
+    Flags,
+    Timer,
+    Times,
+    find_bad_rows,
+    next_timers,
+    select_same_keys,
+    timers_for,
+)
 from motet.engine.live.saved import SavedState, table_to_bytes
 from motet.engine.live.slots import UnitState, can_keep_totals
+from motet.engine.live.stacks import StackUnit
 from motet.engine.live.state import from_saved_values, to_saved_values
 from motet.engine.live.state_migration import SavedUnit
+from motet.engine.live.trends import TotalsOverflowed, TrendUnit, can_feed_trends
 from motet.engine.partials import encode_groups, finish, merge, sweep_partitions
-from motet.engine.run import run_unit_partials
+from motet.engine.run import SLOT_MODES, run_unit_partials
 from motet.kernels.tables import MAX_TIME, MIN_TIME
 from motet.plans.compiled import CompiledQuery
+from motet.plans.units import Strategy
 from motet.template.symbols import Symbol
 
 
 class AggregateOperator(BranchOperator):
     """The operator of a branch whose queries are aggregated online.
 
-    Units whose totals can be carried on keep them in `slots`; the windows of the others are recomputed from buffered
-    rows. `values` has the present value of each partition for continuous queries that combine partitions.
+    Units keep totals per slot in `slots`, and what else they carry on in `fed`, which can be rebuilt from retained
+    rows, and so is not saved; the windows of the units in `rerun` are recomputed from these rows. Both number `keys`
+    for themselves. `ranks` has the number of events so far of each fed key, for windows that count events, and `values`
+    the present value of each partition for continuous queries that combine partitions. `unreplayed` are the retained
+    rows that fed units have not seen since the state was restored.
     """
 
     branch: Branch
@@ -42,9 +57,25 @@ class AggregateOperator(BranchOperator):
     def __init__(self, context: RunContext, branch: Branch, start_times: Mapping[int, int] | None = None) -> None:
         super().__init__(context, branch, start_times)
         program = self.program
-        self.keys = KeyIndex(pa.schema([self.rows.schema.field(name) for name in branch.partition]))
-        self.slots = [UnitState(context, unit) for unit in branch.units if can_keep_totals(program, unit)]
-        self.rerun = [unit for unit in branch.units if not can_keep_totals(program, unit)]
+        self.keys, self.fed_keys = (
+            KeyIndex(pa.schema([self.schema.field(name) for name in branch.partition])) for _ in range(2)
+        )
+        kept = [unit for unit in branch.units if can_keep_totals(program, unit)]
+        self.slots = [UnitState(context, unit) for unit in kept if unit.strategy in SLOT_MODES]
+        nothing = self._encode(self.schema.empty_table())
+        self.fed: list[StackUnit | TrendUnit] = [
+            StackUnit(context, unit) for unit in kept if unit.strategy is Strategy.STACKS
+        ]
+        self.fed += [
+            TrendUnit(context, unit)
+            for unit in kept
+            if unit.strategy is Strategy.TRENDS and can_feed_trends(unit, nothing)
+        ]
+        carried = [state.unit for state in (*self.slots, *self.fed)]
+        self.rerun = [unit for unit in branch.units if unit not in carried]
+        self.ranks = np.zeros(0, np.int64)
+        self.unreplayed: pa.Table | None = None
+        self.is_restored = False  # and no micro-batch was fed since then
         self.passed: Counter[Symbol] = Counter()  # events by symbol that the watermark passed at last
         self.oldest = int(MAX_TIME)  # the least time of any such event so far
         self.values = {c.number: program.partial_schema.empty_table() for c in branch.queries if c.needs_sweep}
@@ -60,13 +91,18 @@ class AggregateOperator(BranchOperator):
         results, partials = self._finish_partials(self._run(rows, times, new, watermark))
         if self.program.options.mode == "update" and new.any():
             results = pa.concat_tables([results, self._early_results(rows, times, new, watermark)])
-        return replace(self._empty_result(), results=results, partials=partials)
+        return replace(self._empty_result, results=results, partials=partials)
 
     def _find_bad_rows(self, rows: pa.Table, times: Times, watermark: int) -> Flags:
         return find_bad_rows(rows, self._check_rows)
 
     @property
     def row_queries(self) -> list[CompiledQuery]:
+        units = [*self.rerun, *(state.unit for state in self.fed)]
+        return [compiled for unit in units for compiled in unit.queries]
+
+    @property
+    def recomputed_queries(self) -> list[CompiledQuery]:
         return [compiled for unit in self.rerun for compiled in unit.queries]
 
     def _run(self, rows: pa.Table, times: Times, new: Flags, watermark: int) -> pa.Table:
@@ -79,13 +115,92 @@ class AggregateOperator(BranchOperator):
             self._count_passed(encoded)
             for unit in self.rerun:
                 bounds = due_range(unit.queries[0], (self.watermark, watermark))
-                tables += run_unit_partials(self.program, unit, encoded, bounds)[0]
-        if self.slots:
-            encoded = self._encode(rows.filter(pa.array(new)))
+                with self.times.charge(unit):
+                    tables += run_unit_partials(self.program, unit, encoded, bounds)[0]
+        if self.slots or self.fed:
+            passed = rows.filter(pa.array(new))
+            self._replay_due_keys(passed, watermark)  # first: events of before have no classes that are new now
+            encoded = self._encode(passed)
             self._count_passed(encoded)
-            numbers = self.keys.number_keys(encoded.keys, len(encoded.offsets) - 1)
-            tables += [table for slots in self.slots for table in slots.advance(encoded, numbers, self.keys, watermark)]
+            numbers, ranks = self._number_fed_keys(encoded)
+            ranked = self._shift_ranks(encoded, ranks)
+            for state in self.fed:
+                state.prepare(ranked)
+            slot_numbers = self.keys.number_keys(encoded.keys, len(numbers)) if self.slots else numbers
+            for slots in self.slots:
+                with self.times.charge(slots.unit):
+                    tables += slots.advance(encoded, slot_numbers, self.keys, watermark)
+            for state in self.fed:
+                with self.times.charge(state.unit):
+                    tables += self._feed(state, ranked, numbers, self.watermark, watermark)
+            self.ranks[numbers] += np.diff(encoded.offsets)
         return pa.concat_tables(tables)
+
+    def _number_fed_keys(self, encoded: EncodedEvents) -> tuple[Ints, Ints]:
+        """Return the numbers of the keys of events, and how many events each had before."""
+        numbers = self.fed_keys.number_keys(encoded.keys, len(encoded.offsets) - 1)
+        self.ranks = np.concatenate((self.ranks, np.zeros(self.fed_keys.count - len(self.ranks), np.int64)))
+        return numbers, self.ranks[numbers]
+
+    def _feed(
+        self, state: StackUnit | TrendUnit, encoded: EncodedEvents, numbers: Ints, before: int, watermark: int
+    ) -> list[pa.Table]:
+        """Feed new events to a unit, if need be after it has begun anew with larger totals."""
+        while True:
+            try:
+                return state.advance(encoded, numbers, self.fed_keys, before, watermark)
+            except TotalsOverflowed:
+                self._begin_anew(state)
+
+    def _begin_anew(self, state: StackUnit | TrendUnit) -> None:
+        """Feed a unit all that it has seen, with larger totals."""
+        state.enlarge()
+        rest, self.unreplayed = self.unreplayed, None
+        if rest is not None:
+            self._replay(rest, [other for other in self.fed if other is not state])
+        self._replay(self.retained.table, [state])
+
+    def _replay(self, rows: pa.Table, states: Sequence[StackUnit | TrendUnit]) -> None:
+        """Feed retained rows to units that have not, or not any more, what comes of them."""
+        if len(rows):
+            encoded = self._encode(rows)
+            numbers, ranks = self._number_fed_keys(encoded)
+            encoded = self._shift_ranks(encoded, ranks - np.diff(encoded.offsets))
+            for state in states:
+                try:
+                    state.advance(encoded, numbers, self.fed_keys, self.watermark, self.watermark)
+                except TotalsOverflowed:
+                    self._begin_anew(state)
+
+    def _replay_due_keys(self, new: pa.Table, watermark: int) -> None:
+        """After a restore, replay the rows of keys that have new ones or something to report; later those of all.
+
+        So a stream that is restored for each micro-batch replays what this one concerns.
+        """
+        rows, self.unreplayed = self.unreplayed, None
+        if rows is None or not len(rows):
+            return
+        if self.is_restored:
+            self.is_restored = False
+            both = pa.concat_tables([rows, new])
+            times = read_times(rows, self.program.schema)
+            due = next_timers(self._fed_timers, times, self.watermark) <= watermark
+            due = np.concatenate((due, np.ones(len(new), np.bool_)))
+            chosen = select_same_keys(both, due, self.branch.partition)[: len(rows)]
+            self.unreplayed = rows.filter(pa.array(~chosen))
+            rows = rows.filter(pa.array(chosen))
+        self._replay(rows, self.fed)
+
+    @property
+    def _fed_timers(self) -> set[Timer]:
+        return {timer for state in self.fed for query in state.unit.queries for timer in timers_for(query)}
+
+    def _shift_ranks(self, encoded: EncodedEvents, ranks: Ints) -> EncodedEvents:
+        """Let the ranks of each key's events, where windows count events, begin with another one."""
+        if not self.branch.ranked:
+            return encoded
+        shifts = np.repeat(ranks, np.diff(encoded.offsets))
+        return replace(encoded, enter=encoded.enter + shifts, leave=encoded.leave + shifts)
 
     def _count_passed(self, encoded: EncodedEvents) -> None:
         """Count the events of each symbol that the watermark passes now."""
@@ -99,11 +214,16 @@ class AggregateOperator(BranchOperator):
         if self.slots:
             encoded = self._encode(rows.filter(pa.array(new)))
             tables += [table for slots in self.slots for table in slots.early_results(encoded, self.keys)]
-        if self.rerun:
+        units = [*self.rerun, *(state.unit for state in self.fed if state.span.slide)]
+        if units:
+            if not self.rerun:  # else they are among the rows
+                rows = pa.concat_tables([self.retained.table, rows])
+                times = read_times(rows, self.program.schema)
+                new = (times >= self.watermark) & (times < watermark)
             active = select_same_keys(rows, new | self.branch.needs_combine, self.branch.partition)
             encoded = self._encode(rows.filter(pa.array(active & (times < watermark))))
             bounds = (watermark + 1, int(MAX_TIME) + 1)
-            for unit in self.rerun:
+            for unit in units:
                 tables += run_unit_partials(self.program, unit, encoded, bounds)[0]
         partials = pa.concat_tables(tables)
         open_ended = [c.number for c in self.branch.queries if not c.needs_window_close and not c.span.is_continuous]
@@ -113,9 +233,9 @@ class AggregateOperator(BranchOperator):
     def _encode(self, rows: pa.Table) -> EncodedEvents:
         """Encode rows with the same class numbers as in earlier batches, so that machines can be reused."""
         encoded = encode_branch(self.program, self.branch, rows)
-        if self.branch.ranked:  # its last class has a meaning of its own
-            return encoded
         numbers, classes = self.context.number_classes(self.branch.name, encoded.classes)
+        if self.branch.ranked:
+            classes.append(frozenset())  # the last one has a meaning of its own
         return replace(encoded, klass=numbers[encoded.klass], classes=classes)
 
     def _check_rows(self, rows: pa.Table) -> None:
@@ -135,6 +255,8 @@ class AggregateOperator(BranchOperator):
         ]
         plain = partials.filter(pa.array(~np.isin(query, list(self.values)))) if self.values else partials
         plain = self._drop_partial_windows(plain)
+        if not self.branch.needs_combine:
+            return finish(self.program, plain), self._empty_result.partials
         combined = np.isin(plain["query"].to_numpy(), [c.number for c in self.branch.queries if c.is_combined])
         finals = pa.concat_tables([plain.filter(pa.array(~combined)), *map(self._drop_partial_windows, swept)])
         return finish(self.program, finals), merge(self.program, plain.filter(pa.array(combined)))
@@ -166,35 +288,57 @@ class AggregateOperator(BranchOperator):
 
     def _evict_keys(self) -> None:
         """Forget keys without state, once they are half of all keys."""
-        alive = np.zeros(self.keys.count, np.bool_)
-        for slots in self.slots:
-            alive[slots.keys] = True
-        if alive.sum() * 2 <= len(alive):
-            self.needs_full_save |= self.keys.count > 0
-            numbers = self.keys.keep(alive)
-            for slots in self.slots:
-                slots.renumber(numbers)
+        if self.slots:
+            alive = self._find_alive_keys(self.keys, self.slots)
+            if alive.sum() * 2 <= len(alive):
+                numbers = self.keys.keep(alive)
+                for slots in self.slots:
+                    slots.renumber(numbers)
+        if self.fed:
+            alive = self._find_alive_keys(self.fed_keys, self.fed)
+            if alive.sum() * 2 <= len(alive):
+                numbers = self.fed_keys.keep(alive)
+                self.ranks = self.ranks[alive]
+                for state in self.fed:
+                    state.renumber(numbers)
+
+    def _find_alive_keys(self, keys: KeyIndex, states: Sequence[UnitState | StackUnit | TrendUnit]) -> Flags:
+        """Return which keys have state."""
+        alive = np.zeros(keys.count, np.bool_)
+        for state in states:
+            alive[state.keys] = True
+        return alive
+
+    @property
+    def unit_states(self) -> dict[str, object]:
+        return {name_unit(state.unit): state for state in (*self.slots, *self.fed)}
+
+    @property
+    def num_keys(self) -> int:
+        return max(self.keys.count, self.fed_keys.count)
 
     @property
     def next_state_timer(self) -> int:
-        return min([int(MAX_TIME), *(slots.wake for slots in self.slots)])
+        soonest = min([int(MAX_TIME), *(state.wake for state in (*self.slots, *self.fed))])
+        if self.unreplayed is None:
+            return soonest
+        times = read_times(self.unreplayed, self.program.schema)
+        return min(soonest, int(next_timers(self._fed_timers, times, self.watermark).min(initial=MAX_TIME)))
 
     @property
     def unit_descriptions(self) -> list[dict[str, Any]]:
         return [slots.description for slots in self.slots]
 
-    def save_sections(self, *, changed: bool) -> dict[str, Any]:
+    def save_sections(self) -> dict[str, Any]:
         """See `BranchOperator.save_sections`."""
         program = self.program
-        sections = {"keys": table_to_bytes(self.keys.added if changed else self.keys.values)}
+        sections = {"keys": table_to_bytes(self.keys.values)}
         for number, values in self.values.items():
             own = to_saved_values(program, program.queries[number], values)
             sections[f"values {program.fingerprints[number]}"] = table_to_bytes(own)
         for place, slots in enumerate(self.slots):
-            for level, (dropped, states) in enumerate(slots.changed_states):
-                name = f"unit {place} {level}"
-                sections |= {f"{name} gone": pa.py_buffer(dropped)} if changed else {}
-                sections |= state_sections(name, states if changed else slots.states[level])
+            for level, states in enumerate(slots.states):
+                sections |= state_sections(f"unit {place} {level}", states)
         return sections
 
     def restore_sections(self, saved: SavedState) -> None:
@@ -211,3 +355,6 @@ class AggregateOperator(BranchOperator):
         ]
         for slots in self.slots:
             slots.restore(units, saved.header["queries"])
+        for state in self.fed:
+            state.clear()
+        self.unreplayed, self.is_restored = (self.retained.table if self.fed else None), True

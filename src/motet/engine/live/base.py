@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +13,17 @@ import pyarrow as pa
 from motet.compile import Branch, DetectBranch
 from motet.engine.context import RunContext
 from motet.engine.encode import read_times
-from motet.engine.live.rows import Flags, Timer, Times, classify_rows, next_timers, retention_mask, timers_for
+from motet.engine.live.costs import UnitTimes
+from motet.engine.live.rows import (
+    Flags,
+    RetainedRows,
+    Timer,
+    Times,
+    classify_rows,
+    next_timers,
+    retention_mask,
+    timers_for,
+)
 from motet.engine.live.saved import SavedState, table_to_bytes
 from motet.errors import DataError
 from motet.kernels.tables import MAX_TIME, MIN_TIME
@@ -55,18 +66,20 @@ class BranchOperator(ABC):
         own = {query.number for query in branch.queries}
         self.start_times = {number: start for number, start in (start_times or {}).items() if number in own}
         self.watermark = int(MIN_TIME)
-        self.rows = pa.schema([self.program.schema.columns.field(name) for name in branch.columns]).empty_table()
+        self.schema = pa.schema([self.program.schema.columns.field(name) for name in branch.columns])
         self.newest = int(MIN_TIME)  # the greatest time of any row so far
-        self.added = self.rows  # by the last micro-batch
-        self.needs_full_save = True
+        self.added = self.waiting = self.schema.empty_table()  # by the last micro-batch; not passed by the watermark
+        self.retained = RetainedRows(self.added, int(MIN_TIME))
+        self.times = UnitTimes()
 
     def feed(self, events: pa.Table, watermark: int) -> MicroBatchResult:
         """Add the rows of a micro-batch and advance to a watermark; rows before it are late."""
         watermark = max(watermark, self.watermark)
         batch = classify_rows(events, self.branch, self.program.schema, watermark)
         self.newest = max(self.newest, batch.newest)
-        self.added = batch.usable.select(self.rows.column_names).cast(self.rows.schema)
-        rows, invalid = pa.concat_tables([self.rows, self.added]), batch.invalid_rows
+        self.added = batch.usable.select(self.schema.names).cast(self.schema)
+        held = [self.retained.table] if self.recomputed_queries else []
+        rows, invalid = pa.concat_tables([*held, self.waiting, self.added]), batch.invalid_rows
         times = read_times(rows, self.program.schema)
         try:
             result = self._advance(rows, times, watermark)
@@ -75,13 +88,48 @@ class BranchOperator(ABC):
             if not bad.any():
                 raise
             invalid += int(bad.sum())
-            self.needs_full_save = True
             rows, times = rows.filter(pa.array(~bad)), times[~bad]
+            if held:
+                passed = times < self.watermark
+                self.retained = RetainedRows(rows.filter(pa.array(passed)), self.retained.newest)
             result = self._advance(rows, times, watermark)
-        kept = retention_mask(rows, times, self.branch.partition, watermark, *self.retention(watermark))
-        self.rows = rows if kept.all() else rows.filter(pa.array(kept)).combine_chunks()
-        self.watermark = watermark
+        self._retain(rows, times, watermark)
         return replace(result, late=batch.late, invalid_rows=invalid)
+
+    def _retain(self, rows: pa.Table, times: Times, watermark: int) -> None:
+        """Move the watermark, and keep the rows that wait for it or are needed behind it."""
+        waits = times >= watermark
+        self.waiting = rows if waits.all() else rows.filter(pa.array(waits)).combine_chunks()
+        passed = ~waits & (times >= self.watermark)
+        self.watermark = watermark
+        retention, last = self.retention(watermark)
+        if last or retention < watermark:
+            self.retained.append(rows.filter(pa.array(passed)), int(times[passed].max(initial=MIN_TIME)))
+        if self.retained.size > self.retained.limit or (not last and MIN_TIME < self.retained.newest < retention):
+            self._drop_old_rows()
+
+    def _drop_old_rows(self) -> None:
+        """Drop the rows that are not needed any more. O(rows)."""
+        rows = self.retained.table
+        times = read_times(rows, self.program.schema)
+        kept = retention_mask(rows, times, self.branch.partition, self.watermark, *self.retention(self.watermark))
+        self.retained = RetainedRows(
+            rows if kept.all() else rows.filter(pa.array(kept)).combine_chunks(),
+            int(times[kept].max(initial=MIN_TIME)),
+        )
+
+    @property
+    def rows(self) -> pa.Table:
+        """All rows that are kept: those that wait, and those that are needed behind the watermark."""
+        self._drop_old_rows()
+        return pa.concat_tables([self.retained.table, self.waiting])
+
+    def set_rows(self, rows: pa.Table) -> None:
+        """Continue with the rows of a saved state."""
+        times = read_times(rows, self.program.schema)
+        passed = times < self.watermark
+        self.waiting = rows.filter(pa.array(~passed))
+        self.retained = RetainedRows(rows.filter(pa.array(passed)), int(times[passed].max(initial=MIN_TIME)))
 
     @abstractmethod
     def _advance(self, rows: pa.Table, times: Times, watermark: int) -> MicroBatchResult:
@@ -97,12 +145,17 @@ class BranchOperator(ABC):
     @property
     @abstractmethod
     def row_queries(self) -> Sequence[CompiledQuery | DetectQuery]:
-        """The queries that are computed from buffered rows."""
+        """The queries whose rows are retained."""
+
+    @property
+    def recomputed_queries(self) -> Sequence[CompiledQuery | DetectQuery]:
+        """Those of them that are computed from their rows in each micro-batch."""
+        return self.row_queries
 
     @property
     def timers(self) -> set[Timer]:
-        """The timers that buffered rows may set off without a further row."""
-        return {timer for query in self.row_queries for timer in timers_for(query)}
+        """The timers that retained rows may set off without a further row."""
+        return {timer for query in self.recomputed_queries for timer in timers_for(query)}
 
     def retention(self, watermark: int) -> tuple[int, int]:
         """Return which rows to retain behind the watermark: those since a time, and the last so many of each key."""
@@ -119,6 +172,16 @@ class BranchOperator(ABC):
     # What an operator keeps beside rows: nothing, unless it says so.
 
     @property
+    def unit_states(self) -> dict[str, object]:
+        """What units keep beside rows, by the name of the first query."""
+        return {}
+
+    @property
+    def num_keys(self) -> int:
+        """The number of keys that have state beside rows."""
+        return 0
+
+    @property
     def next_state_timer(self) -> int:
         """The smallest watermark at which what is kept beside rows gives a result by itself."""
         return int(MAX_TIME)
@@ -128,32 +191,36 @@ class BranchOperator(ABC):
         """What the numbers in the saved states of units mean."""
         return []
 
-    def save_sections(self, *, changed: bool) -> dict[str, Any]:
-        """Return what is saved beside rows: all of it, or what the last micro-batch changed."""
-        return {"keys": table_to_bytes(self.rows.select(self.branch.partition).slice(0, 0))}
+    def save_sections(self) -> dict[str, Any]:
+        """Return what is saved beside rows."""
+        return {"keys": table_to_bytes(self.waiting.select(self.branch.partition).slice(0, 0))}
 
     def restore_sections(self, saved: SavedState) -> None:  # noqa: B027
         """Continue from what was saved beside rows."""
 
+    @cached_property
     def _empty_result(self) -> MicroBatchResult:
         program = self.program
         partials, contributions = program.partial_schema.empty_table(), program.contribution_schema.empty_table()
-        return MicroBatchResult(program.result_schema.empty_table(), partials, contributions, self.rows.slice(0, 0))
+        return MicroBatchResult(program.result_schema.empty_table(), partials, contributions, self.schema.empty_table())
 
     @property
     def num_buffered_rows(self) -> int:
         """The number of rows that the watermark has not passed."""
-        return int((read_times(self.rows, self.program.schema) >= self.watermark).sum())
+        return len(self.waiting)
 
     @property
     def wake(self) -> int | None:
         """The smallest watermark at which there may be something to do without a further row."""
-        times = read_times(self.rows, self.program.schema)
-        timers = next_timers(self.timers, times, self.watermark)
-        waits = times[times >= self.watermark] + 1
-        soonest = int(min(timers.min(initial=self.next_state_timer), waits.min(initial=MAX_TIME)))
+        soonest = self.next_state_timer
+        if self.recomputed_queries:
+            times = read_times(pa.concat_tables([self.retained.table, self.waiting]), self.program.schema)
+            soonest = min(soonest, int(next_timers(self.timers, times, self.watermark).min(initial=MAX_TIME)))
+        waits = read_times(self.waiting, self.program.schema)
+        soonest = min(soonest, int(waits.min(initial=MAX_TIME - 1)) + 1)
         retention, last = self.retention(self.watermark)
-        if len(times) and not last:
+        newest = max(self.retained.newest, int(waits.max(initial=MIN_TIME)))
+        if newest > MIN_TIME and not last:
             # All rows can be forgotten then.
-            soonest = min(soonest, int(times.max()) + self.watermark - retention + 1)
+            soonest = min(soonest, newest + self.watermark - retention + 1)
         return soonest if soonest < MAX_TIME else None

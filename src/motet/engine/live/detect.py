@@ -40,7 +40,7 @@ class DetectOperator(BranchOperator):
         due = select_same_keys(rows, self._find_due_rows(times, watermark), self.branch.related_by)
         due &= times < watermark
         if not due.any():
-            return self._empty_result()
+            return self._empty_result
         program, is_scattered = self.program, self.branch.is_scattered
         run = DetectRun(program, self.branch, start_times=self.start_times, planning=self.context.planner(self.branch))
         results: list[pa.Table] = []
@@ -51,7 +51,7 @@ class DetectOperator(BranchOperator):
             results += finish_results(added, program, self.watermark, watermark)
             if program.options.mode == "update":
                 results += self._early_results(added, watermark)
-        nothing = self._empty_result()
+        nothing = self._empty_result
         return replace(
             nothing,
             results=pa.concat_tables([nothing.results, *results]),

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from motet.engine.encode import encode_keys
+from motet.engine.encode import EncodedEvents, encode_keys
 from motet.engine.live.saved import SavedState
 from motet.kernels.ragged import concat_offsets, expand_ranges, offsets_from_counts
 from motet.kernels.tables import MAX_TIME
@@ -131,6 +131,15 @@ class KeyStates:
     @property
     def next_wake(self) -> int:
         return int(self.wake.min(initial=MAX_TIME))
+
+
+def add_idle_keys(encoded: EncodedEvents, keys: KeyIndex, idle: Ints) -> EncodedEvents:
+    """Append keys without events to those of encoded events."""
+    if not len(idle):
+        return encoded
+    more = keys.take(idle)
+    values = {name: pa.concat_arrays([own.cast(more[name].type), more[name]]) for name, own in encoded.keys.items()}
+    return replace(encoded, keys=values)
 
 
 def pack_states(ids: Ints, offsets: Ints, words: Ints, wake: Ints) -> KeyStates:

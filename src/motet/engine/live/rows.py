@@ -41,10 +41,8 @@ def classify_rows(
 
     Rows that no query of the branch reads are in none of them.
     """
-    missing = pc.or_(pc.is_null(table[schema.time]), pc.is_null(table[schema.type]))
-    invalid = missing.to_numpy() | find_bad_rows(
-        table, lambda part: schema.to_microseconds(read_column(part, schema.time))
-    )
+    no_time = pc.is_null(schema.to_microseconds(read_column(table, schema.time)))
+    invalid = pc.or_(no_time, pc.is_null(read_column(table, schema.type))).to_numpy(zero_copy_only=False)
     if invalid.any():
         table = table.filter(pa.array(~invalid))
     times = read_times(table, schema)
@@ -104,6 +102,33 @@ def retention_mask(
         order = passed[np.lexsort((-times[passed], codes[passed]))]
         kept[order[_count_later(codes[order], times[order]) < last]] = True
     return kept
+
+
+class RetainedRows:
+    """Rows that the watermark has passed and that a restored or changed stream will need.
+
+    They are kept in pieces, each larger than the next: each row is copied O(log rows) times, amortised. Rows that are
+    not needed any more are dropped once they may be half of all.
+    """
+
+    def __init__(self, rows: pa.Table, newest: int) -> None:
+        self.pieces = [rows]
+        self.newest = newest  # the greatest time of any of them
+        self.size = len(rows)
+        self.limit = 2 * self.size + 1024  # from which on to look for rows to drop
+
+    @property
+    def table(self) -> pa.Table:
+        return pa.concat_tables(self.pieces)
+
+    def append(self, rows: pa.Table, newest: int) -> None:
+        """Add rows, the greatest time of which is `newest`."""
+        if len(rows):
+            self.newest = max(self.newest, newest)
+            self.size += len(rows)
+            while len(self.pieces) > 1 and len(self.pieces[-1]) <= len(rows):
+                rows = pa.concat_tables([self.pieces.pop(), rows]).combine_chunks()
+            self.pieces.append(rows)
 
 
 def _count_later(codes: NDArray[np.int32], times: Times) -> Times:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from motet.compile import Program
 from motet.engine.context import RunContext
 from motet.engine.encode import EncodedEvents, as_contiguous, select_keys, select_unit_events
-from motet.engine.live.key_states import KeyIndex, KeyStates, pack_states
+from motet.engine.live.key_states import KeyIndex, KeyStates, add_idle_keys, pack_states
 from motet.engine.live.state_migration import SavedUnit, migrate_states
 from motet.engine.partials import build_partials
 from motet.engine.run import SLOT_MODES
@@ -31,7 +31,7 @@ Flags = NDArray[np.bool_]
 def can_keep_totals(program: Program, unit: Unit) -> bool:
     """Return whether a unit's totals can be carried on; ranks of texts mean nothing beside other texts."""
     texts = {channel.column for compiled in unit.queries for channel in compiled.channels.extremes}
-    return unit.strategy in SLOT_MODES and not (texts & program.text_extremes)
+    return not (texts & program.text_extremes)
 
 
 class UnitState:
@@ -53,15 +53,7 @@ class UnitState:
         events = select_merged_events(encoded, self.unit)
         events = _with_idle_keys(events, len(idle))
         ids = np.concatenate((numbers, idle))
-        if len(idle):
-            more = keys.take(idle)
-            encoded = replace(
-                encoded,
-                keys={
-                    name: pa.concat_arrays([values.cast(more[name].type), more[name]])
-                    for name, values in encoded.keys.items()
-                },
-            )
+        encoded = add_idle_keys(encoded, keys, idle)
         active = (np.diff(events.offsets) > 0) | np.isin(ids, due)
         self.changed_states = [(np.zeros(0, np.int64), KeyStates.empty()) for _ in self.layouts]
         return self._run_levels(encoded, events, ids, active, keys.count, watermark) if active.any() else []

@@ -49,9 +49,13 @@ class Stream:
     def feed(self, events: pa.Table, watermark: int) -> FeedResult:
         """Add rows, and return the results that are final once no row before the watermark can come any more."""
         parts = [branch.feed(events, watermark) for branch in self.branches]
-        combined = finish(self.program, merge(self.program, pa.concat_tables([part.partials for part in parts])))
+        tables = [part.results for part in parts]
+        partials = pa.concat_tables([part.partials for part in parts])
+        if len(partials):
+            tables.append(finish(self.program, merge(self.program, partials)))
         contributions = pa.concat_tables([part.contributions for part in parts])
-        tables = [part.results for part in parts] + [combined, *finish_results([contributions], self.program)]
+        if len(contributions):
+            tables += finish_results([contributions], self.program)
         results = pa.concat_tables(tables)
         late, invalid = max(len(part.late) for part in parts), max(part.invalid_rows for part in parts)
         return FeedResult(results, late, invalid, frozenset().union(*(part.truncated for part in parts)))

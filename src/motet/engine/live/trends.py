@@ -1,0 +1,202 @@
+"""Carry the totals of events under adjacent conditions from one micro-batch to the next.
+
+All that is kept can be rebuilt from the events in the window, whose rows are retained. So nothing of it is saved: a
+restored stream, or one that goes on with other queries, replays these rows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from motet.engine.context import RunContext
+from motet.engine.detect.windows import due_range
+from motet.engine.encode import EncodedEvents, order_preserving_codes, select_unit_events
+from motet.engine.live.key_states import KeyIndex, add_idle_keys
+from motet.engine.partials import build_partials
+from motet.engine.trends import build_edges, slot_mode
+from motet.kernels.slots import make_window
+from motet.kernels.tables import MAX_TIME, MIN_TIME, Events
+from motet.kernels.totals import list_layouts
+from motet.kernels.trends import (
+    NO_VALUE,
+    RECORD_SIZE,
+    SCAN,
+    TREND_HEAD,
+    UNEQUAL,
+    WAKE,
+    Edges,
+    TrendRun,
+    measure_capacity,
+)
+from motet.plans.units import Unit
+from motet.schema import is_text
+
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+class TotalsOverflowed(Exception):
+    """A count of some key exceeded 64 bits: the unit has to begin anew with larger totals."""
+
+
+def can_feed_trends(unit: Unit, nothing: EncodedEvents) -> bool:
+    """Return whether the totals of a unit's events can be carried on; `nothing` are no events, encoded.
+
+    Texts have no codes that hold beside other texts. Several conditions on one transition, and absences that move
+    matches on, need the events themselves.
+    """
+    compiled = unit.queries[0]
+    types: list[pa.DataType] = []
+
+    def note_types(before: pa.Array, after: pa.Array) -> tuple[Ints, Ints]:
+        types.extend((before.type, after.type))
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+
+    edges = build_edges(compiled, nothing, np.zeros(0, np.int64), note_types)
+    moved = {move.source for move in compiled.automaton.moves if move.target >= 0}
+    needs_events = moved & set(edges.source.tolist()) or {SCAN, UNEQUAL} & set(edges.kind.tolist())
+    return not needs_events and not any(map(is_text, types))
+
+
+class TrendUnit:
+    """A unit of one query with adjacent conditions. `heads` has a row for each key: see `motet.kernels.trends.RECORD`.
+
+    `level` is the layout of its totals: the next one once a count of any key exceeds 64 bits.
+    """
+
+    def __init__(self, context: RunContext, unit: Unit) -> None:
+        self.context = context
+        self.unit = unit
+        self.span = unit.queries[0].span
+        self.layouts = list_layouts(*unit.queries[0].channels.shape, rarely_large=False)
+        self.level = 0
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all events."""
+        self.run: TrendRun | None = None
+        self.heads = _new_heads(0)
+        self.next_wake = int(MAX_TIME)  # no key has anything to do before this
+        self._prepared: tuple[EncodedEvents, Events, Edges] | None = None
+
+    def enlarge(self) -> None:
+        """Begin anew with the next layout of totals."""
+        self.level += 1
+        self.clear()
+
+    def prepare(self, encoded: EncodedEvents) -> tuple[Events, Edges]:
+        """Return the unit's events and the codes that its conditions compare.
+
+        Raises `DataError`, with the state unchanged, if some row cannot be computed with.
+        """
+        if self._prepared is None or self._prepared[0] is not encoded:
+            events, at = select_unit_events(encoded, self.unit)
+            rows = np.arange(len(encoded.time)) if at is None else at
+            self._prepared = encoded, events, build_edges(self.unit.queries[0], encoded, rows, encode_both)
+        return self._prepared[1:]
+
+    def advance(
+        self, encoded: EncodedEvents, numbers: Ints, keys: KeyIndex, before: int, watermark: int
+    ) -> list[pa.Table]:
+        """Process new events (`numbers` are their keys) as the watermark moves; return the partial results.
+
+        Raises `TotalsOverflowed` where totals have to be larger; there is no state then.
+        """
+        if keys.count > len(self.heads):
+            self.heads = np.concatenate((self.heads, _new_heads(keys.count)))
+        events, edges = self.prepare(encoded)
+        self._prepared = None
+        due = self._due_keys(watermark)
+        idle = due[~np.isin(due, numbers)]
+        rows = np.concatenate((numbers, idle))
+        events = events._replace(offsets=np.concatenate((events.offsets, np.full(len(idle), events.offsets[-1]))))
+        active = (np.diff(events.offsets) > 0) | np.isin(rows, due)
+        if not active.any():
+            return []
+        tables = self._run(add_idle_keys(encoded, keys, idle), events, edges, rows, active, (before, watermark))
+        self.next_wake = min(self.next_wake, int(self.heads[rows[active], WAKE].min()))
+        return tables
+
+    def _run(
+        self,
+        encoded: EncodedEvents,
+        events: Events,
+        edges: Edges,
+        rows: Ints,
+        active: Flags,
+        watermarks: tuple[int, int],
+    ) -> list[pa.Table]:
+        compiled, layout = self.unit.queries[0], self.layouts[self.level]
+        machine, queries = self.context.machine(self.unit, encoded.classes)
+        # At the watermark itself, an event may still come; no time lets a window pass that counts events.
+        until = watermarks[1] if compiled.reports_at_close else watermarks[1] - 1
+        until = int(MIN_TIME) if self.span.ranked else until
+        bounds = due_range(compiled, watermarks)
+        window = make_window(queries, slot_mode(compiled), self.unit.width, self.span.ranked, until, *bounds)
+        capacity = measure_capacity(events, machine, edges, layout, compiled.span.within)
+        if self.run is None:
+            self.run = TrendRun(len(edges.source), layout)
+        labels, whole, real, over = self.run.run(
+            events, machine, queries, edges, capacity, window, active, rows, self.heads
+        )
+        if over.any():
+            raise TotalsOverflowed
+        own = rows[active]
+        if self.span.ranked:
+            self.heads[own, WAKE] = MAX_TIME
+        elif not compiled.reports_at_close:
+            self.heads[own, WAKE] += self.heads[own, WAKE] < MAX_TIME
+        if self.run.is_wasteful:
+            self.run.compact(self.heads)
+        return [build_partials(self.context.program, labels, whole, real, layout, self.unit.queries, encoded)]
+
+    def _due_keys(self, watermark: int) -> Ints:
+        """Return the keys that have something to do by now. O(keys), if there are any."""
+        if watermark < self.next_wake:
+            return np.zeros(0, np.int64)
+        wake = self.heads[:, WAKE]
+        due = np.flatnonzero((wake <= watermark) & (wake < MAX_TIME))
+        self.next_wake = int(wake[wake > watermark].min(initial=MAX_TIME))
+        return due
+
+    @property
+    def wake(self) -> int:
+        """When some key may have something to report by itself; to forget a key can wait."""
+        compiled = self.unit.queries[0]
+        return self.next_wake if compiled.reports_at_close or compiled.needs_sweep else int(MAX_TIME)
+
+    @property
+    def keys(self) -> Ints:
+        """The keys that have state."""
+        return np.flatnonzero(self.heads[:, RECORD_SIZE])
+
+    def renumber(self, numbers: Ints) -> None:
+        """Give keys other numbers; those without state may have none."""
+        kept = self.keys
+        heads = _new_heads(int(numbers[-1]) + 1 if len(numbers) else 0)
+        heads[numbers[kept]] = self.heads[kept]
+        self.heads = heads
+
+    @property
+    def work(self) -> int:
+        """How many values were written to sorted runs."""
+        return 0 if self.run is None else self.run.work
+
+
+def encode_both(before: pa.Array, after: pa.Array) -> tuple[Ints, Ints]:
+    """Encode both sides of a comparison as integers of the same order, whatever others there are."""
+    return _encode_side(before), _encode_side(after)
+
+
+def _encode_side(values: pa.Array) -> Ints:
+    codes = np.clip(order_preserving_codes(values, "min"), NO_VALUE + 1, -(NO_VALUE + 2))
+    missing = values.is_null().to_numpy(zero_copy_only=False)
+    return np.where(missing, NO_VALUE, codes).astype(np.int64)
+
+
+def _new_heads(count: int) -> Ints:
+    heads = np.zeros((count, TREND_HEAD), np.int64)
+    heads[:, WAKE] = MAX_TIME
+    return heads
