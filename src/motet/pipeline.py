@@ -250,7 +250,8 @@ def execute(job: Job, progress: Progress | None = None, report: Callable[[str], 
     """
     if job.program is None:
         return _enumerate(job)
-    local = LocalRun(job.program, report=report)
+    local = LocalRun(job.program)
+    local.report = report
     return local.outcome(local.run(readable(job.source), progress))
 
 

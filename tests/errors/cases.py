@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 
 import motet
@@ -166,7 +167,19 @@ def in_python() -> dict[str, str]:
         "time column": lambda: motet.run(EVENTS, text, time="tim"),
         "time unit": lambda: motet.run(EVENTS, text, time_unit="hour"),
         "time of text": lambda: motet.run(EVENTS.set_column(0, "time", pa.array(["a", "b"])), text),
-        "time out of range": lambda: motet.run(EVENTS.set_column(0, "time", pa.array([2**62, 1])), text),
+        "key of lists": lambda: motet.run(EVENTS.set_column(3, "k", pa.array([[1], [2]])), text),
+        "lazy frame": lambda: motet.run(pl.LazyFrame({"time": [1], "type": ["A"]}), text),
+        "no paths": lambda: motet.run([], text),
+        "large whole numbers": lambda: motet.run(
+            EVENTS.append_column("u", pa.array([2**64 - 1, 1], pa.uint64())),
+            "RETURN MAX(A.u) PATTERN SEQ(A, B) WITHIN 5",
+        ),
+        "the oracle after the year 9999": lambda: motet.run(
+            pa.table({"time": pa.array([2**60], pa.timestamp("us")), "type": ["A"]}),
+            "RETURN COUNT(*) PATTERN A",
+            engine="oracle",
+        ),
+        "watermark out of range": lambda: motet.live(EVENTS, text).feed(EVENTS, watermark=2**62),
         "type of numbers": lambda: motet.run(EVENTS, text, type="x"),
         "window without unit": lambda: motet.run(seconds, "QUERY q RETURN COUNT(*) PATTERN A WITHIN 5"),
         "profile column": lambda: motet.profile(EVENTS, keys=["kk"]),

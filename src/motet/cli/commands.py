@@ -182,7 +182,10 @@ def read_statistics(statistics: Path | None) -> Statistics | None:
         return None
     if not statistics.is_file():
         raise DataError(f"no file {statistics}: `motet profile --format json` writes one")
-    return Statistics.from_json(statistics.read_text())
+    try:
+        return Statistics.from_json(statistics.read_text(encoding="utf-8"))
+    except UnicodeDecodeError:
+        raise DataError(f"the file {str(statistics)!r} is not UTF-8 text") from None
 
 
 def run(
