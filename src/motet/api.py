@@ -15,7 +15,7 @@ from motet.engine.detect.measured_rates import measure_selectivities
 from motet.engine.live import LiveWorkload
 from motet.engine.local import LocalRun, required_columns
 from motet.engine.workload_profile import columns_to_profile, profile_workload
-from motet.errors import OptionError, require_columns
+from motet.errors import DataError, OptionError, require_columns
 from motet.explain.analysis import Analysis, analyze_run
 from motet.explain.diagnosis.report import Explanation
 from motet.explain.diagnosis.select import explain_query
@@ -34,12 +34,15 @@ from motet.pipeline import (
     is_pandas,
     is_spark,
     make_schema,
+    name_tables,
     open_source,
     open_unselected,
     prepare,
     readable,
 )
 from motet.plans.execution import Execution
+from motet.row_patterns.duckdb_engine import DuckdbEngine
+from motet.row_patterns.statement import read_statement, run_statement
 from motet.statistics.model import Statistics
 from motet.statistics.profile import profile as profile_table
 
@@ -299,6 +302,90 @@ def live(
     settled = replace(settled, mode=settled.mode or "append")
     schema = make_schema(_columns_of(events, settled), settled)
     return LiveWorkload(as_workload(workload), schema, settled)
+
+
+def sql(
+    statement: str | Path,
+    events: Any = None,
+    options: Options | None = None,
+    *,
+    engine: Literal["local", "spark"] | None = None,
+    **keywords: Unpack[OptionKeywords],
+) -> Any:
+    """Run a SQL query whose relations may have MATCH_RECOGNIZE, and return its result.
+
+    Row patterns are matched by motet; all else of the query is run by DuckDB in process and by Spark SQL on Spark.
+
+    Args:
+        statement: The query, or the path of a file that holds it.
+        events: Tables by name: Arrow tables, DataFrames or paths. A table that is given alone is named `events`; a path
+            that is given alone has the name of its file too. On Spark the tables of the session's catalog are known
+            beside them.
+        options: `step_limit`, as `Options`.
+        engine: 'local' (in process) or 'spark'. By default Spark where a table is a Spark DataFrame, else local.
+        **keywords: Options by name.
+
+    Returns:
+        An Arrow table; a pandas DataFrame where all tables are; on Spark a DataFrame, for which nothing runs before an
+        action on it.
+
+    Raises:
+        QueryError: The statement is wrong, or asks for something that is not supported.
+        DataError: A table cannot be read.
+        OptionError: An option is wrong, or does not apply.
+        RunError: The search takes too many steps, or a condition fails on some row.
+
+    Examples:
+        >>> import motet, pyarrow as pa
+        >>> trades = pa.table({"at": [1, 2, 3, 4], "price": [9, 7, 6, 8]})
+        >>> motet.sql(
+        ...     '''SELECT low, size FROM trades MATCH_RECOGNIZE (
+        ...          ORDER BY at
+        ...          MEASURES LAST(DOWN.price) AS low, COUNT(*) AS size
+        ...          PATTERN (START DOWN+ UP)
+        ...          DEFINE DOWN AS price < PREV(price), UP AS price > PREV(price))''',
+        ...     {"trades": trades},
+        ... ).to_pylist()
+        [{'low': 6, 'size': 4}]
+    """
+    tables = name_tables(events)
+    on_spark = any(map(is_spark, tables.values()))
+    if engine not in (None, "local", "spark"):
+        raise OptionError(f"engine is {engine!r}: use one of local, spark")
+    if on_spark and engine == "local":
+        raise OptionError("a Spark DataFrame runs on Spark: leave out engine='local', or give an Arrow or pandas table")
+    settled = resolve_options("sql", options, keywords)
+    text, origin = (read_statement(statement), str(statement)) if isinstance(statement, Path) else (statement, "<text>")
+    if on_spark or engine == "spark":
+        return _sql_on_spark(text, origin, tables, settled)
+    known = {name: _open_relation(table) for name, table in tables.items()}
+    with DuckdbEngine(known, settled.step_limit) as duckdb:
+        found = run_statement(text, origin, duckdb)
+    return found.to_pandas() if tables and all(map(is_pandas, tables.values())) else found
+
+
+def _open_relation(events: Any) -> Any:
+    """Return a table of a SQL statement as Arrow data: a table, or a dataset of files."""
+    found = open_unselected(events, Options())
+    return found if isinstance(found, pa.Table) else found.content
+
+
+def _sql_on_spark(text: str, origin: str, tables: Mapping[str, Any], options: Options) -> DataFrame:
+    from motet.spark.dataframes import open_dataframe
+    from motet.spark.session import local_session
+    from motet.spark.sql import run as run_on_spark
+
+    frames = [table for table in tables.values() if is_spark(table)]
+    for frame in frames:
+        if frame.isStreaming:
+            raise DataError("a table is a stream: SQL runs over batches, as spark.read gives them")
+    session = frames[0].sparkSession if frames else local_session()
+    named = {
+        name: table if is_spark(table) else open_dataframe(open_unselected(table, Options()), session)
+        for name, table in tables.items()
+    }
+    found: DataFrame = run_on_spark(text, origin, session, named, options.step_limit)
+    return found
 
 
 @dataclass(frozen=True)
