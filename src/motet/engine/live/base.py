@@ -117,6 +117,10 @@ class BranchOperator(ABC):
             rows if kept.all() else rows.filter(pa.array(kept)).combine_chunks(),
             int(times[kept].max(initial=MIN_TIME)),
         )
+        self._drop_rows(kept)
+
+    def _drop_rows(self, kept: Flags) -> None:  # noqa: B027
+        """Note that only some of the retained rows are kept."""
 
     @property
     def rows(self) -> pa.Table:

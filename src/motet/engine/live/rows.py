@@ -123,6 +123,16 @@ class RetainedRows:
     def table(self) -> pa.Table:
         return pa.concat_tables(self.pieces)
 
+    def take(self, places: Times, added: pa.Table) -> pa.Table:
+        """Return the rows at some places, in ascending order; those of `added` come after all others. O(places)."""
+        begin, parts = 0, []
+        for piece in (*self.pieces, added):
+            first, last = np.searchsorted(places, (begin, begin + len(piece)))
+            if last > first:
+                parts.append(piece.take(pa.array(places[first:last] - begin)))
+            begin += len(piece)
+        return pa.concat_tables(parts)
+
     def append(self, rows: pa.Table, newest: int) -> None:
         """Add rows, the greatest time of which is `newest`."""
         if len(rows):

@@ -1,0 +1,191 @@
+"""Keep the live instances of a detection plan in one growing buffer, linked by key and value, newest first.
+
+Rows are appended in the order of their last events. Each index of a node links the rows of one key, or of one key and
+one value, in chains from the newest to the oldest, with jumps that make a search by time logarithmic. Rows are never
+removed one by one: `compact` drops those that have left their windows when the buffer is full.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from motet.kernels.arrays import Flags, Ints, SmallInts
+from motet.kernels.expressions import Values
+from motet.kernels.jit import inner, kernel
+
+# Facts of a row.
+FIRST = 0  # the time of its first event; for a step, the latest first time of the paths that lead to it
+LAST = 1
+END = 2  # its last event
+KEY = 3
+NODE = 4
+SO_FAR = 5  # for a step: the greatest FIRST in its chain up to here
+FACTS = 6
+# Links of a row in an index: the row before it, one further back, and how many there are before it.
+PREVIOUS = 0
+JUMP = 1
+DEPTH = 2
+LINKS = 3
+# Fields of an entry of the hash table: what identifies a chain, and its newest row.
+INDEX = 0
+CHAIN_KEY = 1
+VALUE = 2
+HEAD = 3
+ENTRY = 4
+# Counts of a store.
+TOP = 0  # rows in use
+ENTRIES = 1  # entries of the hash table in use
+WORK = 2  # rows looked at so far
+COUNTS = 3
+
+NOT_LINKED = -2
+
+
+class IndexTable(NamedTuple):
+    """The indexes of all nodes: node n has those from `offsets[n]` to `offsets[n + 1]`.
+
+    Index x tells rows apart by key and, where `item[x]` is not negative, by the value in row `value[x]` of the floats
+    of the event at that item; rows without a value are not in it.
+    """
+
+    offsets: Ints
+    item: SmallInts
+    value: SmallInts
+
+
+class MatchStore(NamedTuple):
+    """Rows: the events of their items, their facts, and their links in each index of their node; the hash table of
+    chains; and the counts.
+    """
+
+    columns: Ints
+    facts: Ints
+    links: Ints
+    table: Ints
+    counts: Ints
+
+
+def create_store(rows: int, width: int, indexes: int) -> MatchStore:
+    """Create an empty store with room for so many rows of at most so many items and indexes."""
+    indexes = max(indexes, 1)
+    return MatchStore(
+        np.zeros((rows, width), np.int64),
+        np.zeros((rows, FACTS), np.int64),
+        np.zeros((rows, indexes, LINKS), np.int64),
+        np.full((1 << (2 * rows * indexes).bit_length(), ENTRY), -1, np.int64),
+        np.zeros(COUNTS, np.int64),
+    )
+
+
+def grow_store(store: MatchStore, rows: int) -> MatchStore:
+    """Return an empty store with more room, into which `compact` may copy the rows of this one."""
+    return create_store(rows, store.columns.shape[1], store.links.shape[1])
+
+
+@inner
+def find_entry(store: MatchStore, index: int, key: int, value: int) -> int:
+    """Return the place of a chain in the hash table, or of the free entry where it would be. Expected O(1)."""
+    table = store.table
+    folded = (value ^ (value >> 32)) & 0x7FFFFFFF
+    mixed = (folded * 0x1E3779B1) ^ ((key & 0x7FFFFFFF) * 0x05EBCA6B) ^ (index * 0x42B2AE35)
+    at = (mixed ^ (mixed >> 15) ^ (mixed >> 31)) & (table.shape[0] - 1)
+    while table[at, INDEX] >= 0 and (
+        table[at, INDEX] != index or table[at, CHAIN_KEY] != key or table[at, VALUE] != value
+    ):
+        at = (at + 1) & (table.shape[0] - 1)
+    return at
+
+
+@inner
+def find_newest(store: MatchStore, index: int, key: int, value: int) -> int:
+    """Return the newest row of a chain, or -1."""
+    at = find_entry(store, index, key, value)
+    return store.table[at, HEAD] if store.table[at, INDEX] >= 0 else -1
+
+
+@inner
+def find_before(store: MatchStore, row: int, slot: int, until: int) -> int:
+    """Return the newest row of a chain, from one row back, whose last event is before a time, or -1. O(log n)."""
+    while row >= 0 and store.facts[row, LAST] >= until:
+        jump = store.links[row, slot, JUMP]
+        if jump != row and store.facts[jump, LAST] >= until:
+            row = jump
+        else:
+            row = store.links[row, slot, PREVIOUS]
+    return row
+
+
+@inner
+def link_row(store: MatchStore, indexes: IndexTable, values: Values, bits: Ints, row: int) -> bool:
+    """Put a row into the indexes of its node; return whether there was room. `bits` are the floats as integers."""
+    node, key = store.facts[row, NODE], store.facts[row, KEY]
+    begin = indexes.offsets[node]
+    for index in range(begin, indexes.offsets[node + 1]):
+        slot, value = index - begin, 0
+        links = store.links[row, slot]
+        links[PREVIOUS] = NOT_LINKED
+        if indexes.item[index] >= 0:
+            event = store.columns[row, indexes.item[index]]
+            if np.isnan(values.floats[indexes.value[index], event]):
+                continue
+            value = bits[indexes.value[index], event]
+        at = find_entry(store, index, key, value)
+        if store.table[at, INDEX] < 0:
+            if 2 * store.counts[ENTRIES] >= store.table.shape[0]:
+                return False
+            store.counts[ENTRIES] += 1
+            store.table[at, INDEX], store.table[at, CHAIN_KEY], store.table[at, VALUE] = index, key, value
+            store.table[at, HEAD] = -1
+        newest = store.table[at, HEAD]
+        links[PREVIOUS], links[JUMP], links[DEPTH] = newest, row, 0
+        if newest >= 0:
+            jump = store.links[newest, slot, JUMP]
+            beyond = store.links[jump, slot, JUMP]
+            depth, middle = store.links[newest, slot, DEPTH], store.links[jump, slot, DEPTH]
+            links[JUMP] = beyond if depth - middle == middle - store.links[beyond, slot, DEPTH] else newest
+            links[DEPTH] = depth + 1
+        store.table[at, HEAD] = row
+    return True
+
+
+@inner
+def unlink_rows(store: MatchStore, indexes: IndexTable, bits: Ints, first: int, stored: Flags) -> None:
+    """Remove the rows from one on, newest first."""
+    row = store.counts[TOP] - 1
+    while row >= first:
+        node = store.facts[row, NODE]
+        begin = indexes.offsets[node]
+        for index in range(begin, indexes.offsets[node + 1]):
+            previous = store.links[row, index - begin, PREVIOUS]
+            if stored[node] and previous != NOT_LINKED:
+                item = indexes.item[index]
+                value = bits[indexes.value[index], store.columns[row, item]] if item >= 0 else 0
+                at = find_entry(store, index, store.facts[row, KEY], value)
+                if store.table[at, INDEX] >= 0 and store.table[at, HEAD] == row:
+                    store.table[at, HEAD] = previous
+        row -= 1
+    store.counts[TOP] = first
+
+
+@kernel
+def compact(
+    source: MatchStore, target: MatchStore, indexes: IndexTable, values: Values, bits: Ints, limits: Ints
+) -> bool:
+    """Copy the rows that may still be part of something to an empty store; return whether there was room.
+
+    Row r of node n may, where its first event is not before `limits[n]`. Expected O(rows).
+    """
+    for row in range(source.counts[TOP]):
+        if source.facts[row, FIRST] < limits[source.facts[row, NODE]]:
+            continue
+        to = target.counts[TOP]
+        for item in range(source.columns.shape[1]):
+            target.columns[to, item] = source.columns[row, item]
+        for fact in range(FACTS):
+            target.facts[to, fact] = source.facts[row, fact]
+        target.counts[TOP] += 1
+        if not link_row(target, indexes, values, bits, to):
+            return False
+    return True
