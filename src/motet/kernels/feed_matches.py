@@ -94,8 +94,8 @@ class ProbeTable(NamedTuple):
 class StepTable(NamedTuple):
     """What steps ask. Node n is the step to an `item` of its path, and has the edges from `edges[n]` on.
 
-    Edge e leads from the step with the index `index[e]`. Its ways are those from `ways[e]` on, each a stretch of indexes
-    of absent events, one of which must be free; its tests those from `tests[e]` on.
+    Edge e leads from the step with the index `index[e]`. Its ways are those from `ways[e]` on, each a stretch of
+    indexes of absent events, one of which must be free; its tests those from `tests[e]` on.
     """
 
     item: SmallInts
@@ -119,7 +119,7 @@ class ReaderTable(NamedTuple):
 
 
 class ClassTable(NamedTuple):
-    """Which nodes an event of class c may add to, inputs first: those from `offsets[c]` on; and those it is bound to."""
+    """Which nodes an event of class c may add to, inputs first, those from `offsets[c]` on; which it is bound to."""
 
     offsets: Ints
     nodes: SmallInts
@@ -207,8 +207,9 @@ def feed_events(
 ) -> tuple[int, int]:
     """Apply new events from one on; return which is the next to apply, and why it stopped there.
 
-    Matches are only listed if `lists`: not where events are replayed. An event that finds no room leaves no trace. For each event: O(nodes that it may concern), O(log n) to find what a
-    new row is joined with, then O(1) for each of these but for code, and O(events) for each match that is listed.
+    Matches are only listed if `lists`: not where events are replayed. An event that finds no room leaves no trace. For
+    each event: O(nodes that it may concern), O(log n) to find what a new row is joined with, then O(1) for each of
+    these but for code, and O(events) for each match that is listed.
     """
     while at < new.event.size:
         top, found, entries = store.counts[TOP], out.counts[0], out.counts[1]

@@ -79,11 +79,6 @@ def create_store(rows: int, width: int, indexes: int) -> MatchStore:
     )
 
 
-def grow_store(store: MatchStore, rows: int) -> MatchStore:
-    """Return an empty store with more room, into which `compact` may copy the rows of this one."""
-    return create_store(rows, store.columns.shape[1], store.links.shape[1])
-
-
 @inner
 def find_entry(store: MatchStore, index: int, key: int, value: int) -> int:
     """Return the place of a chain in the hash table, or of the free entry where it would be. Expected O(1)."""
@@ -110,10 +105,8 @@ def find_before(store: MatchStore, row: int, slot: int, until: int) -> int:
     """Return the newest row of a chain, from one row back, whose last event is before a time, or -1. O(log n)."""
     while row >= 0 and store.facts[row, LAST] >= until:
         jump = store.links[row, slot, JUMP]
-        if jump != row and store.facts[jump, LAST] >= until:
-            row = jump
-        else:
-            row = store.links[row, slot, PREVIOUS]
+        is_later = jump != row and store.facts[jump, LAST] >= until
+        row = jump if is_later else store.links[row, slot, PREVIOUS]
     return row
 
 

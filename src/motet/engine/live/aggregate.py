@@ -17,6 +17,7 @@ from motet.engine.detect.windows import due_range
 from motet.engine.encode import EncodedEvents, Ints, count_by_symbol, encode_branch, read_column, read_times
 from motet.engine.expressions import evaluate
 from motet.engine.live.base import BranchOperator, MicroBatchResult
+from motet.engine.live.encoder import LiveEncoder
 from motet.engine.live.key_states import KeyIndex, read_states, state_names, state_sections
 from motet.engine.live.rows import (
     Flags,
@@ -59,6 +60,7 @@ class AggregateOperator(BranchOperator):
         self.keys, self.fed_keys = (
             KeyIndex(pa.schema([self.schema.field(name) for name in branch.partition])) for _ in range(2)
         )
+        self.encoder = LiveEncoder(context, branch)
         kept = [unit for unit in branch.units if can_keep_totals(program, unit)]
         self.slots = [UnitState(context, unit) for unit in kept if unit.strategy in SLOT_MODES]
         nothing = self._encode(self.schema.empty_table())
@@ -228,6 +230,8 @@ class AggregateOperator(BranchOperator):
 
     def _encode(self, rows: pa.Table) -> EncodedEvents:
         """Encode rows with the same class numbers as in earlier batches, so that machines can be reused."""
+        if self.encoder.is_supported:
+            return self.encoder.encode(rows, read_times(rows, self.program.schema))
         encoded = encode_branch(self.program, self.branch, rows)
         numbers, classes = self.context.number_classes(self.branch.name, encoded.classes)
         if self.branch.ranked:

@@ -22,16 +22,18 @@ from motet.engine.detect.run import DetectRun, finish_results
 from motet.engine.detect.windows import due_range
 from motet.engine.encode import EncodedEvents, encode_branch, read_times
 from motet.engine.live.base import BranchOperator, MicroBatchResult
+from motet.engine.live.encoder import LiveEncoder
 from motet.engine.live.fed_matches import FedMatches, NumbersTooLarge, TooManyInstances
 from motet.engine.live.feed_plan import can_feed
-from motet.engine.live.rows import Flags, Times, select_same_keys
+from motet.engine.live.rows import Flags, Times, select_rows, select_same_keys
 from motet.engine.live.saved import SavedState
 from motet.errors import DataError
 from motet.kernels.tables import MAX_TIME
 from motet.plans.detect.build import PlannedQuery
 from motet.plans.detect.query import DetectQuery
 
-FEWEST_EVENTS = 256  # after which the joins of a young stream are planned again
+FEWEST_EVENTS = 256  # after which the joins of a young stream are planned again, ...
+WINDOWS_PER_PLAN = 8  # ... and windows after which those of an old one are
 
 
 class _SomeQueries(BranchPlanner):
@@ -64,7 +66,8 @@ class DetectOperator(BranchOperator):
         self.rerun: tuple[DetectQuery, ...] = ()
         self.is_planned = False  # of `fed` and `rerun`
         self.searches_all = False  # in the next micro-batch
-        self.can_feed = True
+        self.encoder = LiveEncoder(context, branch)
+        self.can_feed = self.encoder.is_supported
         self.is_exact = True  # whether whole numbers are the same as floats
         self._plan: list[PlannedQuery] = []
         self._unplanned = self._plan_after = 0  # events since the last plan, and how many may come before the next
@@ -114,10 +117,10 @@ class DetectOperator(BranchOperator):
     def _advance_fed(self, rows: pa.Table, times: Times, watermark: int) -> MicroBatchResult:
         """Feed new events to the queries that can be fed, and search the windows of the others."""
         new = (times >= self.watermark) & (times < watermark)
-        passed = rows if new.all() else rows.filter(pa.array(new))
-        was_planned = self.is_planned
+        passed, new_times = select_rows(rows, new), times[new]
+        has_retained = bool(self.recomputed_queries)
         self._plan_fed(passed)
-        if self.rerun and not was_planned:
+        if self.rerun and not has_retained:
             # Their rows are not among these.
             rows = pa.concat_tables([self.retained.table, rows])
             times = read_times(rows, self.program.schema)
@@ -125,7 +128,7 @@ class DetectOperator(BranchOperator):
         if self.fed is None or not len(passed):
             return result
         place = self.retained.size
-        found = self.fed.feed(passed, place)
+        found = self.fed.feed(passed, new_times, place)
         self._unplanned += len(passed)
         if not found:
             return result
@@ -141,7 +144,7 @@ class DetectOperator(BranchOperator):
         return replace(result, results=pa.concat_tables(tables), truncated=frozenset(truncated))
 
     def _plan_fed(self, passed: pa.Table) -> None:
-        """Plan for the events of a window once as many have come, and go on with another plan if there is one."""
+        """Plan for the events of a window after so many have come, and go on with another plan if there is one."""
         if self.is_planned and self._unplanned < self._plan_after:
             return
         held = self.retained.table
@@ -149,15 +152,16 @@ class DetectOperator(BranchOperator):
         if not len(encoded.time):
             return
         plan = self.context.planner(self.branch).plan_for(encoded)
-        self._unplanned, self._plan_after = 0, max(FEWEST_EVENTS, len(encoded.time))
+        events = len(encoded.time)
+        self._unplanned, self._plan_after = 0, max(FEWEST_EVENTS, WINDOWS_PER_PLAN * events)
         if self.is_planned and plan is self._plan:
             return
         self._plan, self.is_planned = plan, True
         fed = [each for each in plan if can_feed(each, self.program.schema)]
         self.rerun = tuple(each.query for each in plan if each not in fed)
-        self.fed = FedMatches(self.context, self.branch, fed, self.is_exact) if fed else None
+        self.fed = FedMatches(self.encoder, self.branch, fed, self.is_exact) if fed else None
         if self.fed is not None and len(held):
-            self.fed.feed(held, 0, lists=False)
+            self.fed.feed(held, read_times(held, self.program.schema), 0, lists=False)
 
     def _search(
         self, rows: pa.Table, times: Times, watermark: int, queries: tuple[DetectQuery, ...]

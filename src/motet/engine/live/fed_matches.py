@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from motet.compile.detect import DetectBranch
-from motet.engine.context import RunContext
+from motet.compile.detect import DetectBranch, match_columns
 from motet.engine.detect.bindings import check_overflow, match_times
 from motet.engine.detect.code import ExpressionCompiler
 from motet.engine.detect.query_run import QueryRun
@@ -24,8 +23,16 @@ from motet.engine.detect.results import decode_columns
 from motet.engine.detect.rules import QueryCode, build_query_conditions, build_rules, compile_conditions
 from motet.engine.detect.values import MAX_EXACT_FLOAT, CompiledExpressions, EventColumns
 from motet.engine.detect.windows import Bounds
-from motet.engine.encode import EncodedEvents, encode_branch
+from motet.engine.encode import (
+    EncodedEvents,
+    combine_keys,
+    encode_branch,
+    encode_dictionary,
+    read_column,
+    to_numpy,
+)
 from motet.engine.expressions import evaluate
+from motet.engine.live.encoder import LiveEncoder
 from motet.engine.live.feed_plan import FeedPlanBuilder, Reader
 from motet.engine.live.key_states import KeyIndex
 from motet.kernels.expressions import EventScope, Values, new_stack
@@ -51,10 +58,12 @@ from motet.kernels.match_filter import (
     sort_steps,
 )
 from motet.kernels.match_store import TOP, WORK, compact, create_store
-from motet.kernels.ragged import row_numbers, take_rows
+from motet.kernels.ragged import take_rows
 from motet.model.expression import Expression
 from motet.plans.compiled import WindowSpan
 from motet.plans.detect.build import PlannedAlternative, PlannedQuery
+from motet.schema import build_table
+from motet.template.positions import max_bindings
 
 Ints = NDArray[np.int64]
 
@@ -78,12 +87,12 @@ class FedMatches:
     """
 
     def __init__(
-        self, context: RunContext, branch: DetectBranch, planned: Sequence[PlannedQuery], exact: bool = True
+        self, encoder: LiveEncoder, branch: DetectBranch, planned: Sequence[PlannedQuery], exact: bool = True
     ) -> None:
-        self.context = context
-        self.program = context.program
+        self.program = encoder.context.program
         self.branch = branch
         self.planned = planned
+        self.encoder = encoder
         nothing = encode_branch(self.program, branch, _empty(self.program.schema.columns, branch.columns))
         self.columns = _ExactColumns(nothing) if exact else _InexactColumns(nothing)
         compiler = ExpressionCompiler(self.columns)
@@ -98,7 +107,7 @@ class FedMatches:
         self.count = 0  # events
         self.time = np.zeros(0, np.int64)
         self.rows = np.zeros(0, np.int64)
-        self.values = Values(*(np.zeros((0, 0), kind) for kind in (np.int64, np.bool_, np.float64)))
+        self.values = Values(np.zeros((0, 0), np.int64), np.zeros((0, 0), np.bool_), np.zeros((0, 0), np.float64))
         self._reserve(FIRST_ROWS)
         nodes = self.plan.nodes
         self.store = create_store(
@@ -106,6 +115,7 @@ class FedMatches:
         )
         self.output = create_output(FIRST_MATCHES, 8 * FIRST_MATCHES)
         self.scratch = _create_scratch(len(nodes.kind), int(nodes.width.max(initial=1)), 64)
+        self.plain_results = _PlainResults(self)
         self.known_classes = -1
         self.classes: ClassTable | None = None
 
@@ -124,54 +134,69 @@ class FedMatches:
                 _enlarged(floats, size, max(len(self.float_sources), 1)),
             )
 
-    def feed(self, events: pa.Table, place: int, *, lists: bool = True) -> list[MatchOutput]:
+    def feed(self, events: pa.Table, times: Ints, place: int, *, lists: bool = True) -> list[MatchOutput]:
         """Add events, none earlier than those before, the first at a place of the retained rows; return new matches.
 
         Raises `DataError` if some row cannot be computed with, `TooManyInstances` and `NumbersTooLarge`; what is kept
         must be rebuilt then.
         """
-        encoded = encode_branch(self.program, self.branch, events)
-        size = len(encoded.time)
+        klass = self.encoder.classify(events)
+        chosen = np.flatnonzero(self.encoder.has_symbols[klass])
+        size = len(chosen)
         if not size:
             return []
-        order = np.argsort(encoded.time, kind="stable")
-        numbers, classes = self.context.number_classes(self.branch.name, encoded.classes)
+        order = chosen[np.argsort(times[chosen], kind="stable")]
+        classes = self.encoder.classes
         if len(classes) != self.known_classes or self.classes is None:
             self.classes, self.known_classes = self.builder.build_classes(classes), len(classes)
-        keys = self.keys.number_keys(encoded.keys, len(encoded.offsets) - 1)
         self._reserve(size)
         first, self.count = self.count, self.count + size
-        self.time[first : self.count] = time = encoded.time[order]
-        self.rows[first : self.count] = place + encoded.rows[order]
-        self._append_values(encoded, order, first)
+        self.time[first : self.count] = time = times[order]
+        self.rows[first : self.count] = place + order
+        self._append_values(events, order, first)
         new = NewEvents(
-            np.arange(first, self.count),
-            numbers[encoded.klass[order]],
-            keys[row_numbers(encoded.offsets)[order]],
-            self._limits(time),
+            np.arange(first, self.count), klass[order], self._number_keys(events, order), self._limits(time)
         )
         return self._apply(new, lists)
 
-    def _append_values(self, encoded: EncodedEvents, order: Ints, first: int) -> None:
+    def _number_keys(self, events: pa.Table, order: Ints) -> Ints:
+        """Return the key of each event."""
+        names = self.branch.partition
+        if not names:
+            return np.zeros(len(order), np.int64)
+        columns = [encode_dictionary(events.column(name)) for name in names]
+        codes = [to_numpy(column.indices) for column in columns]
+        code, values, count = combine_keys(codes, columns, names, len(events))
+        return self.keys.number_keys(values, count)[code[order]]
+
+    def _append_values(self, events: pa.Table, order: Ints, first: int) -> None:
+        """Compute what conditions read of new events, in this order of their rows."""
         ints, known, floats = self.values
         until = first + len(order)
+        is_ordered = len(order) == len(events) and bool((order == np.arange(len(order))).all())
+        rows = None if is_ordered else pa.array(order)
+
+        @cache
+        def read(name: str) -> pa.Array:
+            column = read_column(events, name)
+            return column if rows is None else column.take(rows)
 
         def compute(expression: Expression) -> pa.Array:
-            return evaluate(expression, lambda attribute: encoded.column(attribute.name), len(order))
+            return evaluate(expression, lambda attribute: read(attribute.name), len(order))
 
         for row, source in enumerate(self.int_sources):
             array = compute(source)
-            known[row, first:until] = array.is_valid().to_numpy(zero_copy_only=False)[order]
-            ints[row, first:until] = self._as_ints(array)[order]
+            known[row, first:until] = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else True
+            ints[row, first:until] = self._as_ints(array)
         for row, origin in enumerate(self.float_sources):
             if isinstance(origin, int):
                 own = ints[origin, first:until]
-                if self.columns.must_be_exact[origin] and np.abs(own).max(initial=0) > MAX_EXACT_FLOAT:
+                if self.columns.must_be_exact[origin] and not _is_exact(own):
                     raise NumbersTooLarge
                 floats[row, first:until] = np.where(known[origin, first:until], own, np.nan)
             else:
                 values = compute(origin).cast(pa.float64()).to_numpy(zero_copy_only=False)
-                floats[row, first:until] = values[order] + 0.0  # -0.0 is 0.0
+                floats[row, first:until] = values + 0.0  # -0.0 is 0.0
 
     def _as_ints(self, array: pa.Array) -> Any:
         """Return values as integers, null as 0; a text as its number among all so far."""
@@ -182,13 +207,15 @@ class FedMatches:
             return numbers[found.indices.fill_null(0).to_numpy(zero_copy_only=False)]
         if pa.types.is_timestamp(array.type):
             array = array.cast(pa.timestamp("us"), safe=False)
-        return array.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+        array = array if array.type == pa.int64() else array.cast(pa.int64())
+        return (array.fill_null(0) if array.null_count else array).to_numpy(zero_copy_only=False)
 
     def _limits(self, time: Ints) -> Ints:
         """Return for each set of windows and each event the earliest first time of what may end with it."""
         limits = np.empty((len(self.builder.spans), len(time)), np.int64)
         for spans, row in self.builder.spans.items():
-            limits[row] = np.minimum.reduce([_oldest_start(span, time) for span in spans])
+            first, *others = (_oldest_start(span, time) for span in spans)
+            limits[row] = np.minimum.reduce([first, *others]) if others else first
         return limits
 
     # Instances
@@ -224,9 +251,8 @@ class FedMatches:
         self._compact(len(self.store.facts), limits)
         live = int(self.store.counts[TOP])
         if 2 * live > len(self.store.facts):
-            if 4 * sum(part.nbytes for part in self.store) * live > self.program.options.memory_bytes * len(
-                self.store.facts
-            ):
+            row = sum(part.nbytes for part in self.store) // len(self.store.facts)
+            if 4 * live * row > self.program.options.memory_bytes:
                 raise TooManyInstances
             self._compact(4 * live, limits)
 
@@ -281,13 +307,17 @@ class FedMatches:
         events, at = np.unique(output.event, return_inverse=True)
         batch = _FoundEvents(self, events, take)
         matches = Matches(output.begin, output.position, at.reshape(-1), output.key)
-        order = np.argsort(output.reader, kind="stable")
-        readers, begins = np.unique(output.reader[order], return_index=True)
-        ends = [*begins[1:].tolist(), len(order)]
+        counts = np.bincount(output.reader, minlength=len(self.readers))
+        plain = self.plain_results.list_readers(counts, start_times)
+        is_plain = plain[output.reader]
+        if is_plain.any():
+            rows = np.flatnonzero(is_plain)
+            chosen = matches if len(rows) == len(is_plain) else _take_matches(matches, rows)
+            yield self.plain_results.build(batch, chosen, output.reader[rows]), None
         own: dict[int, list[tuple[PlannedAlternative, Matches]]] = {}
-        for number, begin, end in zip(readers.tolist(), begins.tolist(), ends, strict=True):
+        for number in np.flatnonzero((counts > 0) & ~plain).tolist():
             reader: Reader = self.readers[number]
-            chosen = _take_matches(matches, order[begin:end])
+            chosen = _take_matches(matches, np.flatnonzero(output.reader == number))
             alternative = self.planned[reader.query].alternatives[reader.alternative]
             own.setdefault(reader.query, []).append((alternative, chosen))
         for query, alternatives in own.items():
@@ -305,6 +335,69 @@ class FedMatches:
             build_rules(planned.query, alternative, codes, [frozenset()]),
             build_query_conditions(planned.query, codes, self.plan.code),
         )
+
+
+class _PlainResults:
+    """Builder of the rows of all queries at once that return nothing but single events.
+
+    `shows[label]` tells by reader and position which event a label of RETURN shows.
+    """
+
+    def __init__(self, fed: FedMatches) -> None:
+        self.fed = fed
+        self.program = fed.program
+        queries = [fed.planned[reader.query].query for reader in fed.readers]
+        self.names = pa.array([query.query.name for query in queries], pa.string())
+        self.numbers = [query.number for query in queries]
+        most = max([1, *(len(query.positions.events) for query in queries)])
+        self.is_plain = np.zeros(len(queries), np.bool_)
+        self.shows: dict[str, NDArray[np.bool_]] = {}
+        self.groups: dict[str, NDArray[np.bool_]] = {}
+        schema = self.program.result_schema
+        for at, query in enumerate(queries):
+            columns = list(match_columns(query))
+            residual = any(each.residual for each in fed.planned[fed.readers[at].query].alternatives)
+            self.is_plain[at] = not (query.is_ambiguous or residual) and all(
+                isinstance(what, frozenset)
+                and max_bindings(query.positions.graph, what) <= 1
+                and pa.types.is_struct(schema.field(label).type)
+                for label, what in columns
+            )
+            if self.is_plain[at]:
+                for name in query.query.group_by:
+                    self.groups.setdefault(name, np.zeros(len(queries), np.bool_))[at] = True
+                for label, what in columns:
+                    shown = self.shows.setdefault(label, np.zeros((len(queries), most), np.bool_))
+                    shown[at, sorted(what) if isinstance(what, frozenset) else []] = True
+
+    def list_readers(self, counts: Ints, start_times: Mapping[int, int]) -> NDArray[np.bool_]:
+        """Return whose matches to build: where there are no more than may be, and all windows are reported."""
+        limit = self.program.options.match_limit
+        chosen = self.is_plain if limit is None else self.is_plain & (counts <= limit)
+        if start_times:
+            chosen = chosen & ~np.isin(self.numbers, list(start_times))
+        return chosen
+
+    def build(self, batch: _FoundEvents, found: Matches, reader: NDArray[np.int32]) -> pa.Table:
+        """Build the rows of matches of some readers."""
+        schema, size = self.program.schema, len(found.key)
+        times = batch.encoded.time[found.event]
+        owner = np.repeat(np.arange(size), np.diff(found.begin))
+        columns: dict[str, pa.Array] = {
+            "query": self.names.take(pa.array(reader)),
+            "start": schema.from_microseconds(np.minimum.reduceat(times, found.begin[:-1])),
+            "end": schema.from_microseconds(np.maximum.reduceat(times, found.begin[:-1])),
+        }
+        for name, grouped in self.groups.items():
+            columns[name] = batch.encoded.keys[name].take(pa.array(found.key, mask=~grouped[reader]))
+        events = pa.StructArray.from_arrays(list(batch.event_columns.values()), names=list(batch.event_columns))
+        rows = batch.encoded.rows[found.event]
+        for label, shows in self.shows.items():
+            shown = shows[reader[owner], found.position]
+            place, missing = np.zeros(size, np.int64), np.ones(size, np.bool_)
+            place[owner[shown]], missing[owner[shown]] = rows[shown], False
+            columns[label] = events.take(pa.array(place, mask=missing))
+        return build_table(columns, self.program.result_schema, size)
 
 
 class _ExactColumns(EventColumns):
@@ -359,7 +452,8 @@ class _FoundEvents:
             enter=np.zeros(0, np.int64),
             leave=np.zeros(0, np.int64),
         )
-        self.values = Values(*(np.ascontiguousarray(part[:, events]) for part in fed.values))
+        chosen: list[Any] = [np.ascontiguousarray(part[:, events]) for part in fed.values]
+        self.values = Values(*chosen)
 
     @property
     def runner(self) -> _FoundEvents:
@@ -437,6 +531,11 @@ class _FedQueryRun(QueryRun):
         kept = filter_matches(found, context)
         check_overflow(work.stack, f"query {self.query.query.name}: a whole number in a condition")
         return _take_matches(found, np.flatnonzero(kept))
+
+
+def _is_exact(whole: Ints) -> bool:
+    """Return whether whole numbers are the same as floats."""
+    return bool(whole.min() >= -MAX_EXACT_FLOAT and whole.max() <= MAX_EXACT_FLOAT)
 
 
 def _oldest_start(span: WindowSpan, time: Ints) -> Ints:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,7 +30,16 @@ from motet.model.expression import Call, Comparison, Expression, KleeneAggregate
 from motet.model.query import Computed, Policy
 from motet.plans.compiled import WindowSpan
 from motet.plans.detect.build import PlannedAlternative, PlannedQuery
-from motet.plans.detect.nodes import FilterNode, JoinNode, LeafNode, LoopNode, Node, PathScanNode, topological_order
+from motet.plans.detect.nodes import (
+    Edge,
+    FilterNode,
+    JoinNode,
+    LeafNode,
+    LoopNode,
+    Node,
+    PathScanNode,
+    topological_order,
+)
 from motet.schema import EventSchema, is_text
 from motet.template.symbols import Symbol
 
@@ -115,6 +125,21 @@ def _orders_texts(expression: Expression, schema: EventSchema) -> bool:
     return False
 
 
+class _Probe(NamedTuple):
+    """A row of `ProbeTable`."""
+
+    node: int
+    candidates: int
+    index: int
+    item: int
+    value: int
+    takes_new: bool
+    own: Sequence[int]
+    other: Sequence[int]
+    high: Sequence[int]
+    low: Sequence[int]
+
+
 @dataclass
 class FeedPlanBuilder:
     """Builder of the tables of some queries. `spans` are the sets of windows that limits are computed for."""
@@ -149,7 +174,6 @@ class FeedPlanBuilder:
 
     def build(self) -> FeedPlan:
         """Return the tables. All expressions that the queries need besides must be compiled before."""
-        self.tests: list[list[int]] = []
         self.indexes: dict[FedNode, list[tuple[int, int]]] = {
             node: [(-1, -1)] if isinstance(node, AbsentEvents | PathStep) else [] for node in self.nodes[: self.stored]
         }
@@ -208,7 +232,8 @@ class FeedPlanBuilder:
         if not isinstance(node, JoinNode | FilterNode):
             return []
         slots = {str(item): item for item in range(len(node.items))}
-        return [self.compiler.compile_test(test, slots) for test in node.new_tests]
+        # Comparisons first, as in joins of whole batches: code may fail where they do not hold.
+        return sorted((self.compiler.compile_test(test, slots) for test in node.new_tests), key=lambda row: row[0] < 0)
 
     def _find_equality(self, node: FedNode, tests: Sequence[Sequence[int]]) -> list[tuple[FedNode, int, int]]:
         """Return, for a join, how rows of its outer and its inner side are found: the node, and the item and value."""
@@ -227,63 +252,73 @@ class FeedPlanBuilder:
     def _build_probes(
         self, equal: Sequence[Sequence[tuple[FedNode, int, int]]], width: int
     ) -> tuple[ProbeTable, list[int]]:
-        node, candidates, index, item, value, takes_new = [], [], [], [], [], []
-        own, other, highs, lows, first = [], [], [], [], []
+        """Return the probes of all joins and filters, and the first of each node."""
+        probes: list[_Probe] = []
+        first = []
         for each, sides in zip(self.nodes, equal, strict=True):
-            first.append(len(node) if isinstance(each, JoinNode | FilterNode) else -1)
+            first.append(len(probes))
             match each:
                 case JoinNode():
-                    columns = (each.outer_items, each.inner_items)
-                    for mine in (0, 1):
-                        (one, at, row), (beside, *found) = sides[mine], sides[1 - mine]
-                        ours, theirs = columns[mine], columns[1 - mine]
-                        node.append(self.number[one])
-                        candidates.append(self.number[beside])
-                        place = self.indexes[beside].index((found[0], found[1]))
-                        index.append(int(self.first_index[self.number[beside]]) + place)
-                        item.append(at)
-                        value.append(row)
-                        takes_new.append(mine == 0)
-                        own.append(_padded(ours, width))
-                        other.append(_padded(theirs, width))
-                        highs.append([c for c, x in enumerate(ours) if all((y, x) in each.order for y in theirs)])
-                        lows.append([c for c, x in enumerate(ours) if any((x, y) in each.order for y in theirs)])
+                    probes += [self._join_probe(each, sides, mine) for mine in (0, 1)]
                 case FilterNode():
-                    node.append(self.number[_fed(each.input)])
-                    candidates.append(-1)
-                    index.append(-1)
-                    item.append(-1)
-                    value.append(-1)
-                    takes_new.append(True)
                     to = {place: column for column, place in enumerate(each.places)}
-                    own.append([to.get(column, -1) for column in range(width)])
-                    other.append([-1] * width)
-                    highs.append([])
-                    lows.append([])
-        high_offsets, high = flatten_lists(highs)
-        low_offsets, low = flatten_lists(lows)
-        flags = np.array(takes_new, np.bool_)
-        numbers = (np.array(each, np.int32) for each in (node, candidates, index, item, value))
-        return ProbeTable(
-            *numbers, flags, _table(own, width), _table(other, width), high_offsets, high, low_offsets, low
-        ), first
+                    columns = [to.get(column, -1) for column in range(_width(_fed(each.input)))]
+                    probes.append(_Probe(self.number[_fed(each.input)], -1, -1, -1, -1, True, columns, [], [], []))
+        high_offsets, high = flatten_lists([probe.high for probe in probes])
+        low_offsets, low = flatten_lists([probe.low for probe in probes])
+        table = ProbeTable(
+            node=np.array([probe.node for probe in probes], np.int32),
+            candidates=np.array([probe.candidates for probe in probes], np.int32),
+            index=np.array([probe.index for probe in probes], np.int32),
+            item=np.array([probe.item for probe in probes], np.int32),
+            value=np.array([probe.value for probe in probes], np.int32),
+            takes_new=np.array([probe.takes_new for probe in probes], np.bool_),
+            own=_table([_padded(probe.own, width) for probe in probes], width),
+            other=_table([_padded(probe.other, width) for probe in probes], width),
+            high_offsets=high_offsets,
+            high=high,
+            low_offsets=low_offsets,
+            low=low,
+        )
+        return table, first
+
+    def _join_probe(self, join: JoinNode, sides: Sequence[tuple[FedNode, int, int]], mine: int) -> _Probe:
+        """Return the probe of the new rows on one side of a join."""
+        (own, item, value), (other, other_item, other_value) = sides[mine], sides[1 - mine]
+        columns = (join.outer_items, join.inner_items)
+        ours, theirs = columns[mine], columns[1 - mine]
+        index = int(self.first_index[self.number[other]]) + self.indexes[other].index((other_item, other_value))
+        return _Probe(
+            self.number[own],
+            self.number[other],
+            index,
+            item,
+            value,
+            mine == 0,
+            ours,
+            theirs,
+            high=[column for column, x in enumerate(ours) if all((y, x) in join.order for y in theirs)],
+            low=[column for column, x in enumerate(ours) if any((x, y) in join.order for y in theirs)],
+        )
 
     def _build_steps(self, first_test: int) -> tuple[StepTable, list[list[int]]]:
         """Return the tables of steps, and the rows of their tests, which have the numbers from one on."""
         edges, index, ways, tests = [], [], [], []
         for node in self.nodes:
-            own = [edge for edge in sort_edges(node.loop) if edge.target == node.item] if _is_step(node) else []
+            own = _list_edges(node)
             edges.append(own)
-            for edge in own:
-                index.append(int(self.first_index[self.number[PathStep(node.loop, edge.source)]]))
+            for before, edge in own:
+                index.append(int(self.first_index[self.number[before]]))
                 ways.append([[self._absent_index(symbol) for symbol in way] for way in sorted(edge.ways, key=repr)])
                 tests.append(
                     [self.compiler.compile_test(test, {"0": 0, "1": 1}) for test in sorted(edge.tests, key=repr)]
                 )
         forbids, forbidden = flatten_lists([way for each in ways for way in each])
         steps = StepTable(
-            item=np.array([node.item if _is_step(node) else 0 for node in self.nodes], np.int32),
-            begins=np.array([_is_step(node) and node.item in node.loop.firsts for node in self.nodes], np.bool_),
+            item=np.array([node.item if isinstance(node, PathStep) else 0 for node in self.nodes], np.int32),
+            begins=np.array(
+                [isinstance(node, PathStep) and node.item in node.loop.firsts for node in self.nodes], np.bool_
+            ),
             edges=offsets_of(edges),
             index=np.array(index, np.int32),
             ways=offsets_of(ways),
@@ -305,15 +340,14 @@ class FeedPlanBuilder:
                 spans.append(self._span({planned.query.span}))
                 positions.append(planned.alternatives[reader.alternative].positions)
         width = max([1, *map(len, positions)])
-        return ReaderTable(
-            offsets_of(counts), np.array(spans, np.int32), _table([_padded(p, width) for p in positions], width)
-        )
+        table = _table([_padded(own, width) for own in positions], width)
+        return ReaderTable(offsets_of(counts), np.array(spans, np.int32), table)
 
     def build_classes(self, classes: Sequence[frozenset[Symbol]]) -> ClassTable:
         """Return what each class of events may add to."""
         consumers: dict[FedNode, list[FedNode]] = {}
         for node in self.nodes:
-            if not _is_step(node):
+            if not isinstance(node, PathStep):
                 for each in _inputs_of(node):
                     consumers.setdefault(each, []).append(node)
         binds = np.array([[_symbol(node) in found for node in self.nodes] for found in classes], np.bool_)
@@ -343,8 +377,12 @@ def make_bytecode(compiler: ExpressionCompiler) -> Bytecode:
     )
 
 
-def _is_step(node: FedNode) -> bool:
-    return isinstance(node, PathStep)
+def _list_edges(node: FedNode) -> list[tuple[PathStep, Edge]]:
+    """Return the edges that lead to a step, each with the step it comes from."""
+    if not isinstance(node, PathStep):
+        return []
+    own = [edge for edge in sort_edges(node.loop) if edge.target == node.item]
+    return [(PathStep(node.loop, edge.source), edge) for edge in own]
 
 
 def _list_nodes(root: Node, loop: LoopNode | None) -> tuple[list[FedNode], list[FedNode]]:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from motet.engine.encode import EncodedEvents, encode_keys
+from motet.engine.encode import EncodedEvents, read_column
 from motet.engine.live.saved import SavedState
 from motet.kernels.ragged import concat_offsets, expand_ranges, offsets_from_counts
 from motet.kernels.tables import MAX_TIME
@@ -24,38 +24,53 @@ class KeyIndex:
     """Numbers for keys in order of appearance, with the partition values of each."""
 
     def __init__(self, schema: pa.Schema) -> None:
-        self.values = schema.empty_table()
-        self.added = self.values  # by the last call of `number_keys`
+        self.schema = schema
+        self.added = schema.empty_table()  # by the last call of `number_keys`
+        self._nothing = self.added
+        self._pieces: list[pa.Table] = [self.added]
+        self._numbers: dict[Any, int] = {}
         self.count = 0
 
     @property
     def partition(self) -> Sequence[str]:
-        names: Sequence[str] = self.values.column_names
+        names: Sequence[str] = self.schema.names
         return names
 
+    @property
+    def values(self) -> pa.Table:
+        """The partition values of all keys."""
+        if len(self._pieces) > 1:
+            self._pieces = [pa.concat_tables(self._pieces).combine_chunks()]
+        return self._pieces[0]
+
     def number_keys(self, values: Mapping[str, pa.Array], count: int) -> Ints:
-        """Return the numbers of distinct keys, numbering new ones. O(keys known and given)."""
+        """Return the numbers of distinct keys, numbering new ones. O(keys given)."""
         if not self.partition:
             self.count = max(self.count, min(count, 1))
             return np.zeros(count, np.int64)
-        schema = self.values.schema
-        fresh = pa.table([values[name].cast(schema.field(name).type) for name in schema.names], schema=schema)
-        codes, _, size = encode_keys(pa.concat_tables([self.values, fresh]), self.partition)
-        number = np.full(size, -1, np.int64)
-        number[codes[: self.count]] = np.arange(self.count)
-        own = codes[self.count :]
-        unknown = np.flatnonzero(number[own] < 0)
-        number[own[unknown]] = self.count + np.arange(len(unknown))
-        self.added = fresh.take(pa.array(unknown))
-        if len(unknown):
-            self.values = pa.concat_tables([self.values, self.added]).combine_chunks()
-            self.count += len(unknown)
-        return number[own]
+        known = self._numbers
+        given = _as_hashable([values[name] for name in self.partition])
+        numbers = [known.setdefault(key, len(known)) for key in given]
+        found = np.array(numbers, np.int64)
+        self.added = self._nothing
+        if len(known) > self.count:
+            new = pa.array(np.flatnonzero(found >= self.count))
+            arrays = [values[field.name].take(new).cast(field.type) for field in self.schema]
+            self.added = pa.Table.from_arrays(arrays, schema=self.schema)
+            self._pieces.append(self.added)
+            self.count = len(known)
+        return found
 
     def restore(self, values: pa.Table) -> None:
         """Continue with the keys of a saved state."""
-        self.values = values.cast(self.values.schema) if self.partition else self.values
+        if self.partition:
+            self._set_values(values.cast(self.schema))
         self.count = len(values) if self.partition else 1
+
+    def _set_values(self, values: pa.Table) -> None:
+        self._pieces = [values.combine_chunks()]
+        keys = _as_hashable([read_column(values, name) for name in self.partition])
+        self._numbers = {key: at for at, key in enumerate(keys)}
 
     def take(self, numbers: Ints) -> dict[str, pa.Array]:
         """Return the partition values of keys, by attribute."""
@@ -63,9 +78,19 @@ class KeyIndex:
 
     def keep(self, wanted: Flags) -> Ints:
         """Forget all other keys; return the new number of each old one."""
-        self.values = self.values.filter(pa.array(wanted)).combine_chunks() if self.partition else self.values
+        if self.partition:
+            self._set_values(self.values.filter(pa.array(wanted)))
         self.count = int(wanted.sum())
         return np.cumsum(wanted) - 1
+
+
+def _as_hashable(columns: Sequence[pa.Array]) -> list[Any]:
+    """Return the keys of some columns as values that can be looked up."""
+    lists = [
+        (column.view(f"int{column.type.bit_width}") if pa.types.is_temporal(column.type) else column).to_pylist()
+        for column in columns
+    ]
+    return lists[0] if len(lists) == 1 else list(zip(*lists, strict=True))
 
 
 @dataclass(frozen=True)
