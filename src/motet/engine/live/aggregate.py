@@ -19,8 +19,10 @@ from motet.engine.expressions import evaluate
 from motet.engine.live.base import BranchOperator, MicroBatchResult
 from motet.engine.live.encoder import LiveEncoder
 from motet.engine.live.key_states import KeyIndex, read_states, state_names, state_sections
+from motet.engine.live.reports import Report, build_reports
 from motet.engine.live.rows import (
     Flags,
+    ReadRows,
     Timer,
     Times,
     find_bad_rows,
@@ -74,6 +76,7 @@ class AggregateOperator(BranchOperator):
         ]
         carried = [state.unit for state in (*self.slots, *self.fed)]
         self.rerun = [unit for unit in branch.units if unit not in carried]
+        self._fed_rows = 0  # since keys were last looked through
         self.ranks = np.zeros(0, np.int64)
         self.unreplayed: pa.Table | None = None
         self.is_restored = False  # and no micro-batch was fed since then
@@ -81,10 +84,13 @@ class AggregateOperator(BranchOperator):
         self.oldest = int(MAX_TIME)  # the least time of any such event so far
         self.values = {c.number: program.partial_schema.empty_table() for c in branch.queries if c.needs_sweep}
 
-    def feed(self, events: pa.Table, watermark: int) -> MicroBatchResult:
-        """Add the rows of a micro-batch and advance to a watermark; rows before it are late."""
-        result = super().feed(events, watermark)
-        self._evict_keys()
+    def feed_rows(self, read: ReadRows, watermark: int, late_before: int) -> MicroBatchResult:
+        """See `BranchOperator.feed_rows`."""
+        result = super().feed_rows(read, watermark, late_before)
+        self._fed_rows += len(read.times)
+        if not len(read.times) or 4 * self._fed_rows > self.keys.count + self.fed_keys.count:
+            self._fed_rows = 0
+            self._evict_keys()  # O(keys), and so O(1) for each row
         return result
 
     def _advance(self, rows: pa.Table, times: Times, watermark: int) -> MicroBatchResult:
@@ -109,7 +115,7 @@ class AggregateOperator(BranchOperator):
     def _run(self, rows: pa.Table, times: Times, new: Flags, watermark: int) -> pa.Table:
         """Return the partial results that become final as the watermark moves."""
         self.passed = Counter()
-        tables = [self.program.partial_schema.empty_table()]
+        tables: list[pa.Table] = []
         if self.rerun:
             due = select_same_keys(rows, self._find_due_rows(times, watermark), self.branch.partition)
             encoded = self._encode(rows.filter(pa.array(due & (times < watermark))))
@@ -122,17 +128,20 @@ class AggregateOperator(BranchOperator):
             self._replay_due_keys(passed, watermark)  # first: events of before have no classes that are new now
             encoded = self._encode(passed)
             self._count_passed(encoded)
-            numbers, ranks = self._number_fed_keys(encoded)
-            ranked = self._shift_ranks(encoded, ranks)
+            nothing = np.zeros(0, np.int64)
+            fed_numbers, ranks = self._number_fed_keys(encoded) if self.fed else (nothing, nothing)
+            ranked = self._shift_ranks(encoded, ranks) if self.fed else encoded
             for state in self.fed:
                 state.prepare(ranked)
-            slot_numbers = self.keys.number_keys(encoded.keys, len(numbers)) if self.slots else numbers
-            for slots in self.slots:
-                tables += slots.advance(encoded, slot_numbers, self.keys, watermark)
-            for state in self.fed:
-                tables += self._feed(state, ranked, numbers, self.watermark, watermark)
-            self.ranks[numbers] += np.diff(encoded.offsets)
-        return pa.concat_tables(tables)
+            if self.slots:
+                numbers = self.keys.number_keys(encoded.keys, len(encoded.offsets) - 1)
+                reports = [r for slots in self.slots for r in slots.advance(encoded, numbers, self.keys, watermark)]
+                tables += build_reports(self.program, reports, self.keys, encoded)
+            if self.fed:
+                reports = [r for state in self.fed for r in self._feed(state, ranked, fed_numbers, watermark)]
+                tables += build_reports(self.program, reports, self.fed_keys, encoded)
+                self.ranks[fed_numbers] += np.diff(encoded.offsets)
+        return pa.concat_tables(tables) if tables else self._empty_result.partials
 
     def _number_fed_keys(self, encoded: EncodedEvents) -> tuple[Ints, Ints]:
         """Return the numbers of the keys of events, and how many events each had before."""
@@ -141,12 +150,12 @@ class AggregateOperator(BranchOperator):
         return numbers, self.ranks[numbers]
 
     def _feed(
-        self, state: StackUnit | TrendUnit, encoded: EncodedEvents, numbers: Ints, before: int, watermark: int
-    ) -> list[pa.Table]:
+        self, state: StackUnit | TrendUnit, encoded: EncodedEvents, numbers: Ints, watermark: int
+    ) -> list[Report]:
         """Feed new events to a unit, if need be after it has begun anew with larger totals."""
         while True:
             try:
-                return state.advance(encoded, numbers, self.fed_keys, before, watermark)
+                return state.advance(encoded, numbers, self.fed_keys, self.watermark, watermark)
             except TotalsOverflowed:
                 self._begin_anew(state)
 
@@ -211,7 +220,8 @@ class AggregateOperator(BranchOperator):
         tables = [self.program.partial_schema.empty_table()]
         if self.slots:
             encoded = self._encode(rows.filter(pa.array(new)))
-            tables += [table for slots in self.slots for table in slots.early_results(encoded, self.keys)]
+            reports = [report for slots in self.slots for report in slots.early_results(encoded)]
+            tables += build_reports(self.program, reports, self.keys, encoded)
         units = [*self.rerun, *(state.unit for state in self.fed if state.span.slide)]
         if units:
             if not self.rerun:  # else they are among the rows
@@ -248,6 +258,8 @@ class AggregateOperator(BranchOperator):
 
     def _finish_partials(self, partials: pa.Table) -> tuple[pa.Table, pa.Table]:
         """Split partials into final results, and totals to be merged with those of other parts of the stream."""
+        if not len(partials):
+            return self._empty_result.results, self._empty_result.partials
         query = partials["query"].to_numpy()
         swept = [
             self._sweep(self.program.queries[number], partials.filter(pa.array(query == number)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
@@ -125,7 +124,8 @@ def _orders_texts(expression: Expression, schema: EventSchema) -> bool:
     return False
 
 
-class _Probe(NamedTuple):
+@dataclass(frozen=True)
+class _Probe:
     """A row of `ProbeTable`."""
 
     node: int

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from motet.engine.encode import EncodedEvents, read_column
+from motet.engine.encode import read_column
 from motet.engine.live.saved import SavedState
 from motet.kernels.ragged import concat_offsets, expand_ranges, offsets_from_counts
 from motet.kernels.tables import MAX_TIME
@@ -72,9 +72,10 @@ class KeyIndex:
         keys = _as_hashable([read_column(values, name) for name in self.partition])
         self._numbers = {key: at for at, key in enumerate(keys)}
 
-    def take(self, numbers: Ints) -> dict[str, pa.Array]:
-        """Return the partition values of keys, by attribute."""
-        return {name: self.values[name].combine_chunks().take(pa.array(numbers)) for name in self.partition}
+    @property
+    def columns(self) -> dict[str, pa.Array]:
+        """The partition values of all keys, by attribute."""
+        return {name: self.values[name].combine_chunks() for name in self.partition}
 
     def keep(self, wanted: Flags) -> Ints:
         """Forget all other keys; return the new number of each old one."""
@@ -158,13 +159,76 @@ class KeyStates:
         return int(self.wake.min(initial=MAX_TIME))
 
 
-def add_idle_keys(encoded: EncodedEvents, keys: KeyIndex, idle: Ints) -> EncodedEvents:
-    """Append keys without events to those of encoded events."""
-    if not len(idle):
-        return encoded
-    more = keys.take(idle)
-    values = {name: pa.concat_arrays([own.cast(more[name].type), more[name]]) for name, own in encoded.keys.items()}
-    return replace(encoded, keys=values)
+class StateLog:
+    """The packed states of keys, by key number. A state that changes is written at the end of one buffer.
+
+    What is no longer used is dropped once it is half of the buffer: O(words written), amortised.
+    """
+
+    def __init__(self, states: KeyStates | None = None) -> None:
+        self.begin = self.size = np.zeros(0, np.int64)
+        self.wake = np.zeros(0, np.int64)
+        self.words = np.zeros(0, np.int64)
+        self.top = 0  # words written
+        self.next_wake = int(MAX_TIME)  # no key has anything to report before this
+        if states is not None:
+            self.write(np.zeros(0, np.int64), states, int(states.ids.max(initial=-1)) + 1)
+
+    def reserve(self, keys: int) -> None:
+        """Let there be so many keys."""
+        more = keys - len(self.size)
+        if more > 0:
+            more = max(more, len(self.size))
+            nothing = np.zeros(more, np.int64)
+            self.begin, self.size = np.concatenate((self.begin, nothing)), np.concatenate((self.size, nothing))
+            self.wake = np.concatenate((self.wake, np.full(more, MAX_TIME)))
+
+    def take(self, ids: Ints, wanted: Flags) -> tuple[Ints, Ints]:
+        """Return the states of keys, where wanted: their offsets and words. O(words)."""
+        sizes = np.where(wanted, self.size[ids], 0)
+        return offsets_from_counts(sizes), self.words[expand_ranges(self.begin[ids], sizes)]
+
+    def write(self, dropped: Ints, states: KeyStates, keys: int) -> None:
+        """Drop the states of some keys, and write those of others."""
+        self.reserve(keys)
+        self.size[dropped], self.wake[dropped] = 0, MAX_TIME
+        if self.top + len(states.words) > len(self.words):
+            self._move(len(states.words))
+        self.words[self.top : self.top + len(states.words)] = states.words
+        self.begin[states.ids] = self.top + states.offsets[:-1]
+        self.size[states.ids], self.wake[states.ids] = np.diff(states.offsets), states.wake
+        self.top += len(states.words)
+        self.next_wake = min(self.next_wake, int(states.wake.min(initial=MAX_TIME)))
+
+    def _move(self, more: int) -> None:
+        """Move all states to a buffer of twice the size that they need."""
+        known = self.states
+        self.words = np.empty(2 * (len(known.words) + more), np.int64)
+        self.words[: len(known.words)] = known.words
+        self.begin[known.ids], self.top = known.offsets[:-1], len(known.words)
+
+    def find_due(self, watermark: int) -> Ints:
+        """Return the keys that have something to report by now. O(keys), if there are any."""
+        if watermark < self.next_wake:
+            return np.zeros(0, np.int64)
+        self.next_wake = int(self.wake[self.wake > watermark].min(initial=MAX_TIME))
+        return np.flatnonzero((self.wake <= watermark) & (self.size > 0))
+
+    @property
+    def ids(self) -> Ints:
+        """The keys that have state."""
+        return np.flatnonzero(self.size)
+
+    @property
+    def states(self) -> KeyStates:
+        """All states, one after the other."""
+        ids = self.ids
+        words = self.words[expand_ranges(self.begin[ids], self.size[ids])]
+        return KeyStates(ids, offsets_from_counts(self.size[ids]), words, self.wake[ids])
+
+    def renumber(self, numbers: Ints) -> StateLog:
+        """Return the states of keys that have other numbers now."""
+        return StateLog(self.states.renumber(numbers))
 
 
 def pack_states(ids: Ints, offsets: Ints, words: Ints, wake: Ints) -> KeyStates:

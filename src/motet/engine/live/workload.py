@@ -138,7 +138,7 @@ class LiveWorkload:
         self._replanner.set_program(program)
 
     def _cost_of_moving(self) -> float:
-        words = sum(len(states.words) for live in self._aggregates for unit in live.slots for states in unit.states)
+        words = sum(log.top for live in self._aggregates for unit in live.slots for log in unit.logs)
         return MOVE_COST + WORD_COST * words
 
     def _options_with_statistics(self) -> Options:
