@@ -29,7 +29,7 @@ from motet.template.symbols import Symbol
 Ints = NDArray[np.int64]
 
 MAX_TICKS = 2**63 - 1
-FEW_ROWS = 16  # of which Python finds the distinct values faster
+FEW_ROWS = 256  # of which Python finds the distinct values faster
 
 
 @dataclass

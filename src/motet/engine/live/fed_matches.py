@@ -25,11 +25,8 @@ from motet.engine.detect.values import MAX_EXACT_FLOAT, CompiledExpressions, Eve
 from motet.engine.detect.windows import Bounds
 from motet.engine.encode import (
     EncodedEvents,
-    combine_keys,
     encode_branch,
-    encode_dictionary,
     read_column,
-    to_numpy,
 )
 from motet.engine.expressions import evaluate
 from motet.engine.live.encoder import LiveEncoder
@@ -155,19 +152,9 @@ class FedMatches:
         self.rows[first : self.count] = place + order
         self._append_values(events, order, first)
         new = NewEvents(
-            np.arange(first, self.count), klass[order], self._number_keys(events, order), self._limits(time)
+            np.arange(first, self.count), klass[order], self.keys.number_rows(events)[order], self._limits(time)
         )
         return self._apply(new, lists)
-
-    def _number_keys(self, events: pa.Table, order: Ints) -> Ints:
-        """Return the key of each event."""
-        names = self.branch.partition
-        if not names:
-            return np.zeros(len(order), np.int64)
-        columns = [encode_dictionary(events.column(name)) for name in names]
-        codes = [to_numpy(column.indices) for column in columns]
-        code, values, count = combine_keys(codes, columns, names, len(events))
-        return self.keys.number_keys(values, count)[code[order]]
 
     def _append_values(self, events: pa.Table, order: Ints, first: int) -> None:
         """Compute what conditions read of new events, in this order of their rows."""

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from motet.engine.encode import read_column
+from motet.engine.encode import combine_keys, encode_dictionary, number_distinct, read_column, to_numpy
 from motet.engine.live.saved import SavedState
 from motet.kernels.ragged import concat_offsets, expand_ranges, offsets_from_counts
 from motet.kernels.tables import MAX_TIME
@@ -60,6 +60,21 @@ class KeyIndex:
             self._pieces.append(self.added)
             self.count = len(known)
         return found
+
+    def number_rows(self, table: pa.Table) -> Ints:
+        """Return the number of the key of each row, numbering new ones. O(rows)."""
+        if not self.partition:
+            return np.zeros(len(table), np.int64)
+        if len(self.partition) == 1 and pa.types.is_integer(table[self.partition[0]].type):
+            codes, distinct = number_distinct(table[self.partition[0]])
+            values, count = {self.partition[0]: pa.array(distinct, self.schema.types[0])}, len(distinct)
+        else:
+            columns = [encode_dictionary(table[name]) for name in self.partition]
+            codes, values, count = combine_keys(
+                [to_numpy(column.indices) for column in columns], columns, self.partition, len(table)
+            )
+        numbers: Ints = self.number_keys(values, count)[codes]
+        return numbers
 
     def restore(self, values: pa.Table) -> None:
         """Continue with the keys of a saved state."""
