@@ -19,6 +19,7 @@ from motet.engine.expressions import evaluate
 from motet.engine.live.base import BranchOperator, MicroBatchResult
 from motet.engine.live.encoder import LiveEncoder
 from motet.engine.live.key_states import KeyIndex, read_states, state_names, state_sections
+from motet.engine.live.pairs import PairUnit
 from motet.engine.live.reports import Report, build_reports
 from motet.engine.live.rows import (
     Flags,
@@ -43,6 +44,8 @@ from motet.plans.compiled import CompiledQuery
 from motet.plans.units import Strategy
 from motet.template.symbols import Symbol
 
+FedUnit = StackUnit | TrendUnit | PairUnit
+
 
 class AggregateOperator(BranchOperator):
     """The operator of a branch whose queries are aggregated online.
@@ -66,14 +69,13 @@ class AggregateOperator(BranchOperator):
         kept = [unit for unit in branch.units if can_keep_totals(program, unit)]
         self.slots = [UnitState(context, unit) for unit in kept if unit.strategy in SLOT_MODES]
         nothing = self._encode(self.schema.empty_table())
-        self.fed: list[StackUnit | TrendUnit] = [
-            StackUnit(context, unit) for unit in kept if unit.strategy is Strategy.STACKS
-        ]
+        self.fed: list[FedUnit] = [StackUnit(context, unit) for unit in kept if unit.strategy is Strategy.STACKS]
         self.fed += [
             TrendUnit(context, unit)
             for unit in kept
             if unit.strategy is Strategy.TRENDS and can_feed_trends(unit, nothing)
         ]
+        self.fed += [PairUnit(context, unit) for unit in kept if unit.strategy is Strategy.PAIRS]
         carried = [state.unit for state in (*self.slots, *self.fed)]
         self.rerun = [unit for unit in branch.units if unit not in carried]
         self._fed_rows = 0  # since keys were last looked through
@@ -149,9 +151,7 @@ class AggregateOperator(BranchOperator):
         self.ranks = np.concatenate((self.ranks, np.zeros(self.fed_keys.count - len(self.ranks), np.int64)))
         return numbers, self.ranks[numbers]
 
-    def _feed(
-        self, state: StackUnit | TrendUnit, encoded: EncodedEvents, numbers: Ints, watermark: int
-    ) -> list[Report]:
+    def _feed(self, state: FedUnit, encoded: EncodedEvents, numbers: Ints, watermark: int) -> list[Report]:
         """Feed new events to a unit, if need be after it has begun anew with larger totals."""
         while True:
             try:
@@ -159,7 +159,7 @@ class AggregateOperator(BranchOperator):
             except TotalsOverflowed:
                 self._begin_anew(state)
 
-    def _begin_anew(self, state: StackUnit | TrendUnit) -> None:
+    def _begin_anew(self, state: FedUnit) -> None:
         """Feed a unit all that it has seen, with larger totals."""
         state.enlarge()
         rest, self.unreplayed = self.unreplayed, None
@@ -167,7 +167,7 @@ class AggregateOperator(BranchOperator):
             self._replay(rest, [other for other in self.fed if other is not state])
         self._replay(self.retained.table, [state])
 
-    def _replay(self, rows: pa.Table, states: Sequence[StackUnit | TrendUnit]) -> None:
+    def _replay(self, rows: pa.Table, states: Sequence[FedUnit]) -> None:
         """Feed retained rows to units that have not, or not any more, what comes of them."""
         if len(rows):
             encoded = self._encode(rows)
@@ -315,7 +315,7 @@ class AggregateOperator(BranchOperator):
                 for state in self.fed:
                     state.renumber(numbers)
 
-    def _find_alive_keys(self, keys: KeyIndex, states: Sequence[UnitState | StackUnit | TrendUnit]) -> Flags:
+    def _find_alive_keys(self, keys: KeyIndex, states: Sequence[UnitState | FedUnit]) -> Flags:
         """Return which keys have state."""
         alive = np.zeros(keys.count, np.bool_)
         for state in states:
@@ -362,6 +362,15 @@ class AggregateOperator(BranchOperator):
         ]
         for slots in self.slots:
             slots.restore(units, saved.header["queries"])
+        # What was kept as totals cannot be rebuilt from rows, nor the other way round: such queries begin anew.
+        totals = {name for unit in saved.header["units"] for name in unit["queries"]}
+        begins = max(int(saved.header["newest"]) + 1, int(saved.header["watermark"]))
+        for unit_state in (*self.slots, *self.fed):
+            is_kept = isinstance(unit_state, UnitState)
+            for compiled in unit_state.unit.reported:
+                name = program.fingerprints[compiled.number]
+                if name in saved.header["queries"] and (name in totals) != is_kept:
+                    self.start_times[compiled.number] = begins
         for state in self.fed:
             state.clear()
         self.unreplayed, self.is_restored = (self.retained.table if self.fed else None), True
