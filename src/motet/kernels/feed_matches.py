@@ -72,6 +72,8 @@ class NodeTable(NamedTuple):
 class ProbeTable(NamedTuple):
     """For each probe the node of its new rows, that of the candidates, and the index in which these are found.
 
+    The node is -1 where nothing can be found, for the other side always comes later.
+
     Where rows must agree in a value, it is that of `item` and row `value` of the floats on the side of the new row.
     `takes_new`: whether candidates of the same event count too. Items go to the columns in `own` and `other`.
     Candidates end before the first of the items in `high`, and after the last of those in `low`.
@@ -324,6 +326,8 @@ def _probe(
     """Append what new rows of one side of a join make with the rows of the other; return whether there was room."""
     probes, current = plan.probes, scratch.scope.current
     own, candidates = probes.node[p], probes.candidates[p]
+    if own < 0:
+        return True
     limit = new.limits[plan.nodes.span[n], at]
     for r in range(scratch.begin[own], scratch.end[own]):
         first = store.facts[r, FIRST]

@@ -185,10 +185,11 @@ class FeedPlanBuilder:
             apart.append(_unordered_pairs(node))
             tests.append(self._compile_tests(node))
         equal = [self._find_equality(node, own) for node, own in zip(self.nodes, tests, strict=True)]
-        for each in equal:
-            for side, item, value in each:
-                if (item, value) not in self.indexes[side]:
-                    self.indexes[side].append((item, value))
+        for node, sides in zip(self.nodes, equal, strict=True):
+            for mine, (other, item, value) in enumerate(reversed(sides)):
+                if isinstance(node, JoinNode) and _may_come_last(node, mine):
+                    own = self.indexes[other]
+                    own += [] if (item, value) in own else [(item, value)]
         flat = [self.indexes.get(node, []) for node in self.nodes]
         indexes = IndexTable(
             offsets_of(flat),
@@ -287,11 +288,12 @@ class FeedPlanBuilder:
         (own, item, value), (other, other_item, other_value) = sides[mine], sides[1 - mine]
         columns = (join.outer_items, join.inner_items)
         ours, theirs = columns[mine], columns[1 - mine]
-        index = int(self.first_index[self.number[other]]) + self.indexes[other].index((other_item, other_value))
+        is_probed = _may_come_last(join, mine)
+        place = self.indexes[other].index((other_item, other_value)) if is_probed else 0
         return _Probe(
-            self.number[own],
+            self.number[own] if is_probed else -1,
             self.number[other],
-            index,
+            int(self.first_index[self.number[other]]) + place,
             item,
             value,
             mine == 0,
@@ -459,6 +461,13 @@ def _unordered_pairs(node: FedNode) -> list[tuple[int, int]]:
         return []
     crossed = [(i, j) for i in node.outer_items for j in node.inner_items]
     return [(i, j) for i, j in crossed if (i, j) not in node.order and (j, i) not in node.order]
+
+
+def _may_come_last(join: JoinNode, side: int) -> bool:
+    """Return whether the newest event of a match may be on one side of a join, the outer (0) or the inner (1)."""
+    own, other = (join.outer_items, join.inner_items) if side == 0 else (join.inner_items, join.outer_items)
+    last = [x for x in own if not any((x, y) in join.order for y in own)]
+    return any(not any((x, y) in join.order for y in other) for x in last)
 
 
 def _padded(values: Sequence[int], width: int) -> list[int]:
