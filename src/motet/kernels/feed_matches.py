@@ -16,9 +16,11 @@ from motet.kernels.expressions import OVERFLOW, Bytecode, EventScope, Stack, Val
 from motet.kernels.jit import inner, kernel
 from motet.kernels.match_store import (
     END,
+    FACTS,
     FIRST,
     KEY,
     LAST,
+    LINKS,
     NODE,
     PREVIOUS,
     SO_FAR,
@@ -272,7 +274,7 @@ def _apply_event(
                 break
             limit = new.limits[plan.readers.span[reader], at]
             for row in range(scratch.begin[n], scratch.end[n]):
-                if store.facts[row, FIRST] < limit:
+                if store.rows[row, FIRST] < limit:
                     continue
                 if kind == STEP:
                     fits = _list_paths(plan, data, store, scratch, out, reader, row, limit)
@@ -299,11 +301,11 @@ def _append(
 ) -> bool:
     """Append a row of the events in scope; return whether there was room."""
     row = store.counts[TOP]
-    if row == store.facts.shape[0]:
+    if row == store.rows.shape[0]:
         return False
     for item in range(plan.nodes.width[n]):
-        store.columns[row, item] = scratch.scope.current[item]
-    facts = store.facts[row]
+        store.rows[row, store.items + item] = scratch.scope.current[item]
+    facts = store.rows[row]
     facts[FIRST], facts[LAST], facts[END] = first, data.time[new.event[at]], new.event[at]
     facts[KEY], facts[NODE], facts[SO_FAR] = new.key[at], n, so_far
     store.counts[TOP] = row + 1
@@ -330,12 +332,12 @@ def _probe(
         return True
     limit = new.limits[plan.nodes.span[n], at]
     for r in range(scratch.begin[own], scratch.end[own]):
-        first = store.facts[r, FIRST]
+        first = store.rows[r, FIRST]
         if first < limit:
             continue
         for item in range(plan.nodes.width[own]):
             if probes.own[p, item] >= 0:
-                current[probes.own[p, item]] = store.columns[r, item]
+                current[probes.own[p, item]] = store.rows[r, store.items + item]
         if candidates < 0:
             if _accepts(plan, data, store, scratch, n, new.key[at]) and not _append(
                 plan, new, at, data, store, scratch, n, first, MIN_TIME
@@ -344,28 +346,28 @@ def _probe(
             continue
         index, value = probes.index[p], 0
         if probes.item[p] >= 0:
-            event = store.columns[r, probes.item[p]]
+            event = store.rows[r, store.items + probes.item[p]]
             if np.isnan(data.values.floats[probes.value[p], event]):
                 continue
             value = data.bits[probes.value[p], event]
         high, low = MAX_TIME, limit
         for place in range(probes.high_offsets[p], probes.high_offsets[p + 1]):
-            high = min(high, data.time[store.columns[r, probes.high[place]]])
+            high = min(high, data.time[store.rows[r, store.items + probes.high[place]]])
         for place in range(probes.low_offsets[p], probes.low_offsets[p + 1]):
-            low = max(low, data.time[store.columns[r, probes.low[place]]] + 1)
-        slot = index - plan.indexes.offsets[candidates]
+            low = max(low, data.time[store.rows[r, store.items + probes.low[place]]] + 1)
+        slot = FACTS + LINKS * (index - plan.indexes.offsets[candidates])
         newest = scratch.begin[candidates] if not probes.takes_new[p] and scratch.end[candidates] > 0 else MAX_TIME
         c = find_before(store, find_newest(store, index, new.key[at], value), slot, high)
-        while c >= 0 and store.facts[c, LAST] >= low:
+        while c >= 0 and store.rows[c, LAST] >= low:
             store.counts[WORK] += 1
-            if store.facts[c, FIRST] >= limit and c < newest:
+            if store.rows[c, FIRST] >= limit and c < newest:
                 for item in range(plan.nodes.width[candidates]):
-                    current[probes.other[p, item]] = store.columns[c, item]
+                    current[probes.other[p, item]] = store.rows[c, store.items + item]
                 if _accepts(plan, data, store, scratch, n, new.key[at]) and not _append(
-                    plan, new, at, data, store, scratch, n, min(first, store.facts[c, FIRST]), MIN_TIME
+                    plan, new, at, data, store, scratch, n, min(first, store.rows[c, FIRST]), MIN_TIME
                 ):
                     return False
-            c = store.links[c, slot, PREVIOUS]
+            c = store.rows[c, slot + PREVIOUS]
     return True
 
 
@@ -410,8 +412,8 @@ def _passes_test(plan: FeedPlan, data: EventData, scratch: FeedScratch, number: 
 @inner
 def _latest_before(store: MatchStore, index: int, key: int, until: int) -> int:
     """Return the time of the latest absent event of a key before a time, or MIN_TIME. O(log n)."""
-    row = find_before(store, find_newest(store, index, key, 0), 0, until)
-    return store.facts[row, LAST] if row >= 0 else MIN_TIME
+    row = find_before(store, find_newest(store, index, key, 0), FACTS, until)
+    return store.rows[row, LAST] if row >= 0 else MIN_TIME
 
 
 @inner
@@ -441,20 +443,20 @@ def _append_step(
     moment = data.time[event]
     latest = moment if steps.begins[n] else MIN_TIME
     for edge in range(steps.edges[n], steps.edges[n + 1]):
-        row = find_before(store, find_newest(store, steps.index[edge], key, 0), 0, moment)
+        row = find_before(store, find_newest(store, steps.index[edge], key, 0), FACTS, moment)
         if (
             row >= 0
-            and store.facts[row, SO_FAR] > latest
-            and store.facts[row, LAST] >= _free_since(plan, store, edge, key, moment)
+            and store.rows[row, SO_FAR] > latest
+            and store.rows[row, LAST] >= _free_since(plan, store, edge, key, moment)
         ):
-            latest = store.facts[row, SO_FAR]
+            latest = store.rows[row, SO_FAR]
     if latest < new.limits[plan.nodes.span[n], at]:
         return True
     so_far = latest
     if plan.nodes.stored[n]:
         before = find_newest(store, plan.indexes.offsets[n], key, 0)
         if before >= 0:
-            so_far = max(so_far, store.facts[before, SO_FAR])
+            so_far = max(so_far, store.rows[before, SO_FAR])
     scratch.scope.current[0] = event
     return _append(plan, new, at, data, store, scratch, n, latest, so_far)
 
@@ -467,8 +469,8 @@ def _write_match(plan: FeedPlan, store: MatchStore, out: MatchOutput, reader: in
         return False
     for item in range(width):
         out.position[to + item] = plan.readers.position[reader, item]
-        out.event[to + item] = store.columns[row, item]
-    return _end_match(out, reader, store.facts[row, KEY], to + width)
+        out.event[to + item] = store.rows[row, store.items + item]
+    return _end_match(out, reader, store.rows[row, KEY], to + width)
 
 
 @inner
@@ -494,21 +496,21 @@ def _list_paths(
 
     O(output) where edges have no tests or absences, and O(log n) for each step to find what comes before it.
     """
-    steps, walk, key = plan.steps, scratch.walk, store.facts[last, KEY]
+    steps, walk, key = plan.steps, scratch.walk, store.rows[last, KEY]
     depth = 0
     walk[0, 0], walk[0, 1], walk[0, 2] = last, -1, -1
     while depth >= 0:
         row = walk[depth, 0]
-        n = store.facts[row, NODE]
+        n = store.rows[row, NODE]
         if walk[depth, 1] < 0:
-            if steps.begins[n] and data.time[store.columns[row, 0]] >= limit:
+            if steps.begins[n] and data.time[store.rows[row, store.items + 0]] >= limit:
                 found, to = out.counts[0], out.counts[1]
                 if found == out.key.size or to + depth + 1 > out.event.size:
                     return False
                 for back in range(depth + 1):
                     step = walk[depth - back, 0]
-                    out.event[to + back] = store.columns[step, 0]
-                    out.position[to + back] = plan.readers.position[reader, steps.item[store.facts[step, NODE]]]
+                    out.event[to + back] = store.rows[step, store.items + 0]
+                    out.position[to + back] = plan.readers.position[reader, steps.item[store.rows[step, NODE]]]
                 _end_match(out, reader, key, to + depth + 1)
             walk[depth, 1], walk[depth, 2] = steps.edges[n], -2
         if not _step_back(plan, data, store, scratch, depth, key, limit):
@@ -528,17 +530,17 @@ def _step_back(
     """Move to the next row that may come before the one at this depth; return whether there is one."""
     steps, walk, current = plan.steps, scratch.walk, scratch.scope.current
     row, candidate = walk[depth, 0], walk[depth, 2]
-    moment, n = store.facts[row, LAST], store.facts[row, NODE]
+    moment, n = store.rows[row, LAST], store.rows[row, NODE]
     for edge in range(walk[depth, 1], steps.edges[n + 1]):
         if candidate == -2:
-            candidate = find_before(store, find_newest(store, steps.index[edge], key, 0), 0, moment)
+            candidate = find_before(store, find_newest(store, steps.index[edge], key, 0), FACTS, moment)
         else:
-            candidate = store.links[candidate, 0, PREVIOUS]
+            candidate = store.rows[candidate, FACTS + PREVIOUS]
         since = _free_since(plan, store, edge, key, moment)
-        while candidate >= 0 and store.facts[candidate, SO_FAR] >= limit and store.facts[candidate, LAST] >= since:
+        while candidate >= 0 and store.rows[candidate, SO_FAR] >= limit and store.rows[candidate, LAST] >= since:
             store.counts[WORK] += 1
-            if store.facts[candidate, FIRST] >= limit:
-                current[0], current[1] = store.columns[candidate, 0], store.columns[row, 0]
+            if store.rows[candidate, FIRST] >= limit:
+                current[0], current[1] = store.rows[candidate, store.items + 0], store.rows[row, store.items + 0]
                 scratch.scope.following[0] = current[1]
                 fits = True
                 for number in range(steps.tests[edge], steps.tests[edge + 1]):
@@ -546,6 +548,6 @@ def _step_back(
                 if fits:
                     walk[depth, 1], walk[depth, 2] = edge, candidate
                     return True
-            candidate = store.links[candidate, 0, PREVIOUS]
+            candidate = store.rows[candidate, FACTS + PREVIOUS]
         candidate = -2
     return False

@@ -56,13 +56,12 @@ class IndexTable(NamedTuple):
 
 
 class MatchStore(NamedTuple):
-    """Rows: the events of their items, their facts, and their links in each index of their node; the hash table of
-    chains; and the counts.
+    """Rows: their facts, their links in each index of their node, and from word `items` on the events of their items,
+    all in one place, for a window may hold more than caches do; the hash table of chains; and the counts.
     """
 
-    columns: Ints
-    facts: Ints
-    links: Ints
+    rows: Ints
+    items: int
     table: Ints
     counts: Ints
 
@@ -71,9 +70,8 @@ def create_store(rows: int, width: int, indexes: int) -> MatchStore:
     """Create an empty store with room for so many rows of at most so many items and indexes."""
     indexes = max(indexes, 1)
     return MatchStore(
-        np.zeros((rows, width), np.int64),
-        np.zeros((rows, FACTS), np.int64),
-        np.zeros((rows, indexes, LINKS), np.int64),
+        np.zeros((rows, FACTS + LINKS * indexes + width), np.int64),
+        FACTS + LINKS * indexes,
         np.full((1 << (2 * rows * indexes).bit_length(), ENTRY), -1, np.int64),
         np.zeros(COUNTS, np.int64),
     )
@@ -102,25 +100,28 @@ def find_newest(store: MatchStore, index: int, key: int, value: int) -> int:
 
 @inner
 def find_before(store: MatchStore, row: int, slot: int, until: int) -> int:
-    """Return the newest row of a chain, from one row back, whose last event is before a time, or -1. O(log n)."""
-    while row >= 0 and store.facts[row, LAST] >= until:
-        jump = store.links[row, slot, JUMP]
-        is_later = jump != row and store.facts[jump, LAST] >= until
-        row = jump if is_later else store.links[row, slot, PREVIOUS]
+    """Return the newest row of a chain, from one row back, whose last event is before a time, or -1. O(log n).
+
+    `slot` is the word at which links in the index begin.
+    """
+    while row >= 0 and store.rows[row, LAST] >= until:
+        jump = store.rows[row, slot + JUMP]
+        is_later = jump != row and store.rows[jump, LAST] >= until
+        row = jump if is_later else store.rows[row, slot + PREVIOUS]
     return row
 
 
 @inner
 def link_row(store: MatchStore, indexes: IndexTable, values: Values, bits: Ints, row: int) -> bool:
     """Put a row into the indexes of its node; return whether there was room. `bits` are the floats as integers."""
-    node, key = store.facts[row, NODE], store.facts[row, KEY]
+    node, key = store.rows[row, NODE], store.rows[row, KEY]
     begin = indexes.offsets[node]
     for index in range(begin, indexes.offsets[node + 1]):
-        slot, value = index - begin, 0
-        links = store.links[row, slot]
+        slot, value = FACTS + LINKS * (index - begin), 0
+        links = store.rows[row, slot : slot + LINKS]
         links[PREVIOUS] = NOT_LINKED
         if indexes.item[index] >= 0:
-            event = store.columns[row, indexes.item[index]]
+            event = store.rows[row, store.items + indexes.item[index]]
             if np.isnan(values.floats[indexes.value[index], event]):
                 continue
             value = bits[indexes.value[index], event]
@@ -134,10 +135,10 @@ def link_row(store: MatchStore, indexes: IndexTable, values: Values, bits: Ints,
         newest = store.table[at, HEAD]
         links[PREVIOUS], links[JUMP], links[DEPTH] = newest, row, 0
         if newest >= 0:
-            jump = store.links[newest, slot, JUMP]
-            beyond = store.links[jump, slot, JUMP]
-            depth, middle = store.links[newest, slot, DEPTH], store.links[jump, slot, DEPTH]
-            links[JUMP] = beyond if depth - middle == middle - store.links[beyond, slot, DEPTH] else newest
+            jump = store.rows[newest, slot + JUMP]
+            beyond = store.rows[jump, slot + JUMP]
+            depth, middle = store.rows[newest, slot + DEPTH], store.rows[jump, slot + DEPTH]
+            links[JUMP] = beyond if depth - middle == middle - store.rows[beyond, slot + DEPTH] else newest
             links[DEPTH] = depth + 1
         store.table[at, HEAD] = row
     return True
@@ -148,14 +149,14 @@ def unlink_rows(store: MatchStore, indexes: IndexTable, bits: Ints, first: int, 
     """Remove the rows from one on, newest first."""
     row = store.counts[TOP] - 1
     while row >= first:
-        node = store.facts[row, NODE]
+        node = store.rows[row, NODE]
         begin = indexes.offsets[node]
         for index in range(begin, indexes.offsets[node + 1]):
-            previous = store.links[row, index - begin, PREVIOUS]
+            previous = store.rows[row, FACTS + LINKS * (index - begin) + PREVIOUS]
             if stored[node] and previous != NOT_LINKED:
                 item = indexes.item[index]
-                value = bits[indexes.value[index], store.columns[row, item]] if item >= 0 else 0
-                at = find_entry(store, index, store.facts[row, KEY], value)
+                value = bits[indexes.value[index], store.rows[row, store.items + item]] if item >= 0 else 0
+                at = find_entry(store, index, store.rows[row, KEY], value)
                 if store.table[at, INDEX] >= 0 and store.table[at, HEAD] == row:
                     store.table[at, HEAD] = previous
         row -= 1
@@ -171,13 +172,11 @@ def compact(
     Row r of node n may, where its first event is not before `limits[n]`. Expected O(rows).
     """
     for row in range(source.counts[TOP]):
-        if source.facts[row, FIRST] < limits[source.facts[row, NODE]]:
+        if source.rows[row, FIRST] < limits[source.rows[row, NODE]]:
             continue
         to = target.counts[TOP]
-        for item in range(source.columns.shape[1]):
-            target.columns[to, item] = source.columns[row, item]
-        for fact in range(FACTS):
-            target.facts[to, fact] = source.facts[row, fact]
+        for word in range(source.rows.shape[1]):
+            target.rows[to, word] = source.rows[row, word]
         target.counts[TOP] += 1
         if not link_row(target, indexes, values, bits, to):
             return False

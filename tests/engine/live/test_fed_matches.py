@@ -135,7 +135,7 @@ def test_instances_are_dropped_with_their_windows() -> None:
     assert isinstance(live, DetectOperator)
     assert live.fed is not None
     assert live.fed.count < 60 * 10
-    assert len(live.fed.store.facts) < 1 << 14
+    assert len(live.fed.store.rows) < 1 << 14
 
 
 def test_numbers_that_are_not_the_same_as_floats_are_compared_as_they_are() -> None:

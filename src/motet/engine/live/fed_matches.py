@@ -54,7 +54,7 @@ from motet.kernels.match_filter import (
     new_match_scratch,
     sort_steps,
 )
-from motet.kernels.match_store import TOP, WORK, compact, create_store
+from motet.kernels.match_store import END, TOP, WORK, compact, create_store
 from motet.kernels.ragged import take_rows
 from motet.model.expression import Expression
 from motet.plans.compiled import WindowSpan
@@ -107,9 +107,9 @@ class FedMatches:
         self.values = Values(np.zeros((0, 0), np.int64), np.zeros((0, 0), np.bool_), np.zeros((0, 0), np.float64))
         self._reserve(FIRST_ROWS)
         nodes = self.plan.nodes
-        self.store = create_store(
-            FIRST_ROWS, int(nodes.width.max(initial=1)), int(np.diff(self.plan.indexes.offsets).max(initial=1))
-        )
+        self.width = int(nodes.width.max(initial=1))
+        self.most_indexes = int(np.diff(self.plan.indexes.offsets).max(initial=1))
+        self.store = create_store(FIRST_ROWS, self.width, self.most_indexes)
         self.output = create_output(FIRST_MATCHES, 8 * FIRST_MATCHES)
         self.scratch = _create_scratch(len(nodes.kind), int(nodes.width.max(initial=1)), 64)
         self.plain_results = _PlainResults(self)
@@ -235,17 +235,17 @@ class FedMatches:
 
     def _make_room(self, limits: Ints) -> None:
         """Drop the rows that have left their windows, and make room for as many again as are left. O(rows)."""
-        self._compact(len(self.store.facts), limits)
+        self._compact(len(self.store.rows), limits)
         live = int(self.store.counts[TOP])
-        if 2 * live > len(self.store.facts):
-            row = sum(part.nbytes for part in self.store) // len(self.store.facts)
+        if 2 * live > len(self.store.rows):
+            row = (self.store.rows.nbytes + self.store.table.nbytes) // len(self.store.rows)
             if 4 * live * row > self.program.options.memory_bytes:
                 raise TooManyInstances
             self._compact(4 * live, limits)
 
     def _compact(self, rows: int, limits: Ints) -> None:
         """Drop the rows that have left their windows, and let there be room for so many."""
-        target = create_store(rows, self.store.columns.shape[1], self.store.links.shape[1])
+        target = create_store(rows, self.width, self.most_indexes)
         target.counts[WORK] = self.store.counts[WORK]
         own = np.ascontiguousarray(limits[self.plan.nodes.span])
         compact(self.store, target, self.plan.indexes, self.values, self._data.bits, own)
@@ -255,8 +255,9 @@ class FedMatches:
         """Forget events that have left all windows, as only some of the retained rows are kept. O(events)."""
         limits = self._limits(np.array([watermark]))[:, 0]
         gone = int(np.searchsorted(self.time[: self.count], limits.min(initial=watermark)))
-        self._compact(len(self.store.facts), limits)
-        self.store.columns[: self.store.counts[TOP]] -= gone
+        self._compact(len(self.store.rows), limits)
+        self.store.rows[: self.store.counts[TOP], END] -= gone
+        self.store.rows[: self.store.counts[TOP], self.store.items :] -= gone
         self.count -= gone
         kept_events = slice(gone, gone + self.count)
         self.time[: self.count] = self.time[kept_events]
