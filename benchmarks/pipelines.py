@@ -38,6 +38,28 @@ def make_sequences(count: int) -> Workload:
     return parse("\n\n".join(texts))
 
 
+# A fifth of the queries each: continuous, neighbours, a count window, Kleene, matches. Few events may begin one.
+BEGINS = "a.value < 0.05 GROUP BY key"
+KINDS = (
+    f"COUNT(*) PATTERN {{0}} a, {{1}}, {{2}} WHERE {BEGINS} WITHIN {{window}}",
+    f"COUNT(*) PATTERN {{0}} a, {{1}} b+ WHERE b.value < NEXT(b).value AND {BEGINS} WITHIN {{window}} SLIDE {{slide}}",
+    f"COUNT(*) PATTERN {{0}} a, {{1}}, {{2}} WHERE {BEGINS} WITHIN 100 EVENTS",
+    f"COUNT(*) PATTERN {{0}} a, {{1}}+, {{2}} WHERE {BEGINS} WITHIN {{window}} SLIDE {{slide}}",
+    f"* PATTERN {{0}} a, {{1}} b, {{2}} c WHERE a.value < b.value AND b.value > c.value AND {BEGINS} WITHIN {{window}}",
+)
+
+
+def make_all_kinds(count: int, window: str = "1 min", slide: str = "30 s") -> Workload:
+    """Return queries over three random types each, per key, of each kind in turn."""
+    rng = np.random.default_rng(1)
+    texts = []
+    for number in range(count):
+        types = [f"t{kind}" for kind in rng.choice(TYPES, 3, replace=False)]
+        asked = KINDS[number % len(KINDS)].format(*types, window=window, slide=slide)
+        texts.append(f"QUERY q{number} RETURN {asked}")
+    return parse("\n\n".join(texts))
+
+
 def write_parquet(table: pa.Table, folder: Path, files: int = 8) -> str:
     """Write the table as some parquet files."""
     folder.mkdir()
@@ -98,7 +120,7 @@ class Identity(StatefulProcessor):
         size = sum(len(blob) for frame in rows for blob in frame["rows"])
         before = self.seen.get()
         self.seen.update((size + (before[0] if before else 0),))
-        yield pd.DataFrame([(0, 0, None, 0, 0, 0, size, None)], columns=OUTPUT_NAMES)
+        yield pd.DataFrame([(0, 0, None, 0, 0, 0, size, None, None)], columns=OUTPUT_NAMES)
 
     def close(self) -> None:
         pass

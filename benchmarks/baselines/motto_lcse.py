@@ -100,5 +100,4 @@ register(
     NAME,
     "longest common sub-expressions of patterns computed once, the longest first",
     joins=MottoLcse(),
-    joins_sequences=True,
 )

@@ -1,4 +1,4 @@
-"""A soak: a stream at a steady rate for many minutes; time of each micro-batch, memory and state."""
+"""A soak: a stream at a steady rate for many minutes, all kinds of query; time of each micro-batch, memory, state."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from benchmarks.registry import OURS, Axes, Experiment, Row, Seconds, Setting
 STARTING = 3  # micro-batches in which workers start and kernels are loaded: the time counts from there on
 LONGEST_START = 300  # seconds
 RATE, KEYS, QUERIES = 5_000, 10_000, 20
+WINDOW, SLIDE = "10 min", "1 min"
 CURVES = ("batch seconds", "memory MB", "state MB")
 
 
 def measure_steady_stream(setting: Setting) -> list[Row]:
     """Measure what micro-batches took and held, in ten parts of the time."""
-    samples = soak(setting.pick(2, 20) * 60)
+    samples = soak(setting.pick(3, 15) * 60)
     parts = [samples[at * len(samples) // 10 : (at + 1) * len(samples) // 10] for at in range(10)]
     return [
         {
@@ -34,7 +35,7 @@ def measure_steady_stream(setting: Setting) -> list[Row]:
 
 def soak(seconds: float) -> list[dict[str, float]]:
     """Return what each micro-batch took and held, in so many seconds from when the stream runs steadily."""
-    from benchmarks.pipelines import STREAM_OPTIONS, TYPES, make_sequences
+    from benchmarks.pipelines import STREAM_OPTIONS, TYPES, make_all_kinds
     from motet.spark import stream
     from motet.spark.session import stream_session
 
@@ -44,18 +45,19 @@ def soak(seconds: float) -> list[dict[str, float]]:
         "timestamp AS time",
         f"concat('t', pmod(xxhash64(value), {TYPES})) AS type",
         f"pmod(xxhash64(value, 7), {KEYS}) AS key",
+        "pmod(xxhash64(value, 8), 1000) / 1000 AS value",
     )
     samples: list[dict[str, float]] = []
     rows = state = finished = 0
     began = time.monotonic()
     until = began + LONGEST_START
     with tempfile.TemporaryDirectory() as checkpoint:
-        program = stream.compile_stream(events, make_sequences(QUERIES), STREAM_OPTIONS)
+        program = stream.compile_stream(events, make_all_kinds(QUERIES, WINDOW, SLIDE), STREAM_OPTIONS)
         writer = stream.run(events, program).results.writeStream.format("noop").option("checkpointLocation", checkpoint)
-        query = writer.trigger(processingTime="5 seconds").start()
+        query = writer.trigger(processingTime="1 second").start()
         seen = -1
         while time.monotonic() < until:
-            time.sleep(1)
+            time.sleep(0.2)
             last = query.lastProgress
             if last is None or last.batchId == seen:
                 continue
@@ -90,8 +92,8 @@ EXPERIMENTS = (
         "soak",
         OURS,
         "",
-        "a stream of 5,000 rows/s, 10,000 keys, 20 queries, for minutes: batches, memory and state over time",
-        Seconds(160, 1260),
+        "5,000 rows/s, 10,000 keys, 20 queries of all kinds, windows of 10 min: batches, memory and state over time",
+        Seconds(220, 1000),
         measure_steady_stream,
         Axes("minute", CURVES, "s, MB", log_y=True),
         needs=("pyspark",),

@@ -1,5 +1,5 @@
-"""Structured Streaming: a hundred queries against the same pipeline with an identity function in the engine's place,
-an empty micro-batch, and a million keys of which one in a hundred is active.
+"""Structured Streaming: a hundred queries, sequences or a fifth of each kind, against the same pipeline with an
+identity function in the engine's place, an empty micro-batch, and a million keys of which one in a hundred is active.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ def measure_micro_batches(setting: Setting) -> list[Row]:
     from benchmarks.pipelines import (
         build_engine_stream,
         build_identity_stream,
+        make_all_kinds,
         make_sequences,
         measure_batches,
         measure_idle_batches,
@@ -41,7 +42,7 @@ def measure_micro_batches(setting: Setting) -> list[Row]:
     rows, many = setting.pick((50_000, 100_000), (200_000, 1_000_000))
     batches = max(setting.repeats, setting.pick(3, 8))
     files = batches + 2  # the first ones start workers
-    hundred, few = make_sequences(QUERIES), parse(FEW)
+    hundred, kinds, few = make_sequences(QUERIES), make_all_kinds(QUERIES), parse(FEW)
     session = stream_session("local[2]")
     found: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -52,6 +53,8 @@ def measure_micro_batches(setting: Setting) -> list[Row]:
         pairs = [
             (f"identity, {rows:,} rows, {KEYS:,} keys", measure_batches, full, build_identity_stream(hundred)),
             (f"{QUERIES} queries, the same", measure_batches, full, build_engine_stream(hundred)),
+            ("identity, the same with a value", measure_batches, full, build_identity_stream(kinds)),
+            (f"{QUERIES} queries of all kinds, the same", measure_batches, full, build_engine_stream(kinds)),
             ("identity, no row", measure_idle_batches, empty, build_identity_stream(hundred)),
             (f"{QUERIES} queries, no row, windows that end", measure_idle_batches, empty, build_engine_stream(hundred)),
             (f"{many // 100:,} keys, all active", measure_batches, everyone, build_engine_stream(few)),
@@ -100,7 +103,7 @@ EXPERIMENTS = (
         OURS,
         "",
         "Structured Streaming, local[2]: 100 queries, 10,000 keys, against identity; empty batches; idle keys",
-        Seconds(75, 130),
+        Seconds(100, 180),
         measure_micro_batches,
         needs=("pyspark",),
     ),

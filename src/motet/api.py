@@ -35,6 +35,7 @@ from motet.pipeline import (
     is_spark,
     make_schema,
     open_source,
+    open_unselected,
     prepare,
     readable,
 )
@@ -364,7 +365,7 @@ def plan(
     if source is not None:
         program = compile_for(source, loaded, settled)
     elif is_spark(events) and not events.isStreaming:
-        program = _compile_on_spark(events, loaded, settled)
+        program = _compile_on_spark(_select_on_spark(events, settled), loaded, settled)
     else:
         program = compile_workload(loaded, make_schema(_columns_of(events, settled), settled), settled)
     known = program.options.statistics
@@ -455,7 +456,7 @@ def profile(
     if is_spark(events):
         from motet.spark.profile import profile as profile_on_spark
 
-        return profile_on_spark(events, keys, asked, settled)
+        return profile_on_spark(_select_on_spark(events, settled), keys, asked, settled)
     source = open_source(events, settled, asked)
     if asked is None:
         needed = list(dict.fromkeys((time, type, *keys)))
@@ -484,10 +485,20 @@ def _columns_of(events: Any, options: Options) -> pa.Schema:
 def _run_on_spark(events: Any, workload: Workload, options: Options) -> Any:
     from motet.spark.batch import run as run_batch
 
-    if is_spark(events):
-        return run_batch(events, _compile_on_spark(events, workload, options)).results
+    if options.select or is_spark(events):
+        selected = _select_on_spark(events, options)
+        return run_batch(selected, _compile_on_spark(selected, workload, options)).results
     source = open_source(events, options, workload)
     return run_batch(readable(source), compile_for(source, workload, options)).results
+
+
+def _select_on_spark(events: Any, options: Options) -> DataFrame:
+    """Return events of any kind as a DataFrame with the columns that `select` makes of them."""
+    from motet.spark.dataframes import open_dataframe, select_columns
+    from motet.spark.session import local_session
+
+    opened = events if is_spark(events) else open_dataframe(open_unselected(events, options), local_session())
+    return select_columns(opened, options.select)
 
 
 def _compile_on_spark(events: DataFrame, workload: Workload, options: Options) -> Program:

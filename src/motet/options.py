@@ -35,6 +35,7 @@ OptimizerName = Literal[
 CostModel = Literal["calibrated", "printed"]
 OnLimit = Literal["error", "truncate"]
 OutputMode = Literal["append", "update"]
+ColumnType = Literal["text", "integer", "number", "boolean", "time"]
 
 Duration = str | timedelta | float  # "10 minutes", a timedelta, or a number of seconds
 Size = str | int  # "4GiB", or a number of bytes
@@ -53,6 +54,7 @@ USES = {
 }
 RUNS = ("local", "spark", "batches", "stream", "live")
 STREAMS = ("stream", "live")
+READS = ("local", "spark", "oracle", "batches", "plan", "profile", "explain")
 
 
 def _option(default: Any, help: str, *uses: str) -> Any:
@@ -70,7 +72,12 @@ class Options:
     Attributes:
         time: Column that holds the time.
         type: Column that holds the event type.
-        time_unit: What a whole-number time counts: 's', 'ms', 'us' or 'ns'.
+        time_unit: What a time that is a number counts since 1970: 's', 'ms', 'us' or 'ns'.
+        delimiter: What separates the columns of a csv file; 'tab' or '\\t' for a tab.
+        header: Names of the columns of a csv file whose first line has none.
+        column_types: Types of columns in csv and json files, by name: 'text', 'integer', 'number', 'boolean', 'time'.
+        select: SQL expressions that make the columns from those of the events: all columns, as in
+            `SELECT ... FROM events`. DuckDB computes them in process, Spark on Spark.
         counts: 'exact' (64-bit whole numbers; null where a count exceeds them) or 'double'.
         windows: How windows are computed: 'auto' chooses by cost; 'panes', 'pairs' and 'stacks' force a strategy
             wherever it is possible.
@@ -102,7 +109,13 @@ class Options:
 
     time: str = _option("time", "Column that holds the time.")
     type: str = _option("type", "Column that holds the event type.")
-    time_unit: TimeUnit = _option("s", "What a whole-number time counts.")
+    time_unit: TimeUnit = _option("s", "What a time that is a number counts since 1970.")
+    delimiter: str | None = _option(None, "What separates the columns of a csv file: ';', tab, ...", *READS)
+    header: Sequence[str] = _option((), "Names of a csv file's columns, where its first line has none.", *READS)
+    column_types: Mapping[str, ColumnType] | None = _option(
+        None, "Type of a csv or json column: text, integer, number, boolean or time.", *READS
+    )
+    select: Sequence[str] = _option((), "SQL expression for a column.", *READS)
     counts: Counts = _option("exact", "Whole numbers up to 2^63 - 1, or floating.", *RUNS, "oracle", "plan")
     windows: WindowStrategy = _option(
         "auto", "How windows are computed; auto chooses by cost.", "local", "spark", "batches", "plan"
@@ -151,10 +164,27 @@ class Options:
             if getattr(self, name) is not None:
                 microseconds_of(getattr(self, name), name)
         bytes_of(self.memory_limit, "memory_limit")
+        self._settle_reading()
+
+    def _settle_reading(self) -> None:
+        """Check how files are read; names may be one text with commas, and one expression stands for a list of it."""
+        header = self.header.split(",") if isinstance(self.header, str) else self.header
+        object.__setattr__(self, "header", tuple(name.strip() for name in header))
+        object.__setattr__(self, "select", (self.select,) if isinstance(self.select, str) else tuple(self.select))
+        if self.delimiter is not None:
+            delimiter = {"tab": "\t", "\\t": "\t"}.get(self.delimiter, self.delimiter)
+            if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '\r\n"':
+                raise OptionError(f"delimiter is {self.delimiter!r}: one character will do, or 'tab'")
+            object.__setattr__(self, "delimiter", delimiter)
+        for column, kind in (self.column_types or {}).items():
+            if kind not in get_args(ColumnType):
+                known = ", ".join(get_args(ColumnType))
+                raise OptionError(f"column_types has {kind!r} for {column!r}: use one of {known}")
 
     def for_reading(self) -> Options:
         """Return options that say how events are read, and nothing else."""
-        return Options(time=self.time, type=self.type, time_unit=self.time_unit)
+        names = ("time", "type", "time_unit", "delimiter", "header", "column_types", "select")
+        return Options(**{name: getattr(self, name) for name in names})
 
     @property
     def budget_seconds(self) -> float:
@@ -183,6 +213,10 @@ class OptionKeywords(TypedDict, total=False):
     time: str
     type: str
     time_unit: TimeUnit
+    delimiter: str | None
+    header: Sequence[str]
+    column_types: Mapping[str, ColumnType] | None
+    select: Sequence[str]
     counts: Counts
     windows: WindowStrategy
     optimizer: OptimizerName

@@ -14,7 +14,18 @@ from motet.engine.encode import count_invalid_rows
 from motet.engine.local import LocalRun, Outcome
 from motet.engine.sampling import compile_by_sample
 from motet.errors import DataError, Diagnostic, MotetError
-from motet.io.events import EventSource, count_event_types, guess_types, list_columns, open_events
+from motet.io.events import (
+    EventSource,
+    count_event_types,
+    guess_types,
+    list_columns,
+    make_source,
+    open_events,
+    open_files,
+    prepare_table,
+    select_columns,
+)
+from motet.io.formats import OTHER, require_options_apply
 from motet.io.sample import list_sampled_columns, sample_events
 from motet.language import read
 from motet.language.builder import QueryBuilder
@@ -90,23 +101,61 @@ def open_source(events: Any, options: Options, workload: Workload | None = None)
 
     Columns of a text file that hold no value get the type that the workload asks of them, where one is given.
     """
-    match events:
-        case EventSource() | TableSource():
-            return events
-        case pa.Table():
-            return TableSource(events)
-        case pa.RecordBatch():
-            return TableSource(pa.Table.from_batches([events]))
-        case pa.RecordBatchReader():
-            return TableSource(events.read_all())
-        case str() | Path():
-            if workload is None:
-                return open_events(events, time=options.time, type=options.type)
-            source = open_events(events, time=options.time, type=options.type, columns=list_columns(workload))
-            return replace(source, schema=guess_types(source.schema, workload))
+    if isinstance(events, EventSource | TableSource):
+        return events
+    if is_path(events):
+        if workload is None:
+            return open_events(events, options)
+        source = open_events(events, options, columns=list_columns(workload))
+        return replace(source, schema=guess_types(source.schema, workload))
+    require_options_apply(OTHER, options)
+    if is_dataset(events):
+        return select_columns(make_source(events, options, "the dataset"))
+    return TableSource(prepare_table(as_table(events), options))
+
+
+def open_unselected(events: Any, options: Options) -> pa.Table | EventSource:
+    """Return events that are in memory or in files with the columns that they have, for Spark to select from."""
+    if is_path(events):
+        return open_files(events, options)
+    require_options_apply(OTHER, options)
+    return make_source(events, options, "the dataset") if is_dataset(events) else as_table(events)
+
+
+def as_table(events: Any) -> pa.Table:
+    """Return events in memory as a table: all that offers the Arrow stream protocol, and DataFrames of pandas.
+
+    Raises:
+        DataError: They are of no such kind.
+    """
+    if isinstance(events, pa.RecordBatch):
+        return pa.Table.from_batches([events])
     if is_pandas(events):
-        return TableSource(pa.Table.from_pandas(events, preserve_index=False))
-    raise DataError(f"events cannot be read from a {type(events).__name__}: give an Arrow table, a DataFrame or a path")
+        return pa.Table.from_pandas(events, preserve_index=False)
+    if hasattr(events, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(events).read_all()
+    if hasattr(events, "collect") and type(events).__module__.partition(".")[0] == "polars":
+        raise DataError("a polars LazyFrame has no rows yet: give what its collect() returns")
+    raise DataError(
+        f"events cannot be read from a {type(events).__name__}: give an Arrow table, a DataFrame, paths, or anything "
+        "with __arrow_c_stream__"
+    )
+
+
+def is_path(events: Any) -> bool:
+    """Whether events are a path or several."""
+    if isinstance(events, str | Path):
+        return True
+    return isinstance(events, list | tuple) and all(isinstance(each, str | Path) for each in events)
+
+
+def is_dataset(events: Any) -> bool:
+    """Whether events are a dataset of pyarrow."""
+    if not type(events).__module__.startswith("pyarrow"):
+        return False
+    import pyarrow.dataset as ds
+
+    return isinstance(events, ds.Dataset)
 
 
 def is_pandas(events: Any) -> bool:
@@ -178,11 +227,14 @@ def _find_types(source: Source) -> list[str] | None:
     return list(count_event_types(source)) or None if isinstance(source, EventSource) else None
 
 
-def execute(job: Job, progress: Progress | None = None) -> Outcome:
-    """Run a job in process, and return its results in order with what was noticed on the way."""
+def execute(job: Job, progress: Progress | None = None, report: Callable[[str], None] | None = None) -> Outcome:
+    """Run a job in process, and return its results in order with what was noticed on the way.
+
+    `progress` is told how many rows were read, `report` what is done with them.
+    """
     if job.program is None:
         return _enumerate(job)
-    local = LocalRun(job.program)
+    local = LocalRun(job.program, report=report)
     return local.outcome(local.run(readable(job.source), progress))
 
 
@@ -191,9 +243,17 @@ def _enumerate(job: Job) -> Outcome:
     from motet.reference.tables import run_table
 
     table, options = job.source.table(), job.options
-    result = run_table(
-        job.workload, table, time=options.time, type=options.type, time_unit=options.time_unit, counts=options.counts
-    )
+    try:
+        result = run_table(
+            job.workload,
+            table,
+            time=options.time,
+            type=options.type,
+            time_unit=options.time_unit,
+            counts=options.counts,
+        )
+    except OverflowError as error:  # Python's own times, in which it counts
+        raise DataError(f"the oracle takes timestamps from the year 1 to 9999: {error}") from error
     # No overflows: enumeration ends long before 2**63 matches.
     return Outcome(result, len(table), count_invalid_rows(table, job.schema), 0)
 

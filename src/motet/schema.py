@@ -12,7 +12,12 @@ import pyarrow.compute as pc
 from motet.errors import DataError, require_columns
 
 # Microseconds in one unit of a whole-number time; nanoseconds are divided instead.
-TICKS = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 1}
+TICKS = {"day": 86_400_000_000, "s": 1_000_000, "ms": 1_000, "us": 1, "ns": 1}
+TIME_UNITS = ("s", "ms", "us", "ns")
+
+# Times are before and after this many microseconds since the epoch (some 73,000 years): with a window added, kernels
+# can still tell them from their `MAX_TIME`. Others are set aside.
+MAX_MICROS = 2**61
 
 
 @dataclass(frozen=True)
@@ -27,8 +32,8 @@ class EventSchema:
     def __post_init__(self) -> None:
         for role, name in (("time", self.time), ("type", self.type)):
             require_columns(self.columns.names, (name,), what=f"{role} column")
-        if self.time_unit not in TICKS:
-            raise DataError(f"{self.time_unit!r} is not a unit of time: use one of {', '.join(TICKS)}")
+        if self.time_unit not in TIME_UNITS:
+            raise DataError(f"{self.time_unit!r} is not a unit of time: use one of {', '.join(TIME_UNITS)}")
         if not (self.has_integer_time or is_time(self.time_type)):
             raise DataError(
                 f"the time column {self.time!r} is {self.time_type}: it must be a timestamp, a date or a whole number"
@@ -58,7 +63,7 @@ class EventSchema:
 
     def to_microseconds(self, times: pa.Array) -> pa.Array:
         """Convert values of the time column to integer microseconds: see `to_microseconds`."""
-        return to_microseconds(times, self.time_unit, self.time)
+        return to_microseconds(times, self.time_unit)
 
     def from_microseconds(self, micros: Any) -> pa.Array:
         """Convert a numpy array of microseconds to times as results have them."""
@@ -72,7 +77,8 @@ class EventSchema:
 
     def kinds(self) -> dict[str, str]:
         """Return the kind of each column, in the words of `motet.model.validate`."""
-        return {field.name: column_kind(field.type) for field in self.columns}
+        kinds = {field.name: column_kind(field.type) for field in self.columns}
+        return kinds | ({self.time: "ticks"} if self.has_integer_time else {})
 
 
 def build_table(columns: Mapping[str, Any], schema: pa.Schema, size: int) -> pa.Table:
@@ -84,23 +90,32 @@ def build_table(columns: Mapping[str, Any], schema: pa.Schema, size: int) -> pa.
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def to_microseconds(times: Any, time_unit: str, name: str) -> Any:
-    """Convert timestamps, dates or integers to integer microseconds, rounded down; nulls stay null.
+def to_microseconds(times: Any, time_unit: str) -> Any:
+    """Convert timestamps, dates or integers to integer microseconds, rounded down.
 
-    Raises `DataError`, which names the column, if a value is out of range.
+    Nulls stay null, and what is not within `MAX_MICROS` becomes null.
     """
-    try:
-        if pa.types.is_integer(times.type):
-            whole = times.cast(pa.int64())
-            return _divide_down(whole) if time_unit == "ns" else pc.multiply_checked(whole, TICKS[time_unit])
-        if getattr(times.type, "unit", "") == "ns":
-            return _divide_down(times.cast(pa.int64()))
-        return times.cast(pa.timestamp("us", tz=getattr(times.type, "tz", None)), safe=False).cast(pa.int64())
-    except pa.ArrowInvalid as problem:
-        raise DataError(
-            f"the time column {name!r} holds a value out of range: {problem}; "
-            "is the unit of its whole numbers right (time_unit)?"
-        ) from None
+    unit = time_unit
+    if not pa.types.is_integer(times.type):
+        unit = "day" if pa.types.is_date32(times.type) else getattr(times.type, "unit", "ms")
+        times = times.cast(pa.int32()) if unit == "day" else times.cast(pa.int64())
+    whole = keep_times_in_range(times, unit).cast(pa.int64())
+    return _divide_down(whole) if unit == "ns" else pc.multiply(whole, TICKS[unit])
+
+
+def keep_times_in_range(numbers: Any, unit: str) -> Any:
+    """Return integers that count a unit of time, those null that are not within `MAX_MICROS`."""
+    most = min(MAX_MICROS * 1000 if unit == "ns" else MAX_MICROS // TICKS[unit], 2**63 - 1)
+    ends = pc.min_max(numbers)
+    smallest, largest = ends["min"].as_py(), ends["max"].as_py()
+    if smallest is None or -most < smallest <= largest < most:
+        return numbers
+    if not pa.types.is_uint64(numbers.type):
+        numbers = numbers.cast(pa.int64())
+    inside = pc.less(numbers, pa.scalar(most, numbers.type))
+    if not pa.types.is_uint64(numbers.type):
+        inside = pc.and_(inside, pc.greater(numbers, pa.scalar(-most, numbers.type)))
+    return pc.if_else(inside, numbers, pa.scalar(None, numbers.type))
 
 
 def _divide_down(nanoseconds: Any) -> Any:
@@ -119,6 +134,11 @@ def is_text(data_type: pa.DataType) -> bool:
     return bool(pa.types.is_string(plain_type(data_type)))
 
 
+def is_nested(data_type: pa.DataType) -> bool:
+    """Return whether a column holds lists, structs or maps, which have no dictionary of values."""
+    return bool(pa.types.is_nested(data_type))
+
+
 def plain_type(data_type: pa.DataType) -> pa.DataType:
     """Return a column's type as results have it: dictionaries decoded, one type of text, decimals as doubles."""
     if pa.types.is_dictionary(data_type):
@@ -127,6 +147,25 @@ def plain_type(data_type: pa.DataType) -> pa.DataType:
         return pa.float64()
     if pa.types.is_large_string(data_type) or pa.types.is_string_view(data_type):
         return pa.string()
+    return data_type
+
+
+def readable_type(data_type: pa.DataType) -> pa.DataType:
+    """Return the type as which a column is read: texts and lists in the layouts that all of Arrow's functions take."""
+    types = pa.types
+    if types.is_dictionary(data_type):
+        values = readable_type(data_type.value_type)
+        return data_type if values == data_type.value_type else pa.dictionary(pa.int32(), values)
+    if types.is_string_view(data_type):
+        return pa.string()
+    if types.is_binary_view(data_type):
+        return pa.binary()
+    if types.is_list(data_type) or types.is_list_view(data_type):
+        return pa.list_(readable_type(data_type.value_type))
+    if types.is_large_list(data_type) or types.is_large_list_view(data_type):
+        return pa.large_list(readable_type(data_type.value_type))
+    if types.is_struct(data_type):
+        return pa.struct([pa.field(field.name, readable_type(field.type)) for field in data_type])
     return data_type
 
 

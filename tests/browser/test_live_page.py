@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 import urllib.error
 import urllib.request
@@ -35,7 +36,7 @@ def progress(minute: int, rows: int, results: int, late: int = 0) -> dict[str, A
         "eventTime": {"watermark": f"2024-01-01T00:{minute:02}:00.000Z"},
         "observedMetrics": {
             "motet": inside,
-            "motet_results": {"q0": results},
+            "motet_results": {"#counts": json.dumps({"pairs": results})},
             "motet_rows": {"set_aside": 0, "newest": f"2024-01-01T00:{minute + 2:02}:00.000Z"},
         },
     }

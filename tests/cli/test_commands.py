@@ -67,7 +67,7 @@ def test_other_columns_may_hold_time_and_type(motet: Motet, queries: Path, event
 def test_rows_without_time_or_type_are_counted(motet: Motet, queries: Path, events: Path) -> None:
     events.write_text(events.read_text() + ",A,u,1\n9,,u,1\n")
     outcome = motet("run", queries, "--events", events)
-    assert "2 rows set aside: no time or no type" in outcome.stderr
+    assert "2 rows set aside: no type, no time, or one out of range" in outcome.stderr
 
 
 def test_counts_that_overflow_are_said_and_doubles_are_offered(motet: Motet, tmp_path: Path) -> None:

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import io
+import re
+import time
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from rich.console import Console
 
 from motet.cli import progress
 from motet.cli.progress import Meter
+from motet.language import parse
+from motet.options import Options
+from motet.pipeline import TableSource, execute, prepare
+from tests.command_line import Motet
 
 
 @pytest.fixture
@@ -40,3 +48,55 @@ def test_rows_of_an_unknown_number(clock: list[float]) -> None:
     meter = Meter(None)
     meter.reached(50)
     assert meter.describe(clock[0] + 2) == "50 rows, 25 rows/s"
+
+
+def test_after_the_last_row_it_is_said_what_is_done(clock: list[float]) -> None:
+    shown = io.StringIO()
+    with Meter(4000, Console(file=shown)) as meter:
+        meter.reached(4000)
+        meter.begin("finding matches of price_run")
+        clock[0] += 25
+        meter.begin("finding matches of price_run")
+        clock[0] += 12
+        meter._show()
+    assert shown.getvalue() == (
+        "4,000 of 4,000 rows read, finding matches of price_run for 0 s\n"
+        "4,000 of 4,000 rows read, finding matches of price_run for 12 s\n"
+    )
+
+
+def test_a_line_is_shown_while_nothing_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.05)
+    shown = io.StringIO()
+    with Meter(10, Console(file=shown)) as meter:
+        meter.reached(10)
+        meter.begin("finding matches of q")
+        progress.time.sleep(0.3)
+    assert shown.getvalue().count("10 of 10 rows read, finding matches of q for 0 s\n") >= 2
+
+
+def test_seconds_count_from_the_start_of_the_command(clock: list[float]) -> None:
+    meter = Meter(None, started=90.0)
+    clock[0] += 3
+    assert meter.seconds == 13.0
+
+
+def test_a_run_reports_what_it_does() -> None:
+    table = pa.table({"time": [1, 2], "type": ["A", "B"]})
+    workload = parse(
+        "QUERY one RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 5 s\n"
+        "QUERY two RETURN a PATTERN SEQ(A a, B) WITHIN 5 s\nQUERY three RETURN b PATTERN SEQ(A, B b) WITHIN 5 s"
+    )
+    said: list[str] = []
+    job = prepare(TableSource(table), workload, Options())
+    execute(job, lambda rows: said.append(f"{rows} rows"), said.append)
+    assert said == ["2 rows", "aggregating one", "finding matches of two", "finding matches of three"]
+
+
+def test_the_seconds_of_a_run_are_those_of_the_clock(motet: Motet, queries: Path, events: Path) -> None:
+    began = time.monotonic()
+    outcome = motet("run", queries, "--events", events)
+    took = time.monotonic() - began
+    said = re.search(r"5 rows read in ([\d.]+) s", outcome.stderr)
+    assert said is not None
+    assert abs(float(said[1]) - took) < 0.1 + 0.2 * took

@@ -44,7 +44,7 @@ def random_tree(seed: int) -> EachPattern:
             trees = [(trees[0], trees[1]), *trees[2:]]
         return trees[0]
 
-    return EachPattern("any", lambda rates: choose)
+    return EachPattern("any", lambda specs, rates: {spec: choose(spec) for spec in specs})
 
 
 @st.composite
@@ -77,7 +77,8 @@ def test_every_tree_gives_the_results_of_plain_enumeration(query: Query, rows: l
     table = build_stream_table(rows)
     with (
         patch.dict("motet.optimizer.registry._OPTIMIZERS"),
-        patch("motet.engine.detect.tables.MIN_ROWS_TO_SORT", seed % 2),
+        patch("motet.engine.detect.instances.MIN_ROWS_TO_INDEX", seed % 2),
+        patch("motet.engine.detect.instances.BLOCK_ROWS", (1, 3, 1 << 16)[seed % 3]),
     ):
         register("any", "trees of any shape", joins=random_tree(seed))
         program = compile_workload(workload, EventSchema(table.schema), Options(optimizer=cast(Any, "any")))

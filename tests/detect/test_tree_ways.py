@@ -65,7 +65,7 @@ def any_way(seed: int) -> EachPattern:
         at = dice.randint(1, len(items) - 1)
         return grown(parts, items[:at], dice), grown(parts, items[at:], dice)
 
-    return EachPattern("any", lambda rates: choose)
+    return EachPattern("any", lambda specs, rates: {spec: choose(spec) for spec in specs})
 
 
 @given(

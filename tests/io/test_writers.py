@@ -17,7 +17,7 @@ from motet.errors import DataError
 from motet.io.text_tables import print_tables
 from motet.io.writers import OutputFormat, choose_format, json_lines, resolve_target, write_file, write_stream
 from motet.model.expression import Attribute
-from motet.model.pattern import Event, Or, Repeat, Seq
+from motet.model.pattern import Event, Repeat, Seq
 from motet.model.query import Aggregate, AllVariables, Computed, Query, Variable, Workload
 from motet.model.window import CountWindow, TimeWindow
 
@@ -88,20 +88,13 @@ def test_json_rows_of_matches() -> None:
     ]
 
 
-def test_a_variable_bound_once_is_no_list_though_another_query_repeats_it() -> None:
+def test_a_column_that_two_queries_want_for_different_things_is_qualified_in_the_table_only() -> None:
     once = Query("once", Seq((Event("A", "a"), Event("B"))), (Variable("a"),))
     often = Query("often", Repeat(Event("A", "a"), 2, 3), (Variable("a"),))
     event = {"time": 1, "type": "A"}
-    rows = pa.table({"query": ["once", "often"], "start": [1, 1], "end": [1, 1], "a": [[event], [event]]})
+    columns = {"once.a": [event, None], "often.a": [None, [event]]}
+    rows = pa.table({"query": ["once", "often"], "start": [1, 1], "end": [1, 1], **columns})
     assert [line["match"] for line in lines(rows, Workload((once, often)))] == [{"a": event}, {"a": [event]}]
-
-
-def test_a_type_written_in_two_parts_of_a_sequence_is_bound_more_than_once_but_not_in_an_or() -> None:
-    either = Or((Event("B"), Event("B")))
-    query = Query("q", Seq((Event("A"), either, Event("A"))), (AllVariables(),))
-    event = {"time": 1, "type": "A"}
-    row = pa.table({"query": ["q"], "start": [1], "end": [1], "A": [[event, event]], "B": [[event]]})
-    assert lines(row, Workload((query,)))[0]["match"] == {"A": [event, event], "B": event}
 
 
 def test_values_that_json_lacks() -> None:

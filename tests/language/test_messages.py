@@ -64,7 +64,7 @@ def test_ten_mistakes_are_ten_messages(snapshot: SnapshotAssertion) -> None:
         "QUERY q\nPATTERN A, B\nWHERE [v] A.x > 3",
         "QUERY q\nPATTERN A, B\nRETURN COUNT(*),\nWITHIN",
         "QUERY q\nPATTERN A, B\nWITHIN ten s",
-        "QUERY q\nPATTERN A, A\nWHERE A.x > 3",
+        "QUERY q\nPATTERN A, NOT A, B\nWHERE A.x > 3",
         "QUERY q\nRETURN A, district\nPATTERN A, B\nGROUP BY distirct",
         "QUERY q\nPATTERN AND(A, NOT B)\nWITHIN 5 s",
         "QUERY\nPATTERN A\nQUERY b PATTERN B /* open",

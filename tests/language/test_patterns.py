@@ -96,7 +96,7 @@ def test_nodes_know_where_they_stand() -> None:
     [
         ("SQE(A, B)", "unknown pattern operator 'SQE'"),
         ("SEQ(A B C)", "already called 'B'"),
-        ("SEQ(A, B) x", "only an event can have a variable"),
+        ("SEQ(A, B) x", "only an event or an OR of events can have a variable"),
         ("SEQ(A, NOT SEQ(B, C), D)", "NOT takes one event type"),
         ("SEQ(A, NEG(B, C))", "NEG takes one event type"),
         ("A & B", "'&' cannot stand between parts of SEQ"),

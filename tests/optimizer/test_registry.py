@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from typing import Any, cast, get_args
 from unittest.mock import patch
 
@@ -16,7 +17,8 @@ from motet.language import parse
 from motet.optimizer.builtin import EachPattern
 from motet.optimizer.registry import get_join_optimizer, get_optimizer, optimizer_names, register
 from motet.options import OptimizerName, Options
-from motet.plans.detect.build import pattern_order
+from motet.plans.detect.build import JoinSpec, PlanTree, pattern_order
+from motet.plans.detect.cost import Rates
 from motet.schema import EventSchema
 from motet.statistics.model import Statistics
 
@@ -50,10 +52,14 @@ def test_optimizers_of_aggregate_queries_leave_joins_to_auto() -> None:
         assert get_join_optimizer(name) is get_join_optimizer("auto")
 
 
+def in_pattern_order(specs: Sequence[JoinSpec], rates: Rates) -> dict[JoinSpec, PlanTree]:
+    return {spec: pattern_order(spec) for spec in specs}
+
+
 def test_a_registered_optimizer_is_used_by_its_name() -> None:
     statistics = Statistics({"A": 10, "B": 10}, first=0, last=1_000_000)
     with patch.dict("motet.optimizer.registry._OPTIMIZERS"):
-        register("own", "joins in the order of the pattern", joins=EachPattern("own", lambda rates: pattern_order))
+        register("own", "joins in the order of the pattern", joins=EachPattern("own", in_pattern_order))
         program = compile_workload(parse(JOINED), SCHEMA, Options(optimizer=cast(Any, "own"), statistics=statistics))
     (branch,) = program.detect
     assert branch.trees is not None

@@ -70,7 +70,7 @@ def test_nanoseconds_are_whole_numbers_rounded_down_to_microseconds() -> None:
     assert table["time"].to_pylist() == [1_000]
 
 
-def test_matches_are_structs_and_lists_where_any_query_makes_them_so() -> None:
+def test_matches_are_structs_or_lists_in_columns_of_their_own_where_queries_differ() -> None:
     once = Query("once", SEQ_A_B, (Variable("b"),), window=TimeWindow(2, ticks=True))
     often: Pattern = Seq((Event("A"), Repeat(Event("B", "b"), 1, None)))
     many = Query("many", often, (AllVariables(), Computed(Arithmetic("/", Attribute("A", "x"), Literal(2)), "half")))
@@ -81,14 +81,15 @@ def test_matches_are_structs_and_lists_where_any_query_makes_them_so() -> None:
             "query": pa.string(),
             "start": pa.int64(),
             "end": pa.int64(),
-            "b": pa.list_(event),
+            "once.b": event,
             "A": event,
+            "many.b": pa.list_(event),
             "half": pa.float64(),
         }
     )
     b2: dict[str, Any] = {"time": 2, "type": "B", "x": 2, "g": "u"}
     first = table.to_pylist()[0]
-    assert first == {"query": "once", "start": 1, "end": 2, "b": [b2], "A": None, "half": None}
+    assert first == {"query": "once", "start": 1, "end": 2, "once.b": b2, "A": None, "many.b": None, "half": None}
     assert table["query"].to_pylist() == ["once", "many", "many", "many"]
     assert table["half"].to_pylist() == [None, 0.5, 0.5, 0.5]
 

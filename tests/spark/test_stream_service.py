@@ -198,14 +198,22 @@ def test_mistakes_are_said_in_a_line(tmp_path: Path, motet: Motet) -> None:
     assert "a stream never ends" in endless.stderr
 
 
+RESULTS = "\n".join(json.dumps({'the "best"': count}) for count in (1, 2))  # of two tasks
+
+
 def progress(watermark: str, waiting: int) -> dict[str, object]:
-    inside = {"late": 1, "set_aside": 0, "waiting": waiting, "state_bytes": 10}
+    units = [
+        {"bucket": name, "branch": "k", "keys": 3, "units": {"q": [0.5, 100], "k": [0.25, 8]}}
+        for name in ("k/0", "k/1")
+    ]
+    inside: dict[str, object] = {"late": 1, "set_aside": 0, "waiting": waiting, "state_bytes": 10}
+    inside["units"] = "\n".join(map(json.dumps, units))
     return {
         "numInputRows": 5,
         "processedRowsPerSecond": 2.5,
         "durationMs": {"triggerExecution": 70},
         "eventTime": {"watermark": watermark},
-        "observedMetrics": {"motet": inside, "motet_results": {"q0": 3}, "motet_rows": {"set_aside": 2}},
+        "observedMetrics": {"motet": inside, "motet_results": {"#counts": RESULTS}, "motet_rows": {"set_aside": 2}},
     }
 
 
@@ -238,4 +246,6 @@ def test_metrics_are_served_as_prometheus_text() -> None:
     server.shutdown()
     assert 'motet_results_total{query="the \\"best\\""} 3\n' in text
     assert "motet_late_rows_total 1\n" in text
+    assert 'motet_unit_seconds_total{unit="q"} 1\n' in text
+    assert 'motet_unit_state_bytes{unit="q"} 200\n' in text
     assert "# TYPE motet_waiting_rows gauge\nmotet_waiting_rows 4\n" in text

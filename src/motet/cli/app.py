@@ -4,35 +4,44 @@ from __future__ import annotations
 
 import os
 import sys
+import time as clock
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from motet import __version__
+from motet.cli import interrupts, report
 from motet.cli.options import (
     BenchSize,
     Budget,
+    ColumnTypes,
     Costs,
     CountsOption,
+    Delimiter,
     Events,
+    Header,
     Master,
     MatchLimit,
     MemoryLimit,
     OnLimitOption,
     Optimizer,
+    OptionalEvents,
     PlanFormat,
     QueryFile,
     ReaderEngine,
     ReportFormat,
     ResultFormat,
+    Select,
     SourceDialect,
     StatisticsFile,
     Time,
     Type,
     Unit,
+    make_reading_options,
 )
-from motet.cli.report import FAILED, report, say
+from motet.cli.report import FAILED, say
 from motet.kernels.jit import interpret_kernels
 from motet.options import Engine, Options, OutputMode, help_text, microseconds_of
 
@@ -78,37 +87,43 @@ def options_of_all_commands(
     """Take the options that stand before a command."""
 
 
-def holds_a_handful(events: Path) -> bool:
+def holds_a_handful(paths: list[Path]) -> bool:
     """Return whether a text file has so few rows that plain Python runs them before compiled kernels are loaded."""
-    if events.suffix not in (".csv", ".jsonl", ".ndjson", ".json") or not events.is_file():
+    events = paths[0]
+    if len(paths) > 1 or events.suffix not in (".csv", ".jsonl", ".ndjson", ".json") or not events.is_file():
         return False
     return events.stat().st_size <= FEW_BYTES and events.read_bytes().count(b"\n") <= FEW_ROWS
 
 
 def main() -> None:
     """Run the command line; every way out is a status, none a traceback."""
+    report.started = clock.monotonic()
+    interrupts.describe = lambda: "interrupted"
     try:
-        app()
-    except KeyboardInterrupt:
-        say("interrupted")
-        sys.exit(130)
+        with interrupts.handle_interrupts():
+            app()
+    except interrupts.Terminated as stop:
+        say(interrupts.describe())
+        sys.exit(stop.status)
     except BrokenPipeError:
         # Whoever read our output has had enough; Python would complain once more when it closes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(FAILED)
     except Exception as error:  # noqa: BLE001
-        sys.exit(report(error))
+        sys.exit(report.report_error(error))
 
 
 @app.command()
 def check(
     file: QueryFile,
-    events: Annotated[
-        Path | None, typer.Option(help="Events to check the queries against.", show_default=False)
-    ] = None,
+    events: OptionalEvents = None,
     time: Time = "time",
     type: Type = "type",
     time_unit: Unit = "s",
+    delimiter: Delimiter = None,
+    header: Header = None,
+    column_type: ColumnTypes = None,
+    select: Select = None,
 ) -> None:
     """Say whether queries are right, with all problems at once.
 
@@ -120,17 +135,22 @@ def check(
     """
     from motet.cli import text_commands
 
-    text_commands.check(file, events, Options(time=time, type=type, time_unit=time_unit))
+    options = make_reading_options(time, type, time_unit, delimiter, header, column_type, select)
+    text_commands.check(file, events, options)
 
 
 @app.command()
 def plan(
     file: QueryFile,
-    events: Annotated[Path | None, typer.Option(help="Events that the plan is for.", show_default=False)] = None,
+    events: OptionalEvents = None,
     statistics: StatisticsFile = None,
     time: Time = "time",
     type: Type = "type",
     time_unit: Unit = "s",
+    delimiter: Delimiter = None,
+    header: Header = None,
+    column_type: ColumnTypes = None,
+    select: Select = None,
     optimizer: Optimizer = "auto",
     budget: Budget = "10 s",
     costs: Costs = "calibrated",
@@ -153,11 +173,12 @@ def plan(
     """
     from motet.cli import commands
 
-    if events is not None and statistics is not None:
+    if events and statistics is not None:
         raise typer.BadParameter("give --events or --statistics, not both")
-    if analyze and events is None:
+    if analyze and not events:
         raise typer.BadParameter("--analyze runs the queries: give --events")
-    options = Options(time=time, type=type, time_unit=time_unit, optimizer=optimizer, budget=budget, costs=costs)
+    reading = make_reading_options(time, type, time_unit, delimiter, header, column_type, select)
+    options = replace(reading, optimizer=optimizer, budget=budget, costs=costs)
     commands.plan(file, events, statistics, options, format, output, analyze)
 
 
@@ -168,11 +189,16 @@ def run(
     time: Time = "time",
     type: Type = "type",
     time_unit: Unit = "s",
+    delimiter: Delimiter = None,
+    header: Header = None,
+    column_type: ColumnTypes = None,
+    select: Select = None,
     engine: Annotated[
         Engine, typer.Option(help="In this process, on Spark, or by brute force (small data).")
     ] = "local",
     output: Annotated[
-        Path | None, typer.Option(help="File or folder for the results; the terminal if none.", show_default=False)
+        Path | None,
+        typer.Option(help="File or folder for results, or -; the terminal if none.", show_default=False),
     ] = None,
     format: Annotated[
         ResultFormat | None,
@@ -199,12 +225,8 @@ def run(
         interpret_kernels()
     from motet.cli import commands
 
-    if format == "parquet" and output is None:
-        raise typer.BadParameter("parquet is not for terminals: name a file with --output")
-    options = Options(
-        time=time,
-        type=type,
-        time_unit=time_unit,
+    options = replace(
+        make_reading_options(time, type, time_unit, delimiter, header, column_type, select),
         counts=counts,
         optimizer=optimizer,
         statistics=commands.read_statistics(statistics),
@@ -249,6 +271,7 @@ def stream(
     once: Annotated[bool, typer.Option("--once", help="Stop when all that is there now is read.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Take up changes of FILE while running.")] = False,
     replan: Annotated[float, typer.Option(min=0.0, help=help_text("replan"))] = 0.5,
+    horizon: Annotated[str | None, typer.Option(help=help_text("horizon"), show_default=False)] = None,
     buckets: Annotated[
         int | None,
         typer.Option(min=1, help="Parts of the state, fixed by the first start; one a core.", show_default=False),
@@ -268,10 +291,17 @@ def stream(
     jar: Annotated[
         list[str] | None, typer.Option(help="The same as a jar file; may be repeated.", show_default=False)
     ] = None,
+    conf: Annotated[
+        list[str] | None, typer.Option(help="Setting of Spark, NAME=VALUE; may be repeated.", show_default=False)
+    ] = None,
     time: Time = "time",
     type: Type = "type",
     time_unit: Unit = "s",
     counts: CountsOption = "exact",
+    optimizer: Optimizer = "auto",
+    statistics: StatisticsFile = None,
+    budget: Budget = "10 s",
+    costs: Costs = "calibrated",
     match_limit: MatchLimit = None,
     memory_limit: MemoryLimit = "4GiB",
     on_limit: OnLimitOption = "error",
@@ -300,20 +330,26 @@ def stream(
             --package org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION
 
     A status line tells rows, rows waiting for the watermark, late rows, state, and how far the watermark is behind.
+    Ctrl-C and SIGTERM stop the stream.
     """
-    from motet.cli import streaming
+    from motet.cli import commands, streaming
 
     options = Options(
         time=time,
         type=type,
         time_unit=time_unit,
         counts=counts,
+        optimizer=optimizer,
+        statistics=commands.read_statistics(statistics),
+        budget=budget,
+        costs=costs,
         match_limit=match_limit,
         memory_limit=memory_limit,
         on_limit=on_limit,
         mode=mode,
         watermark=watermark,
         replan=replan,
+        horizon=horizon,
         keep_late=late is not None,
         checkpoint=checkpoint,
         buckets=buckets,
@@ -330,7 +366,7 @@ def stream(
         metrics_port=metrics_port,
         page=page,
         page_host=page_host,
-        session=streaming.make_session(master, package or [], jar or []),
+        session=streaming.make_session(master, package or [], jar or [], conf or []),
     )
 
 
@@ -343,6 +379,10 @@ def profile(
     time: Time = "time",
     type: Type = "type",
     time_unit: Unit = "s",
+    delimiter: Delimiter = None,
+    header: Header = None,
+    column_type: ColumnTypes = None,
+    select: Select = None,
     queries: Annotated[
         Path | None, typer.Option(help="Queries whose conditions and windows to count for.", show_default=False)
     ] = None,
@@ -359,23 +399,14 @@ def profile(
     """
     from motet.cli import commands
 
-    commands.profile(
-        events, tuple(key or ()), queries, Options(time=time, type=type, time_unit=time_unit), engine, master, format
-    )
+    options = make_reading_options(time, type, time_unit, delimiter, header, column_type, select)
+    commands.profile(events, tuple(key or ()), queries, options, engine, master, format)
 
 
 @app.command(name="explain-match")
 def explain_match(
     file: QueryFile,
-    events: Annotated[
-        Path,
-        typer.Option(
-            "--events",
-            "--data",
-            help="Events: a parquet, csv or json lines file, or a folder of them.",
-            show_default=False,
-        ),
-    ],
+    events: Events,
     query: Annotated[
         str | None, typer.Option(help="The query to explain; not needed where there is one.", show_default=False)
     ] = None,
@@ -389,6 +420,10 @@ def explain_match(
     time: Time = "time",
     type: Type = "type",
     time_unit: Unit = "s",
+    delimiter: Delimiter = None,
+    header: Header = None,
+    column_type: ColumnTypes = None,
+    select: Select = None,
     format: Annotated[ReportFormat, typer.Option(help="For people or for programs.")] = "text",
 ) -> None:
     """Say which events a query matches, or at which of its demands none is left.
@@ -401,7 +436,8 @@ def explain_match(
     from motet.cli import commands
 
     asked = commands.Question(query, tuple(key or ()), start, end, limit)
-    commands.explain_match(file, events, asked, Options(time=time, type=type, time_unit=time_unit), format)
+    options = make_reading_options(time, type, time_unit, delimiter, header, column_type, select)
+    commands.explain_match(file, events, asked, options, format)
 
 
 @app.command()

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO
 
 import pyarrow as pa
 import typer
 from rich.console import Console
 
-from motet.cli.engines import data_errors_as_run_errors, execute_on_spark, profile_source
+from motet.cli import interrupts, report
+from motet.cli.engines import (
+    data_errors_as_run_errors,
+    execute_on_spark,
+    execute_selected_on_spark,
+    profile_source,
+)
 from motet.cli.options import PlanFormat, ReaderEngine, ReportFormat, ResultFormat
 from motet.cli.progress import Meter
 from motet.cli.report import COMPILING, say, warn
@@ -26,10 +31,11 @@ from motet.io.events import EventSource, count_event_types, empty_source, guess_
 from motet.io.formats import PARQUET
 from motet.io.text_tables import UNLIMITED, print_tables
 from motet.io.writers import (
+    DatabaseWriter,
     OutputFormat,
     ResultWriter,
     choose_format,
-    open_atomically,
+    open_writer,
     resolve_target,
     write_file,
     write_stream,
@@ -41,6 +47,8 @@ from motet.model.validate import find_problems
 from motet.options import Engine, Options
 from motet.pipeline import Job, check_events, compile_for, execute, make_schema, open_source, prepare, readable
 from motet.statistics.model import Statistics
+
+NOT_FOR_TERMINALS = (OutputFormat.PARQUET, OutputFormat.ARROW)
 
 if not are_kernels_interpreted():
     from motet.kernels.compiler import on_first_compilation
@@ -60,17 +68,27 @@ class ResultOutput:
     def to(cls, output: Path | None, format: ResultFormat | None, limit: int | None) -> ResultOutput:
         """Settled and checked before a run rather than after it."""
         chosen = OutputFormat(format) if format else choose_format(output)
-        return cls(None if output is None else resolve_target(output, chosen), chosen, limit)
+        target = None if output is None else resolve_target(output, chosen)
+        if target is None and (chosen is OutputFormat.DUCKDB or (output is None and chosen in NOT_FOR_TERMINALS)):
+            raise typer.BadParameter(f"{chosen} is not for terminals: name a file with --output")
+        return cls(target, chosen, limit)
+
+    @property
+    def appears_whole(self) -> bool:
+        """Whether what is written is seen only at the end."""
+        return self.target is not None and (self.target.is_file() or not self.target.exists())
 
     @contextmanager
-    def stream(self) -> Iterator[IO[bytes]]:
-        """Where to write table by table: a file that appears whole or not at all, or the terminal."""
+    def open(self, schema: pa.Schema, workload: Workload) -> Iterator[ResultWriter | DatabaseWriter]:
+        """Open what is written to table by table: a file that appears whole or not at all, or the terminal."""
         if self.target is None:
-            yield sys.stdout.buffer
+            writer = ResultWriter(sys.stdout.buffer, schema, workload, self.format)
+            yield writer
+            writer.close()
             sys.stdout.buffer.flush()
         else:
-            with open_atomically(self.target) as stream:
-                yield stream
+            with open_writer(self.target, schema, workload, self.format) as opened:
+                yield opened
 
     def write(self, results: pa.Table, workload: Workload) -> None:
         """Write all results."""
@@ -83,10 +101,10 @@ class ResultOutput:
             sys.stdout.buffer.flush()
 
 
-def open_for(workload: Workload, events: Path | None, options: Options) -> EventSource:
+def open_for(workload: Workload, events: Sequence[Path] | None, options: Options) -> EventSource:
     """Return the events for a workload; where there are none, every column that it names is there."""
-    if events is not None:
-        source = open_source(events, options, workload)
+    if events:
+        source = open_source(list(events), options, workload)
     else:
         blank = empty_source("no events", PARQUET, options.time, options.type, list_columns(workload))
         source = replace(blank, schema=guess_types(blank.schema, workload))
@@ -102,7 +120,7 @@ def warn_of_events(warnings: Sequence[Diagnostic], workload: Workload) -> None:
 
 def plan(
     file: Path,
-    events: Path | None,
+    events: Sequence[Path] | None,
     statistics: Path | None,
     options: Options,
     shown: PlanFormat,
@@ -118,7 +136,7 @@ def plan(
     source = open_for(workload, events, options)
     known = read_statistics(statistics)
     options = replace(options, statistics=known)
-    if events is None:
+    if not events:
         counts: Mapping[str, int] = {} if known is None else known.counts
         program = compile_workload(workload, make_schema(source.schema, options), options, types=list(counts) or None)
     else:
@@ -153,40 +171,57 @@ def read_statistics(statistics: Path | None) -> Statistics | None:
     return Statistics.from_json(statistics.read_text())
 
 
-def run(file: Path, events: Path, options: Options, engine: Engine, master: str, output: ResultOutput) -> None:
+def run(
+    file: Path, events: Sequence[Path], options: Options, engine: Engine, master: str, output: ResultOutput
+) -> None:
     """Run, write the results, and say how it went."""
     workload = read(file)
-    source = open_for(workload, events, options)
-    job = prepare(source, workload, options, engine, check_types=True)
-    warn_of_events(job.warnings, workload)
+    if engine == "spark" and options.select:
+        source, job = None, None
+    else:
+        source = open_for(workload, events, options)
+        job = prepare(source, workload, options, engine, check_types=True)
+        warn_of_events(job.warnings, workload)
     returns_matches = not all(query.is_aggregate for query in workload.queries)
     as_found = engine == "local" and returns_matches and output.format is not OutputFormat.TABLE
-    with Meter(source.num_rows) as meter, data_errors_as_run_errors():
-        if as_found:
-            outcome, results = write_as_found(job, output, meter.reached)
-        else:
-            outcome = execute_on_spark(job, master) if engine == "spark" else execute(job, meter.reached)
-            results = len(outcome.table)
-    if not as_found:
-        output.write(outcome.table, workload)
-    for note in notes(outcome, results, meter.seconds):
+    with Meter(source.num_rows if source else None, started=report.started) as meter:
+        interrupts.describe = lambda: describe_interruption(meter, output)
+        with data_errors_as_run_errors():
+            if job is None:
+                outcome = execute_selected_on_spark(workload, events, options, master)
+            elif engine == "spark":
+                outcome = execute_on_spark(job, master)
+            elif as_found:
+                outcome = write_as_found(job, output, meter)
+            else:
+                outcome = execute(job, meter.reached, meter.begin)
+        if not as_found:
+            meter.begin("writing results")
+            meter.results = len(outcome.table)
+            output.write(outcome.table, workload)
+    for note in notes(outcome, meter.results, meter.seconds):
         say(note)
-    if not results and outcome.rows:
-        say(f"no query matched: motet explain-match {file} --events {events} says why")
+    if not meter.results and outcome.rows:
+        say(f"no query matched: motet explain-match {file} with the same --events and options says why")
 
 
-def write_as_found(job: Job, output: ResultOutput, progress: Callable[[int], None]) -> tuple[Outcome, int]:
-    """Run in process and write matches as they are found, so that they need not fit in memory; also count them."""
+def describe_interruption(meter: Meter, output: ResultOutput) -> str:
+    """What was done when a run is interrupted."""
+    step = f", {meter.step}" if meter.step else ""
+    is_hidden = output.appears_whole or not meter.results
+    written = "nothing was written" if is_hidden else f"{format_count(meter.results, 'result')} written"
+    return f"interrupted after {meter.seconds:.1f} s: {format_count(meter.rows, 'row')} read{step}; {written}"
+
+
+def write_as_found(job: Job, output: ResultOutput, meter: Meter) -> Outcome:
+    """Run in process and write matches as they are found, so that they need not fit in memory."""
     assert job.program is not None
-    local = LocalRun(job.program)
-    written = 0
-    with output.stream() as stream:
-        writer = ResultWriter(stream, local.program.result_schema, job.workload, output.format)
-        for table in local.run(readable(job.source), progress):
+    local = LocalRun(job.program, report=meter.begin)
+    with output.open(local.program.result_schema, job.workload) as writer:
+        for table in local.run(readable(job.source), meter.reached):
             writer.write(sort_results(local.program, [table]))
-            written += len(table)
-        writer.close()
-    return local.outcome([]), written
+            meter.results += len(table)
+    return local.outcome([])
 
 
 def notes(outcome: Outcome, found: int, seconds: float) -> Iterator[str]:
@@ -195,7 +230,7 @@ def notes(outcome: Outcome, found: int, seconds: float) -> Iterator[str]:
     results = format_count(found, "result")
     yield f"{format_count(outcome.rows, 'row')} read in {seconds:.1f} s ({rate:,.0f} rows/s), {results}"
     if outcome.invalid_rows:
-        yield f"{format_count(outcome.invalid_rows, 'row')} set aside: no time or no type"
+        yield f"{format_count(outcome.invalid_rows, 'row')} set aside: no type, no time, or one out of range"
     if outcome.truncated:
         yield f"not all matches of {', '.join(outcome.truncated)} were found: a limit was reached"
     if outcome.overflows:
@@ -221,7 +256,7 @@ class Question:
         return {name: value for name, _, value in pairs}
 
 
-def explain_match(file: Path, events: Path, asked: Question, options: Options, shown: ReportFormat) -> None:
+def explain_match(file: Path, events: Sequence[Path], asked: Question, options: Options, shown: ReportFormat) -> None:
     """Explain, and write that."""
     from motet import api
     from motet.explain.diagnosis.report import render_explanation_json, render_explanation_text
@@ -244,7 +279,7 @@ def explain_match(file: Path, events: Path, asked: Question, options: Options, s
 
 
 def profile(
-    events: Path,
+    events: Sequence[Path],
     keys: tuple[str, ...],
     queries: Path | None,
     options: Options,
@@ -258,13 +293,13 @@ def profile(
 
     if queries is None:
         workload = None
-        source = open_events(events, time=options.time, type=options.type)
+        source = open_events(events, options)
     else:
         workload = read(queries)
         source = open_for(workload, events, options)
         warn_of_events(check_events(workload, source, options), workload)
     require_columns(source.schema.names, keys, source.origin)
-    found = profile_source(source, keys, workload, options, engine, master)
+    found = profile_source(source, events, keys, workload, options, engine, master)
     if shown == "json":
         write_text(found.to_json())
         return

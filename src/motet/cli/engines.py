@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 from motet.cli.options import ReaderEngine
+from motet.compile import Program
 from motet.engine.local import Outcome, sort_results
 from motet.errors import DataError, RunError
-from motet.io.events import EventSource
+from motet.io.events import EventSource, open_files
 from motet.model.query import Workload
 from motet.options import Options
 from motet.pipeline import Job, readable
@@ -27,12 +30,32 @@ def data_errors_as_run_errors() -> Iterator[None]:
 
 def execute_on_spark(job: Job, master: str) -> Outcome:
     """Run on a session of this machine, and bring the results here."""
-    from motet.spark.batch import run
     from motet.spark.session import local_session
 
-    program = job.program
-    assert program is not None
-    started = run(readable(job.source), program, local_session(master))
+    assert job.program is not None
+    return _collect(readable(job.source), job.program, local_session(master))
+
+
+def execute_selected_on_spark(workload: Workload, events: Sequence[Path], options: Options, master: str) -> Outcome:
+    """Run over the columns that `select` makes, as Spark computes them, and bring the results here."""
+    from motet.spark.sample import compile_for
+    from motet.spark.session import local_session
+
+    session = local_session(master)
+    selected = _select_on_spark(events, options, session)
+    return _collect(selected, compile_for(selected, workload, options), session)
+
+
+def _select_on_spark(events: Sequence[Path], options: Options, session: Any) -> Any:
+    from motet.spark.dataframes import open_dataframe, select_columns
+
+    return select_columns(open_dataframe(open_files(events, options), session), options.select)
+
+
+def _collect(events: Any, program: Program, session: Any) -> Outcome:
+    from motet.spark.batch import run
+
+    started = run(events, program, session)
     with unwrap_worker_errors():
         table = started.results.toArrow().cast(program.result_schema)
     metrics = started.metrics()
@@ -54,6 +77,7 @@ def unwrap_worker_errors() -> Iterator[None]:
 
 def profile_source(
     source: EventSource,
+    events: Sequence[Path],
     keys: tuple[str, ...],
     workload: Workload | None,
     options: Options,
@@ -69,5 +93,6 @@ def profile_source(
     from motet.spark.profile import profile as profile_on_spark
     from motet.spark.session import local_session
 
-    events = open_dataframe(source, local_session(master))
-    return profile_on_spark(events, keys, workload, options)
+    session = local_session(master)
+    opened = _select_on_spark(events, options, session) if options.select else open_dataframe(source, session)
+    return profile_on_spark(opened, keys, workload, options)

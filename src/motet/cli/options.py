@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from motet.options import CostModel, Counts, OnLimit, OptimizerName, TimeUnit, help_text
+from motet.options import CostModel, Counts, OnLimit, OptimizerName, Options, TimeUnit, help_text
 
 SourceDialect = Literal["match-recognize", "flink-cep", "sase", "clickhouse"]
 PlanFormat = Literal["text", "json", "mermaid", "html"]
 ReportFormat = Literal["text", "json"]
-ResultFormat = Literal["table", "jsonl", "csv", "parquet"]
+ResultFormat = Literal["table", "jsonl", "csv", "parquet", "arrow", "duckdb"]
 ReaderEngine = Literal["local", "spark"]
 BenchSize = Literal["quick", "paper"]
 
@@ -23,12 +23,25 @@ def _option(name: str, **settings: Any) -> Any:
 
 
 QueryFile = Annotated[Path, typer.Argument(help="Queries in text.", metavar="FILE", show_default=False)]
-Events = Annotated[
-    Path, typer.Option(help="Events: a parquet, csv or json lines file, or a folder of them.", show_default=False)
-]
+EVENTS_HELP = (
+    "Events: a parquet, arrow, csv or json file, a folder of them, a pattern such as 'logs/*.csv.gz', or - for "
+    "standard input; may be repeated."
+)
+Events = Annotated[list[Path], typer.Option("--events", "--data", help=EVENTS_HELP, show_default=False)]
+OptionalEvents = Annotated[list[Path] | None, typer.Option("--events", "--data", help=EVENTS_HELP, show_default=False)]
 Time = Annotated[str, _option("time")]
 Type = Annotated[str, _option("type")]
 Unit = Annotated[TimeUnit, _option("time_unit")]
+Delimiter = Annotated[str | None, _option("delimiter", show_default=False)]
+Header = Annotated[str | None, _option("header", show_default=False)]
+ColumnTypes = Annotated[
+    list[str] | None,
+    typer.Option("--column-type", help=f"NAME=TYPE. {help_text('column_types')} May be repeated.", show_default=False),
+]
+Select = Annotated[
+    list[str] | None,
+    typer.Option(help=f"{help_text('select')} May be repeated; '*' takes all columns.", show_default=False),
+]
 CountsOption = Annotated[Counts, _option("counts")]
 Optimizer = Annotated[OptimizerName, _option("optimizer")]
 Budget = Annotated[str, _option("budget")]
@@ -38,3 +51,30 @@ MatchLimit = Annotated[int | None, _option("match_limit", min=1, show_default=Fa
 MemoryLimit = Annotated[str, _option("memory_limit")]
 OnLimitOption = Annotated[OnLimit, _option("on_limit")]
 Master = Annotated[str, typer.Option(help="Spark master, for --engine spark.")]
+
+
+def make_reading_options(
+    time: str,
+    type: str,
+    time_unit: TimeUnit,
+    delimiter: str | None,
+    header: str | None,
+    column_types: list[str] | None,
+    select: list[str] | None,
+) -> Options:
+    """Return options that say how events are read, from what stands on the command line."""
+    kinds: dict[str, Any] = {}
+    for text in column_types or ():
+        name, equals, kind = text.rpartition("=")
+        if not equals or not name:
+            raise typer.BadParameter(f"write --column-type NAME=TYPE, not {text!r}")
+        kinds[name] = kind
+    return Options(
+        time=time,
+        type=type,
+        time_unit=time_unit,
+        delimiter=delimiter,
+        header=header or (),
+        column_types=kinds or None,
+        select=select or (),
+    )

@@ -8,12 +8,13 @@ import traceback
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from motet.errors import DataError, Diagnostic, MotetError, QueryError, UnreadableError
+from motet.errors import DataError, Diagnostic, MotetError, OptionError, QueryError, UnreadableError
 
 if TYPE_CHECKING:
     from motet.model.query import Workload
 
 FINE, FAILED, WRONG = 0, 1, 2
+started: float | None = None  # when the command began
 COMPILING = "compiling kernels, once on this machine: this may take a minute or two"
 
 
@@ -42,13 +43,13 @@ def status_of(error: BaseException) -> int:
     match error:
         case UnreadableError():
             return FAILED
-        case QueryError() | DataError():
+        case QueryError() | DataError() | OptionError():
             return WRONG
         case _:
             return FAILED
 
 
-def report(error: Exception) -> int:
+def report_error(error: Exception) -> int:
     """Say what went wrong, in a line where it is the user's to mend, and return the status to end with."""
     if os.environ.get("MOTET_DEBUG"):
         traceback.print_exception(error)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +16,7 @@ import typer
 
 from motet.cli.engines import unwrap_worker_errors
 from motet.cli.report import say
+from motet.explain.formatting import format_count
 from motet.options import Options
 
 if TYPE_CHECKING:
@@ -52,15 +55,31 @@ def parse_pairs(options: Sequence[str], name: str) -> dict[str, str]:
     return found
 
 
-def make_session(master: str, packages: Sequence[str], jars: Sequence[str]) -> Callable[[], Any]:
+def make_session(
+    master: str, packages: Sequence[str], jars: Sequence[str], settings: Sequence[str]
+) -> Callable[[], Any]:
     """Return what starts the Spark session, once the queries are known to be right."""
+    config = parse_pairs(settings, "--conf")
 
     def start() -> Any:
         from motet.spark.session import stream_session
 
-        return stream_session(master, packages, jars)
+        return stream_session(master, packages, jars, config)
 
     return start
+
+
+@contextmanager
+def wait_for_signals() -> Iterator[threading.Event]:
+    """Return an event that Ctrl-C and SIGTERM set, so that the stream is stopped between two calls of Spark."""
+    stopping = threading.Event()
+    names = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(name, lambda *_: stopping.set()) for name in names]
+    try:
+        yield stopping
+    finally:
+        for name, handler in zip(names, before, strict=True):
+            signal.signal(name, handler)
 
 
 def stream(
@@ -85,24 +104,31 @@ def stream(
 
     read(file)  # what is wrong with the queries is said before Spark starts
     with tempfile.TemporaryDirectory(prefix="motet-") as folder:
-        if options.checkpoint is None and not once:
+        checkpoint = options.checkpoint
+        if checkpoint is None and not once:
             say("no --checkpoint: a restart will begin anew")
-        options = replace(options, checkpoint=options.checkpoint or folder)
+        options = replace(options, checkpoint=checkpoint or folder)
         job = StreamJob(source, sink, options, trigger=trigger, once=once)
         with unwrap_worker_errors():
-            service = StreamService(session(), job, file, say, show_result)
-            try:
+            started = session()
+            with ExitStack() as serving:
+                stopping = serving.enter_context(wait_for_signals())
+                service = StreamService(started, job, file, say, show_result)
+                serving.callback(service.stop)
                 pages = StatusPages(service.monitor, file.stem, lambda: service.program)
-                with ExitStack() as serving:
-                    if metrics_port is not None:
-                        serving.callback(start_server(pages, metrics_port).shutdown)
-                    if page is not None:
-                        server = start_server(pages, page, page_host, page=True)
-                        serving.callback(server.shutdown)
-                        say(f"live page: http://{page_host}:{server.server_port}/")
-                    service.run(watch=watch, every=status_seconds, show=say)
-            finally:
-                service.stop()
+                if metrics_port is not None:
+                    serving.callback(start_server(pages, metrics_port).shutdown)
+                if page is not None:
+                    server = start_server(pages, page, page_host, page=True)
+                    serving.callback(server.shutdown)
+                    say(f"live page: http://{page_host}:{server.server_port}/")
+                service.run(watch=watch, every=status_seconds, show=say, stopping=stopping)
+                if stopping.is_set():
+                    batches = format_count(service.monitor.metrics.batches, "micro-batch")
+                    kept = (
+                        f"a start with --checkpoint {checkpoint} goes on from here" if checkpoint else "nothing is kept"
+                    )
+                    say(f"stopped after {batches}: {kept}")
 
 
 def show_result(line: str) -> None:

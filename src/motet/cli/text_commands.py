@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from motet.cli.options import SourceDialect
@@ -14,15 +15,15 @@ from motet.model.validate import find_problems
 from motet.options import Options
 
 
-def check(file: Path, events: Path | None, options: Options) -> None:
+def check(file: Path, events: Sequence[Path] | None, options: Options) -> None:
     """Parse and validate; against data where there is some."""
     workload = read(file)
-    if events is None:
+    if not events:
         say_warnings_or_raise(find_problems(workload), workload)
     else:
         from motet.pipeline import check_events, open_source
 
-        warn(check_events(workload, open_source(events, options, workload), options), workload)
+        warn(check_events(workload, open_source(list(events), options, workload), options), workload)
     defined = f" and {format_count(len(workload.definitions), 'event definition')}" if workload.definitions else ""
     write_text(f"{file}: {format_count(len(workload.queries), 'query')}{defined}, no errors")
 
@@ -42,12 +43,12 @@ def translate(file: Path, source: SourceDialect, name: str, time: str, type: str
 
 def write_text(text: str, output: Path | None = None) -> None:
     """Write a text on stdout, or as a file that appears whole or not at all."""
-    if output is None:
+    if output is None or str(output) == "-":
         sys.stdout.write(text + "\n")
         return
-    from motet.io.writers import open_atomically
+    from motet.io.writers import open_output
 
     if not output.parent.is_dir() or output.is_dir():
         raise DataError(f"{output} is a folder: name a file" if output.is_dir() else f"no folder {output.parent}")
-    with open_atomically(output) as stream:
+    with open_output(output) as stream:
         stream.write((text + "\n").encode())

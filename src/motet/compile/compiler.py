@@ -5,23 +5,25 @@ Queries are aggregated online where that is possible; the others are detected: t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from motet.compile.detect import DetectBranch, make_detect_branch
 from motet.compile.plan_choice import PlanCandidates
 from motet.compile.program import Branch, Program
 from motet.compile.stated_rates import rates_from_statistics
+from motet.compile.times import lower_times
 from motet.errors import Diagnostic, QueryError
 from motet.model.expression import Expression, attributes
-from motet.model.query import Workload
+from motet.model.query import AfterMatch, Workload
 from motet.model.validate import check_workload as validate_workload
+from motet.model.window import TimeWindow
 from motet.optimizer.registry import SearchOptions, SharingReport, get_optimizer, plan_trees
 from motet.options import Options
 from motet.plans.compiled import CompiledQuery, compile_query
 from motet.plans.detect.query import DetectQuery, compile_detect
 from motet.plans.sharing import Sharing
-from motet.schema import EventSchema
+from motet.schema import MAX_MICROS, EventSchema, is_nested
 from motet.statistics.model import Statistics
 
 Sampler = Callable[[Sequence[CompiledQuery | DetectQuery]], Statistics | None]
@@ -42,7 +44,8 @@ def compile_workload(
     given: a sample has no selectivities yet.
     """
     warnings = check_workload(workload, schema, types)
-    compiled = [_compile_query(number, workload, schema.tick, options) for number in range(len(workload.queries))]
+    lowered = lower_times(workload, schema)
+    compiled = [_compile_query(number, lowered, schema.tick, options) for number in range(len(workload.queries))]
     refused = [outcome for outcome in compiled if isinstance(outcome, Diagnostic)]
     if refused:
         raise QueryError(refused, workload.text, workload.origin)
@@ -61,7 +64,7 @@ def compile_workload(
         if isinstance(outcome, DetectQuery):
             combines = outcome.query.is_aggregate and outcome.is_combined
             detected.setdefault((outcome.partition, combines, _shuffle_by(outcome, options)), []).append(outcome)
-    definitions = {definition.name: definition.condition for definition in workload.definitions}
+    definitions = {definition.name: definition.condition for definition in lowered.definitions}
     branches = tuple(
         _build_branch(*key, queries, schema, definitions, options, sharing) for key, queries in groups.items()
     )
@@ -87,7 +90,26 @@ def check_workload(
 
     Returns the warnings: problems that do not stop it.
     """
-    return validate_workload(workload, schema.kinds(), types, time=schema.time, type=schema.type)
+    warnings = validate_workload(workload, schema.kinds(), types, time=schema.time, type=schema.type)
+    errors = list(_find_schema_problems(workload, schema))
+    if errors:
+        raise QueryError(errors, workload.text, workload.origin)
+    return warnings
+
+
+def _find_schema_problems(workload: Workload, schema: EventSchema) -> Iterator[Diagnostic]:
+    """Find keys of types that have no equal values to group by, and windows too long in the unit of the times."""
+    for query in workload.queries:
+        for name in query.partition:
+            found = schema.columns.field(name).type
+            if is_nested(found):
+                message = f"events cannot be grouped by '{name}', which holds {found}"
+                yield Diagnostic(
+                    message, query.span, query.name, f"take a part of it, as in --select '*, {name}[1] AS key'"
+                )
+        match query.window:
+            case TimeWindow(size, slide, True, span=span) if max(size, slide or 0) * schema.tick > MAX_MICROS:
+                yield Diagnostic("WITHIN is too long", span, query.name, "leave out WITHIN for all of the input")
 
 
 def plan_joins(branch: DetectBranch, options: Options) -> DetectBranch:
@@ -106,12 +128,14 @@ def _compile_query(
     if options.mode and query.window is None:
         message = "without WITHIN the whole input is one window, and a stream never ends"
         return Diagnostic(message, query.span, query.name, "add WITHIN, with or without SLIDE")
+    is_sliding = isinstance(query.window, TimeWindow) and query.window.slide is not None
+    if options.mode and query.after_match is not AfterMatch.ALL and not is_sliding:
+        message = "without SLIDE, AFTER MATCH SKIP looks at all matches before, which a stream does not keep"
+        return Diagnostic(message, query.span, query.name, "add SLIDE to its WITHIN")
     online = compile_query(number, workload, tick)
     if isinstance(online, CompiledQuery):
         return online
-    return compile_detect(
-        number, workload, tick, online.message, joins=get_optimizer(options.optimizer).joins_sequences
-    )
+    return compile_detect(number, workload, tick, online.message)
 
 
 def _search_sharing(queries: Sequence[CompiledQuery], options: Options) -> SharingReport | None:

@@ -51,8 +51,8 @@ def partial_columns(query: DetectQuery) -> dict[str, tuple[Aggregate, str]]:
     return {
         f"#{query.number}_{at}_{part}": (item, part)
         for at, item in enumerate(query.query.aggregates)
-        if item.variable is not None
-        for part in PARTS[item.function]
+        if item.variable is not None or item.distinct
+        for part in (("values",) if item.distinct else PARTS[item.function])
     }
 
 
@@ -60,4 +60,6 @@ def _value_type(item: Aggregate, part: str, schema: EventSchema) -> pa.DataType:
     if part == "extreme":
         assert item.name is not None
         return schema.plain_type(item.name)
+    if part == "values":
+        return pa.list_(schema.plain_type(str(item.name)))
     return pa.int64() if part == "count" else pa.float64()

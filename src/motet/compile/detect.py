@@ -8,7 +8,6 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from motet.errors import DataError
 from motet.model.expression import (
     Arithmetic,
     Attribute,
@@ -103,7 +102,7 @@ def make_detect_branch(
         columns = tuple(dict.fromkeys((schema.time, schema.type, *partition, *sorted(read))))
     else:
         columns = tuple(schema.columns.names)
-    endless = any(query.span.ranked or query.span.within == 0 for query in queries)
+    endless = any(query.span.ranked or query.span.within == 0 or query.skips_across_windows for query in queries)
     return DetectBranch(
         partition=partition,
         queries=tuple(queries),
@@ -189,8 +188,12 @@ def value_type(expression: Expression, columns: pa.Schema) -> pa.DataType:
             return _common_number_type(value_type(left, columns), value_type(right, columns))
         case Negative(operand) | Call("ABS", (operand,)):
             return _common_number_type(value_type(operand, columns), pa.int64())
-        case Call("FLOOR" | "CEIL" | "LENGTH"):
+        case Call("FLOOR" | "CEIL" | "LENGTH" | "MICROSECONDS"):
             return pa.int64()
+        case Call("DURATION"):
+            return pa.duration("us")
+        case Call("TIMESTAMP"):
+            return pa.timestamp("us")
         case Call("COALESCE", arguments):
             known = [t for t in (value_type(each, columns) for each in arguments) if not pa.types.is_null(t)]
             if len(set(known)) <= 1:
@@ -204,20 +207,3 @@ def value_type(expression: Expression, columns: pa.Schema) -> pa.DataType:
 def _common_number_type(left: pa.DataType, right: pa.DataType) -> pa.DataType:
     both_whole = all(pa.types.is_integer(side) or pa.types.is_null(side) for side in (left, right))
     return pa.int64() if both_whole else pa.float64()
-
-
-def add_column(fields: dict[str, pa.DataType], label: str, found: pa.DataType) -> None:
-    """Add a column to a result; one label in several queries takes the wider of their types."""
-    known = fields.setdefault(label, found)
-    if known == found or known == pa.list_(found):
-        return
-    if found == pa.list_(known):
-        fields[label] = found
-    elif _is_number(known) and _is_number(found):
-        fields[label] = pa.float64()
-    else:
-        raise DataError(f"the result column {label!r} would hold both {known} and {found}: give one of them an alias")
-
-
-def _is_number(data_type: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(data_type) or pa.types.is_floating(data_type))

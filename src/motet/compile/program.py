@@ -11,8 +11,9 @@ from typing import Any
 import pyarrow as pa
 
 from motet.compile.contributions import QUERY, contribution_schema
-from motet.compile.detect import DetectBranch, add_column, match_types
+from motet.compile.detect import DetectBranch, match_types
 from motet.compile.plan_choice import Declined
+from motet.compile.times import lower_times
 from motet.errors import Diagnostic
 from motet.language.printer import to_text
 from motet.model.expression import Expression
@@ -87,9 +88,11 @@ class Program:
         """The branches that aggregate online, then those that detect."""
         return (*self.branches, *self.detect)
 
-    @property
+    @cached_property
     def definitions(self) -> dict[str, Expression]:
-        return {definition.name: definition.condition for definition in self.workload.definitions}
+        """The conditions of event definitions, as engines compute them."""
+        lowered = lower_times(self.workload, self.schema)
+        return {definition.name: definition.condition for definition in lowered.definitions}
 
     @cached_property
     def queries(self) -> dict[int, CompiledQuery]:
@@ -105,7 +108,9 @@ class Program:
             span = compiled.span
             extremes = tuple((channel.kind, channel.column) for channel in compiled.channels.extremes)
             way = (compiled.is_combined, compiled.needs_sweep, span.within == 0, span.is_continuous)
-            kind = (*way, compiled.partition, compiled.query.group_by, compiled.outputs, extremes)
+            columns = tuple(self.column_names[compiled.number].values())
+            asked = (compiled.query.group_by, compiled.outputs, columns, compiled.query.having)
+            kind = (*way, compiled.partition, *asked, extremes)
             kinds.setdefault(kind, []).append(compiled)
         return tuple(map(tuple, kinds.values()))
 
@@ -133,28 +138,59 @@ class Program:
     @cached_property
     def shape(self) -> tuple[int, int, int]:
         """The largest number of channels of each kind."""
-        shapes = [compiled.channels.shape for compiled in self.queries.values()] or [(0, 0, 0)]
-        return max(s[0] for s in shapes), max(s[1] for s in shapes), max(s[2] for s in shapes)
+        queries = self.queries.values()
+        shapes = [compiled.channels.shape for compiled in queries] or [(0, 0, 0)]
+        counts = [output.count + 1 for compiled in queries for output in compiled.outputs]
+        most = (max(s[0] for s in shapes), max(s[1] for s in shapes), max(s[2] for s in shapes))
+        return max(most[0], *counts, 0), most[1], most[2]
 
     @cached_property
     def result_schema(self) -> pa.Schema:
         """The columns of results: times, GROUP BY attributes, aggregates by label, then match columns."""
-        time = self.schema.result_time_type
-        queries = self.workload.queries
-        fields: dict[str, pa.DataType] = {"query": pa.string()}
-        if any(query.is_aggregate for query in queries) or not queries:
-            fields |= dict.fromkeys(("window_start", "window_end", "time"), time)
-        if not all(query.is_aggregate for query in queries):
-            fields |= dict.fromkeys(("start", "end"), time)
+        fields = {"query": pa.string(), **dict.fromkeys(self.time_columns, self.schema.result_time_type)}
         fields |= {name: self.schema.plain_type(name) for name in self.groups}
-        for query in queries:
-            for item in query.aggregates:
-                add_column(fields, item.label, self._output_type(item.function, item.name))
-        for detected in self.detect_queries.values():
-            if not detected.query.is_aggregate:
-                for label, found in match_types(detected, self.schema.columns):
-                    add_column(fields, label, found)
+        for number, types in self._label_types.items():
+            fields |= {self.column_names[number][label]: found for label, found in types.items()}
         return pa.schema(fields)
+
+    @property
+    def time_columns(self) -> tuple[str, ...]:
+        """The columns of results that are times: of windows and moments, and of matches."""
+        queries = self.workload.queries
+        of_aggregates = ("window_start", "window_end", "time")
+        of_matches = () if all(query.is_aggregate for query in queries) else ("start", "end")
+        return (*of_aggregates, *of_matches) if not queries or any(q.is_aggregate for q in queries) else of_matches
+
+    @cached_property
+    def column_names(self) -> dict[int, dict[str, str]]:
+        """By number of a query, its labels and their columns in the one table of all results.
+
+        Queries share a column where it has one type in all of them; where it has not, or where results have a column
+        of that name anyway, it is `query.label`.
+        """
+        types: dict[str, set[pa.DataType]] = {}
+        for own in self._label_types.values():
+            for label, found in own.items():
+                types.setdefault(label, set()).add(found)
+        clashes = {label for label, found in types.items() if len(found) > 1}
+        clashes |= types.keys() & {"query", *self.time_columns, *self.groups}
+        names = [query.name for query in self.workload.queries]
+        return {
+            number: {label: f"{names[number]}.{label}" if label in clashes else label for label in own}
+            for number, own in self._label_types.items()
+        }
+
+    @cached_property
+    def _label_types(self) -> dict[int, dict[str, pa.DataType]]:
+        """By number of a query, the types of what RETURN asks for."""
+        found = {
+            number: {item.label: self._output_type(item.function, item.name) for item in query.aggregates}
+            for number, query in enumerate(self.workload.queries)
+        }
+        for number, detected in self.detect_queries.items():
+            if not detected.query.is_aggregate:
+                found[number] = dict(match_types(detected, self.schema.columns))
+        return found
 
     @cached_property
     def detect_queries(self) -> dict[int, DetectQuery]:
@@ -166,10 +202,10 @@ class Program:
     def count_columns(self) -> dict[str, list[str]]:
         """The result columns that are counts, with the queries that count."""
         found: dict[str, list[str]] = {}
-        for compiled in self.queries.values():
+        for number, compiled in self.queries.items():
             for output in compiled.outputs:
                 if output.function == "COUNT":
-                    found.setdefault(output.label, []).append(compiled.query.name)
+                    found.setdefault(self.column_names[number][output.label], []).append(compiled.query.name)
         return found
 
     @cached_property
@@ -239,5 +275,5 @@ def fingerprint(
     types = {symbol.type for symbol in (*compiled.symbols, *absences)}
     defined = [to_text(EventDefinition(name, definitions[name])) for name in sorted(types & definitions.keys())]
     reading = f"{schema.time} {schema.type} {schema.time_unit if schema.has_integer_time else ''}"
-    text = "\n".join([reading, *defined, to_text(replace(compiled.query, name="_"))])
+    text = "\n".join([reading, *defined, to_text(replace(compiled.query, name="_", having=None))])
     return hashlib.sha256(text.encode()).hexdigest()[:16]

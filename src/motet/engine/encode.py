@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from motet.compile import Branch, DetectBranch, Program
 from motet.engine.expressions import evaluate_condition
+from motet.errors import DataError
 from motet.kernels.order import order_by_key, rank_events, sort_disordered
 from motet.kernels.ragged import offsets_from_counts
-from motet.kernels.tables import Events
+from motet.kernels.tables import MAX_TIME, Events
 from motet.kernels.totals import NO_MINIMUM
 from motet.model.expression import Expression
 from motet.plans.units import Unit
@@ -28,7 +29,6 @@ from motet.template.symbols import Symbol
 
 Ints = NDArray[np.int64]
 
-MAX_TICKS = 2**63 - 1
 FEW_ROWS = 256  # of which Python finds the distinct values faster
 
 
@@ -93,21 +93,29 @@ def read_column(table: pa.Table, name: str) -> pa.Array:
     return column
 
 
-def read_times(table: pa.Table, schema: EventSchema) -> Ints:
-    """Return the times of rows that all have one, in microseconds."""
+def can_read_at_once(table: pa.Table, schema: EventSchema) -> bool:
+    """Return whether times are whole numbers, all of them there and in range, and so can be read without Arrow."""
     column = table.column(schema.time)
-    if column.type == pa.int64() and column.num_chunks == 1 and not column.null_count and schema.time_unit != "ns":
-        whole: Ints = column.chunk(0).to_numpy()
-        largest = MAX_TICKS // TICKS[schema.time_unit]
-        if not len(whole) or (whole.min() >= -largest and whole.max() <= largest):
-            return whole * np.int64(TICKS[schema.time_unit])
-    found: Ints = schema.to_microseconds(read_column(table, schema.time)).to_numpy(zero_copy_only=False)
+    if column.type != pa.int64() or column.num_chunks != 1 or column.null_count or schema.time_unit == "ns":
+        return False
+    whole, largest = column.chunk(0).to_numpy(), int(MAX_TIME) // TICKS[schema.time_unit]
+    return not len(whole) or bool(whole.min() > -largest and whole.max() < largest)
+
+
+def read_times(table: pa.Table, schema: EventSchema) -> Ints:
+    """Return the times of rows, in microseconds; 0 where there is none."""
+    if can_read_at_once(table, schema):
+        whole: Ints = table.column(schema.time).chunk(0).to_numpy()
+        return whole * np.int64(TICKS[schema.time_unit])
+    found: Ints = to_numpy(schema.to_microseconds(read_column(table, schema.time)))
     return found.astype(np.int64, copy=False)
 
 
 def count_invalid_rows(table: pa.Table, schema: EventSchema) -> int:
-    """Count the rows without a time or a type."""
-    missing = pc.or_(pc.is_null(table.column(schema.time)), pc.is_null(table.column(schema.type)))
+    """Count the rows without a type, or without a time that is in range."""
+    missing = pc.or_(
+        pc.is_null(schema.to_microseconds(table.column(schema.time))), pc.is_null(table.column(schema.type))
+    )
     return int(pc.sum(missing).as_py() or 0)
 
 
@@ -285,13 +293,23 @@ def order_preserving_codes(column: pa.Array, kind: str) -> Any:
         bits = (to_numpy(column).astype(np.float64) + 0.0).view(np.int64)
         places = bits ^ ((bits >> 63) & np.int64(2**63 - 1))
     else:
-        whole = to_microseconds(column, "us", "") if is_time(column.type) else column.cast(pa.int64())
+        whole = to_microseconds(column, "us") if is_time(column.type) else _to_signed(column)
         places = to_numpy(whole)
     if kind == "max":
         places = ~places
     if column.null_count:
         places = np.where(pc.is_null(column).to_numpy(zero_copy_only=False), NO_MINIMUM, places)
     return places
+
+
+def _to_signed(column: pa.Array) -> pa.Array:
+    try:
+        return column.cast(pa.int64())
+    except pa.ArrowInvalid as error:
+        raise DataError(
+            f"MIN and MAX compare whole numbers of 64 bits with a sign, and a column has {pc.max(column)}: cast it, as "
+            "in --select '* REPLACE (CAST(x AS DOUBLE) AS x)'"
+        ) from error
 
 
 def rank_values(column: pa.Array) -> tuple[pa.Array, pa.Array]:

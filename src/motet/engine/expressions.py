@@ -110,7 +110,7 @@ def _evaluate(expression: Expression, columns: Columns) -> Value:
             raise TypeError("an aggregate over the events of a match has no value for a single row")
 
 
-def _make_scalar(value: float | str | bool | dt.datetime | None) -> pa.Scalar:
+def _make_scalar(value: float | str | bool | dt.datetime | dt.timedelta | None) -> pa.Scalar:
     match value:
         case dt.datetime():
             instant = value.astimezone(dt.UTC).replace(tzinfo=None) if value.tzinfo else value
@@ -256,6 +256,12 @@ def _call_function(function: str, arguments: list[Value], within: Expression) ->
             return pc.utf8_upper(_as_text(first, within))
         case "LENGTH":
             return pc.utf8_length(_as_text(first, within)).cast(pa.int64())
+        case "MICROSECONDS":
+            return first.cast(pa.int64())
+        case "DURATION":
+            return first
+        case "TIMESTAMP":
+            return _apply_checked(first.cast, [_TIME], "", within)
         case "COALESCE":
             return pc.coalesce(*_unify_types(arguments, within, untyped=pa.null()))
     raise TypeError(f"no function {function}")

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from motet.compile import Program
+from motet.compile import Branch, Program
 from motet.engine.encode import count_invalid_rows, group_rows
 from motet.engine.metrics import BranchMetrics
 from motet.engine.partials import count_overflows, finish, merge
@@ -60,6 +60,7 @@ class LocalRun:
 
     program: Program
     observed: Sequence[BranchMetrics] | None = None
+    report: Callable[[str], None] | None = None  # is told what is done with the rows that were read
     rows: int = 0
     invalid_rows: int = 0
     overflows: int = 0
@@ -84,6 +85,8 @@ class LocalRun:
         for chunk, emit_from, emit_to in self._read_chunks(source, progress, chunk_rows):
             partials = []
             for at, branch in enumerate(program.branches):
+                if self.report is not None:
+                    self.report(f"aggregating {_list_names(branch)}")
                 own = chunk.select(branch.columns)
                 # As many threads as Arrow uses: a limit on the one limits the other.
                 threads = pa.cpu_count()
@@ -151,7 +154,12 @@ class LocalRun:
         context = RunContext(self.program)
         return [
             DetectRun(
-                self.program, branch, self.truncated, planning=context.planner(branch), observed=self._observed(at)
+                self.program,
+                branch,
+                self.truncated,
+                planning=context.planner(branch),
+                observed=self._observed(at),
+                report=self.report,
             )
             for at, branch in enumerate(self.program.detect, len(self.program.branches))
         ]
@@ -181,11 +189,17 @@ class LocalRun:
         if options.on_limit == "error":
             raise RunError(
                 f"query {table.column('query')[0]}: all results together need more than "
-                f"{options.memory_bytes / 2**20:,.0f} MiB (read them batch by batch or write them to a file, "
-                "ask for less, raise the limit, or let it truncate)"
+                f"{options.memory_bytes / 2**20:,.0f} MiB: write matches to a file (--output; in Python motet.batches "
+                "reads them batch by batch), raise --memory-limit (memory_limit=), or cut them off with --on-limit "
+                "truncate (on_limit='truncate')"
             )
         self.truncated.update(query.name for query in self.program.workload.queries)
         return table.slice(0, int(len(table) * max(1 - excess / table.nbytes, 0)))
+
+
+def _list_names(branch: Branch) -> str:
+    names = [compiled.query.name for compiled in branch.queries]
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def run_table(program: Program, table: pa.Table) -> Outcome:
@@ -262,10 +276,10 @@ def sort_results(program: Program, tables: Iterable[pa.Table]) -> pa.Table:
 
 def _sort_by_time(program: Program, result: pa.Table, query: pa.ChunkedArray | None = None) -> pa.Table:
     """Sort results by query, where they are of several, then time, then group."""
-    clocks = [name for name in ("window_end", "time", "start") if name in result.column_names]
+    clocks = [name for name in ("window_end", "time", "start") if name in program.time_columns]
     keyed = result.select(program.groups).append_column("#when", pc.coalesce(*map(result.column, clocks)))
     keys = ["#when", *program.groups]
-    if "end" in result.column_names:
+    if "end" in program.time_columns:
         keyed = keyed.append_column("#end", result.column("end"))
         keys.insert(1, "#end")
     if query is not None:

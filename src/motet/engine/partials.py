@@ -20,11 +20,13 @@ from motet.engine.encode import (
     rank_values,
     read_column,
 )
+from motet.engine.expressions import evaluate_condition
 from motet.kernels.combine import sum_groups, sweep_groups
 from motet.kernels.tables import END, START, decode_owners
 from motet.kernels.totals import COUNT_OVER, COUNT_SURE, NO_MINIMUM, Layout, make_layout
 from motet.plans.channels import ResultColumn, locate_channels
 from motet.plans.compiled import CompiledQuery
+from motet.plans.detect.query import DetectQuery
 from motet.schema import build_table
 
 Ints = NDArray[np.int64]
@@ -74,11 +76,30 @@ def build_partials(
     columns["end"] = pa.array(labels[:, END])
     columns["seq"] = pa.array(np.arange(size))
     columns["done"] = pa.array(completes)
-    columns |= totals
+    columns |= totals | _count_partitions(members, query, totals)
     if program.text_extremes:
         texts = [_channel_texts(program, compiled, encoded) for compiled in members]
         columns |= _text_columns(program, members, query, columns, texts)
     return pa.table(columns, schema=program.partial_schema)
+
+
+def _count_partitions(
+    members: Sequence[CompiledQuery], query: Ints, totals: Mapping[str, pa.Array]
+) -> dict[str, pa.Array]:
+    """Return the columns that count partitions with a match: 1 for each, so that sums are right."""
+    owners: dict[int, list[int]] = {}
+    for number, compiled in enumerate(members):
+        for output in compiled.outputs:
+            if output.distinct and output.count >= 0:
+                owners.setdefault(output.count, []).append(number)
+    found: dict[str, pa.Array] = {}
+    for channel, numbers in owners.items():
+        own = np.isin(query, numbers)
+        has_match = totals["nm"].to_numpy() != 0
+        for name in (f"i{channel}", f"im{channel}"):
+            values = np.where(own, has_match, totals[name].to_numpy())
+            found[name] = pa.array(values).cast(totals[name].type, safe=False)
+    return found
 
 
 def _channel_texts(program: Program, compiled: CompiledQuery, encoded: EncodedEvents) -> Texts:
@@ -329,8 +350,8 @@ def count_overflows(program: Program, result: pa.Table) -> int:
 
 def _finish_group(program: Program, compiled: CompiledQuery, table: pa.Table) -> pa.Table:
     """Compute the results of queries that are merged like this one."""
-    names = pa.array([query.name for query in program.workload.queries], pa.string())
-    columns: dict[str, pa.Array | pa.ChunkedArray] = {"query": names.take(read_column(table, "query"))}
+    queries = pa.array([query.name for query in program.workload.queries], pa.string())
+    columns: dict[str, pa.Array | pa.ChunkedArray] = {"query": queries.take(read_column(table, "query"))}
     start, end = (program.schema.from_microseconds(_numpy(table, name)) for name in ("start", "end"))
     if compiled.span.is_continuous:
         columns["time"] = end
@@ -338,9 +359,22 @@ def _finish_group(program: Program, compiled: CompiledQuery, table: pa.Table) ->
         columns |= {"window_start": start, "window_end": end}
     for name in compiled.query.group_by:
         columns[name] = table.column(f"k{program.partition.index(name)}")
+    names = program.column_names[compiled.number]
     for output in compiled.outputs:
-        columns[output.label] = _compute_output(program, output, table)
-    return build_table(columns, program.result_schema, len(table))
+        columns[names[output.label]] = _compute_output(program, output, table)
+    return filter_having(program, compiled, build_table(columns, program.result_schema, len(table)))
+
+
+def filter_having(program: Program, compiled: CompiledQuery | DetectQuery, results: pa.Table) -> pa.Table:
+    """Return the results of a query that satisfy its HAVING."""
+    condition = compiled.query.having
+    if condition is None:
+        return results
+    names = program.column_names[compiled.number]
+    kept = evaluate_condition(
+        condition, lambda attribute: results.column(names.get(attribute.name, attribute.name)), len(results)
+    )
+    return results.filter(pa.array(kept))
 
 
 def _compute_output(program: Program, output: ResultColumn, table: pa.Table) -> pa.Array | pa.ChunkedArray:
@@ -351,6 +385,8 @@ def _compute_output(program: Program, output: ResultColumn, table: pa.Table) -> 
             return table.column(f"s{output.extreme}")
         data_type = program.schema.columns.field(output.column).type
         return decode_codes(_numpy(table, f"m{output.extreme}"), output.function.lower(), data_type)
+    if output.distinct and output.count < 0:
+        return pa.array(np.ones(len(table), np.int64))  # the group's own value
     if output.count < 0:
         return _compute_count(program, _numpy(table, "n"), _numpy(table, "nm"), _numpy(table, "ne"))
     count, exponent = _numpy(table, f"im{output.count}"), _numpy(table, f"ie{output.count}")

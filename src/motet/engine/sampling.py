@@ -11,6 +11,7 @@ import pyarrow as pa
 from motet.compile import Program, compile_workload
 from motet.compile.compiler import plan_joins
 from motet.compile.stated_rates import typed_test_text
+from motet.compile.times import lower_times
 from motet.engine.detect.measured_rates import measure_selectivities
 from motet.engine.workload_profile import estimate_statistics, request_for_queries
 from motet.errors import DataError
@@ -61,7 +62,8 @@ class _SampledWorkload:
         if self.sample is None:
             return None
         try:
-            found = estimate_statistics(self.sample, request_for_queries(self.workload, queries), self.schema)
+            lowered = lower_times(self.workload, self.schema)
+            found = estimate_statistics(self.sample, request_for_queries(lowered, queries), self.schema)
         except DataError:
             return None
         return found if found.counts else None

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from motet.compile.times import lower_times
 from motet.engine.encode import classify_events, count_by_symbol, encode_dictionary, read_times
 from motet.errors import Diagnostic, require_columns
 from motet.kernels.ragged import offsets_from_counts
@@ -43,8 +44,9 @@ class StatisticsRequest:
         return list(dict.fromkeys(attribute.name for condition in read for attribute in attributes(condition)))
 
 
-def statistics_request(workload: Workload, tick: int = 1) -> StatisticsRequest:
+def statistics_request(workload: Workload, schema: EventSchema) -> StatisticsRequest:
     """Return what to count for a workload. Symbols that are a bare type of the data are counted anyway."""
+    workload, tick = lower_times(workload, schema), schema.tick
     online = compile_online_queries(workload, tick)
     numbers = {query.number for query in online}
     detected = (compile_detect(at, workload, tick) for at in range(len(workload.queries)) if at not in numbers)
@@ -74,7 +76,7 @@ def compile_online_queries(workload: Workload, tick: int = 1) -> list[CompiledQu
 
 def profile_workload(table: pa.Table, workload: Workload, schema: EventSchema, keys: Sequence[str] = ()) -> Statistics:
     """Return the statistics of a table of events, with those that a workload needs."""
-    request = statistics_request(workload, schema.tick)
+    request = statistics_request(workload, schema)
     found = profile(table, schema.time, schema.type, keys, schema.time_unit)
     counted = estimate_statistics(SampledRows((table,), len(table)), request, schema)
     return replace(found, symbols=counted.symbols, partitionings=counted.partitionings, cells=counted.cells)
@@ -140,7 +142,7 @@ def number_keys(table: pa.Table, partition: Sequence[str]) -> NDArray[np.int64]:
 
 def columns_to_profile(workload: Workload, schema: EventSchema, keys: Sequence[str] = ()) -> list[str]:
     """Return the columns that a profile reads. Raises `DataError` if one is missing."""
-    request = statistics_request(workload, schema.tick)
+    request = statistics_request(workload, schema)
     by = [name for partition in request.partitions for name in partition]
     names = list(dict.fromkeys((schema.time, schema.type, *keys, *by, *request.columns)))
     require_columns(schema.columns.names, names)

@@ -91,7 +91,7 @@ def format_run(plan: dict[str, Any]) -> Iterator[str]:
     rate = actual["rows"] / max(actual["seconds"], 1e-9)
     yield f"ran in {actual['seconds']:.3f} s: {format_count(actual['rows'], 'row')} ({rate:,.0f} rows/s)"
     if actual["set_aside"]:
-        yield f"  {format_count(actual['set_aside'], 'row')} set aside: no time or no type"
+        yield f"  {format_count(actual['set_aside'], 'row')} set aside: no type, no time, or one out of range"
     for each in plan["executed"]:
         yield f"  executed {each['signature']}: {format_count(len(each['queries']), 'query')}"
     for at, branch in enumerate(actual["branches"], 1):

@@ -1,42 +1,63 @@
-"""Read event files, a file or a folder, as Arrow batches."""
+"""Read event files, one or many, as Arrow batches."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from motet.errors import DataError, UnreadableError, require_columns
+from motet.errors import DataError, require_columns
 from motet.io.formats import (
+    ARROW,
     BLOCK_BYTES,
+    COLUMN_TYPES,
+    CSV,
     JSONL,
+    OTHER,
     PARQUET,
+    TEXTS,
+    TSV,
+    describe_paths,
+    find_base,
     find_files,
-    is_small_text,
+    is_pipe,
     make_dataset_factory,
+    must_read_whole,
+    read_binary,
+    read_pipe,
+    read_start,
     read_text,
+    require_delimiter,
     require_distinct_names,
+    require_options_apply,
+    require_typed_columns,
+    suggest_header,
     translate_read_errors,
     unify_schema,
 )
+from motet.io.sql import SelectedColumns
+from motet.io.times import choose_time_type, convert_times
 from motet.model.expression import Expression, KleeneAggregate, attributes, walk
 from motet.model.query import Aggregate, Computed, Workload
 from motet.model.validate import find_problems
-from motet.schema import is_text, is_time
+from motet.options import Options
+from motet.schema import is_text, is_time, readable_type
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
 BATCH_ROWS = 1 << 17
-ZONE = re.compile(r"([Zz]|[+-]\d\d(:?\d\d)?)$")
+SAMPLED_TIMES = 1000  # by which the form of times is chosen
 # Kind of value -> the type of a column that holds it.
 TYPES = {"text": pa.string(), "number": pa.float64(), "time": pa.timestamp("us"), "boolean": pa.bool_()}
+
+Paths = str | Path | Sequence[str | Path]
 
 
 @dataclass(frozen=True)
@@ -49,13 +70,15 @@ class EventSource:
     schema: pa.Schema
     time: str
     type: str
-    content: ds.Dataset | pa.Table  # a table where a text file is small
+    content: ds.Dataset | pa.Table | SelectedColumns  # a table where a text file is small
     num_rows: int | None
+    options: Options = field(default_factory=Options)  # how they are read
+    base: str = "."  # the folder below which folders named `column=value` add a column
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the rows, with the named columns only."""
         schema = self._select_schema(columns)
-        with translate_read_errors(self.origin):
+        with translate_read_errors(self.origin, self.content.schema.names):
             for batch in self._read(schema.names):
                 yield self.convert(batch, schema.names)
 
@@ -68,6 +91,8 @@ class EventSource:
     def _read(self, names: list[str]) -> Iterator[pa.RecordBatch]:
         if isinstance(self.content, pa.Table):
             return iter(self.content.select(names).to_batches(BATCH_ROWS))
+        if isinstance(self.content, SelectedColumns):
+            return self.content.batches(names, BATCH_ROWS)
         # Little read ahead: the memory a run needs must not grow with the files.
         scanner = self.content.scanner(names, batch_size=BATCH_ROWS, batch_readahead=2, fragment_readahead=1)
         batches: Iterator[pa.RecordBatch] = scanner.to_batches()
@@ -81,41 +106,143 @@ class EventSource:
         return self.schema if columns is None else pa.schema([self.schema.field(name) for name in columns])
 
     def _convert_column(self, column: pa.Array, field: pa.Field) -> pa.Array:
-        if column.type == field.type:
-            return column
-        if field.name == self.time and is_text(column.type):
-            return parse_times(column, field.type, self.time, self.origin)
-        return pc.cast(column, field.type)
+        if field.name == self.time:
+            return convert_times(column, field.type, self.time, self.options.time_unit, self.origin)
+        return column if column.type == field.type else pc.cast(column, field.type)
 
 
-def open_events(
-    path: str | Path, *, time: str = "time", type: str = "type", columns: Iterable[str] = ()
-) -> EventSource:
-    """Open event files and check their time and type columns.
+def open_events(events: Paths, options: Options | None = None, *, columns: Iterable[str] = ()) -> EventSource:
+    """Open event files, compute what `select` says, and check their time and type columns.
 
-    `columns` are those a workload reads: if the files hold nothing at all, not even names, they are taken to exist.
+    Args:
+        events: A file, a folder, a pattern such as `logs/*.csv`, `-` for standard input, or several of these.
+        options: How to read them.
+        columns: Those a workload reads: if the files hold nothing at all, not even names, they are taken to exist.
+
+    Raises:
+        DataError: There are no such files, or they have no time or type column.
     """
-    origin = str(path)
-    files, kind = find_files(Path(path))
+    options = options or Options()
+    opened = open_files(events, options)
+    if opened.schema.names:
+        return select_columns(opened)
+    return empty_source(opened.origin, opened.format, options.time, options.type, columns)
+
+
+def open_files(events: Paths, options: Options) -> EventSource:
+    """Open event files with their columns as they are; text without a byte has none."""
+    paths = [Path(events)] if isinstance(events, str | Path) else [Path(each) for each in events]
+    if not paths:
+        raise DataError("the list of event files is empty")
+    origin = describe_paths(paths)
+    if is_pipe(paths[0]) and len(paths) == 1:
+        with translate_read_errors(origin):
+            text, kind = read_pipe(paths[0])
+            require_options_apply(kind, options)
+            table = _read_texts([text], kind, options, origin) if kind in TEXTS else read_binary(text, kind)
+            return make_source(table, options, origin, kind)
+    files, kind = find_files(paths)
+    require_options_apply(kind, options)
     # An empty text file has no columns; an empty parquet file has.
-    filled = [file for file in files if kind == PARQUET or file.stat().st_size > 0]
-    if not filled:
-        return empty_source(origin, kind, time, type, columns)
-    with translate_read_errors(origin):
-        content: ds.Dataset | pa.Table
-        if is_small_text(filled, kind):
-            found = require_distinct_names(read_text(filled[0], kind, type).schema, origin)
-            _require_time_and_type(found, time, type, origin)
-            content = read_text(filled[0], kind, type, _choose_text_types(found, filled, kind, time))
+    files = [file for file in files if kind not in TEXTS or file.stat().st_size > 0]
+    base = find_base(paths, files)
+    content: ds.Dataset | pa.Table
+    with translate_read_errors(origin, _read_names(files, kind, options)):
+        if not files or must_read_whole(files, kind, options):
+            content = _read_texts(files, kind, options, origin)
         else:
-            factory = make_dataset_factory(Path(path), filled, kind, type)
+            if kind in TEXTS:
+                require_delimiter(files[0], kind, options)
+            factory = make_dataset_factory(base, files, kind, options)
             found = unify_schema(factory, origin)
-            _require_time_and_type(found, time, type, origin)
-            content = factory.finish(found if kind == PARQUET else _choose_text_types(found, filled, kind, time))
-        typed = _resolve_type_column(content.schema, type, kind, origin)
-        schema = _resolve_time_column(typed, content, time, origin)
-        num_rows = content.count_rows() if kind == PARQUET else None
-    return EventSource(origin, tuple(map(str, filled)), kind, schema, time, type, content, num_rows)
+            require_typed_columns(found, options, origin)
+            content = factory.finish(_choose_text_types(found, files, kind, options) if kind in TEXTS else found)
+        return make_source(content, options, origin, kind, tuple(map(str, files)), base)
+
+
+def make_source(
+    content: ds.Dataset | pa.Table,
+    options: Options,
+    origin: str,
+    kind: str = OTHER,
+    files: tuple[str, ...] = (),
+    base: str = ".",
+) -> EventSource:
+    """Return a source of what files, a dataset or a table hold, with the columns as they are."""
+    num_rows = content.count_rows() if kind in (PARQUET, ARROW) and not isinstance(content, pa.Table) else None
+    schema = pa.schema([pa.field(field.name, readable_type(field.type)) for field in content.schema])
+    return EventSource(origin, files, kind, schema, options.time, options.type, content, num_rows, options, base)
+
+
+def select_columns(source: EventSource) -> EventSource:
+    """Return a source with the columns that `select` makes, and times and types that are such.
+
+    Raises:
+        DataError: There is no time or type column, or it cannot be one.
+    """
+    options, origin, content, kind = source.options, source.origin, source.content, source.format
+    assert not isinstance(content, SelectedColumns)
+    if options.select:
+        selected = SelectedColumns(content, tuple(options.select))
+        chosen = selected.table() if isinstance(content, pa.Table) else selected
+        source = replace(source, files=(), format=OTHER, content=chosen)
+    found = source.content.schema
+    _require_time_and_type(found, options, origin, kind)
+    typed = _resolve_type_column(found, options.type, source.format, origin)
+    schema = pa.schema([pa.field(field.name, readable_type(field.type)) for field in typed])
+    with translate_read_errors(origin, found.names):
+        first = _read_first_times(source.content, options.time)
+    time = choose_time_type(first, options.time, options.time_unit, origin)
+    return replace(source, schema=schema.set(schema.get_field_index(options.time), pa.field(options.time, time)))
+
+
+def prepare_table(table: pa.Table, options: Options, origin: str = "the table of events") -> pa.Table:
+    """Return a table with the columns that `select` makes of it, and times that are text or floating as timestamps."""
+    if options.select:
+        table = SelectedColumns(table, tuple(options.select)).table()
+    schema = pa.schema([pa.field(field.name, readable_type(field.type)) for field in table.schema])
+    if not schema.equals(table.schema):
+        table = table.cast(schema)
+    if options.time in table.column_names:
+        at = table.schema.get_field_index(options.time)
+        time = choose_time_type(_read_first_times(table, options.time), options.time, options.time_unit, origin)
+        column = convert_times(table.column(at), time, options.time, options.time_unit, origin)
+        if column is not table.column(at):
+            table = table.set_column(at, pa.field(options.time, time), column)
+    return table
+
+
+def _read_first_times(content: ds.Dataset | pa.Table | SelectedColumns, time: str) -> pa.Array:
+    if isinstance(content, pa.Table):
+        first = content.select([time]).slice(0, SAMPLED_TIMES)
+    else:
+        first = content.head(SAMPLED_TIMES, columns=[time])
+    column = first.column(0).combine_chunks()
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _read_texts(parts: Sequence[Path | bytes], kind: str, options: Options, origin: str) -> pa.Table:
+    """Read texts as a whole, first to see which columns they have."""
+    parts = [part for part in parts if not isinstance(part, bytes) or part.strip()]
+    if not parts:
+        return pa.table({})
+    require_delimiter(parts[0], kind, options)
+
+    def read(schema: pa.Schema | None = None) -> pa.Table:
+        tables = [read_text(part, kind, options, schema) for part in parts]
+        return tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="permissive")
+
+    found = require_distinct_names(read().schema, origin)
+    require_typed_columns(found, options, origin)
+    return read(_choose_text_types(found, parts, kind, options))
+
+
+def _read_names(files: Sequence[Path], kind: str, options: Options) -> Sequence[str]:
+    """Return the names of a csv file's columns as its first line has them, to name one in a message."""
+    if options.header or kind not in (CSV, TSV) or not files:
+        return options.header
+    line = read_start(files[0]).split(b"\n", 1)[0].decode(errors="replace").strip()
+    return [name.strip('"') for name in line.split(options.delimiter or ("\t" if kind == TSV else ","))]
 
 
 def empty_source(origin: str, kind: str, time: str, type: str, columns: Iterable[str]) -> EventSource:
@@ -156,48 +283,36 @@ def guess_types(schema: pa.Schema, workload: Workload) -> pa.Schema:
     return pa.schema([(field.name, guess(field.name)) if pa.types.is_null(field.type) else field for field in schema])
 
 
-def parse_times(column: pa.Array, type: pa.DataType, name: str, origin: str) -> pa.Array:
-    """Parse text as times."""
-    text = pc.utf8_trim_whitespace(pc.cast(column, pa.string()))
-    try:
-        return pc.cast(text, type)
-    except pa.ArrowInvalid as error:
-        wrong = next(value for value in text if not _is_time(value, type))
-        zone = " with a zone" if type.tz else ""
-        message = f"column {name!r} of {origin} is text, and {wrong.as_py()!r} is no ISO 8601 time{zone}"
-        raise UnreadableError(message) from error
-
-
-def _is_time(value: pa.StringScalar, type: pa.DataType) -> bool:
-    try:
-        pc.cast(value, type)
-    except pa.ArrowInvalid:
-        return False
-    return True
-
-
-def _require_time_and_type(schema: pa.Schema, time: str, type: str, origin: str) -> None:
+def _require_time_and_type(schema: pa.Schema, options: Options, origin: str, kind: str) -> None:
     """Raise if the time or the type column is missing, and say how to name another."""
-    for role, name in (("time", time), ("type", type)):
+    for role, name in (("time", options.time), ("type", options.type)):
         try:
             require_columns(schema.names, (name,), origin)
         except DataError as error:
-            likely = next((field.name for field in schema if _can_be(role, field.type)), "COLUMN")
-            raise DataError(f"{error}\n  --{role} (in Python {role}=) names another, as in --{role} {likely}") from None
+            named = kind not in (CSV, TSV) or bool(options.header)
+            likely = next((field.name for field in sorted(schema, key=partial(_rank_for, role))), "COLUMN")
+            hint = f"--{role} (in Python {role}=) names another, as in --{role} {likely}"
+            raise DataError(f"{error}\n  {(not named and suggest_header(schema.names)) or hint}") from None
 
 
-def _can_be(role: str, type: pa.DataType) -> bool:
-    return is_text(type) if role == "type" else is_time(type)
+def _rank_for(role: str, column: pa.Field) -> int:
+    """Return how likely a column is to be that of the time or type, the likeliest lowest."""
+    if role == "type":
+        return 0 if is_text(column.type) else 1 if pa.types.is_integer(column.type) else 2
+    return 0 if is_time(column.type) else 1 if pa.types.is_integer(column.type) else 2
 
 
-def _choose_text_types(found: pa.Schema, files: list[Path], kind: str, time: str) -> pa.Schema:
+def _choose_text_types(found: pa.Schema, parts: Sequence[Path | bytes], kind: str, options: Options) -> pa.Schema:
     """Choose types for the columns of text files, of which only the first block was seen."""
-    seen_whole = all(file.stat().st_size < BLOCK_BYTES for file in files)
+    sizes = [part.stat().st_size if isinstance(part, Path) else len(part) for part in parts]
+    seen_whole = all(size < BLOCK_BYTES for size in sizes)
 
     def choose(field: pa.Field) -> pa.DataType:
+        if field.name in (options.column_types or {}):
+            return COLUMN_TYPES[(options.column_types or {})[field.name]]
         if pa.types.is_timestamp(field.type):
             # Arrow's json reader forgets the zone of a time: read it as text and parse it here.
-            return pa.string() if kind == JSONL and field.name == time else pa.timestamp("us", field.type.tz)
+            return pa.string() if kind == JSONL and field.name == options.time else pa.timestamp("us", field.type.tz)
         return pa.string() if pa.types.is_null(field.type) and not seen_whole else field.type
 
     return pa.schema([(field.name, choose(field)) for field in found])
@@ -211,36 +326,3 @@ def _resolve_type_column(schema: pa.Schema, type: str, kind: str, origin: str) -
     if pa.types.is_null(found) or (kind != PARQUET and pa.types.is_integer(found)):
         return schema.set(at, pa.field(type, pa.string()))
     raise DataError(f"column {type!r} of {origin} holds {found}, but event types are text")
-
-
-def _resolve_time_column(schema: pa.Schema, content: ds.Dataset | pa.Table, time: str, origin: str) -> pa.Schema:
-    """Return the schema with a time column of a time type; raise if it cannot be one."""
-    at, found = schema.get_field_index(time), schema.field(time).type
-    types = pa.types
-    if is_time(found) or types.is_integer(found):
-        return schema
-    if types.is_null(found):
-        return schema.set(at, pa.field(time, pa.timestamp("us")))
-    if is_text(found):
-        return schema.set(at, pa.field(time, _find_time_type(content, time, origin)))
-    why = "a floating number is no exact time" if types.is_floating(found) else "that is no time"
-    raise DataError(
-        f"column {time!r} of {origin} holds {found}: {why} (timestamps, dates, whole numbers and ISO 8601 text are)"
-    )
-
-
-def _find_time_type(content: ds.Dataset | pa.Table, time: str, origin: str) -> pa.DataType:
-    """Return the type of times stored as text: with a zone if the first of them has one."""
-    if isinstance(content, pa.Table):
-        first = content.select([time]).slice(0, 1000)
-    else:
-        first = content.head(1000, columns=[time])
-    sample = first.column(0).drop_null().slice(0, 1)
-    zoned = len(sample) > 0 and ZONE.search(sample[0].as_py()[10:].strip())
-    type = pa.timestamp("us", "UTC" if zoned else None)
-    try:
-        parse_times(sample.combine_chunks(), type, time, origin)
-    except UnreadableError as error:
-        # Known before anything has run: wrong from the start rather than broken on the way.
-        raise DataError(str(error)) from error
-    return type

@@ -11,6 +11,7 @@ import pyarrow as pa
 from motet.errors import MotetError, did_you_mean
 from motet.io.query_columns import QueryColumns, list_query_columns
 from motet.io.text_tables import format_value, is_number
+from motet.io.values import to_rows
 from motet.model.query import Workload
 from motet.plans.execution import Execution
 
@@ -108,7 +109,7 @@ def _table_html(rows: QueryColumns, found: pa.Table) -> str:
     if not len(found):
         return f"<p><b>{name}</b>: no match</p>"
     head = "".join(f'<th scope="col">{escape(column)}</th>' for column in rows.shown)
-    body = "".join(_row_html(rows, found.schema, row) for row in found.slice(0, MAX_ROWS).to_pylist())
+    body = "".join(_row_html(rows, found.schema, row) for row in to_rows(found.slice(0, MAX_ROWS), " "))
     hidden = len(found) - MAX_ROWS
     more = f"<p>... and {hidden:,} more row{'s' if hidden > 1 else ''}</p>" if hidden > 0 else ""
     caption = f'<caption style="text-align: left; font-weight: bold">{name}</caption>'

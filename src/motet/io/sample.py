@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from motet.errors import DataError
 from motet.io.events import EventSource, list_columns
-from motet.io.formats import COMPRESSIONS, CSV, PARQUET, read_text, translate_read_errors
+from motet.io.formats import COMPRESSIONS, CSV, PARQUET, TEXTS, TSV, read_text, translate_read_errors
 from motet.model.query import Workload
 from motet.schema import EventSchema
 from motet.statistics.sample import STRETCHES, WHOLE_BELOW, SampledRows, choose_stretches, sample_table
@@ -42,7 +42,7 @@ def sample_events(source: EventSource, columns: Sequence[str], schema: EventSche
     with translate_read_errors(source.origin):
         if source.format == PARQUET:
             return _sample_parquet(source, source.content, columns, schema)
-        return _sample_text(source, columns)
+        return _sample_text(source, columns) if source.format in TEXTS else _sample_beginning(source, columns)
 
 
 def _sample_parquet(
@@ -96,6 +96,17 @@ def _read_span(groups: Sequence[tuple[Any, Any]], schema: EventSchema) -> tuple[
         return ()
 
 
+def _sample_beginning(source: EventSource, columns: Sequence[str]) -> SampledRows:
+    """Read the first rows, which then stand for all."""
+    parts: list[pa.RecordBatch] = []
+    for batch in source.batches(columns):
+        parts.append(batch)
+        if sum(map(len, parts)) > WHOLE_BELOW:
+            break
+    table = pa.Table.from_batches(parts, pa.schema([source.schema.field(name) for name in columns]))
+    return SampledRows((table,), max(source.num_rows or 0, len(table)))
+
+
 def _sample_text(source: EventSource, columns: Sequence[str]) -> SampledRows:
     """Read blocks of text files, from line to line; only the first of a compressed one, which then stands for all."""
     files = [Path(file) for file in source.files]
@@ -112,7 +123,12 @@ def _sample_text(source: EventSource, columns: Sequence[str]) -> SampledRows:
     for begin, length in choose_stretches(int(ends[-1] / line)):
         at = min(bisect_right(ends, int(begin * line)), len(files) - 1)
         place = int(begin * line) - (ends[at - 1] if at else 0)
-        text = _read_lines(files[at], max(place, 0), int(length * line), has_header=source.format == CSV)
+        text = _read_lines(
+            files[at],
+            max(place, 0),
+            int(length * line),
+            has_header=source.format in (CSV, TSV) and not source.options.header,
+        )
         table = _parse_lines(source, text, columns)
         stretches.append(table)
         seen += len(text) if len(table) else 0
@@ -134,7 +150,7 @@ def _parse_lines(source: EventSource, text: bytes, columns: Sequence[str]) -> pa
     """Return what lines hold; nothing if a text with line breaks was cut, or if they are wrong, as a run will say."""
     schema = pa.schema([source.schema.field(name) for name in columns])
     try:
-        found = read_text(pa.BufferReader(text), source.format, source.type, source.content.schema)
+        found = read_text(text, source.format, source.options, source.content.schema)
         whole = {name: found[name] if name in found.column_names else pa.nulls(len(found)) for name in columns}
         table = pa.table(whole).combine_chunks()
         return pa.Table.from_batches([source.convert(each, columns) for each in table.to_batches()], schema)

@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from motet.io.query_columns import QueryColumns, list_query_columns
+from motet.io.values import to_rows
 from motet.model.query import Workload
 
 # A width for output that no terminal cuts.
@@ -36,7 +37,7 @@ def build_query_table(rows: QueryColumns, results: pa.Table, limit: int | None) 
     table = Table(title=escape(rows.query.name), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
     for name in rows.shown:
         table.add_column(escape(name), justify="right" if is_number(results.schema.field(name).type) else "left")
-    for row in results.slice(0, limit).to_pylist():
+    for row in to_rows(results.slice(0, limit), " "):
         table.add_row(*(escape(format_value(rows, name, row[name])) for name in rows.shown))
     return table
 
@@ -44,7 +45,7 @@ def build_query_table(rows: QueryColumns, results: pa.Table, limit: int | None) 
 def format_value(rows: QueryColumns, name: str, value: Any) -> str:
     if name in rows.times and isinstance(value, int):
         return str(value)
-    return format_cell(rows.unwrap_single(name, value))
+    return format_cell(value)
 
 
 def is_number(type: pa.DataType) -> bool:

@@ -1,4 +1,4 @@
-"""Write results to files and terminals: text tables, json lines, csv and parquet."""
+"""Write results to files and terminals: text tables, json lines, csv, parquet, Arrow and DuckDB files."""
 
 from __future__ import annotations
 
@@ -14,17 +14,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import IO, Any
+from types import TracebackType
+from typing import IO, Any, Self
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv as csv
 import pyarrow.parquet as pq
 from rich.console import Console
 
 from motet.errors import DataError
+from motet.io.formats import first_line
 from motet.io.query_columns import QueryColumns, list_query_columns
+from motet.io.sql import connect, quote_identifier
 from motet.io.text_tables import UNLIMITED, print_tables
+from motet.io.values import format_iso_times, to_rows
 from motet.model.query import Workload
 
 
@@ -35,31 +38,71 @@ class OutputFormat(StrEnum):
     JSONL = "jsonl"
     CSV = "csv"
     PARQUET = "parquet"
+    ARROW = "arrow"
+    DUCKDB = "duckdb"
 
 
+# Ending of a file's name -> the format to write.
+ENDINGS = {
+    ".txt": OutputFormat.TABLE,
+    ".jsonl": OutputFormat.JSONL,
+    ".ndjson": OutputFormat.JSONL,
+    ".csv": OutputFormat.CSV,
+    ".parquet": OutputFormat.PARQUET,
+    ".pq": OutputFormat.PARQUET,
+    ".arrow": OutputFormat.ARROW,
+    ".feather": OutputFormat.ARROW,
+    ".duckdb": OutputFormat.DUCKDB,
+}
+LAKES = (".delta", ".iceberg")
+STDOUT = ("-", "/dev/stdout")
 # Rows turned to Python values at a time.
 ROWS_AT_ONCE = 1 << 16
+# Files that are being written: removed if the process has to end at once.
+TEMPORARY: set[Path] = set()
 
 
 def choose_format(target: Path | None) -> OutputFormat:
-    """Return the format that a file's name asks for; a table if it asks for none."""
-    ending = target.suffix.lstrip(".").lower() if target else ""
-    return OutputFormat(ending) if ending in set(OutputFormat) else OutputFormat.TABLE
+    """Return the format that a file's name asks for; a table for a terminal, a device or a folder."""
+    if target is None or str(target) in STDOUT or (target.exists() and not target.is_file()):
+        return OutputFormat.TABLE
+    ending = target.suffix.lower()
+    if ending in LAKES:
+        raise DataError(
+            f"motet writes no {ending[1:].capitalize()} table: on Spark, motet.run(...) returns a DataFrame, which "
+            f".write.format({ending[1:]!r}) writes where its connector is installed"
+        )
+    if ending not in ENDINGS:
+        raise DataError(
+            f"cannot tell the format of {target}: name it with one of {', '.join(ENDINGS)}, or give --format"
+        )
+    return ENDINGS[ending]
 
 
-def resolve_target(output: Path, format: OutputFormat) -> Path:
-    """Return the file to write, checked before a run rather than after it: a folder gets a `results` file."""
+def resolve_target(output: Path, format: OutputFormat) -> Path | None:
+    """Return the file to write, checked before a run rather than after it; None for standard output.
+
+    A folder gets a `results` file.
+    """
+    if str(output) in STDOUT:
+        return None
     if output.is_dir():
         return output / f"results.{'txt' if format is OutputFormat.TABLE else format}"
     if not output.parent.is_dir():
         raise DataError(f"no folder {output.parent} to write {output.name} in: make it first")
+    if format is OutputFormat.DUCKDB and _is_special(output):
+        raise DataError(f"{output} is no file: a DuckDB database needs one")
     return output
 
 
 def write_file(results: pa.Table, workload: Workload, target: Path, format: OutputFormat) -> None:
     """Write results to a file, whole or not at all."""
-    with open_atomically(target) as stream:
-        write_stream(results, workload, stream, format)
+    if format is OutputFormat.TABLE:
+        with open_output(target) as stream:
+            write_stream(results, workload, stream, format)
+    else:
+        with open_writer(target, results.schema, workload, format) as writer:
+            writer.write(results)
 
 
 def write_stream(results: pa.Table, workload: Workload, stream: IO[bytes], format: OutputFormat) -> None:
@@ -74,16 +117,33 @@ def write_stream(results: pa.Table, workload: Workload, stream: IO[bytes], forma
         writer.close()
 
 
+@contextmanager
+def open_writer(
+    target: Path, schema: pa.Schema, workload: Workload, format: OutputFormat
+) -> Iterator[ResultWriter | DatabaseWriter]:
+    """Open a file to which results are written table by table; it appears whole or not at all."""
+    if format is OutputFormat.DUCKDB:
+        with DatabaseWriter(target, schema, workload) as database:
+            yield database
+    else:
+        with open_output(target) as stream:
+            writer = ResultWriter(stream, schema, workload, format)
+            yield writer
+            writer.close()
+
+
 class ResultWriter:
-    """A writer of results, table by table, to an open stream: json lines, csv or parquet."""
+    """A writer of results, table by table, to an open stream: json lines, csv, parquet or Arrow."""
 
     def __init__(self, stream: IO[bytes], schema: pa.Schema, workload: Workload, format: OutputFormat) -> None:
         self.stream = stream
         self.workload = workload
         self.format = format
-        self.writer: pq.ParquetWriter | csv.CSVWriter | None = None
+        self.writer: pq.ParquetWriter | csv.CSVWriter | pa.RecordBatchFileWriter | None = None
         if format is OutputFormat.PARQUET:
             self.writer = pq.ParquetWriter(stream, schema, compression="zstd")
+        elif format is OutputFormat.ARROW:
+            self.writer = pa.ipc.new_file(stream, schema)
         elif format is OutputFormat.CSV:
             self.writer = csv.CSVWriter(stream, flatten_columns(schema.empty_table()).schema)
 
@@ -100,27 +160,110 @@ class ResultWriter:
             self.writer.close()
 
 
+class DatabaseWriter:
+    """A writer of results to a DuckDB file: a table for each query, with its own columns.
+
+    All of it is one transaction. Tables of these names are replaced, others stay.
+    """
+
+    def __init__(self, target: Path, schema: pa.Schema, workload: Workload) -> None:
+        self.target = Path(os.path.realpath(target))
+        self.schema = schema
+        self.columns = list(list_query_columns(workload))
+        self.is_new = not self.target.exists()
+        if not self.is_new and not _is_database(self.target):
+            raise DataError(f"{target} is no DuckDB database: name another file")
+        names = [rows.query.name.lower() for rows in self.columns]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise DataError(f"two queries are called {twice!r} but for capitals, which name one table in DuckDB")
+
+    def __enter__(self) -> Self:
+        import duckdb
+
+        if self.is_new:
+            TEMPORARY.update((self.target, self.target.with_name(f"{self.target.name}.wal")))
+        try:
+            self.session = connect(str(self.target))
+        except duckdb.Error as error:
+            raise DataError(f"{self.target} cannot be written as a DuckDB database: {first_line(error)}") from error
+        self.session.execute("BEGIN")
+        for rows in self.columns:
+            self._add("CREATE OR REPLACE TABLE {} AS SELECT * FROM rows", rows, self.schema.empty_table())
+        return self
+
+    def write(self, results: pa.Table) -> None:
+        """Write some results."""
+        for rows in self.columns:
+            self._add("INSERT INTO {} SELECT * FROM rows", rows, results)
+
+    def _add(self, text: str, rows: QueryColumns, results: pa.Table) -> None:
+        self.session.register("rows", rows.select_rows(results))
+        self.session.execute(text.format(quote_identifier(rows.query.name)))
+        self.session.unregister("rows")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.session.execute("COMMIT" if kind is None else "ROLLBACK")
+        self.session.close()
+        if self.is_new and kind is not None:
+            self.target.unlink(missing_ok=True)
+        TEMPORARY.difference_update((self.target, self.target.with_name(f"{self.target.name}.wal")))
+
+
+def _is_database(file: Path) -> bool:
+    with file.open("rb") as stream:
+        return stream.read(12)[8:] == b"DUCK"
+
+
+@contextmanager
+def open_output(target: Path) -> Iterator[IO[bytes]]:
+    """Open what a path leads to for writing: a file appears whole or not at all, a pipe or a device is written to."""
+    if _is_special(target):
+        # Not created, not cut: what is behind it is not ours.
+        with os.fdopen(os.open(target, os.O_WRONLY | os.O_APPEND), "wb") as stream:
+            yield stream
+    else:
+        with open_atomically(Path(os.path.realpath(target))) as stream:
+            yield stream
+
+
+def _is_special(target: Path) -> bool:
+    """Return whether a path leads to something else than a file: a pipe, a device, an open file of this process."""
+    return (target.exists() and not target.is_file()) or target.is_relative_to("/dev") or target.is_relative_to("/proc")
+
+
 @contextmanager
 def open_atomically(target: Path) -> Iterator[IO[bytes]]:
     """Open a file beside the target that replaces it at the end, and is removed if anything fails."""
+    mask = os.umask(0)
+    os.umask(mask)
+    mode = target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~mask
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    temporary = Path(name)
+    TEMPORARY.add(temporary)
     try:
         with os.fdopen(handle, "wb") as stream:
             yield stream
-        mask = os.umask(0)
-        os.umask(mask)
-        Path(name).chmod(0o666 & ~mask)
-        Path(name).replace(target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+        temporary.chmod(mode)
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+        TEMPORARY.discard(temporary)
+
+
+def remove_temporary_files() -> None:
+    """Remove what is half written, where the process ends without going back through those who write."""
+    for file in TEMPORARY:
+        file.unlink(missing_ok=True)
 
 
 def json_lines(results: pa.Table, workload: Workload) -> Iterator[str]:
     """Yield a line of JSON per row, in the order of the results."""
     shapes = {rows.query.name: rows for rows in list_query_columns(workload)}
     for batch in results.to_batches(max_chunksize=ROWS_AT_ONCE):
-        for row in batch.to_pylist():
+        for row in to_rows(batch):
             yield (
                 json.dumps(to_json_value(make_json_row(row, shapes[row["query"]])), ensure_ascii=False, allow_nan=False)
                 + "\n"
@@ -130,12 +273,11 @@ def json_lines(results: pa.Table, workload: Workload) -> Iterator[str]:
 def make_json_row(row: dict[str, Any], rows: QueryColumns) -> dict[str, Any]:
     """Return a row in its fixed shape: its query, its time, then its group and values, or its match."""
     shaped = {"query": row["query"], **{name: row[name] for name in rows.times}}
-    if not rows.query.is_aggregate:
-        return shaped | {"match": {label: rows.unwrap_single(label, row[label]) for label in rows.labels}}
-    return shaped | {
-        "group": {name: row[name] for name in rows.query.group_by},
-        "values": {label: row[label] for label in rows.labels},
-    }
+    group = {"group": {name: row[name] for name in rows.query.group_by}}
+    found = {label: row[rows.locate(label, row)] for label in rows.labels}
+    if rows.query.is_aggregate:
+        return shaped | group | {"values": found}
+    return shaped | (group if rows.query.group_by else {}) | {"match": found}
 
 
 def to_json_value(value: Any) -> Any:
@@ -166,14 +308,7 @@ def flatten_columns(results: pa.Table) -> pa.Table:
         if pa.types.is_timestamp(field.type):
             results = results.set_column(at, field.name, format_iso_times(column))
         elif pa.types.is_nested(field.type):
-            text = [None if v is None else json.dumps(to_json_value(v), ensure_ascii=False) for v in column.to_pylist()]
+            values = (row[""] for row in to_rows(pa.table({"": column})))
+            text = [None if v is None else json.dumps(to_json_value(v), ensure_ascii=False) for v in values]
             results = results.set_column(at, field.name, pa.array(text, pa.string()))
     return results
-
-
-def format_iso_times(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Format times as `datetime.isoformat` does."""
-    zoned = column.type.tz is not None
-    text = pc.strftime(column, "%Y-%m-%dT%H:%M:%S" + ("%z" if zoned else ""))
-    text = pc.replace_substring_regex(text, r"\.0+($|[+-])", r"\1")
-    return pc.replace_substring_regex(text, r"([+-]\d\d)(\d\d)$", r"\1:\2") if zoned else text

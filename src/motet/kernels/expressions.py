@@ -87,11 +87,15 @@ class Bytecode(NamedTuple):
 
 
 class Values(NamedTuple):
-    """What expressions read of each event. A floating NaN is null; `known` tells which whole values are not null."""
+    """What expressions read of each event. A floating NaN is null; `known` tells which whole values are not null.
+
+    `constants` are those that comparisons of two columns compute with.
+    """
 
     ints: Ints
     known: Flags
     floats: Floats
+    constants: Floats
 
 
 class EventScope(NamedTuple):

@@ -30,7 +30,9 @@ from motet.kernels.match_store import (
     MatchStore,
     find_before,
     find_newest,
+    fold_value,
     link_row,
+    read_operand,
     unlink_rows,
 )
 
@@ -76,7 +78,7 @@ class ProbeTable(NamedTuple):
 
     The node is -1 where nothing can be found, for the other side always comes later.
 
-    Where rows must agree in a value, it is that of `item` and row `value` of the floats on the side of the new row.
+    Where rows must agree in a value, that of the new row is found like those of an index (see `IndexTable`).
     `takes_new`: whether candidates of the same event count too. Items go to the columns in `own` and `other`.
     Candidates end before the first of the items in `high`, and after the last of those in `low`.
     """
@@ -86,6 +88,8 @@ class ProbeTable(NamedTuple):
     index: SmallInts
     item: SmallInts
     value: SmallInts
+    change: SmallInts
+    constant: SmallInts
     takes_new: Flags
     own: SmallInts
     other: SmallInts
@@ -154,11 +158,10 @@ class NewEvents(NamedTuple):
 
 
 class EventData(NamedTuple):
-    """What is known of each event by its number: its time and values; `bits` are the floats as integers."""
+    """What is known of each event by its number: its time and values."""
 
     time: Ints
     values: Values
-    bits: Ints
 
 
 class FeedScratch(NamedTuple):
@@ -225,7 +228,7 @@ def feed_events(
         if status == DONE and scratch.stack.status[0] == OVERFLOW:
             status = BAD_NUMBER
         if status != DONE:
-            unlink_rows(store, plan.indexes, data.bits, top, plan.nodes.stored)
+            unlink_rows(store, plan.indexes, data.values, top, plan.nodes.stored)
             out.counts[0], out.counts[1] = found, entries
             return at, status
         at += 1
@@ -311,7 +314,7 @@ def _append(
     store.counts[TOP] = row + 1
     if not plan.nodes.stored[n]:
         return True
-    return link_row(store, plan.indexes, data.values, data.bits, row)
+    return link_row(store, plan.indexes, data.values, row)
 
 
 @inner
@@ -347,9 +350,10 @@ def _probe(
         index, value = probes.index[p], 0
         if probes.item[p] >= 0:
             event = store.rows[r, store.items + probes.item[p]]
-            if np.isnan(data.values.floats[probes.value[p], event]):
+            found = read_operand(data.values, probes.value[p], event, probes.change[p], probes.constant[p])
+            if np.isnan(found):
                 continue
-            value = data.bits[probes.value[p], event]
+            value = fold_value(found)
         high, low = MAX_TIME, limit
         for place in range(probes.high_offsets[p], probes.high_offsets[p + 1]):
             high = min(high, data.time[store.rows[r, store.items + probes.high[place]]])
@@ -402,8 +406,8 @@ def _passes_test(plan: FeedPlan, data: EventData, scratch: FeedScratch, number: 
     tests, current = plan.tests, scratch.scope.current
     if tests[number, 0] < 0:
         return is_true(plan.code, tests[number, 1], data.values, scratch.scope, scratch.stack)
-    x = data.values.floats[tests[number, 2], current[tests[number, 1]]]
-    y = data.values.floats[tests[number, 4], current[tests[number, 3]]]
+    x = read_operand(data.values, tests[number, 2], current[tests[number, 1]], tests[number, 5], tests[number, 6])
+    y = read_operand(data.values, tests[number, 4], current[tests[number, 3]], tests[number, 7], tests[number, 8])
     if np.isnan(x) or np.isnan(y):
         return False
     return evaluate_comparison(tests[number, 0], x < y, x == y)

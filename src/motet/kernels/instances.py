@@ -47,10 +47,21 @@ class Absences(NamedTuple):
     time: Ints
 
 
+# What is done to a value before it is compared, with a constant.
+PLAIN = 0
+ADD = 1
+SUBTRACT_FROM = 2
+MULTIPLY = 3
+DIVIDE = 4
+
+TEST_WIDTH = 9  # of a row of `Tests`
+
+
 class Tests(NamedTuple):
     """Conditions to be tested on one combination: a comparison of two columns, or code.
 
-    A row of `table` is the comparison or -1; then slot, row of values, slot, row of values; or the number of the code.
+    A row of `table` is the comparison or -1; then slot, row of values, slot, row of values; then for each side what is
+    done to its value first, and the number of the constant for it. Or it is -1 and the number of the code.
     """
 
     table: SmallInts
@@ -99,6 +110,20 @@ def latest_before(absences: Absences, absence: int, key: int, until: int) -> int
 
 
 @inner
+def change_value(change: int, x: float, constant: float) -> float:
+    """Return what is compared in place of a value."""
+    if change == PLAIN:
+        return x
+    if change == ADD:
+        return x + constant
+    if change == MULTIPLY:
+        return x * constant
+    if change == SUBTRACT_FROM:
+        return constant - x
+    return x / constant
+
+
+@inner
 def passes_test(context: EvalContext, number: int) -> bool:
     """Return whether one test holds for the events in scope."""
     table, values, scope = context.tests.table, context.values, context.scope
@@ -107,6 +132,8 @@ def passes_test(context: EvalContext, number: int) -> bool:
         return is_true(context.tests.code, table[number, 1], values, scope, context.stack)
     x = values.floats[table[number, 2], scope.current[table[number, 1]]]
     y = values.floats[table[number, 4], scope.current[table[number, 3]]]
+    x = change_value(table[number, 5], x, values.constants[table[number, 6]])
+    y = change_value(table[number, 7], y, values.constants[table[number, 8]])
     if np.isnan(x) or np.isnan(y):
         return False
     return evaluate_comparison(comparison, x < y, x == y)

@@ -13,6 +13,7 @@ import numpy as np
 
 from motet.kernels.arrays import Flags, Ints, SmallInts
 from motet.kernels.expressions import Values
+from motet.kernels.instances import change_value
 from motet.kernels.jit import inner, kernel
 
 # Facts of a row.
@@ -46,13 +47,16 @@ NOT_LINKED = -2
 class IndexTable(NamedTuple):
     """The indexes of all nodes: node n has those from `offsets[n]` to `offsets[n + 1]`.
 
-    Index x tells rows apart by key and, where `item[x]` is not negative, by the value in row `value[x]` of the floats
-    of the event at that item; rows without a value are not in it.
+    Index x tells rows apart by key and, where `item[x]` is not negative, by a value of the event at that item: that in
+    row `value[x]` of the floats, changed as a test says (see `motet.kernels.instances.Tests`). Rows without a value are
+    not in it.
     """
 
     offsets: Ints
     item: SmallInts
     value: SmallInts
+    change: SmallInts
+    constant: SmallInts
 
 
 class MatchStore(NamedTuple):
@@ -75,6 +79,21 @@ def create_store(rows: int, width: int, indexes: int) -> MatchStore:
         np.full((1 << (2 * rows * indexes).bit_length(), ENTRY), -1, np.int64),
         np.zeros(COUNTS, np.int64),
     )
+
+
+@inner
+def read_operand(values: Values, row: int, event: int, change: int, constant: int) -> float:
+    """Return a side of a comparison for an event."""
+    return change_value(change, values.floats[row, event], values.constants[constant])
+
+
+@inner
+def fold_value(value: float) -> int:
+    """Return an integer that is the same for equal values, and mostly another for others."""
+    scaled = value * 65536.0
+    if -4e18 < scaled < 4e18:
+        return np.int64(scaled)
+    return np.int64(1) if value > 0 else np.int64(-1)
 
 
 @inner
@@ -112,8 +131,8 @@ def find_before(store: MatchStore, row: int, slot: int, until: int) -> int:
 
 
 @inner
-def link_row(store: MatchStore, indexes: IndexTable, values: Values, bits: Ints, row: int) -> bool:
-    """Put a row into the indexes of its node; return whether there was room. `bits` are the floats as integers."""
+def link_row(store: MatchStore, indexes: IndexTable, values: Values, row: int) -> bool:
+    """Put a row into the indexes of its node; return whether there was room."""
     node, key = store.rows[row, NODE], store.rows[row, KEY]
     begin = indexes.offsets[node]
     for index in range(begin, indexes.offsets[node + 1]):
@@ -122,9 +141,10 @@ def link_row(store: MatchStore, indexes: IndexTable, values: Values, bits: Ints,
         links[PREVIOUS] = NOT_LINKED
         if indexes.item[index] >= 0:
             event = store.rows[row, store.items + indexes.item[index]]
-            if np.isnan(values.floats[indexes.value[index], event]):
+            found = read_operand(values, indexes.value[index], event, indexes.change[index], indexes.constant[index])
+            if np.isnan(found):
                 continue
-            value = bits[indexes.value[index], event]
+            value = fold_value(found)
         at = find_entry(store, index, key, value)
         if store.table[at, INDEX] < 0:
             if 2 * store.counts[ENTRIES] >= store.table.shape[0]:
@@ -145,7 +165,7 @@ def link_row(store: MatchStore, indexes: IndexTable, values: Values, bits: Ints,
 
 
 @inner
-def unlink_rows(store: MatchStore, indexes: IndexTable, bits: Ints, first: int, stored: Flags) -> None:
+def unlink_rows(store: MatchStore, indexes: IndexTable, values: Values, first: int, stored: Flags) -> None:
     """Remove the rows from one on, newest first."""
     row = store.counts[TOP] - 1
     while row >= first:
@@ -154,8 +174,14 @@ def unlink_rows(store: MatchStore, indexes: IndexTable, bits: Ints, first: int, 
         for index in range(begin, indexes.offsets[node + 1]):
             previous = store.rows[row, FACTS + LINKS * (index - begin) + PREVIOUS]
             if stored[node] and previous != NOT_LINKED:
-                item = indexes.item[index]
-                value = bits[indexes.value[index], store.rows[row, store.items + item]] if item >= 0 else 0
+                item, value = indexes.item[index], 0
+                if item >= 0:
+                    event = store.rows[row, store.items + item]
+                    value = fold_value(
+                        read_operand(
+                            values, indexes.value[index], event, indexes.change[index], indexes.constant[index]
+                        )
+                    )
                 at = find_entry(store, index, store.rows[row, KEY], value)
                 if store.table[at, INDEX] >= 0 and store.table[at, HEAD] == row:
                     store.table[at, HEAD] = previous
@@ -164,9 +190,7 @@ def unlink_rows(store: MatchStore, indexes: IndexTable, bits: Ints, first: int, 
 
 
 @kernel
-def compact(
-    source: MatchStore, target: MatchStore, indexes: IndexTable, values: Values, bits: Ints, limits: Ints
-) -> bool:
+def compact(source: MatchStore, target: MatchStore, indexes: IndexTable, values: Values, limits: Ints) -> bool:
     """Copy the rows that may still be part of something to an empty store; return whether there was room.
 
     Row r of node n may, where its first event is not before `limits[n]`. Expected O(rows).
@@ -178,6 +202,6 @@ def compact(
         for word in range(source.rows.shape[1]):
             target.rows[to, word] = source.rows[row, word]
         target.counts[TOP] += 1
-        if not link_row(target, indexes, values, bits, to):
+        if not link_row(target, indexes, values, to):
             return False
     return True

@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import NamedTuple
 
-from motet.kernels.arrays import MAX_TIME, MIN_TIME, Flags, Ints
+import numpy as np
+from numpy.typing import NDArray
+
+from motet.kernels.arrays import MAX_TIME, MIN_TIME, Flags, Ints, SmallInts
 from motet.kernels.instances import Absences, Bundles, Instances, has_event_between, upper_bound
 from motet.kernels.jit import inner, kernel
-from motet.kernels.join import AFTER, APART, BEFORE, JoinTable
+from motet.kernels.operators import AFTER, APART, BEFORE
 from motet.kernels.paths import PathEnds, PathGraph, PathList
+
+
+class PathJoinTable(NamedTuple):
+    """What a join with paths checks; slots count the items of the outer side, then the path.
+
+    `relation[i, 0]`: how outer item i stands to the path. `gap[g, s]`: 1 where gap g comes after slot s, 2 where before
+    it; `gap_absence[g]`: what must not occur in it.
+    """
+
+    relation: NDArray[np.int8]
+    gap: NDArray[np.int8]
+    gap_absence: SmallInts
 
 
 def find_path_ends_for_rows(
     outer: Instances,
     rows: tuple[int, int],
-    table: JoinTable,
+    table: PathJoinTable,
     line: PathGraph,
     latest: Ints,
     bundles: Bundles,
@@ -39,7 +54,7 @@ def _find_ends_for_rows(
     outer: Instances,
     start: int,
     stop: int,
-    table: JoinTable,
+    table: PathJoinTable,
     line: PathGraph,
     latest: Ints,
     bundles: Bundles,
@@ -81,7 +96,7 @@ def _find_ends_for_rows(
 
 
 def filter_paths(
-    columns: Ints, owner: Ints, paths: PathList, table: JoinTable, bundles: Bundles, absences: Absences
+    columns: Ints, owner: Ints, paths: PathList, table: PathJoinTable, bundles: Bundles, absences: Absences
 ) -> Flags:
     """Return which paths share no event with their outer row where they must not, and have nothing absent in their
     gaps.
@@ -93,7 +108,7 @@ def filter_paths(
 
 @kernel
 def _filter_paths(
-    columns: Ints, owner: Ints, paths: PathList, table: JoinTable, bundles: Bundles, absences: Absences, kept: Flags
+    columns: Ints, owner: Ints, paths: PathList, table: PathJoinTable, bundles: Bundles, absences: Absences, kept: Flags
 ) -> None:
     ours = columns.shape[0]
     for p in range(owner.size):

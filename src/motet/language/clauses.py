@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from lark import Token, Tree
 
@@ -10,7 +11,10 @@ from motet.language.durations import EVENTS, TICKS, Length
 from motet.language.expressions import is_aggregate, read_aggregate, read_expression
 from motet.language.printer import expression_text
 from motet.language.syntax import ClauseError, span_of
-from motet.model.query import Aggregate, AllVariables, Computed, GroupKey, Policy, ReturnItem, Variable
+from motet.model.expression import At, Attribute
+from motet.model.names import find_events
+from motet.model.pattern import Pattern
+from motet.model.query import AfterMatch, Aggregate, AllVariables, Computed, GroupKey, Policy, ReturnItem, Variable
 from motet.model.span import Span
 from motet.model.window import CountWindow, TimeWindow, Window
 
@@ -24,7 +28,7 @@ def read_item(tree: Tree[Token], group_by: tuple[str, ...]) -> ReturnItem:
     assert isinstance(value, Tree)
     alias = str(tree.children[-1]) if tree.data == "named" else None
     if is_aggregate(value):
-        return Aggregate(*read_aggregate(value), alias, span=span)
+        return replace(read_aggregate(value), alias=alias, span=span)
     if value.data == "name":
         name = str(value.children[0])
         if alias is not None and name in group_by:
@@ -37,6 +41,24 @@ def read_item(tree: Tree[Token], group_by: tuple[str, ...]) -> ReturnItem:
 def resolve_item(name: str, alias: str | None, group_by: tuple[str, ...], span: Span | None = None) -> ReturnItem:
     """Resolve what a bare name in RETURN stands for: an attribute of GROUP BY, or else a variable."""
     return GroupKey(name, span=span) if alias is None and name in group_by else Variable(name, alias, span=span)
+
+
+def resolve_group_keys(returns: tuple[ReturnItem, ...], group_by: tuple[str, ...]) -> tuple[ReturnItem, ...]:
+    """Resolve what RETURN says of GROUP BY attributes: beside aggregates, `e.attribute` is the value of the group."""
+    has_aggregate = any(isinstance(item, Aggregate) for item in returns)
+    resolved: list[ReturnItem] = []
+    for item in returns:
+        match item:
+            case Variable(name, None) if name in group_by:
+                resolved.append(GroupKey(name, span=item.span))
+            case Computed(Attribute(_, name, At.EACH) as value, alias) if (
+                has_aggregate and name in group_by and alias == expression_text(value)
+            ):
+                if GroupKey(name) not in resolved:
+                    resolved.append(GroupKey(name, span=item.span))
+            case _:
+                resolved.append(item)
+    return tuple(resolved)
 
 
 def read_aggregation(tree: Tree[Token], group_by: tuple[str, ...]) -> ReturnItem:
@@ -70,19 +92,25 @@ def _has_entries(tree: Tree[Token]) -> bool:
 
 
 def read_names(tree: Tree[Token]) -> dict[str, Span]:
-    """Read the attributes of GROUP BY or of `[...]`, each once, with where they are written first."""
+    """Read the attributes of GROUP BY or of `[...]`, each once, with where they are written first.
+
+    An attribute may have the fields of structs after it, and an event before it: see `drop_event`.
+    """
     places: dict[str, Span] = {}
     for path in tree.children:
         if isinstance(path, Tree):
-            places.setdefault(_read_plain_name(path), span_of(path))
+            name = ".".join(str(part) for part in path.children if isinstance(part, Token) and part.type == "NAME")
+            places.setdefault(name, span_of(path))
     return places
 
 
-def _read_plain_name(path: Tree[Token]) -> str:
-    if len(path.children) > 1:
-        hint = f"write '{path.children[-1]}': all events of a match agree on it"
-        raise ClauseError("an attribute has no variable here", span_of(path), hint)
-    return str(path.children[0])
+def drop_event(name: str, pattern: Pattern) -> str:
+    """Return the attribute that a name of GROUP BY or `[...]` stands for, without the event written before it.
+
+    All events of a match agree on it, so it does not matter which event is named.
+    """
+    event, dot, attribute = name.partition(".")
+    return attribute if dot and find_events(pattern, event) else name
 
 
 def make_window(within: Length, slide: Length | None) -> Window:
@@ -102,9 +130,14 @@ def make_window(within: Length, slide: Length | None) -> Window:
     return TimeWindow(within.amount, slide.amount, within.measure == TICKS, span=within.span)
 
 
+def read_after_match(token: Token) -> AfterMatch:
+    """Read what a token such as `AFTER MATCH SKIP TO NEXT ROW` leaves out."""
+    return AfterMatch.PAST_LAST_EVENT if "past" in token.lower() else AfterMatch.TO_NEXT_EVENT
+
+
 def read_policy(token: Token) -> Policy:
     """Read the policy that a token such as `skip-till-next-match` names."""
     word = token.lower()
-    if word == "contiguous":
+    if word.endswith("contiguous"):
         return Policy.CONTIGUOUS
     return Policy.SKIP_TILL_NEXT if "next" in word else Policy.SKIP_TILL_ANY

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
+from dataclasses import replace
 
 from lark import Token, Tree
 
 from motet.errors import did_you_mean
+from motet.language.durations import EVENTS, read_length
 from motet.language.syntax import ClauseError, check_depth, span_of, subtrees, token_of
 from motet.model import expression as ex
 from motet.model.kinds import KLEENE_FUNCTIONS
-from motet.model.query import AGGREGATE_FUNCTIONS
+from motet.model.query import AGGREGATE_FUNCTIONS, Aggregate, ReturnItem
 from motet.model.span import Span
 
+_MAX_DIGITS = 400  # of a number; a floating one has at most 309 before its point
 _SELECTORS = {"NEXT": ex.At.NEXT, "FIRST": ex.At.FIRST, "LAST": ex.At.LAST}
 _COMPARATORS = {"EQ": "=", "NE": "!=", "LT": "<", "LE": "<=", "GT": ">", "GE": ">="}
 
@@ -22,19 +26,31 @@ def read_expression(tree: Tree[Token], bare: bool = False) -> ex.Expression:
     return check_depth(_ExpressionReader(bare).read(tree), ex.operands, span_of(tree))
 
 
+def read_having(tree: Tree[Token], returns: Sequence[ReturnItem]) -> ex.Expression:
+    """Read a condition on the columns of a result: names, and aggregates as RETURN has them."""
+    return check_depth(_HavingReader(returns).read(tree), ex.operands, span_of(tree))
+
+
 def is_aggregate(tree: Tree[Token]) -> bool:
     """Return whether a tree is a call of an aggregate function, as RETURN has them."""
-    return tree.data in ("call", "call_all") and str(tree.children[0]).upper() in AGGREGATE_FUNCTIONS
+    return tree.data in ("call", "call_all", "call_distinct") and str(tree.children[0]).upper() in AGGREGATE_FUNCTIONS
 
 
-def read_aggregate(tree: Tree[Token]) -> tuple[str, str | None, str | None]:
-    """Read the function, variable and attribute of an aggregate call."""
-    function = str(tree.children[0]).upper()
+def read_aggregate(tree: Tree[Token]) -> Aggregate:
+    """Read an aggregate call."""
+    function, span = str(tree.children[0]).upper(), span_of(tree)
     if tree.data == "call_all":
         if function != "COUNT":
-            raise _misplaced_star(tree, span_of(tree))
-        return function, None, None
-    return function, *_read_argument(tree, function)
+            raise _misplaced_star(tree, span)
+        return Aggregate(function, span=span)
+    if tree.data == "call_distinct":
+        if function != "COUNT":
+            raise ClauseError(f"{function} takes no DISTINCT", span, "as in COUNT(DISTINCT user)")
+        path = subtrees(tree)[0]
+        if len(path.children) == 1:
+            return Aggregate(function, None, str(path.children[0]), distinct=True, span=span)
+        return Aggregate(function, *split_path(path), distinct=True, span=span)
+    return Aggregate(function, *_read_argument(tree, function), span=span)
 
 
 def _read_argument(tree: Tree[Token], function: str) -> tuple[str, str | None]:
@@ -42,10 +58,16 @@ def _read_argument(tree: Tree[Token], function: str) -> tuple[str, str | None]:
     match subtrees(tree):
         case [Tree(data="name", children=[variable])]:
             return str(variable), None
-        case [Tree(data="attribute", children=[variable, _, name])]:
-            return str(variable), str(name)
+        case [Tree(data="attribute") as path]:
+            return split_path(path)
     example = "COUNT(*), COUNT(E) or COUNT(E.attribute)" if function == "COUNT" else f"{function}(E.attribute)"
     raise ClauseError(f"{function} takes one attribute of one variable", span_of(tree), f"as in {example}")
+
+
+def split_path(tree: Tree[Token]) -> tuple[str, str]:
+    """Return what stands before the first dot of a path, and what stands after it: fields of structs have more dots."""
+    first, *rest = (str(token) for token in tree.children if isinstance(token, Token) and token.type == "NAME")
+    return first, ".".join(rest)
 
 
 class _ExpressionReader:
@@ -83,12 +105,19 @@ class _ExpressionReader:
                 return self._negative(below[0], span)
             case "literal" | "typed_literal":
                 return _literal(tree)
+            case "quantity" | "interval":
+                return _duration(tree, span)
+            case "call_distinct":
+                raise ClauseError("DISTINCT is for aggregates of RETURN", span, "as in RETURN COUNT(DISTINCT user)")
+            case "unquoted":
+                return ex.Literal(str(tree.children[0]), unquoted=True, span=span)
             case "name":
                 return self._column(str(tree.children[0]), span)
             case "attribute":
-                return self._attribute(str(tree.children[0]), str(tree.children[2]), ex.At.EACH, span)
+                return self._attribute(*split_path(tree), ex.At.EACH, span)
             case "call_attribute":
-                return self._selected(below[0], str(tree.children[-1]), span)
+                fields = [token for token in tree.children[1:] if isinstance(token, Token) and token.type == "NAME"]
+                return self._selected(below[0], ".".join(fields), span)
             case "call":
                 return self._call(tree, span)
             case "call_all":
@@ -108,10 +137,22 @@ class _ExpressionReader:
             raise ClauseError(
                 "'!=' cannot be part of a chain of comparisons", span_of(signs[operators.index("!=")]), "use AND"
             )
-        sides = [self.read(side) for side in below[::2]]
+        sides = [self.read(side) for side in self._quote_names(below[::2], operators)]
         links = zip(operators, sides, sides[1:], strict=False)
         comparisons = tuple(ex.Comparison(operator, left, right, span=span) for operator, left, right in links)
         return comparisons[0] if len(comparisons) == 1 else ex.Logical("AND", comparisons, span=span)
+
+    def _quote_names(self, sides: list[Tree[Token]], operators: list[str]) -> list[Tree[Token]]:
+        """Return the sides of a comparison, a bare name beside an attribute read as a text: `m.activity = passive`.
+
+        The papers write constants like that; `motet check` says so.
+        """
+        if self.bare or len(sides) != 2 or operators[0] not in ("=", "!="):
+            return sides
+        kinds = [side.data for side in sides]
+        if sorted(kinds) != ["attribute", "name"]:
+            return sides
+        return [_unquoted(side) if side.data == "name" else side for side in sides]
 
     def _range(self, below: list[Tree[Token]], span: Span) -> ex.Expression:
         operand, low, high = (self.read(part) for part in below)
@@ -132,8 +173,8 @@ class _ExpressionReader:
         return ex.Attribute("", name, span=span)
 
     def _attribute(self, variable: str, name: str, at: ex.At, span: Span) -> ex.Attribute:
-        if self.bare:
-            raise ClauseError("a definition looks at one row: columns have no variable", span, f"write '{name}' alone")
+        if self.bare and at is ex.At.EACH:  # a field of a struct
+            return ex.Attribute("", f"{variable}.{name}", span=span)
         return ex.Attribute(variable, name, at, span=span)
 
     def _selected(self, call: Tree[Token], name: str, span: Span) -> ex.Expression:
@@ -183,6 +224,38 @@ def _misplaced_star(tree: Tree[Token], span: Span) -> ClauseError:
     return _unknown_function(word)
 
 
+class _HavingReader(_ExpressionReader):
+    """Reads a condition on the columns of a result."""
+
+    def __init__(self, returns: Sequence[ReturnItem]) -> None:
+        super().__init__(bare=True)
+        self.aggregates = [item for item in returns if isinstance(item, Aggregate)]
+
+    def read(self, tree: Tree[Token]) -> ex.Expression:
+        if not is_aggregate(tree):
+            return super().read(tree)
+        wanted = read_aggregate(tree)
+        for item in self.aggregates:
+            if replace(item, alias=None) == wanted:
+                return ex.Attribute("", item.label, span=wanted.span)
+        hint = f"add {wanted.label} to RETURN"
+        raise ClauseError("HAVING speaks of columns of the result, and this is none", wanted.span, hint)
+
+
+def _duration(tree: Tree[Token], span: Span) -> ex.Literal:
+    length = read_length(tree)
+    if length.measure == EVENTS:
+        raise ClauseError("a duration cannot be counted in EVENTS", span, "as in 5 min")
+    try:
+        return ex.Literal(dt.timedelta(microseconds=length.amount), span=span)
+    except OverflowError:
+        raise ClauseError("this duration is too long", span, "as in 5 min") from None
+
+
+def _unquoted(tree: Tree[Token]) -> Tree[Token]:
+    return Tree("unquoted", tree.children, tree.meta)
+
+
 def _option(tree: Tree[Token]) -> ex.Literal:
     if tree.data == "negative_option":
         return ex.Literal(-_number(token_of(tree, 1)), span=span_of(tree))
@@ -206,6 +279,8 @@ def _literal(tree: Tree[Token]) -> ex.Literal:
 
 
 def _number(token: Token) -> int | float:
+    if len(token) > _MAX_DIGITS:
+        raise ClauseError(f"this number has {len(token):,} digits", span_of(token), f"at most {_MAX_DIGITS} are read")
     return int(token) if token.isdecimal() else float(token)
 
 

@@ -10,9 +10,10 @@ CLAUSES = {
     "within": "WITHIN",
     "window": "WITHIN",
     "slide": "SLIDE",
+    "having": "HAVING",
     "agg": "AGG",
 }
-CLAUSE_TYPES = frozenset({*CLAUSES.values(), "GROUP_BY", "POLICY", "SKIP_TILL"})
+CLAUSE_TYPES = frozenset({*CLAUSES.values(), "GROUP_BY", "POLICY", "SKIP_TILL", "AFTER_MATCH"})
 OPERATORS = frozenset({"and", "or", "not", "as", "is", "null", "in", "like", "between", "true", "false"})
 PATTERN_OPERATORS = ("SEQ", "AND", "OR", "NEG", "NOT", "CONJ", "DISJ", "KL")
 
@@ -20,5 +21,5 @@ PATTERN_OPERATORS = ("SEQ", "AND", "OR", "NEG", "NOT", "CONJ", "DISJ", "KL")
 RESERVED = frozenset(
     {*CLAUSES, *OPERATORS, *(word.lower() for word in PATTERN_OPERATORS)}
     | {"query", "event", "events", "group", "by", "group_by", "groupby", "skip", "till", "contiguous"}
-    | {"timestamp", "date", "interval"}
+    | {"timestamp", "date", "interval", "semantics", "distinct"}
 )

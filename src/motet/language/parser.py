@@ -20,9 +20,19 @@ from typing import ParamSpec, TypeVar
 from lark import Token, Tree
 
 from motet.errors import DataError, Diagnostic, QueryError
-from motet.language.clauses import make_window, read_aggregation, read_item, read_names, read_policy, split_where
+from motet.language.clauses import (
+    drop_event,
+    make_window,
+    read_after_match,
+    read_aggregation,
+    read_item,
+    read_names,
+    read_policy,
+    resolve_group_keys,
+    split_where,
+)
 from motet.language.durations import read_length
-from motet.language.expressions import read_expression
+from motet.language.expressions import read_expression, read_having
 from motet.language.patterns import read_pattern
 from motet.language.statements import Clause, Statement, split_statements
 from motet.language.syntax import ClauseError, parse_clause, span_of, subtrees
@@ -30,7 +40,7 @@ from motet.language.tokens import tokenize
 from motet.model.expression import Expression, conjuncts
 from motet.model.names import resolve_variables
 from motet.model.pattern import Event, Pattern, Seq
-from motet.model.query import AllVariables, EventDefinition, Policy, Query, ReturnItem, Workload
+from motet.model.query import AfterMatch, AllVariables, EventDefinition, Policy, Query, ReturnItem, Workload
 from motet.model.span import Span
 from motet.model.validate import find_problems
 from motet.model.window import Window
@@ -41,7 +51,7 @@ Result = TypeVar("Result")
 # Tokens that mean something in conditions but are plain names in a pattern.
 _NAMES_IN_PATTERNS = frozenset({"IS", "IN", "LIKE", "BETWEEN", "NULL", "TRUE", "FALSE"})
 # Where one of these cannot be read, the rest of its query can still be validated without false alarms.
-_SKIPPABLE = frozenset({"WHERE", "WITHIN", "SLIDE", "POLICY"})
+_SKIPPABLE = frozenset({"WHERE", "WITHIN", "SLIDE", "POLICY", "AFTER_MATCH", "HAVING"})
 
 
 def parse(text: str, origin: str = "<text>") -> Workload:
@@ -181,6 +191,24 @@ class _Frame:
 
     query: Query
     broken: frozenset[str]
+    paths: frozenset[str]  # attributes of GROUP BY and `[...]` that may have an event before them
+
+    def complete(self, name: str, pattern: Pattern, span: Span) -> Query:
+        """Return the query with its pattern."""
+        query = self.query
+        names = {path: drop_event(path, pattern) for path in self.paths}
+        group_by = tuple(dict.fromkeys(names.get(attribute, attribute) for attribute in query.group_by))
+        equivalence = tuple(dict.fromkeys(names.get(attribute, attribute) for attribute in query.equivalence))
+        return replace(
+            query,
+            name=name,
+            pattern=pattern,
+            returns=resolve_group_keys(query.returns, group_by),
+            equivalence=equivalence,
+            group_by=group_by,
+            places=tuple((names.get(attribute, attribute), place) for attribute, place in query.places),
+            span=span,
+        )
 
 
 class _Reader:
@@ -235,7 +263,7 @@ class _Reader:
         if name in known:
             self.found.append(Diagnostic(f"there is already a query called '{name}'", span, hint="choose another name"))
         if pattern is not None and readable:
-            self.queries.append(resolve_variables(replace(frame.query, name=name, pattern=pattern, span=span)))
+            self.queries.append(resolve_variables(frame.complete(name, pattern, span)))
         else:
             self.unreadable.add(name)
 
@@ -272,9 +300,12 @@ class _Reader:
             tuple(group_by),
             self._read_window(clauses.get("WITHIN"), clauses.get("SLIDE")),
             self._read_policy(clauses.get("POLICY"), clauses.get("SKIP_TILL")),
+            self._read_after_match(clauses.get("AFTER_MATCH")),
             places=tuple({**equivalence, **group_by}.items()),
         )
-        return _Frame(query, frozenset(self.broken))
+        query = replace(query, having=self._read_having(clauses.get("HAVING"), query.returns))
+        paths = {attribute for attribute, place in query.places if "." in attribute and _is_path(statement, place)}
+        return _Frame(query, frozenset(self.broken), frozenset(paths))
 
     def _read_names(self, clause: Clause | None) -> dict[str, Span]:
         tree = self._parse("names", clause)
@@ -325,10 +356,25 @@ class _Reader:
             self._report("SKIP TILL must be followed by ANY or NEXT", span_of(place), "as in SKIP TILL NEXT")
         if clause is None:
             return Policy.SKIP_TILL_ANY
-        if clause.body:
-            hint = "nothing follows a policy but another clause"
-            self._report(f"unexpected '{clause.body[0]}' after {clause.opening}", span_of(clause.body[0]), hint)
+        self._expect_nothing_after(clause, "a policy")
         return read_policy(clause.opening)
+
+    def _read_after_match(self, clause: Clause | None) -> AfterMatch:
+        if clause is None:
+            return AfterMatch.ALL
+        self._expect_nothing_after(clause, "AFTER MATCH SKIP ...")
+        return read_after_match(clause.opening)
+
+    def _expect_nothing_after(self, clause: Clause, what: str) -> None:
+        if clause.body:
+            hint = f"nothing follows {what} but another clause"
+            self._report(f"unexpected '{clause.body[0]}' after {clause.opening}", span_of(clause.body[0]), hint)
+
+    def _read_having(self, clause: Clause | None, returns: tuple[ReturnItem, ...]) -> Expression | None:
+        tree = self._parse("condition", clause)
+        if tree is None or clause is None:
+            return None
+        return self._try(clause, read_having, subtrees(tree)[0], returns)
 
     def _parse(self, start: str, clause: Clause | None) -> Tree[Token] | None:
         """Parse a clause into its syntax tree, where there is one and it can be read."""
@@ -353,6 +399,12 @@ class _Reader:
 
     def _report(self, message: str, span: Span, hint: str | None = None) -> None:
         self.found.append(Diagnostic(message, span, self.name, hint))
+
+
+def _is_path(statement: Statement, place: Span) -> bool:
+    """Return whether an attribute is written with dots, and not as one name in quotes."""
+    tokens = (token for clause in statement.clauses for token in clause.body)
+    return any(token.type == "DOT" and place.start <= span_of(token).start < place.end for token in tokens)
 
 
 def _is_placeholder(pattern: Pattern | None) -> bool:

@@ -22,6 +22,7 @@ _OPERATIONS: dict[str, Callable[[tuple[Pattern, ...], Span], Pattern]] = {
     "NEG": lambda parts, span: Neg(_require_event(parts, "NEG", span), span=span),
 }
 # The sign that may stand between operands in place of a comma.
+_MAX_DIGITS = 18  # of the bounds of a repetition
 _SIGNS = {"AND": "AMP", "CONJ": "AMP", "OR": "BAR", "DISJ": "BAR"}
 
 
@@ -97,7 +98,7 @@ def _apply_suffix(pattern: Pattern, suffix: Tree[Token]) -> Pattern:
 
 
 def _set_variable(pattern: Pattern, suffix: Tree[Token]) -> Pattern:
-    """Name the event of `A a`, `A AS a`, or `A+ a`."""
+    """Name the event of `A a`, `A AS a`, `A+ a` or `OR(A, B) a`."""
     name = token_of(suffix, -1)
     match pattern:
         case Event(type, None):
@@ -108,7 +109,10 @@ def _set_variable(pattern: Pattern, suffix: Tree[Token]) -> Pattern:
             )
         case Repeat(part, low, high):
             return Repeat(_set_variable(part, suffix), low, high, span=pattern.span)
-    raise ClauseError(f"unexpected '{name}': only an event can have a variable", span_of(name), "expected ','")
+        case Or(parts) if all(isinstance(part, Event) for part in parts):
+            return Or(tuple(_set_variable(part, suffix) for part in parts), span=pattern.span)
+    message = f"unexpected '{name}': only an event or an OR of events can have a variable"
+    raise ClauseError(message, span_of(name), "expected ','")
 
 
 def _as_sequence(parts: tuple[Pattern, ...], span: Span) -> Pattern:
@@ -126,4 +130,6 @@ def _require_event(parts: Sequence[Pattern], operator: str, span: Span) -> Event
 def _read_count(token: Token) -> int:
     if not token.isdecimal():
         raise ClauseError(f"a repetition takes whole numbers, not '{token}'", span_of(token), "as in A{2,5}")
+    if len(token) > _MAX_DIGITS:
+        raise ClauseError(f"a repetition of {len(token):,} digits is too long", span_of(token), "as in A{2,5}")
     return int(token)

@@ -10,6 +10,7 @@ from motet.language.keywords import RESERVED
 from motet.model import expression as ex
 from motet.model.pattern import And, Event, Neg, Not, Or, Pattern, Repeat, Seq
 from motet.model.query import (
+    AfterMatch,
     Aggregate,
     AllVariables,
     Computed,
@@ -52,10 +53,14 @@ def _clause_lines(query: Query) -> Iterable[str]:
         yield f"WHERE {' AND '.join(conditions)}"
     if query.group_by:
         yield f"GROUP BY {_names(query.group_by)}"
+    if query.having is not None:
+        yield f"HAVING {expression_text(query.having)}"
     if query.window is not None:
         yield window_text(query.window)
     if query.policy is not Policy.SKIP_TILL_ANY:
         yield str(query.policy)
+    if query.after_match is not AfterMatch.ALL:
+        yield str(query.after_match)
 
 
 def name_text(name: str) -> str:
@@ -126,9 +131,9 @@ def _item_text(item: ReturnItem) -> str:
             return name_text(name)
         case Variable(name, alias):
             return _with_alias(name_text(name), alias)
-        case Aggregate(function, variable, name, alias):
-            argument = "*" if variable is None else _path(variable, name)
-            return _with_alias(f"{function}({argument})", alias)
+        case Aggregate(function, variable, name, alias, distinct=distinct):
+            parts = [name_text(part) for part in (variable, name) if part is not None]
+            return _with_alias(f"{function}({'DISTINCT ' if distinct else ''}{'.'.join(parts) or '*'})", alias)
         case Computed(expression, alias):
             text = expression_text(expression)
             # In brackets an aggregate is over the events of each match, not over all matches.
@@ -193,7 +198,7 @@ def _written(expression: ex.Expression) -> tuple[int, str]:
             return binding, f" {operator} ".join(_text_at(operand, binding + 1) for operand in operands)
 
 
-def _literal_text(value: int | float | str | bool | dt.datetime | None) -> str:
+def _literal_text(value: int | float | str | bool | dt.datetime | dt.timedelta | None) -> str:
     match value:
         case None:
             return "NULL"
@@ -201,6 +206,8 @@ def _literal_text(value: int | float | str | bool | dt.datetime | None) -> str:
             return "TRUE" if value else "FALSE"
         case str():
             return _string_text(value)
+        case dt.timedelta():
+            return _length(value // dt.timedelta(microseconds=1), ticks=False)
         case dt.datetime():
             return f"TIMESTAMP '{value.isoformat(sep=' ')}'"
         case float():

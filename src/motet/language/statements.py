@@ -25,7 +25,8 @@ class Clause:
     @property
     def title(self) -> str:
         """What users call it."""
-        return {"GROUP_BY": "GROUP BY", "CONDITION": "the definition of an event"}.get(self.kind, self.kind)
+        titles = {"GROUP_BY": "GROUP BY", "AFTER_MATCH": "AFTER MATCH", "CONDITION": "the definition of an event"}
+        return titles.get(self.kind, self.kind)
 
 
 @dataclass(eq=False)

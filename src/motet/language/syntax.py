@@ -155,11 +155,12 @@ _PATTERN_GROUPS: tuple[tuple[frozenset[str], str], ...] = (
 )
 _EXPRESSION_GROUPS: tuple[tuple[frozenset[str], str], ...] = (
     (
-        frozenset({"NAME", "NUMBER", "STRING", "LPAR", "MINUS", "NULL", "TRUE", "FALSE", "NOT"}),
+        frozenset({"NAME", "NUMBER", "STRING", "LPAR", "MINUS", "NULL", "TRUE", "FALSE", "INTERVAL", "NOT"}),
         "a condition or a value",
     ),
-    (frozenset({"NAME", "NUMBER", "STRING", "LPAR", "MINUS", "NULL", "TRUE", "FALSE"}), "a value"),
-    (frozenset({"NUMBER", "STRING", "NULL", "TRUE", "FALSE"}), "a constant"),
+    (frozenset({"NAME", "NUMBER", "STRING", "LPAR", "MINUS", "NULL", "TRUE", "FALSE", "INTERVAL"}), "a value"),
+    (frozenset({"NUMBER", "STRING", "NULL", "TRUE", "FALSE", "INTERVAL"}), "a constant"),
+    (frozenset({"UNIT", "EQ", "NE", "LT", "LE", "GT", "GE"}), "a comparison"),  # few would miss the unit
     (frozenset({"EQ", "NE", "LT", "LE", "GT", "GE"}), "a comparison"),
     (frozenset({"PLUS", "MINUS", "STAR", "SLASH", "PERCENT"}), "an arithmetic operator"),
     (frozenset({"IS", "IN", "LIKE", "BETWEEN", "NOT"}), "IS, IN, LIKE or BETWEEN"),

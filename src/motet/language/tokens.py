@@ -12,15 +12,16 @@ from motet.errors import Diagnostic
 from motet.language.keywords import CLAUSE_TYPES, CLAUSES, OPERATORS, PATTERN_OPERATORS
 from motet.language.syntax import find_nearest, grammar, span_between, span_of
 from motet.model.span import Span
+from motet.model.window import UNITS
 
-_CORRECTABLE = ("RETURN", "PATTERN", "WHERE", "WITHIN", "WINDOW", "SLIDE", "QUERY", "EVENT")
+_CORRECTABLE = ("RETURN", "PATTERN", "WHERE", "WITHIN", "WINDOW", "SLIDE", "HAVING", "QUERY", "EVENT")
 _NAMES = frozenset({"WORD", "NAME"})
 _WORDS = _NAMES | CLAUSE_TYPES
 _STARTS = CLAUSE_TYPES | {"LABEL", "HEADER", "QUERY", "EVENT"}
 _COMPARATORS = frozenset({"EQ", "NE", "LT", "LE", "GT", "GE"})
 # After these something must follow in the same clause, so a word there opens no statement.
 _INCOMPLETE = (
-    CLAUSE_TYPES - {"POLICY"}
+    CLAUSE_TYPES - {"POLICY", "AFTER_MATCH"}
     | _COMPARATORS - {"GT"}
     | {"COMMA", "LPAR", "LSQB", "LBRACE", "DOT", "MINUS", "SLASH", "PERCENT", "BANG", "AMP", "BAR"}
     | {"AND", "OR", "NOT", "AS", "IS", "IN", "LIKE", "BETWEEN", "QUERY", "EVENT", "LABEL", "HEADER"}
@@ -181,6 +182,10 @@ def _classify_word(context: _WordContext, problems: list[Diagnostic]) -> tuple[s
         return ("NAME" if _is_name_here(context) else clause), 1
     if context.token.type == "NAME":
         return "NAME", 1
+    if context.type_before == "NUMBER" and context.word in UNITS:
+        return "UNIT", 1
+    if context.word == "distinct" and context.type_before == "LPAR" and context.type_after() in _NAMES:
+        return "DISTINCT", 1
     if context.word == "interval" and context.type_after() in ("NUMBER", "STRING"):
         return "INTERVAL", 1
     if context.word in OPERATORS:

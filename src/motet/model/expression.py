@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 
@@ -22,9 +22,10 @@ class At(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Literal(QueryNode):
-    """A constant; None is SQL's NULL."""
+    """A constant; None is SQL's NULL. `unquoted` texts were written as bare names."""
 
-    value: int | float | str | bool | dt.datetime | None
+    value: int | float | str | bool | dt.datetime | dt.timedelta | None
+    unquoted: bool = field(default=False, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,19 +13,23 @@ from motet.model.query import Aggregate
 # The kind of each column of the data; None where they are not known.
 Columns = Mapping[str, str] | None
 
-Kind = typing.Literal["integer", "number", "text", "boolean", "time", "other"]
+# A time that is a whole number is of kind `ticks`: a number that durations may be added to and compared with.
+Kind = typing.Literal["integer", "ticks", "number", "text", "boolean", "time", "duration", "other"]
 
 # Aggregates over the events of one match; VAR and STDDEV exist over all matches only.
 KLEENE_FUNCTIONS = ("COUNT", "SUM", "AVG", "MIN", "MAX")
 
-NUMERIC: frozenset[str | None] = frozenset({"integer", "number"})
+NUMERIC: frozenset[str | None] = frozenset({"integer", "ticks", "number"})
+_WHOLE: frozenset[str | None] = frozenset({"integer", "ticks"})
 _ORDERED: frozenset[str | None] = NUMERIC | {"text", "time"}
 _PHRASES = {
     "integer": "a number",
+    "ticks": "a number",
     "number": "a number",
     "text": "a text",
     "boolean": "true or false",
     "time": "a timestamp",
+    "duration": "a duration",
     "other": "a value of another kind",
 }
 _TEXT_FUNCTIONS = ("LOWER", "UPPER", "LENGTH")
@@ -52,14 +56,31 @@ def infer_kind(expression: ex.Expression, columns: Columns = None) -> Kind | Non
         case ex.KleeneAggregate(function, _, name):
             return infer_aggregate_kind(function, name, columns)
         case ex.Arithmetic(operator, left, right):
-            whole = operator != "/" and {infer_kind(left, columns), infer_kind(right, columns)} == {"integer"}
-            return "integer" if whole else "number"
+            return _infer_arithmetic_kind(operator, infer_kind(left, columns), infer_kind(right, columns))
         case ex.Negative(operand):
-            return "integer" if infer_kind(operand, columns) == "integer" else "number"
+            kind = infer_kind(operand, columns)
+            return kind if kind in ("integer", "duration") else "number"
         case ex.Comparison() | ex.Logical() | ex.Inverse() | ex.IsNull() | ex.Membership() | ex.Like():
             return "boolean"
         case ex.Call(function, arguments):
             return _infer_call_kind(function, [infer_kind(argument, columns) for argument in arguments])
+
+
+def _infer_arithmetic_kind(operator: str, left: Kind | None, right: Kind | None) -> Kind | None:
+    """Infer the kind of a sum, a difference, a product or a quotient; times are added and subtracted too."""
+    kinds = {left, right}
+    if operator in "+-" and None in kinds and not kinds & {"integer", "number"}:
+        return None
+    match operator:
+        case "-" if left == right == "time":
+            return "duration"
+        case "+" | "-" if "duration" in kinds:
+            return "time" if "time" in kinds else "ticks" if "ticks" in kinds else "duration"
+        case "+" | "-" if "ticks" in kinds and kinds <= _WHOLE:
+            return "ticks"
+        case "*" | "/" if "duration" in kinds and not (operator == "/" and right == "duration"):
+            return "duration"
+    return "integer" if operator != "/" and kinds <= _WHOLE else "number"
 
 
 def infer_aggregate_kind(function: str, name: str | None, columns: Columns = None) -> Kind | None:
@@ -95,10 +116,11 @@ def find_misfits(expression: ex.Expression, columns: Columns = None) -> Iterator
         case ex.Membership(operand, options):
             for option in options:
                 yield from _find_pair_misfits(option, operand, option, columns)
-        case ex.Arithmetic(_, left, right):
-            yield from _check_operands(NUMERIC, "arithmetic needs numbers", (left, right), columns)
+        case ex.Arithmetic(operator, left, right):
+            yield from _find_arithmetic_misfits(operator, left, right, columns)
         case ex.Negative(operand):
-            yield from _check_operands(NUMERIC, "arithmetic needs numbers", (operand,), columns)
+            wanted = NUMERIC | {"duration"}
+            yield from _check_operands(wanted, "arithmetic needs numbers", (operand,), columns)
         case ex.Logical(operator, parts):
             yield from _check_operands({"boolean"}, f"{operator} joins conditions", parts, columns)
         case ex.Inverse(operand):
@@ -125,6 +147,8 @@ def _infer_literal_kind(value: object) -> Kind | None:
             return "text"
         case dt.datetime():
             return "time"
+        case dt.timedelta():
+            return "duration"
     return None
 
 
@@ -142,7 +166,13 @@ def _infer_call_kind(function: str, arguments: list[Kind | None]) -> Kind | None
         case "LOWER" | "UPPER":
             return "text"
         case "ABS":
-            return "integer" if arguments == ["integer"] else "number"
+            return arguments[0] if arguments in (["integer"], ["duration"]) else "number"
+        case "MICROSECONDS":
+            return "integer"
+        case "DURATION":
+            return "duration"
+        case "TIMESTAMP":
+            return "time"
     known = {kind for kind in arguments if kind is not None}
     if known == {"integer", "number"}:
         return "number"
@@ -159,6 +189,29 @@ def _check_operands(
         kind = infer_kind(part, columns)
         if kind is not None and kind not in wanted:
             yield Misfit(part, f"{rule}, and this is {_PHRASES[kind]}")
+
+
+# What may stand on both sides of an operator beside numbers: left, operator, right.
+_TIME_ARITHMETIC = frozenset(
+    {("time", "-", "time"), ("time", "+", "duration"), ("time", "-", "duration"), ("duration", "+", "time")}
+    | {("ticks", "+", "duration"), ("ticks", "-", "duration"), ("duration", "+", "ticks")}
+    | {("duration", sign, "duration") for sign in "+-/"}
+    | {("duration", sign, kind) for sign in "*/" for kind in ("integer", "number")}
+    | {(kind, "*", "duration") for kind in ("integer", "number")}
+)
+
+
+def _find_arithmetic_misfits(
+    operator: str, left: ex.Expression, right: ex.Expression, columns: Columns
+) -> Iterator[Misfit]:
+    kinds = infer_kind(left, columns), infer_kind(right, columns)
+    of_time = {"time", "duration"} & {*kinds}
+    if not of_time:
+        yield from _check_operands(NUMERIC, "arithmetic needs numbers", (left, right), columns)
+    elif None not in kinds and (kinds[0], operator, kinds[1]) not in _TIME_ARITHMETIC:
+        first, second = (_PHRASES[kind] for kind in kinds if kind is not None)
+        hint = "as in b.time - a.time < 5 min, or a.time + 5 min < b.time"
+        yield Misfit(left, f"{first} {operator} {second} means nothing", hint)
 
 
 def _find_comparison_misfits(
@@ -181,10 +234,14 @@ def _find_pair_misfits(
     kinds = (infer_kind(left, columns), infer_kind(right, columns))
     if None in kinds or "other" in kinds or kinds[0] == kinds[1] or set(kinds) <= NUMERIC:
         return
+    if set(kinds) == {"ticks", "duration"}:
+        return
     first, second = (_PHRASES[kind] for kind in kinds if kind is not None)
     hint = "a text stands in single quotes, a number does not"
     if "time" in kinds:
         hint = "write TIMESTAMP '...'"
+    if "duration" in kinds:
+        hint = "as in b.time - a.time < 5 min"
     yield Misfit(place, f"{first} {verb} {second}", hint)
 
 
@@ -202,4 +259,5 @@ def _find_call_misfits(call: ex.Call, columns: Columns) -> Iterator[Misfit]:
     elif call.function in _TEXT_FUNCTIONS:
         yield from _check_operands({"text"}, f"{call.function} takes a text", call.arguments, columns)
     else:
-        yield from _check_operands(NUMERIC, f"{call.function} takes a number", call.arguments, columns)
+        numbers = NUMERIC | {"duration"} if call.function == "ABS" else NUMERIC
+        yield from _check_operands(numbers, f"{call.function} takes a number", call.arguments, columns)

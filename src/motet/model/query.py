@@ -19,27 +19,38 @@ class Policy(StrEnum):
     CONTIGUOUS = "CONTIGUOUS"
 
 
+class AfterMatch(StrEnum):
+    """Which matches of a partition are left out because of others."""
+
+    ALL = "ALL"
+    PAST_LAST_EVENT = "AFTER MATCH SKIP PAST LAST EVENT"
+    TO_NEXT_EVENT = "AFTER MATCH SKIP TO NEXT EVENT"
+
+
 # COUNT(*), COUNT(E), COUNT(E.attr) and the rest over E.attr.
 AGGREGATE_FUNCTIONS = ("COUNT", "SUM", "AVG", "MIN", "MAX", "VAR", "STDDEV")
 
 
 @dataclass(frozen=True, slots=True)
 class Aggregate(QueryNode):
-    """An aggregate over all matches: `COUNT(*)` has no variable, `COUNT(E)` no name."""
+    """An aggregate over all matches: `COUNT(*)` has no variable, `COUNT(E)` no name.
+
+    `COUNT(DISTINCT attribute)`, of a partition attribute, has a name but no variable.
+    """
 
     function: str
     variable: str | None = None
     name: str | None = None
     alias: str | None = None
+    distinct: bool = field(default=False, kw_only=True)
 
     @property
     def label(self) -> str:
         """The name of its column in the result."""
         if self.alias is not None:
             return self.alias
-        if self.variable is None:
-            return f"{self.function}(*)"
-        return f"{self.function}({self.variable}{'' if self.name is None else '.' + self.name})"
+        argument = ".".join(part for part in (self.variable, self.name) if part is not None)
+        return f"{self.function}({'DISTINCT ' if self.distinct else ''}{argument or '*'})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +95,7 @@ ReturnItem = Aggregate | AllVariables | Variable | Computed | GroupKey
 @dataclass(frozen=True, slots=True)
 class Query(QueryNode):
     """One pattern query. `conditions` is a conjunction; `equivalence` holds the attributes of `[attr]`, and `places`
-    where they and those of GROUP BY are written.
+    where they and those of GROUP BY are written. `having` reads columns of the result as attributes of no variable.
     """
 
     name: str
@@ -95,6 +106,8 @@ class Query(QueryNode):
     group_by: tuple[str, ...] = ()
     window: Window | None = None
     policy: Policy = Policy.SKIP_TILL_ANY
+    after_match: AfterMatch = AfterMatch.ALL
+    having: Expression | None = None
     places: tuple[tuple[str, Span], ...] = field(default=(), compare=False, repr=False, kw_only=True)
 
     def find_place(self, attribute: str) -> Span | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from motet.model.pattern import And, Event, Neg, Not, Or, Pattern, Repeat, Seq, children, events
@@ -28,6 +29,27 @@ def repeated_names(pattern: Pattern) -> frozenset[str]:
         case Repeat(part, _, high) if high is None or high > 1:
             return frozenset(event.name for event in events(part))
     return frozenset().union(*(repeated_names(part) for part in children(pattern)))
+
+
+def find_shared_variables(pattern: Pattern) -> list[str]:
+    """Find the variables of which one match may bind two events; parts of an OR may share theirs."""
+    match pattern:
+        case Event() | Not() | Neg():
+            return []
+        case Repeat(part):
+            return find_shared_variables(part)
+        case Or(parts):
+            within = [name for part in parts for name in find_shared_variables(part)]
+            return list(dict.fromkeys(within))
+        case Seq(parts) | And(parts):
+            within = [name for part in parts for name in find_shared_variables(part)]
+            counts = Counter(name for part in parts for name in _list_variables(part))
+            return list(dict.fromkeys([*within, *(name for name, count in counts.items() if count > 1)]))
+
+
+def _list_variables(pattern: Pattern) -> set[str]:
+    own = {pattern.variable} if isinstance(pattern, Event) and pattern.variable is not None else set()
+    return own.union(*(_list_variables(part) for part in children(pattern)))
 
 
 def find_open_absences(pattern: Pattern, before: bool = False, after: bool = False) -> Iterator[Not]:

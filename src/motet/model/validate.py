@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from motet.errors import Diagnostic, QueryError, did_you_mean
-from motet.model.expression import At, Attribute, Expression, KleeneAggregate, variables, walk
+from motet.model.expression import At, Attribute, Expression, KleeneAggregate, Literal, attributes, variables, walk
 from motet.model.kinds import KLEENE_FUNCTIONS, find_aggregate_misfit, find_misfits, infer_aggregate_kind, infer_kind
 from motet.model.names import find_events, list_events
-from motet.model.pattern import And, Neg, Not, Or, Pattern, Repeat, Seq, absences, children, events, walk_pattern
+from motet.model.pattern import And, Event, Neg, Not, Or, Pattern, Repeat, Seq, absences, children, events, walk_pattern
 from motet.model.query import (
     AGGREGATE_FUNCTIONS,
     Aggregate,
@@ -23,7 +23,7 @@ from motet.model.query import (
     Variable,
     Workload,
 )
-from motet.model.shape import find_open_absences, repeated_names
+from motet.model.shape import find_open_absences, find_shared_variables, repeated_names
 from motet.model.span import Span
 from motet.model.window import CountWindow, TimeWindow
 
@@ -31,7 +31,7 @@ from motet.model.window import CountWindow, TimeWindow
 AGGREGATE_COLUMNS = frozenset({"query", "window_start", "window_end", "time"})
 MATCH_COLUMNS = frozenset({"query", "start", "end"})
 
-_MAX_LENGTH = 2**63 - 1
+_MAX_LENGTH = 2**61  # microseconds or events: added to any time, it stays below what kernels take for never
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def find_problems(
         *_check_definitions(workload, data),
         *_check_data_columns(data),
         *(problem for query in workload.queries for problem in _QueryChecker(query, data).check()),
-        *_check_labels(workload, data),
+        *_check_labels(workload),
         *_check_types(workload, data),
     ]
     return _drop_repeated(found)
@@ -144,7 +144,7 @@ def _check_data_columns(data: DataDescription) -> Iterator[Diagnostic]:
     if data.columns is None:
         return
     for name, role, kinds in (
-        (data.time, "time", ("time", "integer", "other")),
+        (data.time, "time", ("time", "ticks", "integer", "other")),
         (data.type, "type", ("text", "other")),
     ):
         kind = data.columns.get(name)
@@ -195,6 +195,7 @@ class _QueryChecker:
         for name in self.query.partition:
             self.found += _check_column(name, self.query.find_place(name), self.query.name, self.data)
         self._check_returns()
+        self._check_having()
         self._check_window()
         return self.found
 
@@ -258,32 +259,49 @@ class _QueryChecker:
                 self._check_placement(part, (*above, pattern))
 
     def _check_variable_names(self) -> None:
-        """Check that a variable names one event and is not also the type of another."""
-        seen: set[str] = set()
+        """Check that no match binds two events of one variable, and that it is not also the type of another."""
+        for name in find_shared_variables(self.query.pattern):
+            second = [event for event in self.all_events if event.variable == name][1]
+            self._report(f"there are two events called '{name}'", second.span, "give each a variable of its own")
         for event in self.all_events:
             variable = event.variable
-            if variable is None:
-                continue
-            if variable in seen:
-                self._report(f"there are two events called '{variable}'", event.span, "give each a variable of its own")
-            elif any(other.type == variable for other in self.all_events if other is not event):
+            if variable is not None and any(
+                other.type == variable for other in self.all_events if other.variable != variable
+            ):
                 message = f"'{variable}' is a variable here and also the type of another event"
                 self._report(message, event.span, "choose another variable")
-            seen.add(variable)
 
     # Conditions
 
     def _check_condition(self, condition: Expression) -> None:
-        self._check_event_names(condition)
+        self._check_event_names(condition, in_condition=True)
         self._check_next(condition)
         if not variables(condition):
             self._report("this condition is about no event", condition.span, "as in a.price > 10")
         elif infer_kind(condition, self.data.columns) not in ("boolean", None):
             self._report("this is a value, not a condition", condition.span, "compare it")
+        self._check_unquoted(condition)
         self.found += _check_expression(condition, self.query.name, self.data)
 
-    def _check_event_names(self, expression: Expression) -> None:
-        """Check that every variable of an expression stands for one event of the pattern."""
+    def _check_unquoted(self, condition: Expression) -> None:
+        """Check that a bare name that was read as a text cannot be meant as an event or a column."""
+        for node in walk(condition):
+            match node:
+                case Literal(str() as word, unquoted=True):
+                    if find_events(self.query.pattern, word):
+                        self._report(f"'{word}' does not say which attribute", node.span, f"as in {word}.price")
+                    elif self.data.columns is not None and word in self.data.columns:
+                        hint = f"write the variable first, as in E.{word}, or a text in single quotes"
+                        self._report(f"'{word}' does not say which event it is about", node.span, hint)
+                    else:
+                        hint = f"write '{word}' in single quotes"
+                        self._report(f"'{word}' is read as a text", node.span, hint, warning=True)
+
+    def _check_event_names(self, expression: Expression, in_condition: bool) -> None:
+        """Check that every variable of an expression stands for one event of the pattern.
+
+        In a condition the name of a type speaks of all bound events of that type.
+        """
         for node in walk(expression):
             if not isinstance(node, Attribute | KleeneAggregate):
                 continue
@@ -293,13 +311,17 @@ class _QueryChecker:
             if not meant:
                 if not self._is_missing_event(node):
                     self._report_undefined(node.variable, node.span)
-            elif len(meant) > 1:
+            elif len(meant) > 1 and not (in_condition and self._are_bound(meant)):
                 self._report_ambiguous(node.variable, node.span)
             elif meant[0].name in self.forbidden:
                 if isinstance(node, KleeneAggregate):
                     self._report_under_not(node.function, node.variable, node.span)
                 elif node.at != At.EACH:
                     self._report_under_not(node.at.upper(), node.variable, node.span)
+
+    def _are_bound(self, events: Sequence[Event]) -> bool:
+        """Return whether none of these events stands under NOT or NEG, where another may look the same."""
+        return all(any(event is other for other in self.bound) for event in events)
 
     def _check_next(self, condition: Expression) -> None:
         found = [node for node in walk(condition) if isinstance(node, Attribute) and node.at == At.NEXT]
@@ -351,6 +373,31 @@ class _QueryChecker:
                 f"return one or the other; in brackets, {over_match}, it is over each match",
             )
 
+    def _check_having(self) -> None:
+        """Check that HAVING is a condition on columns of the query's result."""
+        query, condition = self.query, self.query.having
+        if condition is None:
+            return
+        if not query.is_aggregate:
+            self._report("HAVING is for aggregates", condition.span, "conditions on single matches go into WHERE")
+            return
+        kinds: dict[str, str] | None = None
+        if self.data.columns is not None:
+            kinds = {name: self.data.columns.get(name, "other") for name in query.group_by}
+            kinds |= {
+                item.label: infer_aggregate_kind(item.function, item.name, self.data.columns) or "other"
+                for item in query.aggregates
+            }
+        labels = [*query.group_by, *(item.label for item in query.aggregates)]
+        for column in attributes(condition):
+            if column.name not in labels:
+                hint = did_you_mean(column.name, labels) or f"it has {', '.join(labels)}"
+                self._report(f"the result has no column '{column.name}'", column.span, hint)
+        if infer_kind(condition, kinds) not in ("boolean", None):
+            self._report("this is a value, not a condition", condition.span, "compare it")
+        for misfit in find_misfits(condition, kinds):
+            self._report(misfit.message, misfit.node.span or condition.span, misfit.hint, misfit.warning)
+
     def _returns_matches(self, item: ReturnItem) -> bool:
         match item:
             case AllVariables() | Computed():
@@ -377,6 +424,11 @@ class _QueryChecker:
         return bool(self.bound) and not find_events(self.query.pattern, item.variable)
 
     def _check_aggregate(self, item: Aggregate) -> None:
+        if item.distinct and item.variable is None:
+            if item.name not in self.query.partition:
+                message = f"'{item.name}' is no attribute of GROUP BY or [...], so DISTINCT must say of which event"
+                self._report(message, item.span, f"as in COUNT(DISTINCT {self.bound[-1].name}.{item.name})")
+            return
         self._check_aggregate_form(item, AGGREGATE_FUNCTIONS)
         if item.variable is not None:
             meant = find_events(self.query.pattern, item.variable)
@@ -387,9 +439,9 @@ class _QueryChecker:
                 self._report_under_not(item.function, item.variable, item.span)
         if item.name is not None:
             self.found += _check_column(item.name, item.span, self.query.name, self.data)
-        message = find_aggregate_misfit(item, self.data.columns)
-        if message is not None:
-            self._report(message, item.span, "COUNT takes any column, MIN and MAX take texts, times and numbers")
+        misfit = find_aggregate_misfit(item, self.data.columns)
+        if misfit is not None:
+            self._report(misfit, item.span, "COUNT takes any column, MIN and MAX take texts, times and numbers")
 
     def _check_returned_variable(self, item: Variable) -> None:
         meant = find_events(self.query.pattern, item.name)
@@ -409,7 +461,7 @@ class _QueryChecker:
         self._report(f"no match binds '{name}': it is under NOT", span, "return an event that a match binds")
 
     def _check_computed(self, expression: Expression) -> None:
-        self._check_event_names(expression)
+        self._check_event_names(expression, in_condition=False)
         for node in walk(expression):
             if not isinstance(node, Attribute):
                 continue
@@ -465,61 +517,35 @@ class _QueryChecker:
 # Columns of the result
 
 
-@dataclass(frozen=True, slots=True)
-class _ResultLabel:
-    """A column of the result: what asks for it, and what it holds (None where that is not known)."""
-
-    label: str
-    meaning: str | None
-    query: Query
-    span: Span | None
-
-
-def _check_labels(workload: Workload, data: DataDescription) -> Iterator[Diagnostic]:
-    """Find columns of the result that two things would share."""
-    groups = {name for query in workload.queries for name in query.group_by}
-    own: set[str] = set()
-    for query in workload.queries:
-        own |= AGGREGATE_COLUMNS if query.is_aggregate else MATCH_COLUMNS
+def _check_labels(workload: Workload) -> Iterator[Diagnostic]:
+    """Find columns of a query's result that two things would share."""
     rename = "choose another name with AS, or another variable"
-    meanings: dict[str, _ResultLabel] = {}
     for query in workload.queries:
+        own = AGGREGATE_COLUMNS if query.is_aggregate else MATCH_COLUMNS
         for name in query.group_by:
             if name in own:
                 message = f"results have a column '{name}' of their own, so GROUP BY cannot add one"
                 yield Diagnostic(message, query.find_place(name), query.name, "rename this column of the data")
-        columns = list(_list_columns(query, data))
-        counts = Counter(column.label for column in columns)
-        for column in columns:
-            label = column.label
+        labels = list(_list_labels(query))
+        counts = Counter(label for label, _ in labels)
+        for label, span in labels:
             if counts.pop(label, 1) > 1:
                 message = f"two results of this query are called '{label}'"
-                yield Diagnostic(message, column.span, query.name, "name one of them with AS")
+                yield Diagnostic(message, span, query.name, "name one of them with AS")
             if label in own:
-                yield Diagnostic(f"results have a column '{label}' of their own", column.span, query.name, rename)
-            elif label in groups:
-                message = f"'{label}' is also a GROUP BY attribute, and results have one column of a name"
-                yield Diagnostic(message, column.span, query.name, rename)
-            first = meanings.setdefault(label, column)
-            known = first.query is not query and None not in (first.meaning, column.meaning)
-            if known and first.meaning != column.meaning:
-                message = f"'{label}' is {column.meaning} here and {first.meaning} in query {first.query.name}"
-                yield Diagnostic(message, column.span, query.name, "results have one column of a name: use AS")
+                yield Diagnostic(f"results have a column '{label}' of their own", span, query.name, rename)
+            elif label in query.group_by:
+                message = f"'{label}' is also a GROUP BY attribute, and a result has one column of a name"
+                yield Diagnostic(message, span, query.name, rename)
 
 
-def _list_columns(query: Query, data: DataDescription) -> Iterator[_ResultLabel]:
-    """List the columns that RETURN asks for. Events of one type without variables share theirs."""
+def _list_labels(query: Query) -> Iterator[tuple[str, Span | None]]:
+    """List the columns that RETURN asks for, and where. Events of one type without variables share theirs."""
     for item in query.returns:
         span = item.span or query.span
         match item:
-            case Aggregate(function, _, name):
-                kind = infer_aggregate_kind(function, name, data.columns)
-                yield _ResultLabel(item.label, kind and f"an aggregate ({kind})", query, span)
-            case Variable():
-                yield _ResultLabel(item.label, "an event", query, span)
-            case Computed(expression):
-                kind = infer_kind(expression, data.columns)
-                yield _ResultLabel(item.label, kind and f"a computed value ({kind})", query, span)
+            case Aggregate() | Variable() | Computed():
+                yield item.label, span
             case AllVariables():
                 for name in dict.fromkeys(event.name for event in events(query.pattern)):
-                    yield _ResultLabel(name, "an event", query, span)
+                    yield name, span

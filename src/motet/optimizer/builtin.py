@@ -5,12 +5,14 @@ A search is imported when it is first asked for: most runs need none.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from types import MappingProxyType
 from typing import ClassVar
 
-from motet.optimizer.joins import JoinPlan, as_join_tree, make_join_plan
+from motet.optimizer.joins import JoinPlan, make_join_plan, select_join_trees
 from motet.optimizer.registry import (
     AUTO,
     JoinOptimizer,
@@ -21,7 +23,15 @@ from motet.optimizer.registry import (
     register,
 )
 from motet.plans.compiled import CompiledQuery
-from motet.plans.detect.build import JoinSpec, JoinTree, TreeChooser, Unshared, pattern_order
+from motet.plans.detect.build import (
+    JoinSpec,
+    JoinTree,
+    PathScan,
+    PlanTree,
+    Unshared,
+    default_tree,
+    is_plain_sequence,
+)
 from motet.plans.detect.cost import Rates
 from motet.statistics.model import Statistics
 
@@ -83,14 +93,13 @@ class EachPattern(JoinOptimizer):
     """Chooses the tree of each pattern without regard to others; `shared`: equal joins are computed once."""
 
     name: str
-    make_chooser: Callable[[Rates], TreeChooser]
+    make_trees: Callable[[Sequence[JoinSpec], Rates], Mapping[JoinSpec, PlanTree]]
     shared: bool = True
     uses_statistics: bool = True
     searches: ClassVar[bool] = False
 
     def optimize(self, queries: Sequence[JoinSpec], known: Rates, options: SearchOptions) -> JoinPlan:
-        choose = self.make_chooser(known)
-        trees = {spec: choose(spec) for spec in queries}
+        trees = self.make_trees(queries, known)
         if not self.shared:
             trees = {spec: Unshared(tree, group) for group, (spec, tree) in enumerate(trees.items(), 1)}
         return make_join_plan(trees, self.name, known)
@@ -122,15 +131,18 @@ class Multitree(JoinOptimizer):
     def reweigh(self, plan: JoinPlan, queries: Sequence[JoinSpec], known: Rates, options: SearchOptions) -> JoinPlan:
         if plan.method != self.name:
             return self.optimize(queries, known, options)
-        return self._search(queries, known, options, {spec: as_join_tree(tree) for spec, tree in plan.trees.items()})
+        return self._search(queries, known, options, select_join_trees(plan.trees))
 
     def extend(self, plan: JoinPlan, queries: Sequence[JoinSpec], known: Rates) -> JoinPlan | None:
         from motet.optimizer.multitree.neighbourhood import place_patterns
 
         if self.orders_only:
             return None
-        trees = {spec: as_join_tree(plan.trees[spec]) for spec in queries if spec in plan.trees}
-        return make_join_plan(place_patterns(queries, trees, known), self.name, known)
+        known_trees = {spec: plan.trees[spec] for spec in queries if spec in plan.trees}
+        joined = select_join_trees(known_trees)
+        scanned = {spec: tree for spec, tree in known_trees.items() if spec not in joined}
+        placed = place_patterns([spec for spec in queries if spec not in scanned], joined, known)
+        return make_join_plan({**placed, **scanned}, self.name, known)
 
     def _search(
         self,
@@ -142,13 +154,33 @@ class Multitree(JoinOptimizer):
         from motet.optimizer.multitree import multitree
 
         own = multitree.MultitreeOptions(self.orders_only, seconds=options.seconds, start=start)
-        return make_join_plan(multitree.optimize(specs, rates, own).trees, self.name, rates)
+        return make_join_plan(multitree.optimize(specs, rates, own).plan_trees, self.name, rates)
 
 
-def _choose_cheapest(rates: Rates) -> TreeChooser:
+def _choose_defaults(specs: Sequence[JoinSpec], rates: Rates) -> Mapping[JoinSpec, PlanTree]:
+    return {spec: default_tree(spec) for spec in specs}
+
+
+def _choose_cheapest(specs: Sequence[JoinSpec], rates: Rates) -> Mapping[JoinSpec, PlanTree]:
     from motet.optimizer.tree_search import choose_cheapest
 
-    return choose_cheapest(rates)
+    choose = choose_cheapest(rates)
+    return {spec: choose(spec) for spec in specs}
+
+
+def share_prefixes(specs: Sequence[JoinSpec], rates: Rates) -> Mapping[JoinSpec, PlanTree]:
+    """Return trees in the order of the patterns; plain sequences read the paths of the longest beginning that another
+    sequence has too, where there is one.
+    """
+    beginnings = Counter(spec.items[:size] for spec in specs for size in range(2, len(spec.items) + 1))
+    trees: dict[JoinSpec, PlanTree] = {}
+    for spec in specs:
+        trees[spec] = default_tree(spec)
+        common = [size for size in range(2, len(spec.items)) if beginnings[spec.items[:size]] > 1]
+        if is_plain_sequence(spec) and common:
+            beginning: PlanTree = PathScan(tuple(range(common[-1])))
+            trees[spec] = reduce(lambda tree, item: (tree, item), range(common[-1], len(spec.items)), beginning)
+    return trees
 
 
 class Cheapest(JoinOptimizer):
@@ -172,7 +204,7 @@ register("prefix", "equal prefixes of aggregate queries are computed once", by_s
 register(
     "none",
     "every query runs alone, and joins in the order of its pattern",
-    joins=EachPattern("none", lambda rates: pattern_order, shared=False, uses_statistics=False),
+    joins=EachPattern("none", _choose_defaults, shared=False, uses_statistics=False),
     by_statistics=False,
 )
 register("sharon", "aggregate queries share runs of symbols anywhere in their patterns", Sharon("sharon"))
@@ -183,7 +215,7 @@ register("gloria-noprune", "as gloria, without pruning its graph", Gloria("glori
 register(
     "share",
     "joins in the order of the pattern, equal joins computed once",
-    joins=EachPattern("share", lambda rates: pattern_order, uses_statistics=False),
+    joins=EachPattern("share", share_prefixes, uses_statistics=False),
 )
 register(
     "reorder",
@@ -194,13 +226,11 @@ register(
     "motto",
     "sub-queries that several patterns have in common computed once, chosen as a Steiner tree",
     joins=Motto("motto"),
-    joins_sequences=True,
 )
 register(
     "motto-merge",
     "as motto, with nothing but whole queries inside others",
     joins=Motto("motto-merge"),
-    joins_sequences=True,
 )
 register(
     "multitree",

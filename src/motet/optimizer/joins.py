@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from motet.plans.detect.build import JoinSpec, JoinTree, PlanTree, pattern_order
+from motet.plans.detect.build import JoinSpec, JoinTree, PlanTree, default_tree
 from motet.plans.detect.cost import Rates
 from motet.plans.detect.estimates import estimate_tree_cost
 
@@ -20,7 +20,7 @@ class JoinReport(Protocol):
 
 @dataclass(frozen=True)
 class JoinPlan:
-    """The join trees that an optimizer chose; a pattern without one is joined in the order of its pattern.
+    """The join trees that an optimizer chose; a pattern without one has its default tree.
 
     `method` is the name of the optimizer, `rates` is what it went by. `considered` has the costs of all plans that were
     compared, by name, and `report` the graph that was searched, where there was one.
@@ -34,7 +34,7 @@ class JoinPlan:
 
     def __call__(self, spec: JoinSpec) -> PlanTree:
         found = self.trees.get(spec)
-        return pattern_order(spec) if found is None else found
+        return default_tree(spec) if found is None else found
 
     @property
     def cost(self) -> float:
@@ -49,11 +49,18 @@ def make_join_plan(
     return JoinPlan(trees, method, {method: estimate_tree_cost(trees, rates)}, rates, report)
 
 
-def as_join_tree(tree: PlanTree) -> JoinTree:
-    """Return a tree that consists of joins alone as such."""
+def as_join_tree(tree: PlanTree) -> JoinTree | None:
+    """Return a tree that consists of joins alone as such, None for any other."""
     match tree:
         case int():
             return tree
         case (left, right):
-            return as_join_tree(left), as_join_tree(right)
-    raise TypeError(f"{type(tree).__name__} is no join")
+            one, other = as_join_tree(left), as_join_tree(right)
+            return None if one is None or other is None else (one, other)
+    return None
+
+
+def select_join_trees(trees: Mapping[JoinSpec, PlanTree]) -> dict[JoinSpec, JoinTree]:
+    """Return the trees that consist of joins alone."""
+    found = {spec: as_join_tree(tree) for spec, tree in trees.items()}
+    return {spec: tree for spec, tree in found.items() if tree is not None}

@@ -75,7 +75,6 @@ class RegisteredOptimizer:
 
     `sharing` plans what aggregate queries share; without it the engine compares its own plans. `joins` plans the joins
     of detection queries; without it they are left to `auto`. `by_statistics`: the data is profiled to plan by it.
-    `joins_sequences`: it joins plain sequences too, which are listed as paths otherwise.
     """
 
     name: str
@@ -83,7 +82,6 @@ class RegisteredOptimizer:
     sharing: SharingOptimizer | None
     joins: JoinOptimizer | None
     by_statistics: bool
-    joins_sequences: bool
 
 
 AUTO = "auto"
@@ -97,10 +95,9 @@ def register(
     joins: JoinOptimizer | None = None,
     *,
     by_statistics: bool = True,
-    joins_sequences: bool = False,
 ) -> None:
     """Make an optimizer known under a name; see `RegisteredOptimizer`."""
-    _OPTIMIZERS[name] = RegisteredOptimizer(name, description, sharing, joins, by_statistics, joins_sequences)
+    _OPTIMIZERS[name] = RegisteredOptimizer(name, description, sharing, joins, by_statistics)
 
 
 def optimizer_names() -> tuple[str, ...]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from motet.plans.detect.build import JoinSpec, JoinTree, TreeChooser
-from motet.plans.detect.cost import Cardinalities, Rates, tree_join_cost
+from motet.plans.detect.build import JoinSpec, JoinTree, PathScan, PlanTree, TreeChooser, can_scan_paths
+from motet.plans.detect.cost import PRICES, Cardinalities, Rates, path_scan_cost, tree_join_cost
 from motet.plans.detect.partial_orders import Bits, items_of
 
 # Up to so many inputs all trees are searched, up to so many all orders; beyond, inputs are joined greedily.
@@ -31,15 +31,17 @@ def single_items(items: Sequence[int]) -> list[JoinInput]:
 
 
 def choose_cheapest(rates: Rates) -> TreeChooser:
-    """Return a chooser of the cheapest tree of a pattern by rates and selectivities."""
+    """Return a chooser of the cheapest tree of a pattern by rates and selectivities, paths where these are cheaper."""
 
-    def choose(spec: JoinSpec) -> JoinTree:
-        sizes = Cardinalities(spec, rates)
-        return find_cheapest_tree(
-            single_items(range(len(spec.items))),
-            lambda left, right: tree_join_cost(sizes, left, right),
-            sizes.instances,
-        )[1]
+    def choose(spec: JoinSpec) -> PlanTree:
+        sizes, items = Cardinalities(spec, rates), range(len(spec.items))
+        cost, tree = find_cheapest_tree(
+            single_items(items), lambda left, right: tree_join_cost(sizes, left, right), sizes.instances
+        )
+        cost += PRICES.event * sum(map(sizes.item_instances, spec.items))
+        if can_scan_paths(spec) and path_scan_cost(sizes) <= cost:
+            return PathScan(tuple(items))
+        return tree
 
     return choose
 

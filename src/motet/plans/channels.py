@@ -41,11 +41,15 @@ class Channels:
 
 @dataclass(frozen=True, slots=True)
 class ResultColumn:
-    """One result column: the function and the channels (by index in their table) its value comes from."""
+    """One result column: the function and the channels (by index in their table) its value comes from.
+
+    `distinct` columns count partitions with a match: after the channels, partials have a column for each of them.
+    """
 
     label: str
     function: str
     column: str | None
+    distinct: bool = False
     count: int = -1
     total: int = -1
     square: int = -1
@@ -59,7 +63,7 @@ def build_channels(query: Query, positions: Positions) -> tuple[Channels, tuple[
     extremes: list[Channel] = []
 
     def build_column(item: Aggregate) -> ResultColumn:
-        column = ResultColumn(item.label, item.function, item.name)
+        column = ResultColumn(item.label, item.function, item.name, item.distinct)
         if item.variable is None:
             return column
         bound = positions.find(item.variable)
@@ -73,6 +77,10 @@ def build_channels(query: Query, positions: Positions) -> tuple[Channels, tuple[
         return column
 
     columns = tuple(map(build_column, query.aggregates))
+    columns = tuple(
+        replace(column, count=len(counts)) if column.distinct and column.column not in query.group_by else column
+        for column in columns
+    )
     return Channels(tuple(counts), tuple(sums), tuple(extremes)), columns
 
 

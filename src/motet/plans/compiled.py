@@ -6,8 +6,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
 from motet.errors import Diagnostic
-from motet.model.expression import Expression
-from motet.model.query import Policy, Query, Workload
+from motet.model.pattern import Event
+from motet.model.query import AfterMatch, Policy, Query, Workload
 from motet.model.window import CountWindow, TimeWindow
 from motet.plans.channels import Channels, ResultColumn, build_channels, unite_channels, widen_channels
 from motet.plans.sharing import Groups, group_all
@@ -91,6 +91,12 @@ def compile_query(number: int, workload: Workload, tick: int) -> CompiledQuery |
         return refusal("RETURN asks for the matches themselves, which the aggregate engine never builds")
     if query.policy is not Policy.SKIP_TILL_ANY:
         return refusal(f"the aggregate engine counts under SKIP TILL ANY, not {query.policy}")
+    if query.after_match is not AfterMatch.ALL:
+        return refusal(f"the aggregate engine counts all matches, not those of {query.after_match}")
+    for item in query.aggregates:
+        if item.distinct and not (item.variable is None and _is_counted_by_partition(query, str(item.name))):
+            message = f"{item.label} counts values that are not those of its partitions, so it needs the matches"
+            return Diagnostic(message, item.span or query.span, query.name)
     query = extract_equivalence(query)
     try:
         positions = build_positions(query.pattern)
@@ -108,24 +114,33 @@ def compile_query(number: int, workload: Workload, tick: int) -> CompiledQuery |
         return Diagnostic(message, place or query.span, query.name)
     channels, outputs = build_channels(query, positions)
 
-    def symbol(type_name: str, name: str) -> Symbol:
-        local: list[Expression] = [*conditions.local.get(name, []), *conditions.everywhere]
-        return make_symbol(type_name, local)
+    def symbol(event: Event, *names: str) -> Symbol:
+        local = [condition for name in names for condition in conditions.local.get(name, [])]
+        return make_symbol(event.type, [*local, *conditions.everywhere])
+
+    def names_of(position: int) -> list[str]:
+        """The names that conditions have for a position: its variable, or a type that it shares with others."""
+        return [name for name in conditions.local if position in positions.find(name)]
 
     compiled = CompiledQuery(
         number=number,
         query=query,
         partition=tuple(sorted(query.partition)),
         automaton=automaton,
-        symbols=tuple(symbol(event.type, event.name) for event in positions.events),
-        absences=tuple(symbol(event.type, event.name) for event in positions.absences),
-        negs=tuple(symbol(event.type, event.name) for event in positions.negated),
+        symbols=tuple(symbol(event, *names_of(position)) for position, event in enumerate(positions.events)),
+        absences=tuple(symbol(event, event.name) for event in positions.absences),
+        negs=tuple(symbol(event, event.name) for event in positions.negated),
         adjacent=tuple(conditions.adjacent),
         channels=channels,
         outputs=outputs,
         span=build_window_span(query, tick),
     )
     return _check_limits(compiled) or compiled
+
+
+def _is_counted_by_partition(query: Query, attribute: str) -> bool:
+    """Return whether each value of an attribute is one partition of a group, or the group itself."""
+    return attribute in query.group_by or {*query.partition} - {*query.group_by} == {attribute}
 
 
 def unite_queries(queries: Sequence[CompiledQuery], groups: Groups = group_all) -> list[CompiledQuery]:

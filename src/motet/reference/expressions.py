@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
@@ -53,6 +54,15 @@ def normalize_value(value: Any) -> Any:
             return normalize_value(float(value))
         case _:
             return value
+
+
+def count_units(expression: ex.Expression, tick: int | Fraction) -> ex.Expression:
+    """Return an expression with each duration as a number of units of a whole-number time."""
+    match expression:
+        case ex.Literal(dt.timedelta() as length):
+            units = Fraction(length // dt.timedelta(microseconds=1)) / tick
+            return ex.Literal(int(units) if units.denominator == 1 else float(units))
+    return ex.map_operands(expression, lambda operand: count_units(operand, tick))
 
 
 def evaluate_expression(expression: ex.Expression, scope: EvaluationScope) -> Any:
@@ -179,10 +189,29 @@ def like_pattern(pattern: str) -> re.Pattern[str]:
     return re.compile("".join(wild.get(letter, re.escape(letter)) for letter in pattern), re.DOTALL)
 
 
-def calculate(operator: str, left: Any, right: Any) -> int | float | None:
+def calculate_time(operator: str, left: Any, right: Any) -> Any:
+    """Compute with times and durations: what Python's own do."""
+    try:
+        match operator:
+            case "+":
+                return left + right
+            case "-":
+                return left - right if left != 0 else -right
+            case "*":
+                return left * right
+            case "/":
+                return None if not right else left / right
+    except TypeError:
+        pass
+    raise RunError(f"this means nothing: {left!r} {operator} {right!r}")
+
+
+def calculate(operator: str, left: Any, right: Any) -> Any:
     """Compute exactly on whole numbers, with an error where one leaves 64 bits, and floating otherwise."""
     if left is None or right is None:
         return None
+    if isinstance(left, dt.datetime | dt.timedelta) or isinstance(right, dt.datetime | dt.timedelta):
+        return calculate_time(operator, left, right)
     if kind(left) != "number" or kind(right) != "number":
         raise RunError(f"arithmetic takes numbers: {left!r} {operator} {right!r}")
     match operator:
@@ -224,6 +253,8 @@ def call_function(function: str, arguments: Sequence[Any]) -> Any:
         if not isinstance(argument, str):
             raise RunError(f"{function} takes a text, not {argument!r}")
         return {"LOWER": str.lower, "UPPER": str.upper, "LENGTH": len}[function](argument)
+    if function == "ABS" and isinstance(argument, dt.timedelta):
+        return abs(argument)
     if kind(argument) != "number":
         raise RunError(f"{function} takes a number, not {argument!r}")
     match function:

@@ -63,6 +63,9 @@ def aggregate_values(
 
 def aggregate_over(query: Query, expanded: ExpandedPattern, item: Aggregate, matches: Sequence[Match]) -> Any:
     """Compute one aggregate over the events that each match binds to its variable, each as often as matches bind it."""
+    if item.variable is None and item.distinct:
+        place = query.partition.index(str(item.name))
+        return len({match.key[place] for match in matches})
     if item.variable is None:
         return len(matches)
     positions = resolve_positions(query, expanded, item.variable)
@@ -74,7 +77,7 @@ def aggregate_over(query: Query, expanded: ExpandedPattern, item: Aggregate, mat
         value = event.values.get(item.name)
         if value is not None:
             bag[value] += times
-    return aggregate_bag(item.function, bag)
+    return len(bag) if item.distinct else aggregate_bag(item.function, bag)
 
 
 def finish_count(value: Any, item: Aggregate, counts: str, totals: OracleTotals) -> Any:

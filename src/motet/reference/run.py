@@ -14,13 +14,19 @@ from itertools import pairwise
 from typing import Any
 
 from motet.errors import DataError, Diagnostic, QueryError
-from motet.model.expression import variables
+from motet.model.expression import Expression, variables
 from motet.model.pattern import Event
-from motet.model.query import Policy, Query, Workload
+from motet.model.query import AfterMatch, Computed, Policy, Query, Workload
 from motet.model.window import CountWindow, TimeWindow, Window
 from motet.reference import windows
 from motet.reference.conditions import Bindings, OracleConditions, holds, holds_for, sort_conditions
-from motet.reference.expressions import EvaluationScope, Occurrence, evaluate_expression, normalize_value
+from motet.reference.expressions import (
+    EvaluationScope,
+    Occurrence,
+    count_units,
+    evaluate_expression,
+    normalize_value,
+)
 from motet.reference.matches import DEFAULT_LIMIT, Candidate, Fragment, Guard, find_matches
 from motet.reference.positions import (
     ExpandedPattern,
@@ -61,12 +67,32 @@ def evaluate(
     limit: int = DEFAULT_LIMIT,
 ) -> OracleResult:
     """Evaluate a workload over rows in any order. A whole-number time is `tick` microseconds long."""
+    workload = read_durations(workload, rows, time, tick)
     events, invalid_rows = read_events(workload, rows, time, type, tick)
     totals = OracleTotals()
     found: list[dict[str, Any]] = []
     for query in workload.queries:
         found += sort_rows(evaluate_query(query, events, tick, counts, limit, totals))
     return OracleResult(tuple(found), totals.overflows, invalid_rows)
+
+
+def read_durations(workload: Workload, rows: Sequence[Mapping[str, Any]], time: str, tick: int | Fraction) -> Workload:
+    """Return a workload whose durations are numbers, where times are whole numbers."""
+    if not any(isinstance(row.get(time), int) for row in rows):
+        return workload
+
+    def change(expression: Expression) -> Expression:
+        return count_units(expression, tick)
+
+    def change_query(query: Query) -> Query:
+        returns = tuple(
+            replace(item, expression=change(item.expression)) if isinstance(item, Computed) else item
+            for item in query.returns
+        )
+        return replace(query, conditions=tuple(map(change, query.conditions)), returns=returns)
+
+    definitions = tuple(replace(each, condition=change(each.condition)) for each in workload.definitions)
+    return replace(workload, queries=tuple(map(change_query, workload.queries)), definitions=definitions)
 
 
 def read_events(
@@ -138,22 +164,28 @@ def evaluate_query(
     """Evaluate one query; its rows come in any order."""
     prepared = prepare(query, tick)
     partitions = [OraclePartition(prepared, key, members) for key, members in split(events, query.partition).items()]
-    found = [(partition, partition.matches(limit)) for partition in partitions]
+    found = [(partition, partition.count_matches(limit)) for partition in partitions]
     if not query.is_aggregate:
-        return [
-            match_row(query, prepared.expanded, match)
-            for partition, matches in found
-            for match, ways in matches
-            if partition.extents(match, ways)
-        ]
+        return [match_row(query, prepared.expanded, match) for _, matches in found for match, _, _ in matches]
     values = partial(aggregate_values, query, prepared.expanded, counts=counts, totals=totals)
     rows = []
     for group, parts in group_partitions(query, found).items():
         head = {"query": query.name}
         tail = {"group": dict(zip(query.group_by, group, strict=True))}
         for when, matches in result_times(prepared, parts):
-            rows.append({**head, **when, **tail, "values": values(matches=matches)})
+            row = {**head, **when, **tail, "values": values(matches=matches)}
+            if satisfies_having(query, row):
+                rows.append(row)
     return rows
+
+
+def satisfies_having(query: Query, row: Mapping[str, Any]) -> bool:
+    """Return whether the values of a result row satisfy the query's HAVING."""
+    if query.having is None:
+        return True
+    values = {name: normalize_value(value) for name, value in {**row["group"], **row["values"]}.items()}
+    result = Occurrence(0, 0, values, values)
+    return evaluate_expression(query.having, EvaluationScope({"": (result,)}, {"": result})) is True
 
 
 def split(events: Sequence[Occurrence], names: Sequence[str]) -> dict[tuple[Any, ...], list[Occurrence]]:
@@ -167,7 +199,7 @@ def split(events: Sequence[Occurrence], names: Sequence[str]) -> dict[tuple[Any,
 
 
 Ways = Sequence[Fragment]
-Found = list[tuple[Match, Ways]]
+Found = list[tuple[Match, Ways, list[Extent]]]
 
 
 class OraclePartition:
@@ -179,10 +211,48 @@ class OraclePartition:
         self.events = events
         self.times = [event.time for event in events]
 
-    def matches(self, limit: int) -> Found:
+    def count_matches(self, limit: int) -> Found:
+        """Find the matches that count, with the ways to read their NOTs and the windows in which they count."""
+        found = [(match, ways, self.extents(match, ways)) for match, ways in self.matches(limit)]
+        found = [entry for entry in found if entry[2]]
+        if self.prepared.query.after_match is AfterMatch.ALL:
+            return found
+        found.sort(key=lambda entry: matching_order(entry[0]))
+        if not self.is_sliding:
+            taken = self.take([match for match, _, _ in found])
+            return [entry for entry in found if entry[0] in taken]
+        ends = {extent.trailing_before for _, _, extents in found for extent in extents}
+        windows = {
+            end: self.take([match for match, _, extents in found if end in {e.trailing_before for e in extents}])
+            for end in ends
+        }
+        kept = [
+            (match, ways, [extent for extent in extents if match in windows[extent.trailing_before]])
+            for match, ways, extents in found
+        ]
+        return [entry for entry in kept if entry[2]]
+
+    @property
+    def is_sliding(self) -> bool:
+        return isinstance(self.prepared.window, TimeWindow) and self.prepared.window.slide is not None
+
+    def take(self, ordered: Sequence[Match]) -> set[Match]:
+        """Return the matches that AFTER MATCH SKIP takes, in order."""
+        taken: list[Match] = []
+        starts: set[int] = set()
+        for match in ordered:
+            if self.prepared.query.after_match is AfterMatch.PAST_LAST_EVENT:
+                is_taken = not taken or match.first > taken[-1].last
+            else:
+                is_taken = match.steps[0][1].index not in starts
+                starts.add(match.steps[0][1].index)
+            taken += [match] if is_taken else []
+        return set(taken)
+
+    def matches(self, limit: int) -> list[tuple[Match, Ways]]:
         """Find every match that satisfies the conditions and the policy, with the ways to read its NOTs."""
         by_index = {event.index: event for event in self.events}
-        found: Found = []
+        found: list[tuple[Match, Ways]] = []
         for bound, ways in find_matches(self.prepared.expanded.tree, self.candidates, self.fits, limit).items():
             steps = sorted(((position, by_index[index]) for position, index in bound), key=lambda s: (s[1].time, s[0]))
             match = Match(tuple(steps), self.key)
@@ -337,8 +407,8 @@ def result_times(
     counted = [
         (partition, match, extent)
         for partition, matches in parts
-        for match, ways in matches
-        for extent in partition.extents(match, ways)
+        for match, _, extents in matches
+        for extent in extents
     ]
     match prepared.window:
         case None:
@@ -353,10 +423,18 @@ def result_times(
             return [
                 (
                     {"time": now},
-                    [match for part, matches in parts for match, ways in matches if part.counts_at(match, ways, now)],
+                    [m for part, matches in parts for m, ways, _ in matches if part.counts_at(m, ways, now)],
                 )
                 for now in sorted({match.last for _, match, _ in counted})
             ]
+
+
+def matching_order(match: Match) -> tuple[Any, ...]:
+    """Return what AFTER MATCH SKIP orders matches by: last time, first time, times by position from left to right."""
+    times: dict[int, list[int]] = defaultdict(list)
+    for position, event in match.steps:
+        times[position].append(event.time)
+    return match.last, match.first, [times[position] for position in range(max(times) + 1)]
 
 
 def collect_by_time(

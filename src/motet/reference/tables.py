@@ -24,7 +24,7 @@ from motet.model.query import Aggregate, AllVariables, Computed, GroupKey, Query
 from motet.reference.matches import DEFAULT_LIMIT
 from motet.reference.positions import expand_pattern, max_bindings
 from motet.reference.results import named_positions
-from motet.reference.run import EPOCH, OracleResult, evaluate
+from motet.reference.run import EPOCH, OracleResult, evaluate, read_durations
 
 # The length in microseconds of a whole-number time's unit.
 TICKS: dict[str, int | Fraction] = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": Fraction(1, 1_000)}
@@ -50,6 +50,7 @@ def run_table(
             hint = did_you_mean(column, events.column_names)
             raise DataError(f"the events have no column {column!r}" + (f" ({hint})" if hint else ""))
     tick = TICKS[time_unit]
+    workload = read_durations(workload, events.to_pylist(), time, tick)
     result = evaluate(workload, events.to_pylist(), time=time, type=type, tick=tick, counts=counts, limit=limit)
     return build_result_table(result, workload, events.schema, time, tick, counts)
 
@@ -90,26 +91,26 @@ def result_schema(workload: Workload, columns: pa.Schema, time: str, counts: str
     fields |= dict.fromkeys(MATCH_COLUMNS, when) if detect else {}
     for query in workload.queries:
         fields |= {name: column_type(columns, name) for name in query.group_by}
-    for query in aggregate:
-        for item in query.aggregates:
-            merge_type(fields, item.label, aggregate_type(item, columns, counts))
-    for query in detect:
-        for label, found in match_types(query, columns):
-            merge_type(fields, label, found)
+    labels = [(query, *column) for query in aggregate + detect for column in label_types(query, columns, counts)]
+    for query, label, found in labels:
+        others = {other for _, name, other in labels if name == label}
+        fields[f"{query.name}.{label}" if len(others) > 1 or label in fields_taken(workload) else label] = found
     return pa.schema(fields)
 
 
-def merge_type(fields: dict[str, pa.DataType], label: str, found: pa.DataType) -> None:
-    """Add a column; one label in several queries takes the wider of their types."""
-    known = fields.setdefault(label, found)
-    if known == found:
-        return
-    if found == pa.list_(known):
-        fields[label] = found
-    elif pa.types.is_integer(known) and pa.types.is_floating(found):
-        fields[label] = pa.float64()
-    elif known != pa.list_(found) and not (pa.types.is_floating(known) and pa.types.is_integer(found)):
-        raise DataError(f"the result column {label!r} would hold both {known} and {found}: give one of them an alias")
+def fields_taken(workload: Workload) -> set[str]:
+    """Return the columns that the table of all queries has beside those of RETURN."""
+    taken = {"query", *(name for query in workload.queries for name in query.group_by)}
+    for query in workload.queries:
+        taken |= {*(WINDOW_COLUMNS if query.is_aggregate else MATCH_COLUMNS)}
+    return taken
+
+
+def label_types(query: Query, columns: pa.Schema, counts: str) -> list[tuple[str, pa.DataType]]:
+    """Return what RETURN asks for, with types."""
+    if query.is_aggregate:
+        return [(item.label, aggregate_type(item, columns, counts)) for item in query.aggregates]
+    return list(match_types(query, columns))
 
 
 def column_type(columns: pa.Schema, name: str) -> pa.DataType:
@@ -158,10 +159,15 @@ def value_type(expression: Expression, columns: pa.Schema) -> pa.DataType:
             return column_type(columns, name)
         case KleeneAggregate(function, variable, name):
             return aggregate_type(Aggregate(function, variable, name), columns, "exact")
-        case Arithmetic("/"):
+        case Arithmetic("/", left) if not pa.types.is_duration(value_type(left, columns)):
             return pa.float64()
         case Arithmetic(_, left, right):
-            return wider_type(value_type(left, columns), value_type(right, columns))
+            types = value_type(left, columns), value_type(right, columns)
+            if all(pa.types.is_temporal(found) and not pa.types.is_duration(found) for found in types):
+                return pa.duration("us")
+            if any(map(pa.types.is_timestamp, types)):
+                return pa.timestamp("us")
+            return pa.duration("us") if any(map(pa.types.is_duration, types)) else wider_type(*types)
         case Negative(operand):
             return wider_type(value_type(operand, columns), pa.int64())
         case Call("SQRT"):
@@ -193,7 +199,10 @@ def coalesce_types(types: list[pa.DataType]) -> pa.DataType:
 
 def flat_row(row: Mapping[str, Any], schema: pa.Schema, tick: int | Fraction) -> dict[str, Any]:
     """Flatten a result row, with one entry for each column it fills."""
-    found = {"query": row["query"], **row["group"], **row.get("values", {}), **row.get("match", {})}
+    found = {"query": row["query"], **row["group"]}
+    for label, value in {**row.get("values", {}), **row.get("match", {})}.items():
+        own = f"{row['query']}.{label}"
+        found[own if own in schema.names else label] = value
     for name in (*WINDOW_COLUMNS, *MATCH_COLUMNS):
         if name in row:
             found[name] = clock_value(row[name], schema.field(name).type, tick)
@@ -201,9 +210,7 @@ def flat_row(row: Mapping[str, Any], schema: pa.Schema, tick: int | Fraction) ->
 
 
 def fit_value(value: Any, wanted: pa.DataType) -> Any:
-    """Convert a value to the shape of its column: another query may have made it a list or a double."""
-    if pa.types.is_list(wanted) and not isinstance(value, list):
-        return [] if value is None else [value]
+    """Convert a value to the type of its column."""
     return float(value) if pa.types.is_float64(wanted) and isinstance(value, int) else value
 
 

@@ -11,6 +11,7 @@ import gc
 import pyarrow as pa
 
 from motet.engine.warm import warm
+from motet.spark.host_process import start_spawner
 
 
 def preload() -> None:
@@ -26,4 +27,5 @@ if __name__ == "__main__":
     from pyspark.daemon import manager
 
     preload()
+    start_spawner()
     manager()

@@ -19,9 +19,9 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from motet.errors import DataError, require_columns
 from motet.io.events import EventSource
-from motet.io.formats import PARQUET
+from motet.io.formats import PARQUET, first_line
 from motet.options import Options
-from motet.schema import EventSchema
+from motet.schema import MAX_MICROS, EventSchema
 
 MICROS_PER_UNIT = {"s": 1_000_000, "ms": 1_000, "us": 1}
 UTC_NAMES = ("UTC", "Etc/UTC", "Z", "GMT", "+00:00")
@@ -36,8 +36,7 @@ def open_dataframe(source: EventSource | pa.Table, session: SparkSession) -> Dat
     if isinstance(source, pa.Table):
         return session.createDataFrame(source)
     if source.format == PARQUET and all(_is_read_alike(source, field) for field in source.schema):
-        base = source.origin if Path(source.origin).is_dir() else str(Path(source.origin).parent)
-        return session.read.option("basePath", base).parquet(*source.files)
+        return session.read.option("basePath", source.base).parquet(*source.files)
     folder = tempfile.mkdtemp(prefix="motet-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     schema = pa.schema([pa.field(field.name, _nearest_spark_type(field.type)) for field in source.schema])
@@ -45,6 +44,16 @@ def open_dataframe(source: EventSource | pa.Table, session: SparkSession) -> Dat
         for batch in source.batches():
             writer.write_batch(batch.cast(schema, safe=False))
     return session.read.parquet(folder)
+
+
+def select_columns(events: DataFrame, select: Sequence[str]) -> DataFrame:
+    """Return the columns that SQL expressions make of events; all of them if there are none."""
+    if not select:
+        return events
+    try:
+        return events.selectExpr(*select)
+    except Exception as error:
+        raise DataError(f"--select (in Python select=): {first_line(error)}") from error
 
 
 def _is_read_alike(source: EventSource, field: pa.Field) -> bool:
@@ -107,6 +116,11 @@ def has_values(events: DataFrame, names: Sequence[str]) -> Column:
 
 def to_microseconds(df: DataFrame, time: str, time_unit: str) -> Column:
     """Return the time column as microseconds since the epoch, as the engine reads it; null if out of range."""
+    micros = _count_microseconds(df, time, time_unit)
+    return sf.when(micros.between(1 - MAX_MICROS, MAX_MICROS - 1), micros)
+
+
+def _count_microseconds(df: DataFrame, time: str, time_unit: str) -> Column:
     moment = column(time)
     match df.schema[time].dataType:
         case st.TimestampType():

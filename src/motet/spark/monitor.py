@@ -20,7 +20,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 from motet.explain.formatting import format_count
-from motet.spark.stream import METRICS, RESULT_METRICS, ROWS_METRICS, TYPE_COUNT_PREFIX
+from motet.spark.stream import COUNTS, METRICS, RESULT_METRICS, ROWS_METRICS, TYPE_COUNT_PREFIX
 
 STALLED_AFTER = 60.0
 MAX_SAMPLES = 600  # micro-batches that are remembered one by one
@@ -47,7 +47,22 @@ class StreamMetrics:
     plan_changes: int = 0
     results: Counter[str] = field(default_factory=Counter)  # by query
     types: Counter[str] = field(default_factory=Counter)  # rows by type
+    keys: dict[tuple[str, str], int] = field(default_factory=dict)  # with state, by branch and bucket, now
+    unit_seconds: Counter[str] = field(default_factory=Counter)  # by unit, in all
+    unit_bytes: dict[tuple[str, str], int] = field(default_factory=dict)  # by bucket and unit, now
     truncated: Counter[str] = field(default_factory=Counter)  # micro-batches in which a limit cut matches off, by query
+
+    def count_keys(self, branch: str) -> int:
+        """Return how many keys of a branch have state, in all buckets."""
+        return sum(count for (name, _), count in self.keys.items() if name == branch)
+
+    @property
+    def unit_costs(self) -> dict[str, tuple[float, int]]:
+        """Seconds so far and bytes of state now of each unit, the most expensive one first."""
+        sizes: Counter[str] = Counter()
+        for (_, unit), size in self.unit_bytes.items():
+            sizes[unit] += size
+        return {unit: (seconds, sizes[unit]) for unit, seconds in self.unit_seconds.most_common()}
 
     @property
     def lag(self) -> float | None:
@@ -87,6 +102,8 @@ class StreamMonitor(StreamingQueryListener):
             self.run_id = run_id
             self.metrics.queries = queries
             self.metrics.waiting = self.metrics.state_bytes = 0
+            self.metrics.unit_bytes.clear()
+            self.metrics.keys.clear()
             self.metrics.results.update(dict.fromkeys(queries, 0))
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
@@ -110,7 +127,9 @@ class StreamMonitor(StreamingQueryListener):
             observed = progress.get("observedMetrics", {})
             state, read, results = (observed.get(name, {}) for name in (METRICS, ROWS_METRICS, RESULT_METRICS))
             rows, late = progress.get("numInputRows", 0), state.get("late") or 0
-            given = {name: results.get(f"q{at}") or 0 for at, name in enumerate(metrics.queries)}
+            given = Counter(dict.fromkeys(metrics.queries, 0))
+            for counts in _parse_lines(results.get(COUNTS)):
+                given.update(counts)
             metrics.batches += 1
             metrics.rows += rows
             metrics.rows_per_second = float(progress.get("processedRowsPerSecond", 0.0) or 0.0)
@@ -121,6 +140,7 @@ class StreamMonitor(StreamingQueryListener):
             metrics.state_bytes += state.get("state_bytes") or 0
             metrics.overflows += results.get("overflows") or 0
             metrics.results.update(given)
+            self._add_costs(_parse_lines(state.get("units")))
             for name, count in read.items():
                 if name.startswith(TYPE_COUNT_PREFIX):
                     metrics.types[name.removeprefix(TYPE_COUNT_PREFIX)] += count or 0
@@ -142,6 +162,13 @@ class StreamMonitor(StreamingQueryListener):
                     "results": {name: number for name, number in given.items() if number},
                 }
             )
+
+    def _add_costs(self, costs: Iterable[dict[str, Any]]) -> None:
+        for bucket in costs:
+            self.metrics.keys[bucket["branch"], bucket["bucket"]] = bucket["keys"]
+            for unit, (seconds, size) in bucket["units"].items():
+                self.metrics.unit_seconds[unit] += seconds
+                self.metrics.unit_bytes[bucket["bucket"], unit] = size
 
     def _add_truncations(self, names: Iterable[str]) -> None:
         for name in names:
@@ -188,6 +215,10 @@ class StreamMonitor(StreamingQueryListener):
                 "watermark": None if metrics.watermark is None else metrics.watermark.isoformat(),
                 "newest": None if metrics.newest is None else metrics.newest.isoformat(),
                 "results": dict(metrics.results),
+                "units": [
+                    {"unit": unit, "seconds": seconds, "state_bytes": size}
+                    for unit, (seconds, size) in metrics.unit_costs.items()
+                ],
                 "samples": [sample for sample in self.samples if sample["number"] > since],
                 "changes": list(self.changes),
             }
@@ -216,10 +247,21 @@ class StreamMonitor(StreamingQueryListener):
                     lines += [f"# TYPE motet_{name} {kind}", f"motet_{name} {shown}"]
             for name, by_query in (("results_total", metrics.results), ("truncated_batches_total", metrics.truncated)):
                 lines.append(f"# TYPE motet_{name} counter")
-                for query, count in by_query.items():
-                    escaped = query.replace("\\", "\\\\").replace('"', '\\"')
-                    lines.append(f'motet_{name}{{query="{escaped}"}} {count}')
+                lines += [f'motet_{name}{{query="{_escape(query)}"}} {count}' for query, count in by_query.items()]
+            costs = metrics.unit_costs
+            for at, (name, kind) in enumerate((("unit_seconds_total", "counter"), ("unit_state_bytes", "gauge"))):
+                lines.append(f"# TYPE motet_{name} {kind}")
+                lines += [f'motet_{name}{{unit="{_escape(unit)}"}} {cost[at]:.12g}' for unit, cost in costs.items()]
             return "\n".join(lines) + "\n"
+
+
+def _escape(label: str) -> str:
+    return label.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _parse_lines(lines: str | None) -> list[dict[str, Any]]:
+    """Parse what workers reported, one JSON object to a line."""
+    return [json.loads(line) for line in (lines or "").splitlines()]
 
 
 def _describe_change(before: tuple[str, ...], after: tuple[str, ...], first: bool) -> str:

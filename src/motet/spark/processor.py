@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
-import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql.streaming.stateful_processor import (
     ExpiredTimerInfo,
     StatefulProcessor,
@@ -15,22 +14,13 @@ from pyspark.sql.streaming.stateful_processor import (
     TimerValues,
 )
 
-from motet.compile.contributions import END, QUERY
-from motet.engine.context import RunContext
-from motet.engine.live import MicroBatchResult, create_operator
-from motet.kernels.tables import MIN_TIME
-from motet.spark.buckets import hash_text
-from motet.spark.serialization import CachedPickle, table_from_ipc, table_to_ipc
-from motet.spark.shuffle import FIRST
+from motet.spark.host_messages import PROGRAM, RESULTS, FeedReply, FeedRequest
+from motet.spark.serialization import CachedPickle
 from motet.spark.state_store import BucketStore
-from motet.spark.tasks import ROWS_PER_BATCH
 
-# What the body of an output row holds.
-RESULTS, PARTIALS, CONTRIBUTIONS, LATE = 0, 1, 2, 3
-MERGE_PLACES = 16
 OUTPUT = (
     "kind INT, place INT, body BINARY, late BIGINT, set_aside BIGINT, waiting BIGINT, state_bytes BIGINT, "
-    "truncated STRING"
+    "truncated STRING, units STRING"
 )
 
 OUTPUT_NAMES = [part.split()[0] for part in OUTPUT.split(", ")]
@@ -39,20 +29,28 @@ OUTPUT_NAMES = [part.split()[0] for part in OUTPUT.split(", ")]
 class BucketProcessor(StatefulProcessor):
     """An operator that feeds a bucket's rows to its branch; a timer wakes it when the watermark makes results final.
 
-    `start_times` says since when queries that were added to a checkpoint see the stream, by their number.
+    `branches` are the names of the program's branches. `start_times` says since when queries that were added to a
+    checkpoint see the stream, by their number. `stream` is the same name in all starts of a stream.
+
+    Spark also makes one in a process of its own at each start, to learn what state there is: this module loads little.
     """
 
-    def __init__(self, cached: CachedPickle[RunContext], start_times: dict[int, int]) -> None:
+    def __init__(
+        self, cached: CachedPickle[Any], branches: Sequence[str], start_times: dict[int, int], stream: str
+    ) -> None:
         self.cached = cached
+        self.branches = {name: index for index, name in enumerate(branches)}
         self.start_times = start_times
+        self.stream = stream
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.handle = handle
         self.store = BucketStore(handle)
-        self.branches = {branch.name: index for index, branch in enumerate(self.cached.value.program.all_branches)}
+        context = TaskContext.get()
+        self.partition = 0 if context is None else context.partitionId()
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: TimerValues) -> Iterator[pd.DataFrame]:
-        blobs = [table_from_ipc(blob) for frame in rows for blob in frame["rows"]]
+        blobs = [blob for frame in rows for blob in frame["rows"]]
         yield from self._advance(key[0], blobs, timerValues.getCurrentWatermarkInMs(), fired=False)
 
     def handleExpiredTimer(
@@ -60,23 +58,35 @@ class BucketProcessor(StatefulProcessor):
     ) -> Iterator[pd.DataFrame]:
         yield from self._advance(key[0], [], timerValues.getCurrentWatermarkInMs(), fired=True)
 
-    def _advance(self, bucket: str, blobs: list[pa.Table], watermark_ms: int, *, fired: bool) -> Iterator[pd.DataFrame]:
+    def _advance(self, bucket: str, blobs: list[bytes], watermark_ms: int, *, fired: bool) -> Iterator[pd.DataFrame]:
         branch = self.branches.get(bucket.rpartition("/")[0])
         if branch is None:  # its queries are gone
             self.store.clear()
             return
-        context = self.cached.value
-        operator = create_operator(context, branch, self.start_times)
-        self.store.load(operator)
-        events = pa.concat_tables(blobs) if blobs else context.program.schema.columns.empty_table()
-        # Spark's watermark is 0 before there is one.
-        result = operator.feed(events, watermark_ms * 1000 if watermark_ms > 0 else int(MIN_TIME))
-        timer = self._update_timer(operator.wake, watermark_ms, -1 if fired else self.store.head.timer)
+        from motet.spark.host_process import feed_bucket
+
+        head = self.store.read_head()
+        request = FeedRequest(
+            self.cached.name,
+            branch,
+            bucket,
+            self.start_times,
+            head.token,
+            head.whole,
+            head.changes,
+            watermark_ms,
+            blobs,
+        )
+        reply = feed_bucket(f"{self.stream}-{self.partition}", request, self._answer)
+        timer = self._update_timer(reply.wake, watermark_ms, -1 if fired else head.timer)
         # Metrics are changes, which a monitor adds up from zero at each start of the query.
         waiting_before, size_before = self.store.get_reported(self.cached.name)
-        waiting = operator.num_buffered_rows
-        size = self.store.save(operator, timer, waiting, self.cached.name)
-        yield self._build_output(bucket, result, waiting - waiting_before, size - size_before)
+        size = self.store.write(reply.part, reply.is_whole, reply.token, timer, reply.waiting, self.cached.name)
+        yield _build_output(reply, reply.waiting - waiting_before, size - size_before)
+
+    def _answer(self, asked: str) -> Any:
+        """Return what a host lacks."""
+        return self.cached if asked == PROGRAM else self.store.read_log()
 
     def _update_timer(self, wake_at: int | None, watermark_ms: int, registered: int) -> int:
         """Keep one timer: Spark calls it once the watermark has reached it, after the rows of that micro-batch.
@@ -91,34 +101,15 @@ class BucketProcessor(StatefulProcessor):
                 self.handle.registerTimer(wanted)
         return wanted
 
-    def _build_output(self, bucket: str, result: MicroBatchResult, waiting: int, state_bytes: int) -> pd.DataFrame:
-        """Build rows of blobs, with the place where parts of a result meet, and one row with the metrics."""
-        late = result.late.filter(result.late[FIRST]) if FIRST in result.late.column_names else result.late
-        own = hash_text(bucket) % MERGE_PLACES  # results are combined with no others
-        bodies = [(RESULTS, own, part) for part in _split_results(result.results)]
-        bodies += [(PARTIALS, place, table) for place, table in _split_by_place(result.partials, "query", "end")]
-        bodies += [(CONTRIBUTIONS, place, table) for place, table in _split_by_place(result.contributions, QUERY, END)]
-        if self.cached.value.program.options.keep_late:
-            bodies.append((LATE, own, late))
-        rows: list[tuple[Any, ...]] = [
-            (RESULTS, 0, None, len(late), result.invalid_rows, waiting, state_bytes, None),
-            *((kind, place, table_to_ipc(table), 0, 0, 0, 0, None) for kind, place, table in bodies if len(table)),
-            *((RESULTS, 0, None, 0, 0, 0, 0, name) for name in sorted(result.truncated)),
-        ]
-        return pd.DataFrame(rows, columns=OUTPUT_NAMES)
-
     def close(self) -> None:
         pass
 
 
-def _split_results(results: pa.Table) -> Iterator[pa.Table]:
-    """Split results into parts that fit in one value each: matches may be many."""
-    for first in range(0, len(results), ROWS_PER_BATCH):
-        yield results.slice(first, ROWS_PER_BATCH)
-
-
-def _split_by_place(partials: pa.Table, query: str, end: str) -> Iterator[tuple[int, pa.Table]]:
-    """Split partial results by where they are combined: all of a query and window in one place."""
-    place = (partials[query].to_numpy() + partials[end].to_numpy() // 1000) % MERGE_PLACES
-    for number in np.unique(place).tolist():
-        yield number, partials.filter(pa.array(place == number))
+def _build_output(reply: FeedReply, waiting: int, state_bytes: int) -> pd.DataFrame:
+    """Build rows of blobs, with the place where parts of a result meet, and one row with the metrics."""
+    rows: list[tuple[Any, ...]] = [
+        (RESULTS, 0, None, reply.late, reply.invalid_rows, waiting, state_bytes, None, reply.units),
+        *((kind, place, body, 0, 0, 0, 0, None, None) for kind, place, body in reply.bodies),
+        *((RESULTS, 0, None, 0, 0, 0, 0, name, None) for name in reply.truncated),
+    ]
+    return pd.DataFrame(rows, columns=OUTPUT_NAMES)

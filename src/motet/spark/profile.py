@@ -61,7 +61,7 @@ def profile(
         return statistics
     schema = get_event_schema(read, options)
     columns = workload_profile.columns_to_profile(workload, schema)
-    request = workload_profile.statistics_request(workload, schema.tick)
+    request = workload_profile.statistics_request(workload, schema)
     sampled = workload_profile.estimate_statistics(sample_dataframe(read, columns, schema), request, schema)
     return replace(
         statistics,

@@ -12,7 +12,7 @@ from datetime import datetime
 from motet.compile import Program
 from motet.engine.replan import WORD_COST, PlanChange, Replanner
 from motet.spark.monitor import StreamMetrics
-from motet.statistics.model import Statistics
+from motet.statistics.model import Statistics, format_partition
 
 RESTART_COST = 5.0  # seconds that a stream stands still when its query is stopped and started again
 WORD_BYTES = 8
@@ -32,12 +32,19 @@ class StreamReplanner(Replanner):
             return None
         cost = RESTART_COST + WORD_COST * metrics.state_bytes / WORD_BYTES
         at = int(metrics.watermark.timestamp() * 1e6)
-        proposal = self.propose(Statistics(given=self.tracker.rates), cost, at)
+        proposal = self.propose(self.get_statistics(metrics), cost, at)
         if proposal is None:
             return None
         change, found = proposal
         # Joins stay as they are: rates of types alone say too little about them.
         return change, replace(found, options=self.program.options, detect=self.program.detect)
+
+    def get_statistics(self, metrics: StreamMetrics) -> Statistics:
+        """Return the recent rates and how many keys are alive, over all buckets."""
+        keys = {format_partition(each.partition): metrics.count_keys(each.name) for each in self.program.branches}
+        return Statistics(
+            given=self.tracker.rates, partitionings={name: count for name, count in keys.items() if count}
+        )
 
     def _observe_rates(self, metrics: StreamMetrics) -> None:
         """Observe the rows since the last call, over the time by which the newest row moved on."""

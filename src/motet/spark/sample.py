@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +20,7 @@ from motet.io.events import EventSource
 from motet.io.formats import PARQUET
 from motet.io.sample import list_sampled_columns, sample_events
 from motet.model.query import Workload
-from motet.options import Options
+from motet.options import Options, TimeUnit
 from motet.schema import EventSchema
 from motet.spark.dataframes import column, get_event_schema, prepare_events
 from motet.spark.parquet import find_plain_files
@@ -60,7 +61,10 @@ def sample_dataframe(events: DataFrame, columns: Sequence[str], schema: EventSch
 def _open_files(files: Sequence[Path], columns: pa.Schema, schema: EventSchema) -> EventSource:
     content = ds.dataset(list(map(str, files)), schema=columns, format="parquet")
     names = tuple(map(str, files))
-    return EventSource(str(files[0]), names, PARQUET, columns, schema.time, schema.type, content, content.count_rows())
+    read = Options(time=schema.time, type=schema.type, time_unit=cast("TimeUnit", schema.time_unit))
+    return EventSource(
+        str(files[0]), names, PARQUET, columns, schema.time, schema.type, content, content.count_rows(), read
+    )
 
 
 def _estimate_rows(stretches: Sequence[pa.Table], schema: EventSchema) -> float:

@@ -21,11 +21,13 @@ _cache: dict[str, CachedPickle[Any]] = {}
 
 
 class CachedPickle(Generic[T]):
-    """A value that is pickled once, and unpickled once in a worker, with all that tasks have made of it since."""
+    """A value that is pickled once, and unpickled once in a worker when it is first used, with all that tasks have made
+    of it since.
+    """
 
-    def __init__(self, value: T, name: str | None = None) -> None:
+    def __init__(self, value: T) -> None:
         self.value = value
-        self.name = name or uuid.uuid4().hex
+        self.name = uuid.uuid4().hex
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickle, (self.name, self._pickled)
@@ -35,11 +37,23 @@ class CachedPickle(Generic[T]):
         return pickle.dumps(self.value)
 
 
+class _LazyPickle(CachedPickle[Any]):
+    """A value that came as a pickle."""
+
+    def __init__(self, name: str, pickled: bytes) -> None:
+        self.name = name
+        self._pickled = pickled
+
+    @cached_property
+    def value(self) -> Any:
+        return pickle.loads(self._pickled)
+
+
 def _unpickle(name: str, pickled: bytes) -> CachedPickle[Any]:
     if name not in _cache:
         while len(_cache) >= MAX_CACHED:
             del _cache[next(iter(_cache))]
-        _cache[name] = CachedPickle(pickle.loads(pickled), name)
+        _cache[name] = _LazyPickle(name, pickled)
     return _cache[name]
 
 

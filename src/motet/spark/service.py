@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,9 +26,12 @@ from motet.spark.dataframes import column
 from motet.spark.monitor import StreamMonitor
 from motet.spark.replanner import StreamReplanner
 from motet.spark.stream import StreamRun, compile_stream, run
+from motet.statistics.model import Statistics
 
 JSON_LINES = "lines"  # json lines on standard output
 FILE_FORMATS = ("parquet", "orc", "csv", "json", "text")  # of which Spark wants to know the columns
+
+POLL_SECONDS = 0.25  # between two looks whether to stop
 
 Say = Callable[[str], None]
 
@@ -135,25 +141,38 @@ class StreamService:
         self.say = say
         self.show = show
         self.last_rejection = ""
-        self.events, self.program = self._compile(read(file))
+        self.events, self.program = self._compile(read(file), job.options.statistics)
         self.monitor = StreamMonitor(self._query_names(), say, run_id="")
         session.streams.addListener(self.monitor)
-        policy = ReplanPolicy(job.options.replan or None, job.options.horizon_seconds)
-        self.replanner = StreamReplanner(policy, self.program)
+        planned_rates = None if job.options.statistics is None else job.options.statistics.rates
+        self.replanner = StreamReplanner(ReplanPolicy.from_options(job.options), self.program, planned_rates)
         self.query = self._start()
 
-    def run(self, *, watch: bool, every: float, show: Say) -> None:
-        """Run until the stream ends: show its status every so many seconds, and look for changed queries."""
+    def run(self, *, watch: bool, every: float, show: Say, stopping: threading.Event | None = None) -> None:
+        """Run until the stream ends or is told to stop: show its status every so many seconds, and look for changed
+        queries.
+        """
+        stopping = stopping or threading.Event()
+        due, shown = time.monotonic() + every, 0
         try:
             # Parts of a second are taken as well, whatever the annotation says.
-            while not self.query.awaitTermination(every):  # type: ignore[arg-type]
+            while not stopping.is_set() and not self.query.awaitTermination(POLL_SECONDS):  # type: ignore[arg-type]
+                if time.monotonic() >= due:
+                    due = time.monotonic() + every
+                    if self.monitor.metrics.batches > shown:
+                        shown = self.monitor.metrics.batches
+                        show(self.monitor.status())
+                    if watch:
+                        self.reload_queries()
+                    self.replan()
+            if not stopping.is_set():
                 show(self.monitor.status())
-                if watch:
-                    self.reload_queries()
-                self.replan()
-            show(self.monitor.status())
+        except Exception:
+            if not stopping.is_set():  # else Spark was told to stop as well, and got there first
+                raise
         finally:
-            self.stop()
+            with contextlib.suppress(Exception):
+                self.stop()
 
     def reload_queries(self) -> bool:
         """Take up the queries as the file has them now; if they are wrong, say so and keep the old ones."""
@@ -161,7 +180,7 @@ class StreamService:
             workload = read(self.file)
             if workload == self.program.workload:
                 return False
-            compiled = self._compile(workload)
+            compiled = self._compile(workload, self._known_statistics())
         except (MotetError, OSError) as error:
             if str(error) != self.last_rejection:
                 self.last_rejection = str(error)
@@ -181,8 +200,8 @@ class StreamService:
         if proposal is None:
             return False
         change, program = proposal
-        self.say(str(change))
         if change.adopted:
+            self.say(str(change))
             self.query.stop()
             self.program = program
             self.monitor.metrics.plan_changes += 1
@@ -198,9 +217,15 @@ class StreamService:
     def _query_names(self) -> tuple[str, ...]:
         return tuple(query.name for query in self.program.workload.queries)
 
-    def _compile(self, workload: Workload) -> tuple[DataFrame, Program]:
+    def _known_statistics(self) -> Statistics | None:
+        """Return what the stream has shown so far, or was said to be like."""
+        if self.replanner.tracker.events:
+            return self.replanner.get_statistics(self.monitor.metrics)
+        return self.job.options.statistics
+
+    def _compile(self, workload: Workload, statistics: Statistics | None) -> tuple[DataFrame, Program]:
         events = self.job.source.open(self.session)
-        options = replace(self.job.options, keep_late=self.job.sink.late is not None)
+        options = replace(self.job.options, keep_late=self.job.sink.late is not None, statistics=statistics)
         return events, compile_stream(events, workload, options)
 
     def _start(self, change: str | None = None) -> StreamingQuery:

@@ -6,8 +6,11 @@ import atexit
 import os
 import re
 import sys
+import threading
 import warnings
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -16,6 +19,10 @@ from motet.spark.java import find_java_home
 
 DAEMON = "motet.spark.daemon"
 ROWS_PER_ARROW_BATCH = 50_000
+STDERR = 2
+# What Java says when it cannot go on. All else that it prints comes to Python as an exception as well.
+FATAL = re.compile("OutOfMemoryError|^#")
+LAST_LINES = 50  # that are shown where Spark does not start
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
@@ -52,14 +59,23 @@ def local_session(
     builder = SparkSession.builder.master(master)
     for key, value in settings.items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    with filter_java_output():
+        session = builder.getOrCreate()
     # A local cluster whose driver just goes away fills the screen with the ends of its executors.
     atexit.register(session.stop)
     return session
 
 
-def stream_session(master: str = "local[*]", packages: Sequence[str] = (), jars: Sequence[str] = ()) -> SparkSession:
-    """Start a session for a stream: as many state partitions as cores, each written as a change log."""
+def stream_session(
+    master: str = "local[*]",
+    packages: Sequence[str] = (),
+    jars: Sequence[str] = (),
+    config: dict[str, str] | None = None,
+) -> SparkSession:
+    """Start a session for a stream: as many state partitions as cores, each written as a change log.
+
+    `config` overrides every setting made here.
+    """
     settings = {
         "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
@@ -68,6 +84,7 @@ def stream_session(master: str = "local[*]", packages: Sequence[str] = (), jars:
         settings["spark.jars.packages"] = ",".join(packages)
     if jars:
         settings["spark.jars"] = ",".join(jars)
+    settings |= config or {}
     return local_session(master, name="motet stream", partitions=_count_cores(master), config=settings)
 
 
@@ -83,9 +100,45 @@ def prepare_environment() -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([*paths, package_root]))
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     if os.environ.get("MOTET_DEBUG"):
-        os.environ.setdefault("MOTET_TASK_LOG", "error")  # read by log4j2.properties
+        # Both are read by log4j2.properties.
+        os.environ.setdefault("MOTET_SPARK_LOG", "error")
+        os.environ.setdefault("MOTET_TASK_LOG", "error")
     warnings.filterwarnings("ignore", category=FutureWarning, module=r"pyspark(\..*)?")
     warnings.filterwarnings("ignore", category=UserWarning, module=r"pyspark(\..*)?")
+
+
+@contextmanager
+def filter_java_output() -> Iterator[None]:
+    """Let a Java that is started meanwhile write to this process, which shows what is fatal; all if it does not start.
+
+    Spark prints stack traces when a stream is stopped, and its workers what they do.
+    """
+    if os.environ.get("MOTET_DEBUG"):
+        yield
+        return
+    reading, writing = os.pipe()
+    original = os.dup(STDERR)
+    os.dup2(writing, STDERR)
+    os.close(writing)
+    last: deque[str] = deque(maxlen=LAST_LINES)
+    threading.Thread(target=_show_fatal_lines, args=(reading, os.dup(original), last), daemon=True).start()
+    try:
+        yield
+    except Exception:
+        os.write(original, "".join(last).encode())
+        raise
+    finally:
+        os.dup2(original, STDERR)
+        os.close(original)
+
+
+def _show_fatal_lines(source: int, target: int, last: deque[str]) -> None:
+    with os.fdopen(source, errors="replace") as lines, os.fdopen(target, "w") as shown:
+        for line in lines:
+            last.append(line)
+            if FATAL.search(line):
+                shown.write(line)
+                shown.flush()
 
 
 def _logging_config() -> str:

@@ -108,7 +108,10 @@ class ShufflePlan:
 
     def _pack(self, tables: Iterator[pa.Table]) -> Batches:
         for rows in _concat_small_tables(tables):
-            no_time, no_type = pc.is_null(rows[self.schema.time]), pc.is_null(rows[self.schema.type])
+            no_time, no_type = (
+                pc.is_null(self.schema.to_microseconds(rows[self.schema.time])),
+                pc.is_null(rows[self.schema.type]),
+            )
             missing = [pc.sum(each).as_py() or 0 for each in (no_time, no_type, pc.or_(no_time, no_type))]
             yield _make_batch([None], [None], [None], (len(rows), *missing))
             usable = self._is_usable(rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -30,7 +31,8 @@ from motet.spark.dataframes import (
     to_microseconds,
     to_spark_schema,
 )
-from motet.spark.processor import CONTRIBUTIONS, LATE, OUTPUT, PARTIALS, RESULTS, BucketProcessor
+from motet.spark.host_messages import CONTRIBUTIONS, LATE, PARTIALS, RESULTS
+from motet.spark.processor import OUTPUT, BucketProcessor
 from motet.spark.serialization import CachedPickle, table_from_ipc
 from motet.spark.session import ROCKSDB
 from motet.spark.shuffle import BUCKETED, Batches, BucketRoute, Task, make_bucket_task
@@ -43,6 +45,7 @@ ROWS_METRICS = "motet_rows"
 RESULT_METRICS = "motet_results"
 TYPE_COUNT_PREFIX = "rows of "  # and a type
 MAX_COUNTED_TYPES = 200
+COUNTS = "#counts"  # a column of results that Spark alone sees
 
 
 @dataclass(frozen=True)
@@ -104,20 +107,26 @@ def run(events: DataFrame, program: Program) -> StreamRun:
     else:
         buckets, start_times = register_start(session, options.checkpoint, program)
     cached = CachedPickle(RunContext(program))
-    processor = BucketProcessor(cached, start_times)
+    stream = cached.name if options.checkpoint is None else uuid.uuid5(uuid.NAMESPACE_URL, options.checkpoint).hex
+    processor = BucketProcessor(cached, [branch.name for branch in program.all_branches], start_times, stream)
     keyed = pack_stream(events, program, buckets).groupBy("bucket")
     mode = (options.mode or "append").capitalize()
     processed = keyed.transformWithStateInPandas(processor, OUTPUT, mode, "EventTime")
     sums = [sf.sum(name).alias(name) for name in ("late", "set_aside", "waiting", "state_bytes")]
+    sums.append(_collect_lines("units"))
     observed = processed.observe(METRICS, *sums, *([collect_names("truncated")] if can_truncate(program) else []))
     bodies = observed.select("kind", "body", "place")
     if any(branch.needs_combine for branch in program.branches) or any(each.is_scattered for each in program.detect):
         # Every bucket reports a window in the micro-batch whose watermark ends it: all its parts are here now.
         bodies = bodies.repartition("place")
-    results = bodies.mapInArrow(make_result_task(cached), to_spark_schema(_get_result_schema(program)))
-    names = [query.name for query in program.workload.queries]
-    counts = [sf.count_if(column("query") == sf.lit(name)).alias(f"q{at}") for at, name in enumerate(names)]
-    return StreamRun(results.observe(RESULT_METRICS, count_overflows(program), *counts), program)
+    results = bodies.mapInArrow(make_result_task(cached), to_spark_schema(_get_task_schema(program)))
+    results = results.observe(RESULT_METRICS, count_overflows(program), _collect_lines(COUNTS)).drop(COUNTS)
+    return StreamRun(results, program)
+
+
+def _collect_lines(name: str) -> Column:
+    """Return all texts of a column as lines."""
+    return sf.array_join(sf.collect_list(column(name)), "\n").alias(name)
 
 
 def pack_stream(events: DataFrame, program: Program, buckets: Buckets) -> DataFrame:
@@ -181,12 +190,16 @@ def _get_result_schema(program: Program) -> pa.Schema:
     return schema.append(pa.field("late", pa.string())) if program.options.keep_late else schema
 
 
+def _get_task_schema(program: Program) -> pa.Schema:
+    return _get_result_schema(program).append(pa.field(COUNTS, pa.string()))
+
+
 def make_result_task(cached: CachedPickle[RunContext]) -> Task:
     """Make a task that unpacks results, partial results and late rows."""
 
     def unpack(batches: Batches) -> Batches:
         program = cached.value.program
-        target = _get_result_schema(program)
+        target = _get_task_schema(program)
         found: dict[int, list[pa.Table]] = {RESULTS: [], PARTIALS: [], CONTRIBUTIONS: [], LATE: []}
         for batch in batches:
             for kind, body in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
@@ -200,6 +213,14 @@ def make_result_task(cached: CachedPickle[RunContext]) -> Task:
         for rows in found[LATE]:
             results.append(pa.table({"late": [json.dumps(row, default=str) for row in rows.to_pylist()]}))
         for table in results:
-            yield from to_batches(table, target)
+            yield from to_batches(_count_results(table), target)
 
     return unpack
+
+
+def _count_results(results: pa.Table) -> pa.Table:
+    """Add a column that has the number of results of each query in its first row."""
+    if "query" not in results.column_names or not len(results):
+        return results
+    counts = {count["values"]: count["counts"] for count in results["query"].value_counts().to_pylist()}
+    return results.append_column(COUNTS, pa.array([json.dumps(counts)] + [None] * (len(results) - 1), pa.string()))

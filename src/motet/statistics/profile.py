@@ -22,10 +22,11 @@ def profile(
     kind = table[time].type
     if not (pa.types.is_integer(kind) or is_time(kind)):
         raise DataError(f"the time column {time!r} is {kind}: a timestamp, date or whole number will do")
-    no_time, no_type = pc.is_null(table[time]), pc.is_null(table[type])
+    all_times = to_microseconds(table[time], time_unit)
+    no_time, no_type = pc.is_null(all_times), pc.is_null(table[type])
     invalid = pc.or_(no_time, no_type)
     events = table.filter(pc.invert(invalid))
-    times = to_microseconds(events[time], time_unit, time)
+    times = all_times.filter(pc.invert(invalid))
     counted = events[type].cast(pa.string()).value_counts()
     places = pa.table({_TIME: times, **{f"key {place}": _key(events[key]) for place, key in enumerate(keys)}})
     partitioned = places.drop_null()

@@ -18,7 +18,7 @@ from motet.model.expression import (
     variables,
 )
 from motet.model.pattern import Or, Pattern, Repeat, absences, children, events
-from motet.model.query import Policy, Query
+from motet.model.query import AfterMatch, Policy, Query
 from motet.model.window import CountWindow
 from motet.template.positions import Leaf, PositionGraph, Positions
 
@@ -71,9 +71,10 @@ def extract_equivalence(query: Query) -> Query:
     """Turn `a.x = b.x = c.x` over all variables into `[x]`, where that makes no difference.
 
     An equality speaks of bound events only, a partition of all events. So every match must bind every variable (a
-    condition on an unbound one asks nothing), and nothing may look at events that are not bound: no NOT or NEG, no
-    count window, no policy that says which events may be passed over. Nulls are alike: they equal nothing, and
-    are in no partition. A variable that is bound several times is equal for each of its events.
+    condition on an unbound one asks nothing), and nothing may look at events that are not bound or at other matches: no
+    NOT or NEG, no count window, no policy that says which events may be passed over, no match left out because of
+    another. Nulls are alike: they equal nothing, and are in no partition. A variable that is bound several times is
+    equal for each of its events.
     """
     bound = [event.name for event in events(query.pattern)]
     if (
@@ -83,6 +84,7 @@ def extract_equivalence(query: Query) -> Query:
         or can_omit_events(query.pattern)
         or isinstance(query.window, CountWindow)
         or query.policy is not Policy.SKIP_TILL_ANY
+        or query.after_match is not AfterMatch.ALL
     ):
         return query
     linked: dict[str, list[Comparison]] = {}

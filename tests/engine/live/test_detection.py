@@ -14,10 +14,10 @@ from motet.engine.live import (
     SavedState,
     Stream,
     create_operator,
-    replay_log,
     restore,
+    restore_log,
     save,
-    save_changes,
+    save_feed,
 )
 from motet.errors import QueryError, RunError
 from motet.kernels.tables import MIN_TIME
@@ -81,16 +81,17 @@ def test_events_are_kept_for_two_windows_and_keys_that_are_idle_are_forgotten() 
 def test_what_is_written_are_the_rows_that_came() -> None:
     live = branch(RISING)
     live.feed(events(*((second, "A", 1, second) for second in range(1, 9))), int(MIN_TIME))
-    log = [save(live).to_bytes()]
+    log = [save(live)]
     for second in range(10, 60, 10):
         resumed = branch(RISING)
-        restore(resumed, replay_log(log))
+        restore_log(resumed, log)
         resumed.feed(events((second, "B", 1, second)), (second - 5) * SECOND)
-        change = save_changes(resumed)
-        assert change is not None
+        change = save_feed(resumed)
         assert change.table("rows")["time"].to_pylist() == [second]
-        log.append(change.to_bytes())
-    assert replay_log(log).table("rows")["time"].to_pylist() == [30, 40, 50]
+        log.append(change)
+    restored = branch(RISING)
+    restore_log(restored, log)
+    assert restored.rows["time"].to_pylist() == [30, 40, 50]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 from typing import Literal as Choice
 
@@ -13,9 +14,9 @@ from numpy.typing import NDArray
 
 from motet.kernels import expressions as op
 from motet.kernels.expressions import Bytecode
-from motet.kernels.instances import Tests
+from motet.kernels.instances import PLAIN, TEST_WIDTH, Tests
 from motet.kernels.match_filter import CompiledConditions
-from motet.kernels.ragged import Ints, offsets_from_counts
+from motet.kernels.ragged import Ints, offsets_from_counts, offsets_of
 from motet.model.expression import (
     Arithmetic,
     At,
@@ -35,6 +36,7 @@ from motet.model.expression import (
     has_aggregate,
     operands,
 )
+from motet.template.symbols import Symbol
 
 COMPARISONS = {
     "=": op.EQUAL,
@@ -52,8 +54,10 @@ EPOCH = dt.datetime(1970, 1, 1)
 Kind = Choice["int", "float", "text", "bool", "time", "null"]
 Instruction = tuple[int, int, int, int]
 Slots = Mapping[str, int]  # name -> slot
+SlotSymbols = Mapping[str, frozenset[Symbol]]  # name -> what its events are; any where it is missing
 TextMap = tuple[str, str]  # function, and the pattern of LIKE
 TestRows = Sequence[Sequence[int]]  # rows of `Tests`
+ANY_SYMBOL: frozenset[Symbol] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +73,24 @@ class Column:
         return self.kind in ("float", "null")
 
 
-class ColumnSource(Protocol):
-    """Where an expression over one event is found, computed for all events."""
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A side of a comparison: a row of floats, and what is done to its value with a constant (see `Tests`)."""
 
-    def column(self, expression: Expression) -> Column:
+    kind: Kind
+    row: int
+    change: int = PLAIN
+    constant: int = 0
+
+
+class ColumnSource(Protocol):
+    """Where an expression over one event is found, computed for the events of some symbols, or for any."""
+
+    def column(self, expression: Expression, symbols: frozenset[Symbol]) -> Column:
         """Return the column of an expression over one event."""
 
-    def float_row(self, expression: Expression) -> int | None:
-        """Return the row of its column among the floats; None where that would not be exact."""
+    def operand(self, expression: Expression, symbols: frozenset[Symbol]) -> Operand | None:
+        """Return an expression as a side of a comparison of floats; None where that would not be exact."""
 
 
 @dataclass
@@ -90,23 +104,32 @@ class ExpressionCompiler:
     floats: list[float] = field(default_factory=list)
     maps: dict[TextMap, int] = field(default_factory=dict)
 
-    def compile(self, expression: Expression, slots: Slots, bound: bool = True) -> int:
+    def compile(self, expression: Expression, slots: Slots, symbols: SlotSymbols, bound: bool = True) -> int:
         """Compile an expression; return its number. `bound`: whether each event it reads is certain to be there."""
-        emitter = _Emitter(self, slots, bound)
+        emitter = _Emitter(self, slots, symbols, bound)
         self.kinds.append(emitter.write(expression))
         self.code.append(emitter.out)
         return len(self.code) - 1
 
-    def compile_test(self, expression: Expression, slots: Slots) -> list[int]:
+    def compile_test(self, expression: Expression, slots: Slots, symbols: SlotSymbols) -> list[int]:
         """Return a row of `Tests`: a comparison of two columns where it is one, else the number of its bytecode."""
         match expression:
             case Comparison(operator, left, right) if _reads_one_event(left) and _reads_one_event(right):
-                kinds = {self.columns.column(left).kind, self.columns.column(right).kind}
-                rows = (self.columns.float_row(left), self.columns.float_row(right))
-                if (kinds <= {"int", "float", "null"} or len(kinds) == 1) and None not in rows:
-                    one, other = attributes(left)[0].variable, attributes(right)[0].variable
-                    return [COMPARISONS[operator], slots[one], rows[0] or 0, slots[other], rows[1] or 0]
-        return [-1, self.compile(expression, slots), 0, 0, 0]
+                one, other = attributes(left)[0].variable, attributes(right)[0].variable
+                x = self.columns.operand(left, symbols.get(one, ANY_SYMBOL))
+                y = self.columns.operand(right, symbols.get(other, ANY_SYMBOL))
+                if x is not None and y is not None:
+                    kinds = {x.kind, y.kind}
+                    if kinds <= {"int", "float", "null"} or len(kinds) == 1:
+                        sides = (slots[one], x.row, slots[other], y.row)
+                        return [COMPARISONS[operator], *sides, x.change, x.constant, y.change, y.constant]
+        return [-1, self.compile(expression, slots, symbols), 0, 0, 0, 0, 0, 0, 0]
+
+    @cached_property
+    def instructions(self) -> tuple[NDArray[np.int32], Ints]:
+        """All instructions, and where those of each expression begin, once all are compiled."""
+        words = [word for code in self.code for instruction in code for word in instruction]
+        return np.array(words or [0], np.int32), offsets_of(self.code)
 
     def constant(self, value: int | str) -> int:
         """Add an integer or a text as a constant; return its number."""
@@ -120,7 +143,7 @@ class ExpressionCompiler:
 
 def build_tests(rows: TestRows, code: Bytecode) -> Tests:
     """Return tests as a table."""
-    return Tests(np.array(rows, np.int32).reshape(len(rows), 5), code)
+    return Tests(np.array(rows, np.int32).reshape(len(rows), TEST_WIDTH), code)
 
 
 def build_conditions(numbered: Mapping[int, Expression], slots: Slots, code: Bytecode) -> CompiledConditions:
@@ -165,6 +188,7 @@ class _Emitter:
 
     compiler: ExpressionCompiler
     slots: Slots
+    symbols: SlotSymbols
     bound: bool
     out: list[Instruction] = field(default_factory=list)
 
@@ -193,7 +217,7 @@ class _Emitter:
 
     def load(self, expression: Expression, read: Attribute) -> Kind:
         """Emit the column of an expression over one event."""
-        column = self.compiler.columns.column(expression)
+        column = self.compiler.columns.column(expression, self.symbols.get(read.variable, ANY_SYMBOL))
         load = op.LOAD_FLOAT if column.is_float else op.LOAD_INT
         self.emit(load, self.slots[read.variable], column.row, WHICH[read.at])
         return "float" if column.is_float else column.kind
@@ -302,6 +326,10 @@ class _Emitter:
                 if kind == "float":
                     self.emit(op.FLOOR if function == "FLOOR" else op.CEIL)
                 return "int"
+            case "MICROSECONDS" | "DURATION":
+                return "int"
+            case "TIMESTAMP":
+                return "time"
         self.emit(op.MAP, self.compiler.text_map(function))
         return "int" if function == "LENGTH" else "text"
 
@@ -310,7 +338,7 @@ class _Emitter:
         if aggregate.name is None:
             self.emit(op.COUNT, slot)
             return "int"
-        column = self.compiler.columns.column(Attribute(aggregate.variable, aggregate.name))
+        column = self.compiler.columns.column(Attribute(aggregate.variable, aggregate.name), ANY_SYMBOL)
         match aggregate.function:
             case "COUNT":
                 self.emit(op.COUNT_FLOAT if column.is_float else op.COUNT_INT, slot, column.row)

@@ -1,9 +1,9 @@
-"""Run the nodes of a plan over the events of a branch: each once, its instances kept for all that read them."""
+"""Run the nodes of a plan over the events of a branch: most by one kernel, paths and what is made of them from here."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
@@ -11,29 +11,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motet.engine.detect.bindings import BundleStore, check_overflow, concat_bindings, mask_bindings
-from motet.engine.detect.code import TestRows, build_tests
+from motet.engine.detect.code import build_tests
+from motet.engine.detect.compiled_plan import CompiledPlan
 from motet.engine.detect.match_limit import MatchLimit
-from motet.engine.detect.tables import (
-    build_filter_table,
-    build_join_table,
-    build_line_table,
-    build_run_table,
-    position_starts,
-    sort_by_equal_values,
-)
+from motet.engine.detect.tables import build_line_table, build_path_join_table, build_run_table, position_starts
 from motet.engine.detect.values import CompiledExpressions
+from motet.engine.detect.windows import compute_widest_starts
 from motet.engine.encode import EncodedEvents, Ints
+from motet.kernels.arrays import MAX_TIME
 from motet.kernels.expressions import EventScope, new_stack
 from motet.kernels.instances import Absences, Bundles, EvalContext, Instances, Tests
-from motet.kernels.join import (
-    MAX_TIME,
-    JoinCursor,
-    JoinOutput,
-    JoinTable,
-    allocate_join_output,
-    filter_instances,
+from motet.kernels.operators import (
+    ARENA_FULL,
+    ARENA_ROWS,
+    AT_INNER,
+    AT_MATCH,
+    AT_OPERATOR,
+    AT_OTHER,
+    AT_OUTER,
+    DONE,
+    MATCHES,
+    STATE_WIDTH,
+    KeyedClasses,
+    MatchOutput,
+    OperatorRun,
+    SinkBounds,
+    Windows,
+    allocate_arena,
+    allocate_output,
+    allocate_scratch,
     flatten_bindings,
-    join,
+    run_operators,
 )
 from motet.kernels.path_join import filter_paths, find_path_ends_for_rows
 from motet.kernels.paths import (
@@ -50,22 +58,15 @@ from motet.kernels.paths import (
 from motet.kernels.ragged import offsets_of, row_numbers
 from motet.kernels.runs import RunEvents, list_runs, new_run_state
 from motet.model.query import Policy
-from motet.plans.detect.nodes import (
-    FilterNode,
-    JoinNode,
-    LeafNode,
-    LoopNode,
-    Node,
-    PathScanNode,
-    UnionNode,
-    column_items,
-)
+from motet.plans.detect.nodes import JoinNode, LeafNode, LoopNode, Node, PathScanNode, UnionNode, column_items
 from motet.template.symbols import Symbol
 
 BLOCK_ROWS = 1 << 16
 BLOCK_ENTRIES = 1 << 20
 # Outer instances for which paths are listed at a time.
 OUTER_ROWS = 1 << 12
+# Fewer rows are searched as fast as they are as by an index.
+MIN_ROWS_TO_INDEX = 64
 UNLIMITED = 1 << 62
 NO_BOUND = -(1 << 62)
 
@@ -73,7 +74,11 @@ T = TypeVar("T")
 
 
 class MemoryLimitReached(Exception):
-    """The memory budget of a run is used up."""
+    """The memory budget of a run is used up by the instances of a node."""
+
+    def __init__(self, node: Node) -> None:
+        super().__init__(node)
+        self.node = node
 
 
 @dataclass
@@ -85,18 +90,22 @@ class MemoryBudget:
     used: dict[Node, int] = field(default_factory=dict)
     truncated: set[Node] = field(default_factory=set)  # nodes of which not all instances were kept
 
-    @property
-    def left(self) -> int:
-        """The bytes that may still be kept."""
-        return max(self.most - sum(self.used.values()), 0)
-
     def reserve(self, size: int, node: Node) -> bool:
         """Reserve bytes for the instances of a node; return whether they fit."""
+        if not self.fits(size, node):
+            return False
+        self.used[node] = self.used.get(node, 0) + size
+        return True
+
+    def fits(self, size: int, node: Node) -> bool:
+        """Return whether so many bytes may be kept beside those that are; a node for which they may not is truncated.
+
+        Raises `MemoryLimitReached` where a run is not to be truncated.
+        """
         if sum(self.used.values()) + size <= self.most:
-            self.used[node] = self.used.get(node, 0) + size
             return True
         if not self.truncate:
-            raise MemoryLimitReached
+            raise MemoryLimitReached(node)
         self.truncated.add(node)
         return False
 
@@ -109,29 +118,191 @@ class PreparedLoop(NamedTuple):
     starts: PathStarts
 
 
-@dataclass
-class NodeRunner:
-    """Run of the nodes of a plan over the events of a branch, with the instances of each node."""
+class FoundInstances(NamedTuple):
+    """Instances on their way into the arena: what each item is bound to, first and last time, and last event."""
 
-    encoded: EncodedEvents
-    expressions: CompiledExpressions
-    tests: Mapping[Node, TestRows]
-    oldest: Mapping[Node, Ints]  # what each node's windows allow, event by event
-    absent: tuple[Symbol, ...]
-    budget: MemoryBudget
-    kept: dict[Node, Instances] = field(default_factory=dict)
-    prepared: dict[Node, PreparedLoop] = field(default_factory=dict)
-    instance_counts: Counter[Node] = field(default_factory=Counter)  # instances so far
+    columns: Ints
+    first: Ints
+    last: Ints
+    end: Ints
 
-    def __post_init__(self) -> None:
-        self.values, self.code = self.expressions.values, self.expressions.code
+
+class PlanRunner:
+    """Run of a compiled plan over the events of a branch; the instances of its nodes lie in one arena."""
+
+    def __init__(
+        self, plan: CompiledPlan, encoded: EncodedEvents, expressions: CompiledExpressions, bounds: SinkBounds
+    ) -> None:
+        options = plan.program.options
+        self.plan, self.encoded, self.expressions = plan, encoded, expressions
+        self.values, self.code = expressions.values, expressions.code
+        self.budget = MemoryBudget(options.memory_bytes, truncate=options.on_limit == "truncate")
         self.of_class = {
-            symbol: np.array([symbol in found for found in self.encoded.classes], np.bool_)
-            for symbol in {symbol for found in self.encoded.classes for symbol in found}
+            symbol: np.array([symbol in found for found in encoded.classes], np.bool_)
+            for symbol in {symbol for found in encoded.classes for symbol in found}
         }
-        self.absences = self.absences_of(self.absent)
+        self.absent = plan.absent
+        self.absences = self.absences_of(plan.absent)
         self.stack = new_stack()
-        self.store = BundleStore(self.encoded.time)
+        self.store = BundleStore(encoded.time)
+        self.prepared: dict[Node, PreparedLoop] = {}
+        self._oldest: dict[int, Ints] = {}
+        self._listed: Counter[Node] = Counter()
+        nodes = len(plan.nodes)
+        state = np.zeros(STATE_WIDTH, np.int64)
+        state[AT_INNER] = state[AT_MATCH] = -1
+        self.run = OperatorRun(
+            plan.operators,
+            self._make_windows(),
+            KeyedClasses(encoded.offsets, encoded.time, encoded.klass, self._symbol_table(plan.symbols)),
+            bounds,
+            *np.array([[0], [-1], [0]], np.int64).repeat(nodes, axis=1),
+            state,
+            MIN_ROWS_TO_INDEX,
+        )
+        self.arena = allocate_arena(plan.width, len(encoded.time) + BLOCK_ROWS)
+
+    def _symbol_table(self, symbols: Sequence[Symbol]) -> NDArray[np.bool_]:
+        none = np.zeros(len(self.encoded.classes), np.bool_)
+        rows = [self.of_class.get(symbol, none) for symbol in symbols]
+        return np.array(rows, np.bool_).reshape(len(rows), len(none))
+
+    def _make_windows(self) -> Windows:
+        """Return the windows of operators: by their length where that says it all."""
+        lengths, rows, tables = [], [], []
+        for at, spans in enumerate(self.plan.windows):
+            plain = all(not span.ranked and (not span.slide or span.within == 0) for span in spans)
+            longest = max((span.within - 1 if span.within else int(MAX_TIME)) for span in spans)
+            lengths.append(longest if plain else 0)
+            rows.append(-1 if plain else len(tables))
+            if not plain:
+                tables.append(self.oldest_of(at))
+        oldest = np.stack(tables) if tables else np.zeros((0, len(self.encoded.time)), np.int64)
+        return Windows(np.array(lengths, np.int64), np.array(rows, np.int32), oldest)
+
+    def oldest_of(self, window: int) -> Ints:
+        """Return for each event the earliest first time of what may end with it in a window."""
+        if window not in self._oldest:
+            self._oldest[window] = compute_widest_starts(self.plan.windows[window], self.encoded)
+        return self._oldest[window]
+
+    def oldest(self, node: Node) -> Ints:
+        """Return for each event the earliest first time of what a node may end with it."""
+        return self.oldest_of(self.plan.window_of(node))
+
+    @property
+    def instance_counts(self) -> Counter[Node]:
+        """The instances that each node has made so far."""
+        made = Counter(dict(zip(self.plan.nodes, self.run.made.tolist(), strict=True)))
+        return made + self._listed
+
+    # Operators
+
+    def run_all(self) -> Iterator[MatchOutput | int]:
+        """Run all operators; yield matches in blocks, and the number of each operator whose matches are to be listed.
+
+        A block is overwritten by the next, and an operator is listed before the next one runs.
+        """
+        state, width = self.run.state, self.plan.width
+        output, scratch = allocate_output(width, max(BLOCK_ROWS, self.plan.most_sinks)), allocate_scratch(width, 0, 0)
+        while True:
+            context = self._context(Tests(self.plan.tests, self.code), width)
+            if len(scratch.first) < len(self.arena.first):
+                scratch = allocate_scratch(width, self.plan.most_comparisons, len(self.arena.first))
+            status = run_operators(self.run, self.arena, context, scratch, output)
+            self._check()
+            if status == ARENA_FULL:
+                self._make_room(int(state[AT_OPERATOR]))
+                continue
+            if status == AT_OTHER:
+                yield from self._run_from_outside(int(state[AT_OPERATOR]))
+                state[AT_MATCH] = 0
+                continue
+            found, state[MATCHES] = int(state[MATCHES]), 0
+            if found:
+                yield MatchOutput(*(part[..., :found] for part in output))
+            if status == DONE:
+                return
+
+    def _run_from_outside(self, operator: int) -> Iterator[MatchOutput | int]:
+        """Run an operator that the kernel does not, and yield its matches, or its number where they are to be listed."""
+        plan, node = self.plan, self.plan.nodes[operator]
+        found = None
+        if plan.is_kept(operator):
+            found = self._run_other(node)
+            self._store(operator, found)
+        if isinstance(node, PathScanNode) and (sinks := plan.scans.get(operator)):
+            since = min(int(self.run.bounds.since[sink]) for sink in sinks)
+            for block in self._scan_paths(node, since) if found is None else [found]:
+                yield from (self._select_matches(block, sink) for sink in sinks)
+        elif plan.others.get(operator):
+            yield operator
+
+    def _select_matches(self, found: FoundInstances, sink: int) -> MatchOutput:
+        """Return the instances that a sink wants."""
+        bounds, window = self.run.bounds, int(self.run.operators.sink[sink])
+        wanted = (found.last >= bounds.since[sink]) & (found.last < bounds.until[sink])
+        if window >= 0:
+            wanted &= found.first >= self.oldest_of(window)[found.end]
+        rows = np.flatnonzero(wanted)
+        columns, first, last, end = (part[..., rows] for part in found)
+        key = np.searchsorted(self.encoded.offsets, end, "right") - 1
+        return MatchOutput(columns, np.full(len(rows), sink, np.int32), first, last, end, key)
+
+    def _make_room(self, operator: int) -> None:
+        """Make room for more instances of an operator, or let it end with those it has where they may be no more."""
+        run, plan = self.run, self.plan
+        sizes = {at: int(run.rows[at]) * self._row_bytes(at) for at in self._list_live(operator)}
+        counted = sum(size for at, size in sizes.items() if not isinstance(plan.nodes[at], LeafNode))
+        if run.rows[operator] >= BLOCK_ROWS and not self.budget.fits(counted, plan.nodes[operator]):
+            run.state[AT_OUTER], run.state[AT_INNER] = MAX_TIME, -1  # as if all outer rows had been joined
+            return
+        self._reserve_rows(operator, max(len(self.encoded.time), BLOCK_ROWS))
+
+    def _list_live(self, operator: int) -> list[int]:
+        """Return the operators up to one whose instances that or a later one reads, by their place in the arena."""
+        run = self.run
+        live = [at for at in range(operator + 1) if run.rows[at] >= 0 and self.plan.last_use[at] >= operator]
+        return sorted(live, key=lambda at: int(run.start[at]))
+
+    def _row_bytes(self, operator: int) -> int:
+        return 8 * (3 + len(column_items(self.plan.nodes[operator])))
+
+    def _reserve_rows(self, operator: int, more: int) -> None:
+        """Move what is still needed together, into a larger arena if that leaves too little room. O(rows moved)."""
+        run, arena = self.run, self.arena
+        live = self._list_live(operator)
+        needed = 2 * sum(int(run.rows[at]) for at in live) + more
+        target = allocate_arena(self.plan.width, needed) if needed > len(arena.first) else arena
+        to = 0
+        for at in live:
+            begin, rows, items = int(run.start[at]), int(run.rows[at]), len(column_items(self.plan.nodes[at]))
+            target.columns[:items, to : to + rows] = arena.columns[:items, begin : begin + rows]
+            for one, other in zip(target[1:], arena[1:], strict=True):
+                one[to : to + rows] = other[begin : begin + rows]
+            run.start[at] = to
+            to += rows
+        self.arena, run.state[ARENA_ROWS] = target, to
+
+    def _store(self, operator: int, found: FoundInstances) -> None:
+        """Put the instances of an operator into the arena, by key and last time."""
+        run, rows = self.run, len(found.first)
+        if run.state[ARENA_ROWS] + rows > len(self.arena.first):
+            self._reserve_rows(operator, rows)
+        order, start = np.argsort(found.end, kind="stable"), int(run.state[ARENA_ROWS])
+        self.arena.columns[: len(found.columns), start : start + rows] = found.columns[:, order]
+        for one, other in zip(self.arena[1:], found[1:], strict=True):
+            one[start : start + rows] = other[order]
+        run.start[operator], run.rows[operator] = start, rows
+        run.state[ARENA_ROWS] += rows
+
+    def instances(self, node: Node) -> Instances:
+        """Return all instances of a node that was run."""
+        at = self.plan.number[node]
+        begin, end = int(self.run.start[at]), int(self.run.start[at] + self.run.rows[at])
+        columns = np.ascontiguousarray(self.arena.columns[: len(column_items(node)), begin:end])
+        first, last, ends = (part[begin:end] for part in self.arena[1:])
+        return Instances(columns, first, last, ends, np.searchsorted(ends, self.encoded.offsets).astype(np.int64))
 
     # Events and bundles
 
@@ -158,45 +329,25 @@ class NodeRunner:
         """All that items may be bound to: events and bundles."""
         return self.store.arrays
 
-    def _as_bundles(self, paths: PathList) -> Instances:
+    def _as_bundles(self, paths: PathList) -> FoundInstances:
         """Keep paths as bundles; return them as instances of one item."""
         numbers = self.store.add(paths) + np.arange(len(paths.first))
-        return self._sort_blocks([JoinOutput(numbers[None, :], paths.first, paths.last, paths.end, paths.key)])
+        return FoundInstances(numbers[None, :], paths.first, paths.last, paths.end)
 
-    # Nodes
+    # What is not run by the kernel
 
-    def instances(self, node: Node) -> Instances:
-        """Return all instances of a node, kept from then on."""
-        if node not in self.kept:
-            self.kept[node] = self._run(node)
-        return self.kept[node]
-
-    def release(self, node: Node) -> None:
-        """Drop the instances of a node that nothing reads any more; paths kept as bundles stay."""
-        if not isinstance(node, LoopNode | UnionNode):
-            self.kept.pop(node, None)
-            self.budget.used.pop(node, None)
-
-    def _run(self, node: Node) -> Instances:
+    def _run_other(self, node: Node) -> FoundInstances:
         match node:
-            case JoinNode():
-                return self._sort_blocks(self._collect(node, self.join_blocks(node), _bytes))
+            case JoinNode(inner=LoopNode() as loop):
+                return _concat(self._collect(node, self._join_paths(node, loop), _bytes))
             case LoopNode():
                 paths = self._collect(node, self.path_blocks(node), lambda block: _bytes(block[1:7]))
                 return self._as_bundles(concat_bindings(paths))
             case UnionNode():
                 return self._as_bundles(self._union(node))
-            case LeafNode(symbol):
-                return self._count(node, self._leaf(symbol))
-            case FilterNode():
-                return self._count(node, self._filter(node))
             case PathScanNode():
-                blocks = self._collect(node, self._scan_paths(node), _bytes)
-                return self._count(node, self._sort_blocks(blocks))
-
-    def _count(self, node: Node, found: Instances) -> Instances:
-        self.instance_counts[node] += len(found.first)
-        return found
+                return _concat(self._collect(node, self._scan_paths(node), _bytes))
+        raise TypeError(f"the kernel runs {type(node).__name__}")
 
     def _collect(self, node: Node, blocks: Iterable[T], size: Callable[[T], int]) -> list[T]:
         """Collect the instances of a node as long as they fit in memory; one block always does."""
@@ -207,78 +358,28 @@ class NodeRunner:
                 break
         return kept
 
-    def _leaf(self, symbol: Symbol) -> Instances:
-        events = self.events_of(symbol)
-        time = self.encoded.time[events]
-        offsets = np.searchsorted(events, self.encoded.offsets).astype(np.int64)
-        return Instances(events[None, :], time, time, events, offsets)
-
-    def _sort_blocks(self, blocks: Sequence[JoinOutput]) -> Instances:
-        """Concatenate blocks of instances, and sort them by key and last time."""
-        columns, *rest = (np.concatenate(parts, axis=-1) for parts in zip(*blocks, strict=True))
-        first, last, end, key = rest
-        # Outer rows come by key and time, so that results often are in order already.
-        if ((np.diff(key) < 0) | ((np.diff(key) == 0) & (np.diff(last) < 0))).any():
-            order = np.lexsort((last, key))
-            columns, first, last, end, key = columns[:, order], first[order], last[order], end[order], key[order]
-        offsets = np.searchsorted(key, np.arange(len(self.encoded.offsets))).astype(np.int64)
-        return Instances(np.ascontiguousarray(columns, np.int64), first, last, end, offsets)
-
-    def _filter(self, node: FilterNode) -> Instances:
-        """Return the instances of a filter's input that pass it, their columns in the filter's order."""
-        found = self.instances(node.input)
-        found = found._replace(columns=np.ascontiguousarray(found.columns[list(node.places)]))
-        kept = filter_instances(
-            found,
-            np.array(node.new_order, np.int32).reshape(len(node.new_order), 2),
-            build_filter_table(node, self.absent),
-            self._context(build_tests(self.tests[node], self.code), len(node.items)),
-            self.oldest[node],
-        )
-        self._check()
-        rows = np.flatnonzero(kept)
-        size = 8 * (len(node.items) + 4)
-        room = self.budget.left // size
-        if not self.budget.reserve(size * len(rows), node):
-            rows = rows[: max(room, BLOCK_ROWS)]  # one block always goes in, as it does for joins
-        offsets = np.searchsorted(rows, found.offsets).astype(np.int64)
-        columns = np.ascontiguousarray(found.columns[:, rows])
-        return Instances(columns, found.first[rows], found.last[rows], found.end[rows], offsets)
-
-    def _scan_paths(self, node: PathScanNode) -> Iterator[JoinOutput]:
-        """Yield the paths of a sequence as columns of events in blocks, those within the node's own windows."""
+    def _scan_paths(self, node: PathScanNode, since: int = NO_BOUND) -> Iterator[FoundInstances]:
+        """Yield the paths of a sequence that end at `since` or later as columns of events in blocks, those within the
+        node's own windows.
+        """
         width = len(node.items)
-        for block in self.path_blocks(node.loop):
-            columns = np.empty((width, len(block.first)), np.int64)
-            columns[block.position, np.arange(len(block.event)) // width] = block.event
-            rows = np.flatnonzero(block.first >= self.oldest[node][block.end])
-            yield JoinOutput(columns[:, rows], block.first[rows], block.last[rows], block.end[rows], block.key[rows])
-
-    def join_blocks(self, node: JoinNode, since: int = NO_BOUND) -> Iterator[JoinOutput]:
-        """Yield the instances of a join that end at `since` or later, in blocks."""
-        if isinstance(node.inner, LoopNode):
-            yield from self._join_paths(node, node.inner)
-            return
-        outer, table = self.instances(node.outer), self._table(node)
-        inner, stretch = sort_by_equal_values(outer, self.instances(node.inner), table, self.values)
-        tests = build_tests([row for row in self.tests[node] if row[0] < 0], self.code)
-        context = self._context(tests, len(node.items))
-        cursor = JoinCursor(0, -1)
-        while True:
-            room = allocate_join_output(len(node.items), BLOCK_ROWS)
-            found, cursor = join(outer, inner, stretch, table, context, self.oldest[node], room, since, cursor)
-            self._check()
-            self.instance_counts[node] += found
-            yield JoinOutput(*(part[..., :found].copy() for part in room))
-            if cursor.outer >= len(outer.first):
-                return
+        has_more = self.plan.spans[node] != self.plan.spans[node.loop]
+        for block in self.path_blocks(node.loop, since=since):
+            # The positions of a sequence are its items in order.
+            found = FoundInstances(block.event.reshape(-1, width).T, block.first, block.last, block.end)
+            if has_more:
+                rows = np.flatnonzero(block.first >= self.oldest(node)[block.end])
+                found = FoundInstances(*(part[..., rows] for part in found))
+            self._listed[node] += len(found.first)
+            yield found
 
     def expand_paths(
         self, node: JoinNode, loop: LoopNode, since: int = NO_BOUND, match_limit: MatchLimit | None = None
     ) -> Iterator[tuple[Instances, Ints, PathList]]:
         """Yield outer instances with the paths of a loop that fit them, and the outer instance of each path."""
-        outer, prepared, table = self.instances(node.outer), self._prepare_loop(loop), self._table(node)
-        prepared = prepared._replace(line=prepared.line._replace(oldest=self.oldest[node]))
+        outer, prepared = self.instances(node.outer), self._prepare_loop(loop)
+        table = build_path_join_table(node, self.absent, self.plan.program.definitions)
+        prepared = prepared._replace(line=prepared.line._replace(oldest=self.oldest(node)))
         for start in range(0, max(len(outer.first), 1), OUTER_ROWS):
             stop = min(start + OUTER_ROWS, len(outer.first))
             owner, ends = find_path_ends_for_rows(
@@ -288,10 +389,10 @@ class NodeRunner:
             for block in self._list_paths(prepared, ends, UNLIMITED, match_limit, last):
                 owners = owner[block.origin]
                 kept = filter_paths(outer.columns, owners, block, table, self.bundles, self.absences)
-                self.instance_counts[node] += int(kept.sum())
+                self._listed[node] += int(kept.sum())
                 yield outer, owners[kept], mask_bindings(block, kept)
 
-    def _join_paths(self, node: JoinNode, loop: LoopNode) -> Iterator[JoinOutput]:
+    def _join_paths(self, node: JoinNode, loop: LoopNode) -> Iterator[FoundInstances]:
         """Yield the instances of a join with a loop in blocks; its paths are kept as bundles."""
         for outer, owners, paths in self.expand_paths(node, loop):
             base = self.store.add(paths)
@@ -299,16 +400,12 @@ class NodeRunner:
             columns[list(node.outer_items)] = outer.columns[:, owners]
             columns[list(node.inner_items)] = base + np.arange(len(owners))
             later = paths.last > outer.last[owners]
-            yield JoinOutput(
+            yield FoundInstances(
                 columns,
                 np.minimum(outer.first[owners], paths.first),
                 np.maximum(outer.last[owners], paths.last),
                 np.where(later, paths.end, outer.end[owners]),
-                paths.key,
             )
-
-    def _table(self, node: JoinNode) -> JoinTable:
-        return build_join_table(node, self.tests[node], self.absent, self.encoded.classes)
 
     def path_blocks(
         self, node: LoopNode, most: int = UNLIMITED, since: int = NO_BOUND, match_limit: MatchLimit | None = None
@@ -320,7 +417,7 @@ class NodeRunner:
         prepared = self._prepare_loop(node)
         ends = find_path_ends(prepared.line, prepared.starts.latest, since)
         for block in self._list_paths(prepared, ends, most, match_limit, prepared.line.last[ends.row]):
-            self.instance_counts[node] += len(block.first)
+            self._listed[node] += len(block.first)
             yield block
 
     def _context(self, tests: Tests, slots: int) -> EvalContext:
@@ -330,19 +427,20 @@ class NodeRunner:
     def _prepare_loop(self, node: LoopNode) -> PreparedLoop:
         if node not in self.prepared:
             instances = [self.instances(item) for item in node.items]
-            line = build_line_table(node, instances, self.absent, self.oldest[node])
+            line = build_line_table(node, instances, self.absent, self.oldest(node))
             starts = latest_starts(line, self.absences)
-            self.prepared[node] = PreparedLoop(line, build_tests(self.tests[node], self.code), starts)
+            self.prepared[node] = PreparedLoop(line, build_tests(self.plan.loop_tests[node], self.code), starts)
         return self.prepared[node]
 
     def _run_blocks(self, node: LoopNode, since: int) -> Iterator[PathList]:
         """Yield the paths of a loop by its policy in blocks, those that end at `since` or later."""
         encoded = self.encoded
         table = build_run_table(node, self.absent, encoded.classes)
-        events = RunEvents(encoded.offsets, encoded.time, encoded.klass, self.oldest[node], since)
-        state, context = new_run_state(table, events), self._context(build_tests(self.tests[node], self.code), 2)
+        events = RunEvents(encoded.offsets, encoded.time, encoded.klass, self.oldest(node), since)
+        tests = build_tests(self.plan.loop_tests[node], self.code)
+        state, context = new_run_state(table, events), self._context(tests, 2)
         for block in self._fill_blocks(lambda out: list_runs(table, events, state, context, out)):
-            self.instance_counts[node] += len(block.first)
+            self._listed[node] += len(block.first)
             yield block
 
     def _list_paths(
@@ -387,7 +485,7 @@ class NodeRunner:
             begin, position, event = flatten_bindings(found.columns, starts, positions, self.bundles)
             key = row_numbers(found.offsets)
             blocks.append(PathList(begin, position, event, found.first, found.last, found.end, key, key))
-            self.instance_counts[node] += len(found.first)
+            self._listed[node] += len(found.first)
         return concat_bindings(blocks)
 
     def _check(self) -> None:
@@ -401,6 +499,11 @@ def _scope(slots: int) -> EventScope:
         np.zeros(max(slots, 2) + 1, np.int64),
         np.zeros(1, np.int64),
     )
+
+
+def _concat(blocks: Sequence[FoundInstances]) -> FoundInstances:
+    """Concatenate blocks of instances, at least one."""
+    return FoundInstances(*(np.concatenate(parts, axis=-1) for parts in zip(*blocks, strict=True)))
 
 
 def _bytes(arrays: Iterable[NDArray[Any]]) -> int:

@@ -12,13 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motet.engine.detect.bindings import check_overflow, longest_match, mask_bindings, match_times
-from motet.engine.detect.instances import BLOCK_ROWS, NodeRunner
+from motet.engine.detect.instances import BLOCK_ROWS, UNLIMITED, PlanRunner
 from motet.engine.detect.match_limit import MatchLimit
 from motet.engine.detect.rules import QueryCode, build_query_conditions, build_rules
 from motet.engine.detect.tables import position_starts
 from motet.engine.encode import Ints
 from motet.kernels.expressions import Stack
-from motet.kernels.join import flatten_bindings
 from motet.kernels.match_filter import (
     SKIP_TILL_ANY,
     KeyedEvents,
@@ -31,23 +30,31 @@ from motet.kernels.match_filter import (
     new_match_scratch,
     sort_steps,
 )
+from motet.kernels.operators import MatchOutput, flatten_bindings
 from motet.kernels.ragged import merge_rows, row_numbers
 from motet.plans.detect.build import PlannedAlternative
 from motet.plans.detect.nodes import JoinNode, LoopNode, PathScanNode, column_items
 from motet.plans.detect.query import DetectQuery
 
 
+def as_matches(found: MatchOutput, planned: PlannedAlternative, runner: PlanRunner) -> Matches:
+    """Return the instances that a sink got as matches of an alternative."""
+    items = column_items(planned.root)
+    columns = np.ascontiguousarray(found.columns[: len(items)])
+    positions = np.array(planned.positions, np.int32)
+    return Matches(*flatten_bindings(columns, position_starts(items), positions, runner.bundles), found.key.copy())
+
+
 @dataclass
 class MatchLister:
-    """Lister of the matches of one alternative.
+    """Lister of the matches of one alternative whose root is not run by the kernel.
 
-    Instances are kept only if `is_shared`: other nodes or queries read them too. Of paths with the same last event at
-    most `most` are listed, none that ends before `since`, and none beyond the limit.
+    Of paths with the same last event at most `most` are listed, none that ends before `since`, and none beyond the
+    limit.
     """
 
-    runner: NodeRunner
+    runner: PlanRunner
     planned: PlannedAlternative
-    is_shared: bool
     most: int
     since: int
     match_limit: MatchLimit
@@ -57,25 +64,23 @@ class MatchLister:
         self.positions = np.array(self.planned.positions, np.int32)
 
     def list(self) -> Iterator[Matches]:
-        """Yield matches in blocks."""
+        """Yield matches in blocks; instances are listed from the arena where they are kept for others too."""
         runner, node = self.runner, self.planned.root
-        if self.is_shared or node in runner.kept:
+        if runner.plan.is_kept(runner.plan.number[node]):
             return self._list_instances()
         match node:
             case LoopNode():
                 return self._list_paths(node)
-            case PathScanNode() if runner.oldest[node] is runner.oldest[node.loop]:
-                return self._list_paths(node.loop)
+            case PathScanNode():
+                return self._list_scanned(node)
             case JoinNode(inner=LoopNode() as loop):
                 return self._list_joins_with_paths(node, loop)
-            case JoinNode():
-                return self._list_joins(node)
-        return self._list_instances()
+        raise TypeError(f"the kernel runs {type(node).__name__}")
 
     def _list_instances(self) -> Iterator[Matches]:
         found = self.runner.instances(self.planned.root)
         keys = row_numbers(found.offsets)
-        for at in range(0, max(len(found.first), 1), BLOCK_ROWS):
+        for at in range(0, len(found.first), BLOCK_ROWS):
             columns = np.ascontiguousarray(found.columns[:, at : at + BLOCK_ROWS])
             bindings = flatten_bindings(columns, self.starts, self.positions, self.runner.bundles)
             yield Matches(*bindings, keys[at : at + BLOCK_ROWS].copy())
@@ -84,10 +89,12 @@ class MatchLister:
         for block in self.runner.path_blocks(loop, self.most, self.since, self.match_limit):
             yield Matches(block.begin, self.positions[block.position], block.event, block.key)
 
-    def _list_joins(self, node: JoinNode) -> Iterator[Matches]:
-        for block in self.runner.join_blocks(node, self.since):
-            bindings = flatten_bindings(block.columns, self.starts, self.positions, self.runner.bundles)
-            yield Matches(*bindings, block.key)
+    def _list_scanned(self, node: PathScanNode) -> Iterator[Matches]:
+        """Yield the paths of a loop that serves larger windows too."""
+        oldest = self.runner.oldest(node)
+        for block in self.runner.path_blocks(node.loop, UNLIMITED, self.since, self.match_limit):
+            own = mask_bindings(block, block.first >= oldest[block.end])
+            yield Matches(own.begin, self.positions[own.position], own.event, own.key)
 
     def _list_joins_with_paths(self, node: JoinNode, loop: LoopNode) -> Iterator[Matches]:
         """Yield outer instances with the paths that fit them; no path is kept."""
@@ -112,7 +119,7 @@ class MatchFilter:
     query: DetectQuery
     planned: PlannedAlternative
     codes: QueryCode
-    runner: NodeRunner
+    runner: PlanRunner
     oldest: Ints | None  # what the query's own window allows, where its nodes allow more
 
     def __post_init__(self) -> None:

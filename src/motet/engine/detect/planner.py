@@ -14,7 +14,9 @@ import pyarrow as pa
 
 from motet.compile import Program
 from motet.compile.detect import DetectBranch
+from motet.engine.detect.compiled_plan import CompiledPlan
 from motet.engine.detect.measured_rates import count_symbols, measure_rates
+from motet.engine.detect.values import EventColumns
 from motet.engine.encode import EncodedEvents, encode_branch
 from motet.engine.replan import NANOSECOND, PlanChange
 from motet.optimizer.joins import JoinPlan
@@ -64,11 +66,12 @@ class BranchPlanner:
 
     def __post_init__(self) -> None:
         self._planned: list[PlannedQuery] | None = None
+        self._compiled: CompiledPlan | None = None
         self._rates: Rates | None = None
         self._changes = 0  # of rates, that were looked into
         self._began = time.perf_counter()  # when the first plan was there
         self._planning_seconds = 0.0  # seconds of this thread that went into plans since
-        self._build_seconds = 0.0  # those that the nodes of a plan took last
+        self._build_seconds = 0.0  # those that building and compiling a plan took last
 
     def plan_for(self, encoded: EncodedEvents) -> list[PlannedQuery]:
         """Return the plan for the next events."""
@@ -80,6 +83,22 @@ class BranchPlanner:
             self._replan_on_change(encoded, self.policy)
         assert self._planned is not None
         return self._planned
+
+    def compile(self, program: Program, encoded: EncodedEvents) -> tuple[CompiledPlan, EventColumns]:
+        """Return the present plan compiled for events like these, once for all batches, and the values it reads."""
+        assert self._planned is not None
+        types = encoded.table.schema
+        if self._compiled is None or self._compiled.planned is not self._planned or self._compiled.types != types:
+            began = time.thread_time()
+            self._compiled = CompiledPlan(program, self._planned, types)
+            self._build_seconds += time.thread_time() - began
+        while True:
+            columns = EventColumns(self._compiled.columns, encoded)
+            inexact = columns.find_inexact()
+            if not inexact:
+                return self._compiled, columns
+            known = self._compiled.columns.inexact
+            self._compiled = CompiledPlan(program, self._planned, types, known | inexact)
 
     def adopt(self, chosen: JoinPlan, rates: Rates | None) -> None:
         """Go on with other trees, chosen for these rates."""

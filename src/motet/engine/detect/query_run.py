@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from motet.compile.contributions import DUE, END, FROM, UNTIL
+from motet.engine.detect.after_match import Candidates, list_occurrences, take_matches
 from motet.engine.detect.aggregate import build_contributions, merge_contributions
-from motet.engine.detect.batch import Batch
 from motet.engine.detect.bindings import concat_bindings, mask_bindings, match_identities, match_times, take_bindings
-from motet.engine.detect.instances import NO_BOUND, UNLIMITED, MemoryLimitReached
+from motet.engine.detect.instances import NO_BOUND, UNLIMITED, PlanRunner
 from motet.engine.detect.match_limit import MatchLimit
 from motet.engine.detect.matches import MatchFilter, MatchLister
 from motet.engine.detect.results import MatchTableBuilder
@@ -29,8 +29,10 @@ from motet.errors import RunError
 from motet.kernels.match_filter import Matches, MatchWindows
 from motet.kernels.ragged import offsets_of
 from motet.kernels.tables import MAX_TIME, MIN_TIME
-from motet.plans.detect.build import PlannedAlternative, PlannedQuery
+from motet.model.query import AfterMatch
+from motet.plans.detect.build import PlannedQuery
 from motet.plans.detect.nodes import LeafNode
+from motet.plans.detect.query import DetectQuery
 
 # Contributions to aggregates are merged when there are so many.
 MERGE_ROWS = 1 << 17
@@ -39,80 +41,123 @@ MERGE_ROWS = 1 << 17
 class QueryRun:
     """Run of one query over a batch. With `start_time`, only windows that began later are reported."""
 
-    def __init__(self, batch: Batch, planned: PlannedQuery, bounds: Bounds, start_time: int | None = None) -> None:
-        self.batch = batch
-        self.program, self.encoded, self.runner = batch.program, batch.encoded, batch.runner
+    def __init__(
+        self,
+        runner: PlanRunner,
+        planned: PlannedQuery,
+        events: Mapping[str, pa.Array],
+        bounds: Bounds,
+        start_time: int | None,
+    ) -> None:
+        self.runner, self.program, self.encoded = runner, runner.plan.program, runner.encoded
         self.planned = planned
         self.query = planned.query
-        self.codes = batch.codes[self.query.number]
+        self.codes = runner.plan.codes[self.query.number]
         self.bounds = bounds
         self.start_time = start_time
         self.match_limit = MatchLimit(self.program.options.match_limit, self.query.span)
         self.is_truncated = False
+        self._builder = MatchTableBuilder(self.query, self.codes, runner, events)
+        self._filters: dict[int, MatchFilter] = {}
+        self._seen: set[bytes] = set()
+        self._added: list[pa.Table] = []  # contributions to aggregates
+        self._waiting: list[tuple[MatchFilter, Matches]] = []  # matches whose alternative is not certain yet
+        self._taken_windows: dict[int, Any] = {}  # by block of matches that AFTER MATCH SKIP takes: in which windows
+        self._is_full = False
 
-    def process(self) -> Iterator[pa.Table]:
-        """Yield tables of matches or contributions."""
-        try:
-            yield from self._contribute() if self.query.query.is_aggregate else self._list_rows()
-        except MemoryLimitReached:
-            limit = self.program.options.memory_bytes
-            self._exceed_limit(f"parts of matches need more than {limit / 2**20:,.0f} MiB")
-        if self.runner.budget.truncated.intersection(self.planned.nodes):
-            self.is_truncated = True
+    def list_matches(self, alternative: int) -> Iterator[pa.Table]:
+        """Yield the rows of an alternative whose root is not run by the kernel."""
+        if self.query.is_sequence_past_last:
+            yield from self.add_matches(alternative, list_occurrences(self.query, self.encoded))
+            return
+        match_filter, limit = self._filter_of(alternative), self.match_limit.limit
+        # One more than may be is enough to know; but where matches are filtered later, any may be the one to keep.
+        most = UNLIMITED if limit is None or match_filter.is_needed or match_filter.has_open_ends else limit + 1
+        since = earliest_end(self.query, self.bounds)
+        for block in MatchLister(self.runner, match_filter.planned, most, since, self.match_limit).list():
+            yield from self.add_matches(alternative, block)
+            if self._is_full:
+                break
+
+    def add_matches(self, alternative: int, block: Matches) -> Iterator[pa.Table]:
+        """Yield the rows of matches that pass the filter of an alternative; aggregates have theirs at the end."""
+        match_filter = self._filter_of(alternative)
+        found = match_filter.filter(block)
+        kept = self.match_limit.admit(found.key, match_times(found, self.encoded)[1])
+        if kept is not None:
+            self._exceed_limit(f"more than {self.match_limit.limit:,} matches in one window")
+            found = mask_bindings(found, kept)
+        if not len(found.key) or self._is_full:
+            return
+        if self.query.query.after_match is not AfterMatch.ALL and not self.query.is_sequence_past_last:
+            # Which matches are taken is known when all are there.
+            self._wait(match_filter, found)
+        elif not self.query.query.is_aggregate:
+            yield from self._list_rows(match_filter, found)
+        elif not self.query.is_ambiguous:
+            self._added = self._merge_when_many([*self._added, self._build_contributions([(match_filter, found)])])
+        else:
+            # Which of its alternatives a match counts by is known when all are there.
+            self._wait(match_filter, found)
+
+    def _wait(self, match_filter: MatchFilter, found: Matches) -> None:
+        self._waiting.append((match_filter, found))
+        self._is_full = not self.runner.budget.reserve(sum(part.nbytes for part in found), match_filter.planned.root)
+
+    def finish(self) -> Iterator[pa.Table]:
+        """Yield what could not be told before all matches were there: of aggregates, contributions."""
+        if self._waiting and self.query.query.after_match is not AfterMatch.ALL:  # and so not found one by one
+            yield from self._finish_taken()
+        elif self._waiting:
+            yield self._build_contributions(self._waiting)
+        yield from self._added
+
+    def _finish_taken(self) -> Iterator[pa.Table]:
+        """Yield rows or contributions of the matches that AFTER MATCH SKIP takes."""
+        candidates = []
+        for match_filter, found in self._waiting:
+            windows, is_reported, _ = self._list_windows(match_filter, found)
+            candidates.append(Candidates(found, windows, is_reported))
+        taken = take_matches(self.query, candidates, self.encoded)
+        kept: list[tuple[MatchFilter, Matches]] = []
+        for (match_filter, found), each, own in zip(self._waiting, candidates, taken, strict=True):
+            is_taken = np.zeros(len(found.key), np.bool_)
+            is_taken[each.windows.match[own]] = True
+            if not is_taken.any():
+                continue
+            match = mask_bindings(found, is_taken)
+            kept.append((match_filter, match))
+            self._taken_windows[id(match)] = own[is_taken[each.windows.match]]
+        if self.query.query.is_aggregate and kept:
+            yield self._build_contributions(kept)
+        elif kept:
+            for match_filter, match in kept:
+                yield from self._list_rows(match_filter, match)
 
     def _exceed_limit(self, what: str) -> None:
         """Raise an error, or mark the query as truncated."""
         if self.program.options.on_limit == "error":
-            raise RunError(
-                f"query {self.query.query.name}: {what} "
-                "(use a smaller window or more conditions, raise the limit, or let it truncate)"
-            )
+            raise limit_error(self.query, what)
         self.is_truncated = True
 
     # Matches
 
-    def _make_filter(self, planned: PlannedAlternative) -> MatchFilter:
-        query, spans = self.query, self.batch.spans[planned.root]
-        allows_more = isinstance(planned.root, LeafNode) or spans != {query.span}
-        oldest = compute_oldest_starts(query.span, self.encoded) if allows_more else None
-        return MatchFilter(query, planned, self.codes, self.runner, oldest)
+    def _filter_of(self, alternative: int) -> MatchFilter:
+        if alternative not in self._filters:
+            query, planned = self.query, self.planned.alternatives[alternative]
+            allows_more = isinstance(planned.root, LeafNode) or self.runner.plan.spans[planned.root] != {query.span}
+            oldest = compute_oldest_starts(query.span, self.encoded) if allows_more else None
+            self._filters[alternative] = MatchFilter(query, planned, self.codes, self.runner, oldest)
+        return self._filters[alternative]
 
-    def _find_matches(self, match_filter: MatchFilter) -> Iterator[Matches]:
-        """Yield the matches of an alternative that pass its filter and are within the limit."""
-        root, limit = match_filter.planned.root, self.match_limit.limit
-        # One more than may be is enough to know; but where matches are filtered later, any may be the one to keep.
-        most = UNLIMITED if limit is None or match_filter.is_needed or match_filter.has_open_ends else limit + 1
-        is_shared = self.batch.readers[root] > 1
-        since = self._earliest_end()
-        lister = MatchLister(self.runner, match_filter.planned, is_shared, most, since, self.match_limit)
-        for block in lister.list():
-            found = match_filter.filter(block)
-            kept = self.match_limit.admit(found.key, match_times(found, self.encoded)[1])
-            if kept is not None:
-                self._exceed_limit(f"more than {limit:,} matches in one window")
-                found = mask_bindings(found, kept)
-            if len(found.key):
-                yield found
-
-    def _earliest_end(self) -> int:
-        """Return the earliest end of a match that is still to be reported; aggregates need all."""
-        if self.query.query.is_aggregate or self.bounds[0] == MIN_TIME:
-            return NO_BOUND
-        return self.bounds[0] - (self.query.span.within if self.query.needs_window_close else 0)
-
-    def _list_rows(self) -> Iterator[pa.Table]:
+    def _list_rows(self, match_filter: MatchFilter, found: Matches) -> Iterator[pa.Table]:
         """Yield the rows of matches that are due."""
-        builder = MatchTableBuilder(self.query, self.codes, self.runner, self.batch.event_columns, self.program)
-        seen: set[bytes] = set()
-        for planned in self.planned.alternatives:
-            match_filter = self._make_filter(planned)
-            for found in self._find_matches(match_filter):
-                found = mask_bindings(found, self._is_due(match_filter, found))
-                if self.query.is_ambiguous:
-                    found = mask_bindings(found, _is_new(found, seen))
-                if len(found.key):
-                    first, last = match_times(found, self.encoded)
-                    yield builder.build(take_bindings(found, np.lexsort((last, first))))
+        found = mask_bindings(found, self._is_due(match_filter, found))
+        if self.query.is_ambiguous:
+            found = mask_bindings(found, _is_new(found, self._seen))
+        if len(found.key):
+            first, last = match_times(found, self.encoded)
+            yield self._builder.build(take_bindings(found, np.lexsort((last, first))))
 
     def _is_due(self, match_filter: MatchFilter, found: Matches) -> Any:
         """Return a mask of the matches that become certain within the bounds, in a window to be reported."""
@@ -142,27 +187,11 @@ class QueryRun:
 
     # Aggregates
 
-    def _contribute(self) -> Iterator[pa.Table]:
-        """Yield what matches add to aggregates."""
-        waiting: list[tuple[MatchFilter, Matches]] = []
-        added: list[pa.Table] = []
-        for planned in self.planned.alternatives:
-            match_filter = self._make_filter(planned)
-            for found in self._find_matches(match_filter):
-                if not self.query.is_ambiguous:
-                    added = self._merge_when_many([*added, self._build_contributions([(match_filter, found)])])
-                    continue
-                # Which of its alternatives a match counts by is known when all are there.
-                waiting.append((match_filter, found))
-                if not self.runner.budget.reserve(sum(part.nbytes for part in found), planned.root):
-                    break
-        if waiting:
-            yield self._build_contributions(waiting)
-        yield from added
-
     def _merge_when_many(self, tables: list[pa.Table]) -> list[pa.Table]:
         """Merge contributions once there are many."""
         rows = sum(map(len, tables))
+        if any(item.distinct for item in self.query.query.aggregates):
+            return tables
         if len(tables) < 2 or rows < max(MERGE_ROWS, 2 * len(tables[0])):
             return tables
         return [merge_contributions(self.query, pa.concat_tables(tables))]
@@ -186,6 +215,8 @@ class QueryRun:
         """Return each match in each window, whether it counts there, and from when until when."""
         span = self.query.span
         windows, is_reported, since = self._list_windows(match_filter, found)
+        if id(found) in self._taken_windows:
+            is_reported = is_reported & self._taken_windows[id(found)]
         if not span.is_continuous or self.query.needs_window_close:
             end = windows.closes if span.within else np.zeros(len(windows.match), np.int64)
             return windows.match, is_reported, {END: end}
@@ -198,6 +229,22 @@ class QueryRun:
             DUE: is_reported,
         }
         return windows.match, since < MAX_TIME, times
+
+
+def limit_error(query: DetectQuery, what: str) -> RunError:
+    """Return the error of a query that exceeds a limit."""
+    advice = (
+        "(use a smaller window or more conditions, raise --memory-limit or --match-limit, in Python "
+        "memory_limit= and match_limit=, or cut off the rest with --on-limit truncate)"
+    )
+    return RunError(f"query {query.query.name}: {what} {advice}")
+
+
+def earliest_end(query: DetectQuery, bounds: Bounds) -> int:
+    """Return the earliest end of a match that is still to be reported; aggregates need all."""
+    if query.query.is_aggregate or bounds[0] == MIN_TIME:
+        return NO_BOUND
+    return bounds[0] - (query.span.within if query.needs_window_close else 0)
 
 
 def _is_new(found: Matches, seen: set[bytes]) -> Any:

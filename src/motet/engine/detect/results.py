@@ -1,37 +1,98 @@
-"""Build the rows of matches: structs of the events they bind."""
+"""Build the rows of matches: structs of the events they bind, or values of these."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from motet.compile import Program
 from motet.compile.detect import decode_type, match_columns
 from motet.engine.detect.bindings import check_overflow, entries_at, longest_match, match_times
-from motet.engine.detect.instances import NodeRunner
+from motet.engine.detect.compiled_plan import Layout
+from motet.engine.detect.instances import PlanRunner
 from motet.engine.detect.rules import QueryCode, position_slots
 from motet.engine.encode import Ints
 from motet.kernels.match_filter import Matches, evaluate_matches, new_match_scratch
+from motet.kernels.operators import MatchOutput
 from motet.kernels.ragged import offsets_from_counts
 from motet.plans.detect.query import DetectQuery
 from motet.template.positions import max_bindings
+
+
+class LayoutBuilder:
+    """Builder of the rows of all queries whose matches need no closer look, many queries at a time."""
+
+    def __init__(self, runner: PlanRunner, events: Mapping[str, pa.Array]) -> None:
+        self.plan, self.encoded, self.events = runner.plan, runner.encoded, events
+        self.program = runner.plan.program
+
+    def build(self, found: MatchOutput) -> Iterator[pa.Table]:
+        """Yield the rows of matches, a table for each layout; matches are sorted by query and time."""
+        plan = self.plan
+        sinks = plan.plain_sinks
+        layout = sinks.layout[found.sink]
+        for number in np.unique(layout).tolist():
+            rows = np.flatnonzero(layout == number) if len(sinks.layouts) > 1 else np.arange(len(layout))
+            rows = rows[_time_order(found.sink[rows], found.first[rows], found.last[rows])]
+            yield self._build_table(sinks.layouts[number], found, rows)
+
+    def _build_table(self, layout: Layout, found: MatchOutput, rows: Ints) -> pa.Table:
+        program, sink = self.program, found.sink[rows]
+        sinks = self.plan.plain_sinks
+        columns: dict[str, Any] = {
+            "query": sinks.names.take(pa.array(sink)),
+            "start": program.schema.from_microseconds(found.first[rows]),
+            "end": program.schema.from_microseconds(found.last[rows]),
+        }
+        for name in layout.groups:
+            columns[name] = self.encoded.keys[name].take(pa.array(found.key[rows]))
+        for at, (label, attribute) in enumerate(layout.labels):
+            place = sinks.columns[sink, at]
+            same = bool((place == place[0]).all())
+            events = found.columns[place[0], rows] if same else found.columns[place, rows]
+            events = pa.array(self.encoded.rows[events])
+            read = self.events if attribute is None else {attribute: self.events[attribute]}
+            arrays = [pc.take(column, events, boundscheck=False) for column in read.values()]
+            columns[label] = arrays[0] if attribute is not None else pa.StructArray.from_arrays(arrays, list(read))
+        return as_result_rows(columns, program.result_schema, len(rows))
+
+
+def _time_order(sink: NDArray[np.int32], first: Ints, last: Ints) -> Ints:
+    """Return the order of matches by sink, first and last time."""
+    begin, length = int(first.min()), int((last - first).max()) + 1
+    duration = (int(first.max()) - begin + 1) * length
+    if duration * (int(sink.max()) + 1) < 1 << 62:  # all three in one number
+        return np.argsort(sink.astype(np.int64) * duration + (first - begin) * length + (last - first))
+    return np.lexsort((last, first, sink))
+
+
+def as_result_rows(columns: Mapping[str, Any], schema: pa.Schema, size: int) -> pa.Table:
+    """Return columns as rows of results; those that are missing are null."""
+    arrays = [
+        _cast_to(columns[field.name], field.type) if field.name in columns else pa.nulls(size, field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
 class MatchTableBuilder:
     """Builder of the rows of one query that returns matches."""
 
     def __init__(
-        self, query: DetectQuery, codes: QueryCode, runner: NodeRunner, events: dict[str, pa.Array], program: Program
+        self, query: DetectQuery, codes: QueryCode, runner: PlanRunner, events: Mapping[str, pa.Array]
     ) -> None:
         self.query = query
         self.codes = codes
         self.encoded, self.expressions = runner.encoded, runner.expressions
         self.columns = list(events.values())
         self.fields = [pa.field(name, array.type) for name, array in events.items()]
+        program = runner.plan.program
         self.schema, self.result_schema = program.schema, program.result_schema
+        self.column_names = program.column_names[query.number]
 
     def build(self, found: Matches) -> pa.Table:
         """Build the rows of some matches."""
@@ -45,26 +106,22 @@ class MatchTableBuilder:
         for name in self.query.query.group_by:
             columns[name] = self.encoded.keys[name].take(pa.array(found.key))
         for label, what in match_columns(self.query):
-            wanted = self.result_schema.field(label).type
             if isinstance(what, frozenset):
-                columns[label] = self._bound_events(found, what, pa.types.is_list(wanted))
+                values = self._bound_events(found, what)
             else:
-                columns[label] = self._compute_column(found, self.codes.computed[label])
-        arrays = [
-            _cast_to(columns[field.name], field.type) if field.name in columns else pa.nulls(size, field.type)
-            for field in self.result_schema
-        ]
-        return pa.Table.from_arrays(arrays, schema=self.result_schema)
+                values = self._compute_column(found, self.codes.computed[label])
+            columns[self.column_names[label]] = values
+        return as_result_rows(columns, self.result_schema, size)
 
-    def _bound_events(self, found: Matches, positions: frozenset[int], as_list: bool) -> pa.Array:
+    def _bound_events(self, found: Matches, positions: frozenset[int]) -> pa.Array:
         """Return the events of a variable: a list where it may be bound more than once, else the event or null."""
         several = max_bindings(self.query.positions.graph, positions) > 1
-        column = None if several or as_list else _single_event_column(found, positions)
+        column = None if several else _single_event_column(found, positions)
         if column is not None:
             return self._structs(pa.array(self.encoded.rows[column]))
         entries, match_of = entries_at(found, positions)
         rows = self.encoded.rows[found.event[entries]]
-        if several or as_list:
+        if several:
             counts = np.bincount(match_of, minlength=len(found.key))
             offsets = offsets_from_counts(counts).astype(np.int32)
             return pa.ListArray.from_arrays(pa.array(offsets), self._structs(pa.array(rows)))

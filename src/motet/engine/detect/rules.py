@@ -16,7 +16,7 @@ from motet.kernels.match_filter import CONTIGUOUS, SKIP_TILL_ANY, SKIP_TILL_NEXT
 from motet.kernels.ragged import flatten_lists
 from motet.model.expression import variables
 from motet.model.query import Computed, Policy
-from motet.plans.detect.build import PlannedAlternative
+from motet.plans.detect.build import PlannedAlternative, PlannedQuery
 from motet.plans.detect.query import DetectQuery
 from motet.template.alternatives import Loop
 from motet.template.positions import Leaf
@@ -33,25 +33,29 @@ POLICIES = {
 class QueryCode:
     """The numbers of a query's compiled conditions: on the match, on each absence, and of what RETURN computes."""
 
-    match_conditions: tuple[int, ...]
+    match_conditions: dict[int, int]  # by number in the query, those that are tested on matches
     absent: tuple[tuple[int, ...], ...]
     computed: dict[str, int]  # by label of RETURN
 
 
-def compile_conditions(query: DetectQuery, compiler: ExpressionCompiler) -> QueryCode:
+def compile_conditions(planned: PlannedQuery, compiler: ExpressionCompiler) -> QueryCode:
     """Compile what is tested on whole matches, and what RETURN computes from them."""
-    names = query.names
+    query = planned.query
+    names, symbols = query.names, query.name_symbols
+    tested = {at for each in planned.alternatives for at in each.residual}
+    if not query.is_run:
+        tested |= {query.match_conditions.index(condition) for condition in query.adjacent}
     computed = [item for item in query.query.returns if isinstance(item, Computed)]
     return QueryCode(
-        tuple(compiler.compile(condition, names) for condition in query.match_conditions),
-        tuple(tuple(compiler.compile(condition, names) for condition in each) for each in query.absence_conditions),
-        {item.label: compiler.compile(item.expression, names, bound=False) for item in computed},
+        {at: compiler.compile(query.match_conditions[at], names, symbols) for at in sorted(tested)},
+        tuple(tuple(compiler.compile(each, names, symbols) for each in group) for group in query.absence_conditions),
+        {item.label: compiler.compile(item.expression, names, symbols, bound=False) for item in computed},
     )
 
 
 def build_query_conditions(query: DetectQuery, codes: QueryCode, code: Bytecode) -> CompiledConditions:
     """Return the conditions of a query on the match and on absences."""
-    numbered = dict(zip(codes.match_conditions, query.match_conditions, strict=True))
+    numbered = {number: query.match_conditions[at] for at, number in codes.match_conditions.items()}
     for numbers, expressions in zip(codes.absent, query.absence_conditions, strict=True):
         numbered |= dict(zip(numbers, expressions, strict=True))
     return build_conditions(numbered, query.names, code)

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from motet.compile import Program
 from motet.compile.contributions import QUERY
 from motet.compile.detect import DetectBranch
 from motet.engine.detect.aggregate import build_results
-from motet.engine.detect.batch import Batch
+from motet.engine.detect.compiled_plan import CompiledPlan
+from motet.engine.detect.instances import MemoryLimitReached, PlanRunner
+from motet.engine.detect.matches import as_matches
 from motet.engine.detect.planner import BranchPlanner
-from motet.engine.detect.query_run import QueryRun
+from motet.engine.detect.query_run import QueryRun, earliest_end, limit_error
+from motet.engine.detect.results import LayoutBuilder, decode_columns
+from motet.engine.detect.values import finish_expressions
 from motet.engine.detect.windows import Bounds, due_range
-from motet.engine.encode import encode_branch
+from motet.engine.encode import Ints, encode_branch
 from motet.engine.metrics import BranchMetrics
+from motet.kernels.operators import MatchOutput, SinkBounds
 from motet.kernels.tables import MAX_TIME, MIN_TIME
+from motet.plans.detect.build import PlannedQuery
 from motet.plans.detect.execution import describe_join_run
 from motet.plans.execution import Execution
 
@@ -39,6 +47,7 @@ class DetectRun:
     start_times: Mapping[int, int] = field(default_factory=dict)
     planning: BranchPlanner | None = None
     observed: BranchMetrics | None = None
+    report: Callable[[str], None] | None = None  # is told what is done
     executed: Execution | None = None
 
     @cached_property
@@ -51,28 +60,92 @@ class DetectRun:
 
         With bounds, only matches that become certain in [emit_from, emit_to).
         """
-        bounds = _bounds(emit_from, emit_to)
         program, branch = self.program, self.branch
         encoded = encode_branch(program, branch, events)
         if not len(encoded.time):
             return
         planned = self.plans.plan_for(encoded)
-        batch = Batch(program, planned, encoded, events)
+        compiled, columns = self.plans.compile(program, encoded)
         self.executed = describe_join_run(planned)
         if self.observed is not None:
             self.observed.count_events(encoded, emit_from, emit_to)
             self.observed.planned, self.observed.chosen = planned, self.plans.chosen
-        last_reader = {node: at for at, each in enumerate(planned) for node in each.nodes}
-        for at, each in enumerate(planned):
-            run = QueryRun(batch, each, bounds, self.start_times.get(each.query.number))
-            yield from run.process()
-            if run.is_truncated:
-                self.truncated.add(each.query.query.name)
-            for node in each.nodes:
-                if last_reader[node] == at:
-                    batch.runner.release(node)
+        if self.report is not None:
+            names = [each.query.query.name for each in planned]
+            more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
+            self.report(f"finding matches of {', '.join(names[:3])}{more}")
+        bounds = _bounds(emit_from, emit_to)
+        plain = self._find_plain_sinks(compiled)
+        runner = PlanRunner(
+            compiled,
+            encoded,
+            finish_expressions(compiled.compiler, columns),
+            _sink_bounds(compiled, bounds, plain),
+        )
+        try:
+            yield from self._list_rows(runner, events, bounds, plain)
+        except MemoryLimitReached as error:
+            limit = program.options.memory_bytes
+            (first, *_) = compiled.queries_of(error.node)
+            raise limit_error(first.query, f"parts of matches need more than {limit / 2**20:,.0f} MiB") from None
+        if runner.budget.truncated:
+            cut = [each for each in planned if not runner.budget.truncated.isdisjoint(each.nodes)]
+            self.truncated.update(each.query.query.name for each in cut)
         if self.observed is not None:
-            self.observed.instance_counts.update(batch.runner.instance_counts)
+            self.observed.instance_counts.update(runner.instance_counts)
+
+    def _find_plain_sinks(self, compiled: CompiledPlan) -> NDArray[np.bool_]:
+        """Return which sinks' matches need no closer look."""
+        found = compiled.plain_sinks.layout >= 0
+        if self.start_times:
+            added = [sink.planned.query.number in self.start_times for sink in compiled.sinks]
+            found &= ~np.array(added, np.bool_)
+        return found
+
+    def _list_rows(
+        self, runner: PlanRunner, events: pa.Table, bounds: Bounds, plain: NDArray[np.bool_]
+    ) -> Iterator[pa.Table]:
+        """Yield rows as operators find matches, and contributions to aggregates after all of them."""
+        plan, event_columns = runner.plan, decode_columns(events)
+        builder = LayoutBuilder(runner, event_columns)
+        runs: dict[int, QueryRun] = {}
+
+        def run_of(planned: PlannedQuery) -> QueryRun:
+            number = planned.query.number
+            if number not in runs:
+                runs[number] = QueryRun(runner, planned, event_columns, bounds, self.start_times.get(number))
+            return runs[number]
+
+        for found in runner.run_all():
+            if isinstance(found, int):
+                for sink in plan.others[found]:
+                    if self.report is not None:
+                        self.report(f"finding matches of {sink.planned.query.query.name}")
+                    yield from run_of(sink.planned).list_matches(sink.alternative)
+                continue
+            is_plain = plain[found.sink]
+            if is_plain.any():
+                yield from builder.build(found if is_plain.all() else take_output(found, np.flatnonzero(is_plain)))
+            for number in np.unique(found.sink[~is_plain]).tolist():
+                own, sink = take_output(found, np.flatnonzero(found.sink == number)), plan.sinks[number]
+                matches = as_matches(own, sink.planned.alternatives[sink.alternative], runner)
+                yield from run_of(sink.planned).add_matches(sink.alternative, matches)
+        for run in runs.values():
+            yield from run.finish()
+            if run.is_truncated:
+                self.truncated.add(run.query.query.name)
+
+
+def _sink_bounds(compiled: CompiledPlan, bounds: Bounds, plain: NDArray[np.bool_]) -> SinkBounds:
+    """Return when the matches that each sink wants end: all that a closer look may need, or just those that are due."""
+    since = [earliest_end(sink.planned.query, bounds) for sink in compiled.sinks]
+    until = np.where(plain, bounds[1], MAX_TIME)
+    return SinkBounds(np.array(since, np.int64), until.astype(np.int64))
+
+
+def take_output(found: MatchOutput, rows: Ints) -> MatchOutput:
+    """Return some of the matches that left."""
+    return MatchOutput(*(part[..., rows] for part in found))
 
 
 def finish_results(

@@ -3,46 +3,130 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from motet.engine.detect.code import ExpressionCompiler, TestRows
 from motet.engine.encode import Ints
-from motet.kernels.expressions import AT_LEAST, AT_MOST, DIFFERENT, EQUAL, LESS, MORE, Values
+from motet.kernels.expressions import AT_LEAST, AT_MOST, DIFFERENT, EQUAL, LESS, MORE
 from motet.kernels.instances import Instances
-from motet.kernels.join import AFTER, APART, BEFORE, FREE, JoinTable
+from motet.kernels.operators import AFTER, APART, BEFORE, FREE, SINK
+from motet.kernels.path_join import PathJoinTable
 from motet.kernels.paths import EdgeRules, PathGraph
-from motet.kernels.ragged import flatten_lists, offsets_from_counts, offsets_of, row_numbers
+from motet.kernels.ragged import flatten_lists, offsets_from_counts, offsets_of
 from motet.kernels.runs import EarlierTests, RunTable
 from motet.model.expression import Expression
 from motet.model.query import Policy
-from motet.plans.detect.nodes import Edge, FilterNode, Gap, JoinNode, LeafNode, LoopNode, Node, count_positions
+from motet.plans.detect.nodes import (
+    Edge,
+    FilterNode,
+    Gap,
+    JoinNode,
+    LeafNode,
+    LoopNode,
+    Node,
+    column_items,
+    count_positions,
+)
 from motet.template.symbols import Symbol
 
 # What a comparison says when its sides change places.
 FLIPPED = {EQUAL: EQUAL, DIFFERENT: DIFFERENT, LESS: MORE, MORE: LESS, AT_MOST: AT_LEAST, AT_LEAST: AT_MOST}
-# Fewer rows are searched faster as they are than in order of a value.
-MIN_ROWS_TO_SORT = 64
 
 
-def compile_tests(node: Node, compiler: ExpressionCompiler) -> TestRows:
-    """Compile the tests of a node over its slots: the items of the outer side first, then those of the inner.
-
-    The tests of a loop are those of its edges, edge by edge, and then those of earlier events.
+@dataclass(frozen=True, slots=True)
+class OperatorChecks:
+    """What an operator checks: the items of its sides, and the rows that it adds to each table of `Operators` up to
+    tests, in the order of `begin`.
     """
+
+    items: tuple[int, int]
+    tables: tuple[Sequence[Any], ...] = ((),) * SINK
+
+
+def compile_operator(
+    node: Node, compiler: ExpressionCompiler, absent: Sequence[Symbol], definitions: Collection[str]
+) -> OperatorChecks:
+    """Return what a join or filter checks; other nodes check nothing in the kernel."""
     match node:
+        case JoinNode(inner=LoopNode()):
+            return OperatorChecks((len(node.items), 0))
         case JoinNode():
-            slots = {str(item): at for at, item in enumerate((*node.outer_items, *node.inner_items))}
-            return [compiler.compile_test(test, slots) for test in node.new_tests]
+            return _compile_join(node, compiler, absent, definitions)
         case FilterNode():
-            slots = {str(item): item for item in range(len(node.items))}
-            return [compiler.compile_test(test, slots) for test in node.new_tests]
-        case LoopNode():
-            tests = [test for edge in sort_edges(node) for test in sorted(edge.tests, key=repr)]
-            tests += [earlier.test for earlier in node.earlier]
-            return [compiler.compile_test(test, {"0": 0, "1": 1}) for test in tests]
-    return []
+            slots = range(len(node.items))
+            verify = [(one, other, BEFORE) for one, other in node.new_order]
+            gaps = _gap_tables(node.new_gaps, slots, absent)
+            tests = _compile_item_tests(node, slots, compiler)
+            return OperatorChecks((len(slots), 0), ((), verify, (), node.places, *gaps, (), tests))
+    return OperatorChecks((len(column_items(node)), 0))
+
+
+def _compile_join(
+    node: JoinNode, compiler: ExpressionCompiler, absent: Sequence[Symbol], definitions: Collection[str]
+) -> OperatorChecks:
+    slots = (*node.outer_items, *node.inner_items)
+    ours = len(node.outer_items)
+    relation = join_relation(node, definitions)
+    # An event is found by its time alone; what a bundle begins with is not.
+    settled = (FREE, BEFORE, AFTER) if isinstance(node.inner, LeafNode) else (FREE,)
+    verify = [(i, j, relation[i, j]) for i, j in np.ndindex(relation.shape) if relation[i, j] not in settled]
+    tests = _compile_item_tests(node, slots, compiler)
+    compare = [_outer_first(row, ours) for row in tests if row[0] >= 0]
+    return OperatorChecks(
+        (ours, len(node.inner_items)),
+        (
+            relation.ravel().tolist(),
+            verify,
+            (relation == AFTER).all(axis=1).tolist(),
+            slots,
+            *_gap_tables(node.new_gaps, slots, absent),
+            compare,
+            [row for row in tests if row[0] < 0],
+        ),
+    )
+
+
+def _compile_item_tests(node: JoinNode | FilterNode, slots: Sequence[int], compiler: ExpressionCompiler) -> TestRows:
+    """Compile the tests of a node over its slots: the items of the outer side first, then those of the inner."""
+    numbers = {str(item): at for at, item in enumerate(slots)}
+    symbols = {str(at): frozenset({each.symbol}) for at, each in enumerate(node.items) if isinstance(each, LeafNode)}
+    return [compiler.compile_test(test, numbers, symbols) for test in node.new_tests]
+
+
+def join_relation(node: JoinNode, definitions: Collection[str]) -> NDArray[np.int8]:
+    """Return how each item of the outer side stands to each of the inner."""
+    relation = np.full((len(node.outer_items), len(node.inner_items)), APART, np.int8)
+    for i, one in enumerate(node.outer_items):
+        for j, other in enumerate(node.inner_items):
+            if (one, other) in node.order:
+                relation[i, j] = BEFORE
+            elif (other, one) in node.order:
+                relation[i, j] = AFTER
+            elif not _may_share(node.items[one], node.items[other], definitions):
+                relation[i, j] = FREE
+    return relation
+
+
+def compile_loop_tests(node: LoopNode, compiler: ExpressionCompiler) -> TestRows:
+    """Compile the tests of a loop: those of its edges, edge by edge, and then those of earlier events."""
+    pair = {"0": 0, "1": 1}
+    rows = []
+    for edge in sort_edges(node):
+        symbols = edge_symbols(node, edge)
+        rows += [compiler.compile_test(test, pair, symbols) for test in sorted(edge.tests, key=repr)]
+    return rows + [compiler.compile_test(earlier.test, pair, {}) for earlier in node.earlier]
+
+
+def edge_symbols(node: LoopNode, edge: Edge) -> dict[str, frozenset[Symbol]]:
+    """Return what the two events of an edge are; of a policy any, since it tests whatever comes next."""
+    items = {"0": node.items[edge.source], "1": node.items[edge.target]}
+    if node.policy is not Policy.SKIP_TILL_ANY:
+        return {}
+    return {name: frozenset({item.symbol}) for name, item in items.items() if isinstance(item, LeafNode)}
 
 
 def sort_edges(node: LoopNode) -> list[Edge]:
@@ -52,53 +136,23 @@ def sort_edges(node: LoopNode) -> list[Edge]:
     return sorted(node.edges, key=lambda edge: (edge.target, edge.source))
 
 
-def build_join_table(
-    node: JoinNode, rows: TestRows, absent: Sequence[Symbol], classes: Sequence[frozenset[Symbol]]
-) -> JoinTable:
-    """Return what a join checks; of its tests `rows`, those that need bytecode are left out."""
+def build_path_join_table(node: JoinNode, absent: Sequence[Symbol], definitions: Collection[str]) -> PathJoinTable:
+    """Return what a join with the paths of a loop checks."""
     slots = (*node.outer_items, *node.inner_items)
-    ours = len(node.outer_items)
-    relation = np.full((ours, len(node.inner_items)), APART, np.int8)
-    for i, one in enumerate(node.outer_items):
-        for j, other in enumerate(node.inner_items):
-            if (one, other) in node.order:
-                relation[i, j] = BEFORE
-            elif (other, one) in node.order:
-                relation[i, j] = AFTER
-            elif not _may_share(node.items[one], node.items[other], classes):
-                relation[i, j] = FREE
-    # An event is found by its time alone; what a bundle begins with is not.
-    settled = (FREE, BEFORE, AFTER) if isinstance(node.inner, LeafNode) else (FREE,)
-    verify = [(i, j, relation[i, j]) for i, j in np.ndindex(relation.shape) if relation[i, j] not in settled]
-    compare = [_outer_first(row, ours) for row in rows if row[0] >= 0]
-    return JoinTable(
-        relation,
-        np.array(verify, np.int32).reshape(len(verify), 3),
-        (relation == AFTER).all(axis=1),
-        np.array(slots, np.int32),
-        *_gap_tables(node.new_gaps, slots, absent),
-        np.array(compare, np.int32).reshape(len(compare), 5),
-    )
-
-
-def build_filter_table(node: FilterNode, absent: Sequence[Symbol]) -> JoinTable:
-    """Return the gaps a filter checks, as a join that has nothing to join."""
-    return JoinTable(
-        np.zeros((0, 0), np.int8),
-        np.zeros((0, 3), np.int32),
-        np.zeros(0, np.bool_),
-        np.zeros(0, np.int32),
-        *_gap_tables(node.new_gaps, range(len(node.items)), absent),
-        np.zeros((0, 5), np.int32),
+    sides, absences = _gap_tables(node.new_gaps, slots, absent)
+    return PathJoinTable(
+        join_relation(node, definitions),
+        np.array(sides, np.int8).reshape(len(absences), len(slots)),
+        np.array(absences, np.int32),
     )
 
 
 def _gap_tables(
     gaps: Sequence[Gap], slots: Sequence[int], absent: Sequence[Symbol]
-) -> tuple[NDArray[np.int8], NDArray[np.int32]]:
+) -> tuple[Sequence[int], Sequence[int]]:
     """Return the side of each gap that each slot is on, and the number of the absent symbol."""
     sides = gap_sides([(gap.after, gap.before) for gap in gaps], slots)
-    return sides, np.array([absent.index(gap.symbol) for gap in gaps], np.int32)
+    return sides.ravel().tolist(), [absent.index(gap.symbol) for gap in gaps]
 
 
 def gap_sides(gaps: Sequence[tuple[frozenset[int], frozenset[int]]], columns: Sequence[int]) -> NDArray[np.int8]:
@@ -107,52 +161,21 @@ def gap_sides(gaps: Sequence[tuple[frozenset[int], frozenset[int]]], columns: Se
     return np.array(sides, np.int8).reshape(len(gaps), len(columns))
 
 
-def _may_share(one: Node, other: Node, classes: Sequence[frozenset[Symbol]]) -> bool:
+def _may_share(one: Node, other: Node, definitions: Collection[str]) -> bool:
     """Return whether two items may be bound to the same event."""
     if isinstance(one, LeafNode) and isinstance(other, LeafNode):
-        return any(one.symbol in found and other.symbol in found for found in classes)
+        types = {one.symbol.type, other.symbol.type}
+        return len(types) == 1 or any(name in definitions for name in types)
     return True
 
 
 def _outer_first(row: Sequence[int], ours: int) -> list[int]:
     """Return a comparison with its outer side on the left; the inner slot counts from the first inner item."""
-    comparison, one, one_row, other, other_row = row
+    comparison, one, one_row, other, other_row, *changes = row
     if one >= ours:
         comparison, one, one_row, other, other_row = FLIPPED[comparison], other, other_row, one, one_row
-    return [comparison, one, one_row, other - ours, other_row]
-
-
-def sort_by_equal_values(
-    outer: Instances, inner: Instances, table: JoinTable, values: Values
-) -> tuple[Instances, Ints]:
-    """Sort the inner rows of a join into the buckets that outer rows search; return the bucket of each outer row, or
-    -1.
-
-    A bucket is a key or, where two columns must be equal, a key and a value. O((n + m) log n).
-    """
-    key_of = row_numbers(outer.offsets)
-    equal = [row for row in table.compare.tolist() if row[0] == EQUAL]
-    if not equal or len(inner.first) < MIN_ROWS_TO_SORT:
-        return inner, key_of
-    _, slot, row, inner_slot, inner_row = equal[0]
-    wanted = values.floats[row, outer.columns[slot]]
-    found = values.floats[inner_row, inner.columns[inner_slot]]
-    known = np.flatnonzero(~np.isnan(found))
-    distinct = np.unique(found[known])
-    inner_keys = row_numbers(inner.offsets)[known]
-    code = inner_keys * np.int64(len(distinct)) + np.searchsorted(distinct, found[known])
-    order = known[np.lexsort((inner.last[known], code))]
-    stretches, begins = np.unique(np.sort(code), return_index=True)
-    offsets = np.append(begins, len(order)).astype(np.int64)
-    place = np.minimum(np.searchsorted(distinct, wanted), max(len(distinct) - 1, 0))
-    outer_code = key_of * np.int64(len(distinct)) + place
-    bucket = np.minimum(np.searchsorted(stretches, outer_code), max(len(stretches) - 1, 0))
-    if not len(stretches):
-        return inner, np.full(len(key_of), -1, np.int64)
-    matched = (distinct[place] == wanted) & (stretches[bucket] == outer_code)
-    columns = np.ascontiguousarray(inner.columns[:, order])
-    sorted_ = Instances(columns, inner.first[order], inner.last[order], inner.end[order], offsets)
-    return sorted_, np.where(matched, bucket, -1)
+        changes = changes[2:] + changes[:2]
+    return [comparison, one, one_row, other - ours, other_row, *changes]
 
 
 def position_starts(items: Iterable[Node]) -> NDArray[np.int32]:

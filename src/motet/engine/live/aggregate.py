@@ -17,6 +17,7 @@ from motet.engine.detect.windows import due_range
 from motet.engine.encode import EncodedEvents, Ints, count_by_symbol, encode_branch, read_column, read_times
 from motet.engine.expressions import evaluate
 from motet.engine.live.base import BranchOperator, MicroBatchResult
+from motet.engine.live.costs import name_unit
 from motet.engine.live.encoder import LiveEncoder
 from motet.engine.live.key_states import KeyIndex, read_states, state_names, state_sections
 from motet.engine.live.pairs import PairUnit
@@ -124,7 +125,8 @@ class AggregateOperator(BranchOperator):
             self._count_passed(encoded)
             for unit in self.rerun:
                 bounds = due_range(unit.queries[0], (self.watermark, watermark))
-                tables += run_unit_partials(self.program, unit, encoded, bounds)[0]
+                with self.times.charge(unit):
+                    tables += run_unit_partials(self.program, unit, encoded, bounds)[0]
         if self.slots or self.fed:
             passed = rows.filter(pa.array(new))
             self._replay_due_keys(passed, watermark)  # first: events of before have no classes that are new now
@@ -137,10 +139,16 @@ class AggregateOperator(BranchOperator):
                 state.prepare(ranked)
             if self.slots:
                 numbers = self.keys.number_keys(encoded.keys, len(encoded.offsets) - 1)
-                reports = [r for slots in self.slots for r in slots.advance(encoded, numbers, self.keys, watermark)]
+                reports: list[Report] = []
+                for slots in self.slots:
+                    with self.times.charge(slots.unit):
+                        reports += slots.advance(encoded, numbers, self.keys, watermark)
                 tables += build_reports(self.program, reports, self.keys, encoded)
             if self.fed:
-                reports = [r for state in self.fed for r in self._feed(state, ranked, fed_numbers, watermark)]
+                reports = []
+                for state in self.fed:
+                    with self.times.charge(state.unit):
+                        reports += self._feed(state, ranked, fed_numbers, watermark)
                 tables += build_reports(self.program, reports, self.fed_keys, encoded)
                 self.ranks[fed_numbers] += np.diff(encoded.offsets)
         return pa.concat_tables(tables) if tables else self._empty_result.partials
@@ -303,7 +311,6 @@ class AggregateOperator(BranchOperator):
         if self.slots:
             alive = self._find_alive_keys(self.keys, self.slots)
             if alive.sum() * 2 <= len(alive):
-                self.needs_full_save |= self.keys.count > 0
                 numbers = self.keys.keep(alive)
                 for slots in self.slots:
                     slots.renumber(numbers)
@@ -323,6 +330,14 @@ class AggregateOperator(BranchOperator):
         return alive
 
     @property
+    def unit_states(self) -> dict[str, object]:
+        return {name_unit(state.unit): state for state in (*self.slots, *self.fed)}
+
+    @property
+    def num_keys(self) -> int:
+        return max(self.keys.count, self.fed_keys.count)
+
+    @property
     def next_state_timer(self) -> int:
         soonest = min([int(MAX_TIME), *(state.wake for state in (*self.slots, *self.fed))])
         if self.unreplayed is None:
@@ -334,18 +349,16 @@ class AggregateOperator(BranchOperator):
     def unit_descriptions(self) -> list[dict[str, Any]]:
         return [slots.description for slots in self.slots]
 
-    def save_sections(self, *, changed: bool) -> dict[str, Any]:
+    def save_sections(self) -> dict[str, Any]:
         """See `BranchOperator.save_sections`."""
         program = self.program
-        sections = {"keys": table_to_bytes(self.keys.added if changed else self.keys.values)}
+        sections = {"keys": table_to_bytes(self.keys.values)}
         for number, values in self.values.items():
             own = to_saved_values(program, program.queries[number], values)
             sections[f"values {program.fingerprints[number]}"] = table_to_bytes(own)
         for place, slots in enumerate(self.slots):
-            for level, (dropped, states) in enumerate(slots.changed_states):
-                name = f"unit {place} {level}"
-                sections |= {f"{name} gone": pa.py_buffer(dropped)} if changed else {}
-                sections |= state_sections(name, states if changed else slots.states[level])
+            for level, states in enumerate(slots.states):
+                sections |= state_sections(f"unit {place} {level}", states)
         return sections
 
     def restore_sections(self, saved: SavedState) -> None:

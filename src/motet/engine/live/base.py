@@ -14,6 +14,7 @@ import pyarrow as pa
 from motet.compile import Branch, DetectBranch
 from motet.engine.context import RunContext
 from motet.engine.encode import read_times
+from motet.engine.live.costs import UnitTimes
 from motet.engine.live.rows import (
     Flags,
     ReadRows,
@@ -74,7 +75,7 @@ class BranchOperator(ABC):
         self.added = self.waiting = self.schema.empty_table()  # by the last micro-batch; not passed by the watermark
         self.waiting_times = np.zeros(0, np.int64)
         self.retained = RetainedRows(self.added, int(MIN_TIME))
-        self.needs_full_save = True
+        self.times = UnitTimes()
 
     def feed(self, events: pa.Table, watermark: int) -> MicroBatchResult:
         """Add the rows of a micro-batch and advance to a watermark; rows before it are late."""
@@ -106,7 +107,6 @@ class BranchOperator(ABC):
             if not bad.any():
                 raise
             invalid += int(bad.sum())
-            self.needs_full_save = True
             rows, times = rows.filter(pa.array(~bad)), times[~bad]
             if held:
                 passed = times < self.watermark
@@ -195,6 +195,16 @@ class BranchOperator(ABC):
     # What an operator keeps beside rows: nothing, unless it says so.
 
     @property
+    def unit_states(self) -> dict[str, object]:
+        """What units keep beside rows, by the name of the first query."""
+        return {}
+
+    @property
+    def num_keys(self) -> int:
+        """The number of keys that have state beside rows."""
+        return 0
+
+    @property
     def next_state_timer(self) -> int:
         """The smallest watermark at which what is kept beside rows gives a result by itself."""
         return int(MAX_TIME)
@@ -204,8 +214,8 @@ class BranchOperator(ABC):
         """What the numbers in the saved states of units mean."""
         return []
 
-    def save_sections(self, *, changed: bool) -> dict[str, Any]:
-        """Return what is saved beside rows: all of it, or what the last micro-batch changed."""
+    def save_sections(self) -> dict[str, Any]:
+        """Return what is saved beside rows."""
         return {"keys": table_to_bytes(self.waiting.select(self.branch.partition).slice(0, 0))}
 
     def restore_sections(self, saved: SavedState) -> None:  # noqa: B027

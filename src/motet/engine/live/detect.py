@@ -6,7 +6,7 @@ for the others each step searches the keys that new events or timers concern.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -19,6 +19,7 @@ from motet.engine.context import RunContext
 from motet.engine.detect.aggregate import merge_contributions
 from motet.engine.detect.planner import BranchPlanner
 from motet.engine.detect.run import DetectRun, finish_results
+from motet.engine.detect.values import Exactness
 from motet.engine.detect.windows import due_range
 from motet.engine.encode import EncodedEvents, encode_branch, read_times
 from motet.engine.live.base import BranchOperator, MicroBatchResult
@@ -39,12 +40,19 @@ WINDOWS_PER_PLAN = 8  # ... and windows after which those of an old one are
 class _SomeQueries(BranchPlanner):
     """The planner of a branch, of whose plan only some queries run."""
 
-    def __init__(self, planner: BranchPlanner, numbers: Collection[int]) -> None:
-        self.planner = planner
-        self.numbers = numbers
+    def __init__(self, planner: BranchPlanner, numbers: frozenset[int]) -> None:
+        super().__init__(planner.branch, planner.options)
+        self.planner, self.numbers = planner, numbers
+        self._whole: list[PlannedQuery] | None = None
 
     def plan_for(self, encoded: EncodedEvents) -> list[PlannedQuery]:
-        return [each for each in self.planner.plan_for(encoded) if each.query.number in self.numbers]
+        """Return the plan for the next events."""
+        whole = self.planner.plan_for(encoded)
+        if self._planned is None or whole is not self._whole:
+            self._whole = whole
+            self._planned = [each for each in whole if each.query.number in self.numbers]
+        self.chosen = self.planner.chosen
+        return self._planned
 
 
 class DetectOperator(BranchOperator):
@@ -68,8 +76,9 @@ class DetectOperator(BranchOperator):
         self.searches_all = False  # in the next micro-batch
         self.encoder = LiveEncoder(context, branch)
         self.can_feed = self.encoder.is_supported
-        self.is_exact = True  # whether whole numbers are the same as floats
+        self.inexact: frozenset[Exactness] = frozenset()  # what cannot be compared as floats
         self._plan: list[PlannedQuery] = []
+        self._search_planner: _SomeQueries | None = None
         self._unplanned = self._plan_after = 0  # events since the last plan, and how many may come before the next
 
     @property
@@ -102,8 +111,8 @@ class DetectOperator(BranchOperator):
                 return self._advance_fed(rows, times, watermark)
             except TooManyInstances:
                 self.can_feed = False
-            except NumbersTooLarge:
-                self.is_exact = False
+            except NumbersTooLarge as found:
+                self.inexact |= found.inexact
             except DataError:
                 pass  # the search tells whether a row is at fault
             self._forget_fed()
@@ -159,7 +168,7 @@ class DetectOperator(BranchOperator):
         self._plan, self.is_planned = plan, True
         fed = [each for each in plan if can_feed(each, self.program.schema)]
         self.rerun = tuple(each.query for each in plan if each not in fed)
-        self.fed = FedMatches(self.encoder, self.branch, fed, self.is_exact) if fed else None
+        self.fed = FedMatches(self.encoder, self.branch, fed, self.inexact) if fed else None
         if self.fed is not None and len(held):
             self.fed.feed(held, read_times(held, self.program.schema), 0, lists=False)
 
@@ -173,10 +182,7 @@ class DetectOperator(BranchOperator):
         if not due.any():
             return self._empty_result
         program, is_scattered = self.program, self.branch.is_scattered
-        planner = self.context.planner(self.branch)
-        if len(queries) < len(self.branch.queries):
-            planner = _SomeQueries(planner, {query.number for query in queries})
-        run = DetectRun(program, self.branch, start_times=self.start_times, planning=planner)
+        run = DetectRun(program, self.branch, start_times=self.start_times, planning=self._planner_of(queries))
         results: list[pa.Table] = []
         added: list[pa.Table] = []
         for piece in run.process(rows.filter(pa.array(due)), self.watermark, watermark):
@@ -192,6 +198,15 @@ class DetectOperator(BranchOperator):
             contributions=self._due_contributions(added, watermark) if is_scattered else nothing.contributions,
             truncated=frozenset(run.truncated),
         )
+
+    def _planner_of(self, queries: tuple[DetectQuery, ...]) -> BranchPlanner:
+        """Return a planner of some queries, whose compiled plan is kept."""
+        planner, numbers = self.context.planner(self.branch), frozenset(query.number for query in queries)
+        if len(queries) == len(self.branch.queries):
+            return planner
+        if self._search_planner is None or self._search_planner.numbers != numbers:
+            self._search_planner = _SomeQueries(planner, numbers)
+        return self._search_planner
 
     def _due_contributions(self, added: list[pa.Table], watermark: int) -> pa.Table:
         """Return what matches contribute to windows that end now, to be merged with other keys."""

@@ -7,7 +7,6 @@ stream, one with another plan or other queries, and one whose instances take too
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
@@ -16,16 +15,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from motet.compile.detect import DetectBranch, match_columns
-from motet.engine.detect.bindings import check_overflow, match_times
+from motet.engine.detect.bindings import check_overflow
 from motet.engine.detect.code import ExpressionCompiler
 from motet.engine.detect.query_run import QueryRun
-from motet.engine.detect.results import decode_columns
+from motet.engine.detect.results import as_result_rows, decode_columns
 from motet.engine.detect.rules import QueryCode, build_query_conditions, build_rules, compile_conditions
-from motet.engine.detect.values import MAX_EXACT_FLOAT, CompiledExpressions, EventColumns
+from motet.engine.detect.values import CompiledExpressions, Exactness, Key, PlannedColumns, is_exact
 from motet.engine.detect.windows import Bounds
 from motet.engine.encode import (
     EncodedEvents,
-    encode_branch,
     read_column,
 )
 from motet.engine.expressions import evaluate
@@ -56,10 +54,9 @@ from motet.kernels.match_filter import (
 )
 from motet.kernels.match_store import END, TOP, WORK, compact, create_store
 from motet.kernels.ragged import take_rows
-from motet.model.expression import Expression
+from motet.model.expression import Attribute
 from motet.plans.compiled import WindowSpan
 from motet.plans.detect.build import PlannedAlternative, PlannedQuery
-from motet.schema import build_table
 from motet.template.positions import max_bindings
 
 Ints = NDArray[np.int64]
@@ -75,36 +72,40 @@ class TooManyInstances(Exception):
 class NumbersTooLarge(Exception):
     """Whole numbers came that are not the same as floats: conditions must be compiled for that."""
 
+    def __init__(self, inexact: frozenset[Exactness]) -> None:
+        super().__init__()
+        self.inexact = inexact
+
 
 class FedMatches:
     """The live events and instances of some queries of a branch.
 
-    Events are numbered in order of time; `rows` has the place of each among the retained rows. Where whole numbers are
-    not `exact` as floats, they are compared as they are.
+    Events are numbered in order of time; `rows` has the place of each among the retained rows. What is `inexact` as
+    floats is compared as whole numbers.
     """
 
     def __init__(
-        self, encoder: LiveEncoder, branch: DetectBranch, planned: Sequence[PlannedQuery], exact: bool = True
+        self, encoder: LiveEncoder, branch: DetectBranch, planned: Sequence[PlannedQuery], inexact: frozenset[Exactness]
     ) -> None:
         self.program = encoder.context.program
         self.branch = branch
         self.planned = planned
         self.encoder = encoder
-        nothing = encode_branch(self.program, branch, _empty(self.program.schema.columns, branch.columns))
-        self.columns = _ExactColumns(nothing) if exact else _InexactColumns(nothing)
+        names = [self.program.schema.columns.field(name) for name in branch.columns]
+        self.columns = PlannedColumns(pa.schema(names).empty_table(), inexact)
         compiler = ExpressionCompiler(self.columns)
-        self.codes = {each.query.number: compile_conditions(each.query, compiler) for each in planned}
+        self.codes = {each.query.number: compile_conditions(each, compiler) for each in planned}
         self.builder = FeedPlanBuilder(planned, compiler)
         self.plan = self.builder.build()
         self.kinds = compiler.kinds
         self.readers = self.builder.readers
-        self.int_sources, self.float_sources = self.columns.sources
         self.keys = KeyIndex(pa.schema([self.program.schema.columns.field(name) for name in branch.partition]))
         self.words: dict[Any, int] = {}
         self.count = 0  # events
         self.time = np.zeros(0, np.int64)
         self.rows = np.zeros(0, np.int64)
-        self.values = Values(np.zeros((0, 0), np.int64), np.zeros((0, 0), np.bool_), np.zeros((0, 0), np.float64))
+        constants = np.array(self.columns.constants or [0.0])
+        self.values = Values(np.zeros((0, 0), np.int64), np.zeros((0, 0), np.bool_), np.zeros((0, 0)), constants)
         self._reserve(FIRST_ROWS)
         nodes = self.plan.nodes
         self.width = int(nodes.width.max(initial=1))
@@ -124,11 +125,10 @@ class FedMatches:
         if wanted > len(self.time):
             size = 2 * wanted
             self.time, self.rows = _enlarged(self.time, size), _enlarged(self.rows, size)
-            ints, known, floats = self.values
+            ints, known, floats, constants = self.values
+            whole, real = max(len(self.columns.ints), 1), max(len(self.columns.floats), 1)
             self.values = Values(
-                _enlarged(ints, size, max(len(self.int_sources), 1)),
-                _enlarged(known, size, max(len(self.int_sources), 1)),
-                _enlarged(floats, size, max(len(self.float_sources), 1)),
+                _enlarged(ints, size, whole), _enlarged(known, size, whole), _enlarged(floats, size, real), constants
             )
 
     def feed(self, events: pa.Table, times: Ints, place: int, *, lists: bool = True) -> list[MatchOutput]:
@@ -150,16 +150,18 @@ class FedMatches:
         first, self.count = self.count, self.count + size
         self.time[first : self.count] = time = times[order]
         self.rows[first : self.count] = place + order
-        self._append_values(events, order, first)
+        self._append_values(events, klass, order, first)
         new = NewEvents(
             np.arange(first, self.count), klass[order], self.keys.number_rows(events)[order], self._limits(time)
         )
         return self._apply(new, lists)
 
-    def _append_values(self, events: pa.Table, order: Ints, first: int) -> None:
-        """Compute what conditions read of new events, in this order of their rows."""
-        ints, known, floats = self.values
-        until = first + len(order)
+    def _append_values(self, events: pa.Table, klass: NDArray[np.int32], order: Ints, first: int) -> None:
+        """Compute what conditions read of new events, which are some of the rows, in this order.
+
+        Raises `NumbersTooLarge` where whole numbers that are compared as floats are not the same as these.
+        """
+        ints, known, floats, _ = self.values
         is_ordered = len(order) == len(events) and bool((order == np.arange(len(order))).all())
         rows = None if is_ordered else pa.array(order)
 
@@ -168,22 +170,35 @@ class FedMatches:
             column = read_column(events, name)
             return column if rows is None else column.take(rows)
 
-        def compute(expression: Expression) -> pa.Array:
-            return evaluate(expression, lambda attribute: read(attribute.name), len(order))
+        planned = self.columns
+        ends: dict[Key, tuple[int, int]] = {}
+        for key in {**planned.ints, **planned.floats}:
+            expression, symbols = key
+            at: Any = slice(first, first + len(order))
+            own: pa.Array | None = None
+            if symbols:
+                wanted = np.array([not symbols.isdisjoint(found) for found in self.encoder.classes], np.bool_)
+                chosen = np.flatnonzero(wanted[klass[order]])
+                at, own = first + chosen, pa.array(chosen)
 
-        for row, source in enumerate(self.int_sources):
-            array = compute(source)
-            known[row, first:until] = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else True
-            ints[row, first:until] = self._as_ints(array)
-        for row, origin in enumerate(self.float_sources):
-            if isinstance(origin, int):
-                own = ints[origin, first:until]
-                if self.columns.must_be_exact[origin] and not _is_exact(own):
-                    raise NumbersTooLarge
-                floats[row, first:until] = np.where(known[origin, first:until], own, np.nan)
-            else:
-                values = compute(origin).cast(pa.float64()).to_numpy(zero_copy_only=False)
-                floats[row, first:until] = values + 0.0  # -0.0 is 0.0
+            def read_own(attribute: Attribute, own: pa.Array | None = own) -> pa.Array:
+                column = read(attribute.name)
+                return column if own is None else column.take(own)
+
+            array = evaluate(expression, read_own, len(order) if own is None else len(own))
+            if pa.types.is_floating(array.type) or pa.types.is_null(array.type):
+                floats[planned.floats[key], at] = array.cast(pa.float64()).to_numpy(zero_copy_only=False)
+                continue
+            values = self._as_ints(array)
+            valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else True
+            ends[key] = int(values.min(initial=0)), int(values.max(initial=0))
+            if key in planned.ints:
+                ints[planned.ints[key], at], known[planned.ints[key], at] = values, valid
+            if key in planned.floats:
+                floats[planned.floats[key], at] = np.where(valid, values, np.nan)
+        inexact = frozenset(asked for asked in planned.exact if not is_exact(*ends[asked[0]], *asked[1:]))
+        if inexact:
+            raise NumbersTooLarge(inexact)
 
     def _as_ints(self, array: pa.Array) -> Any:
         """Return values as integers, null as 0; a text as its number among all so far."""
@@ -231,7 +246,7 @@ class FedMatches:
 
     @property
     def _data(self) -> EventData:
-        return EventData(self.time, self.values, self.values.floats.view(np.int64))
+        return EventData(self.time, self.values)
 
     def _make_room(self, limits: Ints) -> None:
         """Drop the rows that have left their windows, and make room for as many again as are left. O(rows)."""
@@ -248,7 +263,7 @@ class FedMatches:
         target = create_store(rows, self.width, self.most_indexes)
         target.counts[WORK] = self.store.counts[WORK]
         own = np.ascontiguousarray(limits[self.plan.nodes.span])
-        compact(self.store, target, self.plan.indexes, self.values, self._data.bits, own)
+        compact(self.store, target, self.plan.indexes, self.values, own)
         self.store = target
 
     def forget(self, watermark: int, kept: NDArray[np.bool_]) -> None:
@@ -263,7 +278,7 @@ class FedMatches:
         self.time[: self.count] = self.time[kept_events]
         place = np.cumsum(kept) - 1
         self.rows[: self.count] = place[self.rows[kept_events]]
-        for part in self.values:
+        for part in self.values[:3]:
             part[:, : self.count] = part[:, kept_events].copy()
 
     @property
@@ -302,16 +317,15 @@ class FedMatches:
             rows = np.flatnonzero(is_plain)
             chosen = matches if len(rows) == len(is_plain) else _take_matches(matches, rows)
             yield self.plain_results.build(batch, chosen, output.reader[rows]), None
-        own: dict[int, list[tuple[PlannedAlternative, Matches]]] = {}
+        own: dict[int, list[tuple[int, Matches]]] = {}
         for number in np.flatnonzero((counts > 0) & ~plain).tolist():
             reader: Reader = self.readers[number]
             chosen = _take_matches(matches, np.flatnonzero(output.reader == number))
-            alternative = self.planned[reader.query].alternatives[reader.alternative]
-            own.setdefault(reader.query, []).append((alternative, chosen))
+            own.setdefault(reader.query, []).append((reader.alternative, chosen))
         for query, alternatives in own.items():
             planned = self.planned[query]
-            run = _FedQueryRun(batch, planned, bounds, start_times.get(planned.query.number), alternatives)
-            tables = list(run.process())
+            run = _FedQueryRun(batch, planned, bounds, start_times.get(planned.query.number))
+            tables = [table for number, each in alternatives for table in run.add_matches(number, each)]
             name = planned.query.query.name if run.is_truncated else None
             for table in tables:
                 yield table, name
@@ -343,7 +357,8 @@ class _PlainResults:
         self.groups: dict[str, NDArray[np.bool_]] = {}
         schema = self.program.result_schema
         for at, query in enumerate(queries):
-            columns = list(match_columns(query))
+            names = self.program.column_names[query.number]
+            columns = [(names[label], what) for label, what in match_columns(query)]
             residual = any(each.residual for each in fed.planned[fed.readers[at].query].alternatives)
             self.is_plain[at] = not (query.is_ambiguous or residual) and all(
                 isinstance(what, frozenset)
@@ -385,36 +400,7 @@ class _PlainResults:
             place, missing = np.zeros(size, np.int64), np.ones(size, np.bool_)
             place[owner[shown]], missing[owner[shown]] = rows[shown], False
             columns[label] = events.take(pa.array(place, mask=missing))
-        return build_table(columns, self.program.result_schema, size)
-
-
-class _ExactColumns(EventColumns):
-    """The columns that conditions read, all known to be empty; whole numbers are compared as floats."""
-
-    @cached_property
-    def sources(self) -> tuple[list[Expression], list[Expression | int]]:
-        """What the rows of integers are computed from, and those of floats: an expression, or a row of integers."""
-        ints: dict[int, Expression] = {}
-        floats: dict[int, Expression | int] = {}
-        for bare, (column, _) in self.found.items():
-            (floats if column.is_float else ints)[column.row] = bare
-        for row, source in enumerate(self.floats):
-            if isinstance(source, int):
-                floats[row] = source
-        return [ints[row] for row in range(len(ints))], [floats[row] for row in range(len(floats))]
-
-    @cached_property
-    def must_be_exact(self) -> dict[int, bool]:
-        """By row of integers: whether its values must be the same as floats."""
-        return {column.row: column.kind == "int" for column, _ in self.found.values() if not column.is_float}
-
-
-class _InexactColumns(_ExactColumns):
-    """The same, where whole numbers are compared as they are."""
-
-    def float_row(self, expression: Expression) -> int | None:
-        row = self.column(expression)
-        return None if row.kind == "int" else super().float_row(expression)
+        return as_result_rows(columns, self.program.result_schema, size)
 
 
 class _FoundEvents:
@@ -423,7 +409,7 @@ class _FoundEvents:
     def __init__(self, fed: FedMatches, events: Ints, take: Callable[[Ints], pa.Table]) -> None:
         self.fed = fed
         self.program = fed.program
-        self.codes: dict[int, QueryCode] = fed.codes
+        self.codes: Mapping[int, QueryCode] = fed.codes
         places = fed.rows[events]
         order = np.argsort(places)
         self.rows = take(places[order])
@@ -440,11 +426,13 @@ class _FoundEvents:
             enter=np.zeros(0, np.int64),
             leave=np.zeros(0, np.int64),
         )
-        chosen: list[Any] = [np.ascontiguousarray(part[:, events]) for part in fed.values]
-        self.values = Values(*chosen)
+        ints, known, floats, constants = fed.values
+        own = (np.ascontiguousarray(ints[:, events]), np.ascontiguousarray(known[:, events]))
+        self.values = Values(*own, np.ascontiguousarray(floats[:, events]), constants)
 
     @property
-    def runner(self) -> _FoundEvents:
+    def plan(self) -> _FoundEvents:
+        """What a run asks of the plan: the program, and the codes of queries."""
         return self
 
     @cached_property
@@ -457,63 +445,29 @@ class _FoundEvents:
         return CompiledExpressions(self.fed.plan.code, self.fed.kinds, self.values, words)
 
 
-@dataclass(frozen=True)
-class _NoFilter:
-    """What a run asks of the filter of an alternative."""
+class _FedFilter:
+    """The filter of an alternative whose matches are known but for the conditions on whole matches."""
 
-    planned: PlannedAlternative
-    found: Matches
-    has_open_ends: bool = False
-    looks_back: bool = False
+    has_open_ends = False
+    looks_back = False
 
+    def __init__(self, batch: _FoundEvents, planned: PlannedQuery, alternative: PlannedAlternative) -> None:
+        self.batch, self.query, self.planned = batch, planned.query, alternative
+        self.rules, self.conditions = batch.fed.residual_rules(planned, alternative)
 
-class _FedQueryRun(QueryRun):
-    """Run of one query over matches that are known."""
-
-    def __init__(
-        self,
-        batch: _FoundEvents,
-        planned: PlannedQuery,
-        bounds: Bounds,
-        start_time: int | None,
-        found: Sequence[tuple[PlannedAlternative, Matches]],
-    ) -> None:
-        any_batch: Any = batch
-        self.found = {id(alternative): matches for alternative, matches in found}
-        self.fed = batch.fed
-        super().__init__(any_batch, planned, bounds, start_time)
-
-    def process(self) -> Iterator[pa.Table]:
-        yield from self._list_rows()
-
-    def _make_filter(self, planned: PlannedAlternative) -> Any:
-        nothing = Matches(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.int64))
-        return _NoFilter(planned, self.found.get(id(planned), nothing))
-
-    def _find_matches(self, match_filter: Any) -> Iterator[Matches]:
-        found: Matches = match_filter.found
-        if not len(found.key):
-            return
-        sort_steps(found, self.encoded.time)
-        if len(match_filter.planned.residual):
-            found = self._test(match_filter.planned, found)
-        kept = self.match_limit.admit(found.key, match_times(found, self.encoded)[1])
-        if kept is not None:
-            self._exceed_limit(f"more than {self.match_limit.limit:,} matches in one window")
-            found = _take_matches(found, np.flatnonzero(kept))
-        if len(found.key):
-            yield found
-
-    def _test(self, planned: PlannedAlternative, found: Matches) -> Matches:
-        rules, conditions = self.fed.residual_rules(self.planned, planned)
+    def filter(self, found: Matches) -> Matches:
+        """Return the matches that satisfy all conditions, their events in time order."""
+        sort_steps(found, self.batch.encoded.time)
+        if not self.planned.residual or not len(found.key):
+            return found
         none = np.zeros(0, np.int64)
         work = new_match_scratch(len(self.query.slots), int(np.diff(found.begin).max(initial=0)) + 2)
         context = MatchContext(
-            rules,
+            self.rules,
             KeyedEvents(np.zeros(1, np.int64), none, none, none, np.zeros(0, np.int32)),
             Absences(np.zeros((1, 1), np.int64), none, none),
-            conditions,
-            self.runner.expressions.values,
+            self.conditions,
+            self.batch.expressions.values,
             work,
         )
         kept = filter_matches(found, context)
@@ -521,9 +475,16 @@ class _FedQueryRun(QueryRun):
         return _take_matches(found, np.flatnonzero(kept))
 
 
-def _is_exact(whole: Ints) -> bool:
-    """Return whether whole numbers are the same as floats."""
-    return bool(whole.min() >= -MAX_EXACT_FLOAT and whole.max() <= MAX_EXACT_FLOAT)
+class _FedQueryRun(QueryRun):
+    """Run of one query over matches that are known."""
+
+    def __init__(self, batch: _FoundEvents, planned: PlannedQuery, bounds: Bounds, start_time: int | None) -> None:
+        self.batch = batch
+        any_batch: Any = batch
+        super().__init__(any_batch, planned, batch.event_columns, bounds, start_time)
+
+    def _filter_of(self, alternative: int) -> Any:
+        return _FedFilter(self.batch, self.planned, self.planned.alternatives[alternative])
 
 
 def _oldest_start(span: WindowSpan, time: Ints) -> Ints:
@@ -578,7 +539,3 @@ def _enlarged(array: NDArray[Any], size: int, rows: int | None = None) -> Any:
     larger = np.zeros(shape, array.dtype)
     larger[..., : array.shape[-1]] = array if rows is None or len(array) == rows else 0
     return larger
-
-
-def _empty(columns: pa.Schema, names: Sequence[str]) -> pa.Table:
-    return pa.schema([columns.field(name) for name in names]).empty_table()

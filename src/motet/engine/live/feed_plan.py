@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
 from motet.compile.detect import value_type
 from motet.engine.detect.code import ExpressionCompiler, build_tests
-from motet.engine.detect.tables import gap_sides, sort_edges
+from motet.engine.detect.tables import edge_symbols, gap_sides, sort_edges
 from motet.kernels.expressions import EQUAL, Bytecode
 from motet.kernels.feed_matches import (
     EVENT,
@@ -26,7 +27,7 @@ from motet.kernels.feed_matches import (
 from motet.kernels.match_store import IndexTable
 from motet.kernels.ragged import flatten_lists, offsets_of
 from motet.model.expression import Call, Comparison, Expression, KleeneAggregate, Like, Literal, walk
-from motet.model.query import Computed, Policy
+from motet.model.query import AfterMatch, Computed, Policy
 from motet.plans.compiled import WindowSpan
 from motet.plans.detect.build import PlannedAlternative, PlannedQuery
 from motet.plans.detect.nodes import (
@@ -78,6 +79,8 @@ def can_feed(planned: PlannedQuery, schema: EventSchema) -> bool:
     query = planned.query
     if query.query.is_aggregate or query.needs_window_close or query.span.ranked or not query.span.within:
         return False
+    if query.query.after_match is not AfterMatch.ALL:
+        return False
     if query.query.policy is not Policy.SKIP_TILL_ANY or any(query.absence_conditions) or len(query.negs):
         return False
     computed = [item.expression for item in query.query.returns if isinstance(item, Computed)]
@@ -124,6 +127,18 @@ def _orders_texts(expression: Expression, schema: EventSchema) -> bool:
     return False
 
 
+class Lookup(NamedTuple):
+    """How rows are found: by key alone, or also by a value of one item; see `motet.kernels.match_store.IndexTable`."""
+
+    item: int
+    value: int
+    change: int
+    constant: int
+
+
+BY_KEY = Lookup(-1, -1, 0, 0)
+
+
 @dataclass(frozen=True)
 class _Probe:
     """A row of `ProbeTable`."""
@@ -131,8 +146,7 @@ class _Probe:
     node: int
     candidates: int
     index: int
-    item: int
-    value: int
+    lookup: Lookup
     takes_new: bool
     own: Sequence[int]
     other: Sequence[int]
@@ -174,8 +188,8 @@ class FeedPlanBuilder:
 
     def build(self) -> FeedPlan:
         """Return the tables. All expressions that the queries need besides must be compiled before."""
-        self.indexes: dict[FedNode, list[tuple[int, int]]] = {
-            node: [(-1, -1)] if isinstance(node, AbsentEvents | PathStep) else [] for node in self.nodes[: self.stored]
+        self.indexes: dict[FedNode, list[Lookup]] = {
+            node: [BY_KEY] if isinstance(node, AbsentEvents | PathStep) else [] for node in self.nodes[: self.stored]
         }
         order: list[list[tuple[int, int]]] = []
         apart: list[list[tuple[int, int]]] = []
@@ -186,20 +200,17 @@ class FeedPlanBuilder:
             tests.append(self._compile_tests(node))
         equal = [self._find_equality(node, own) for node, own in zip(self.nodes, tests, strict=True)]
         for node, sides in zip(self.nodes, equal, strict=True):
-            for mine, (other, item, value) in enumerate(reversed(sides)):
+            for mine, (other, lookup) in enumerate(reversed(sides)):
                 if isinstance(node, JoinNode) and _may_come_last(node, mine):
                     own = self.indexes[other]
-                    own += [] if (item, value) in own else [(item, value)]
+                    own += [] if lookup in own else [lookup]
         flat = [self.indexes.get(node, []) for node in self.nodes]
-        indexes = IndexTable(
-            offsets_of(flat),
-            np.array([item for own in flat for item, _ in own] or [-1], np.int32),
-            np.array([value for own in flat for _, value in own] or [-1], np.int32),
-        )
+        lookups = np.array([lookup for own in flat for lookup in own] or [BY_KEY], np.int32)
+        indexes = IndexTable(offsets_of(flat), *(np.ascontiguousarray(column) for column in lookups.T))
         self.first_index = indexes.offsets
         width = max([1, *(_width(node) for node in self.nodes)])
         gaps = [list(node.new_gaps) if isinstance(node, JoinNode | FilterNode) else [] for node in self.nodes]
-        sides = [gap_sides([(gap.after, gap.before) for gap in own], range(width)) for own in gaps]
+        gap_rows = [gap_sides([(gap.after, gap.before) for gap in own], range(width)) for own in gaps]
         probes, first_probe = self._build_probes(equal, width)
         step_tests = sum(map(len, tests))
         steps, more = self._build_steps(step_tests)
@@ -216,7 +227,7 @@ class FeedPlanBuilder:
             apart=_table([pair for own in apart for pair in own], 2),
             test_offsets=offsets_of(tests),
             gap_offsets=offsets_of(gaps),
-            gap=np.concatenate([np.zeros((0, width), np.int8), *sides]).astype(np.int32),
+            gap=np.concatenate([np.zeros((0, width), np.int8), *gap_rows]).astype(np.int32),
             gap_index=np.array([self._absent_index(gap.symbol) for own in gaps for gap in own], np.int32),
         )
         readers = self._build_readers()
@@ -233,25 +244,33 @@ class FeedPlanBuilder:
         if not isinstance(node, JoinNode | FilterNode):
             return []
         slots = {str(item): item for item in range(len(node.items))}
+        leaves = {str(item): leaf for item, leaf in enumerate(node.items) if isinstance(leaf, LeafNode)}
+        symbols = {name: frozenset({leaf.symbol}) for name, leaf in leaves.items()}
         # Comparisons first, as in joins of whole batches: code may fail where they do not hold.
-        return sorted((self.compiler.compile_test(test, slots) for test in node.new_tests), key=lambda row: row[0] < 0)
+        rows = [self.compiler.compile_test(test, slots, symbols) for test in node.new_tests]
+        return sorted(rows, key=lambda row: row[0] < 0)
 
-    def _find_equality(self, node: FedNode, tests: Sequence[Sequence[int]]) -> list[tuple[FedNode, int, int]]:
-        """Return, for a join, how rows of its outer and its inner side are found: the node, and the item and value."""
+    def _find_equality(self, node: FedNode, tests: Sequence[Sequence[int]]) -> list[tuple[FedNode, Lookup]]:
+        """Return, for a join, how rows of its outer and its inner side are found."""
         if not isinstance(node, JoinNode):
             return []
         outer, inner = _fed(node.outer), _fed(node.inner)
-        for comparison, one, row, other, other_row in tests:
+        for comparison, one, row, other, other_row, *changes in tests:
             if comparison != EQUAL:
                 continue
+            sides = [(one, row, *changes[:2]), (other, other_row, *changes[2:])]
             if one in node.inner_items:
-                one, row, other, other_row = other, other_row, one, row
+                sides.reverse()
+            (one, *ours), (other, *theirs) = sides
             if one in node.outer_items and other in node.inner_items:
-                return [(outer, node.outer_items.index(one), row), (inner, node.inner_items.index(other), other_row)]
-        return [(outer, -1, -1), (inner, -1, -1)]
+                return [
+                    (outer, Lookup(node.outer_items.index(one), *ours)),
+                    (inner, Lookup(node.inner_items.index(other), *theirs)),
+                ]
+        return [(outer, BY_KEY), (inner, BY_KEY)]
 
     def _build_probes(
-        self, equal: Sequence[Sequence[tuple[FedNode, int, int]]], width: int
+        self, equal: Sequence[Sequence[tuple[FedNode, Lookup]]], width: int
     ) -> tuple[ProbeTable, list[int]]:
         """Return the probes of all joins and filters, and the first of each node."""
         probes: list[_Probe] = []
@@ -264,15 +283,17 @@ class FeedPlanBuilder:
                 case FilterNode():
                     to = {place: column for column, place in enumerate(each.places)}
                     columns = [to.get(column, -1) for column in range(_width(_fed(each.input)))]
-                    probes.append(_Probe(self.number[_fed(each.input)], -1, -1, -1, -1, True, columns, [], [], []))
+                    probes.append(_Probe(self.number[_fed(each.input)], -1, -1, BY_KEY, True, columns, [], [], []))
         high_offsets, high = flatten_lists([probe.high for probe in probes])
         low_offsets, low = flatten_lists([probe.low for probe in probes])
         table = ProbeTable(
             node=np.array([probe.node for probe in probes], np.int32),
             candidates=np.array([probe.candidates for probe in probes], np.int32),
             index=np.array([probe.index for probe in probes], np.int32),
-            item=np.array([probe.item for probe in probes], np.int32),
-            value=np.array([probe.value for probe in probes], np.int32),
+            item=np.array([probe.lookup.item for probe in probes], np.int32),
+            value=np.array([probe.lookup.value for probe in probes], np.int32),
+            change=np.array([probe.lookup.change for probe in probes], np.int32),
+            constant=np.array([probe.lookup.constant for probe in probes], np.int32),
             takes_new=np.array([probe.takes_new for probe in probes], np.bool_),
             own=_table([_padded(probe.own, width) for probe in probes], width),
             other=_table([_padded(probe.other, width) for probe in probes], width),
@@ -283,19 +304,18 @@ class FeedPlanBuilder:
         )
         return table, first
 
-    def _join_probe(self, join: JoinNode, sides: Sequence[tuple[FedNode, int, int]], mine: int) -> _Probe:
+    def _join_probe(self, join: JoinNode, sides: Sequence[tuple[FedNode, Lookup]], mine: int) -> _Probe:
         """Return the probe of the new rows on one side of a join."""
-        (own, item, value), (other, other_item, other_value) = sides[mine], sides[1 - mine]
+        (own, lookup), (other, other_lookup) = sides[mine], sides[1 - mine]
         columns = (join.outer_items, join.inner_items)
         ours, theirs = columns[mine], columns[1 - mine]
         is_probed = _may_come_last(join, mine)
-        place = self.indexes[other].index((other_item, other_value)) if is_probed else 0
+        place = self.indexes[other].index(other_lookup) if is_probed else 0
         return _Probe(
             self.number[own] if is_probed else -1,
             self.number[other],
             int(self.first_index[self.number[other]]) + place,
-            item,
-            value,
+            lookup,
             mine == 0,
             ours,
             theirs,
@@ -312,9 +332,9 @@ class FeedPlanBuilder:
             for before, edge in own:
                 index.append(int(self.first_index[self.number[before]]))
                 ways.append([[self._absent_index(symbol) for symbol in way] for way in sorted(edge.ways, key=repr)])
-                tests.append(
-                    [self.compiler.compile_test(test, {"0": 0, "1": 1}) for test in sorted(edge.tests, key=repr)]
-                )
+                symbols = edge_symbols(before.loop, edge)
+                own_tests = sorted(edge.tests, key=repr)
+                tests.append([self.compiler.compile_test(test, {"0": 0, "1": 1}, symbols) for test in own_tests])
         forbids, forbidden = flatten_lists([way for each in ways for way in each])
         steps = StepTable(
             item=np.array([node.item if isinstance(node, PathStep) else 0 for node in self.nodes], np.int32),
@@ -369,10 +389,8 @@ class FeedPlanBuilder:
 
 def make_bytecode(compiler: ExpressionCompiler) -> Bytecode:
     """Return the code of all compiled expressions, which neither name nor change texts."""
-    instructions = [word for code in compiler.code for instruction in code for word in instruction]
     return Bytecode(
-        np.array(instructions or [0], np.int32),
-        offsets_of(compiler.code),
+        *compiler.instructions,
         np.array([int(value) for value in compiler.ints] or [0], np.int64),
         np.array(compiler.floats or [0.0], np.float64),
         np.zeros((1, 1), np.int64),

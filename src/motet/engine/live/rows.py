@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from motet.compile import Branch
 from motet.compile.detect import DetectBranch
-from motet.engine.encode import encode_keys, number_distinct, read_column, read_times
+from motet.engine.encode import can_read_at_once, encode_keys, number_distinct, read_column, read_times
 from motet.errors import DataError
 from motet.kernels.tables import MAX_TIME, MIN_TIME
 from motet.plans.compiled import CompiledQuery
@@ -51,14 +51,13 @@ class ClassifiedRows:
 def read_rows(table: pa.Table, schema: EventSchema) -> ReadRows:
     """Read the times of the rows of a micro-batch, and set those aside that have none, or no type."""
     before = len(table)
-    if table[schema.time].null_count or table[schema.type].null_count:
-        table = table.filter(pc.and_(pc.is_valid(table[schema.time]), pc.is_valid(table[schema.type])))
-    try:
-        times = read_times(table, schema)
-    except DataError:
-        bad = find_bad_rows(table, lambda part: read_times(part, schema))
-        table = table.filter(pa.array(~bad))
-        times = read_times(table, schema)
+    if table[schema.type].null_count:
+        table = table.filter(pc.is_valid(table[schema.type]))
+    if not can_read_at_once(table, schema):
+        micros = schema.to_microseconds(read_column(table, schema.time))
+        if micros.null_count:
+            table = table.filter(pc.is_valid(micros))
+    times = read_times(table, schema)
     types = number_distinct(table[schema.type])
     return ReadRows(table, times, types, before - len(table), int(times.max(initial=MIN_TIME)))
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from motet.errors import RunError
 
 MAGIC = b"MOTET\x00"
-VERSION = 2
+VERSION = 3
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""Save and restore the state of an operator: whole, or as the changes of one micro-batch.
+"""Save and restore the state of an operator: whole, or as the rows that a micro-batch brought.
 
-A log of one whole state and the changes since then stands for the last state. Replaying it needs no program: a log
-written for other queries is first replayed and then fitted to the program, which may have changed since.
+A log of one whole state and the rows of later micro-batches stands for the last state: an operator that is restored
+from it is fed these rows again. That may be an operator of another plan or of other queries.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from motet.plans.compiled import CompiledQuery
 from motet.schema import EventSchema
 
 
-def save(live: BranchOperator) -> SavedState:
-    """Save the whole state."""
-    return SavedState(_header(live), {"rows": table_to_bytes(live.rows), **live.save_sections(changed=False)})
+def save(live: BranchOperator, token: str = "") -> SavedState:
+    """Save the whole state; whoever stores it may give it a token."""
+    sections = {"rows": table_to_bytes(live.rows), **live.save_sections()}
+    return SavedState({**_header(live), "token": token}, sections)
 
 
-def save_changes(live: BranchOperator) -> SavedState | None:
-    """Save what the last micro-batch changed; None if only the whole state can be saved."""
-    if live.needs_full_save:
-        return None
-    return SavedState(_header(live), {"rows": table_to_bytes(live.added), **live.save_sections(changed=True)})
+def save_feed(live: BranchOperator, token: str = "") -> SavedState:
+    """Save the rows that the last micro-batch brought, and how far the watermark moved."""
+    header = {"watermark": live.watermark, "newest": live.newest, "token": token}
+    return SavedState(header, {"rows": table_to_bytes(live.added)})
 
 
 def restore(live: BranchOperator, saved: SavedState) -> None:
-    """Continue from a saved state. Queries that it does not know begin where it ends."""
+    """Continue from a whole state. Queries that it does not know begin where it ends."""
     header = saved.header
     live.watermark = header["watermark"]
     live.newest = header["newest"]
@@ -47,7 +47,28 @@ def restore(live: BranchOperator, saved: SavedState) -> None:
             live.start_times.setdefault(compiled.number, start)
     live.set_rows(fit_rows_to_schema(saved.table("rows"), live.schema))
     live.restore_sections(saved)
-    live.needs_full_save = header != _header(live)
+
+
+def restore_log(live: BranchOperator, log: Sequence[SavedState]) -> None:
+    """Continue from a log of one whole state and the rows of later micro-batches, which are fed again."""
+    if _has_changed_states(log):
+        restore(live, merge_changed_states(log))
+        return
+    restore(live, log[0])
+    for change in log[1:]:
+        repeat_feed(live, change)
+
+
+def repeat_feed(live: BranchOperator, change: SavedState) -> None:
+    """Feed the rows of a micro-batch again; its results were given before."""
+    live.feed(fit_rows_to_schema(change.table("rows"), live.schema), change.header["watermark"])
+    live.newest = max(live.newest, change.header["newest"])
+
+
+def can_extend_log(live: BranchOperator, log: Sequence[SavedState]) -> bool:
+    """Return whether rows can be appended to a log: it has the format, the queries and the plan of this operator."""
+    written, own = log[0].header, _header(live)
+    return "token" in written and all(written[name] == own[name] for name in ("queries", "units", "partition", "time"))
 
 
 def find_unknown_queries(live: BranchOperator, saved: SavedState) -> list[str]:
@@ -62,11 +83,14 @@ def first_unseen_time(saved: SavedState) -> int:
     return max(int(saved.header["newest"]) + 1, int(saved.header["watermark"]))
 
 
-def replay_log(log: Sequence[bytes]) -> SavedState:
-    """Return the state that a log of one whole state and later changes stands for."""
-    saved, *later = [SavedState.from_bytes(part) for part in log]
-    if not later:
-        return saved
+def _has_changed_states(log: Sequence[SavedState]) -> bool:
+    """Return whether a log was written before format 3, with the states that micro-batches changed."""
+    return any("queries" in change.header for change in log[1:])
+
+
+def merge_changed_states(log: Sequence[SavedState]) -> SavedState:
+    """Return the state that a log of before format 3 stands for: later states of a key replace earlier ones."""
+    saved, *later = log
     rows, keys = saved.table("rows"), saved.table("keys")
     names = state_names(saved, "unit ")
     states = {name: read_states(saved, name) for name in names}

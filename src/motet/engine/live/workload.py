@@ -168,5 +168,7 @@ class LiveWorkload:
         if schema.has_integer_time != isinstance(moment, int):
             wanted = "a whole number, as its time column" if schema.has_integer_time else "a date or a time"
             raise DataError(f"the watermark {moment!r} of this stream should be {wanted}")
-        micros: int = schema.to_microseconds(pa.array([moment]))[0].as_py()
+        micros: int | None = schema.to_microseconds(pa.array([moment]))[0].as_py()
+        if micros is None:
+            raise DataError(f"the watermark {moment!r} of this stream is out of range")
         return micros

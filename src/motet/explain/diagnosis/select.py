@@ -99,7 +99,7 @@ def _convert_time(bound: Any, schema: EventSchema) -> Any:
 def _to_microseconds(bound: Any, schema: EventSchema) -> int | None:
     if bound is None:
         return None
-    found: int = schema.to_microseconds(pa.array([bound], schema.result_time_type))[0].as_py()
+    found: int | None = schema.to_microseconds(pa.array([bound], schema.result_time_type))[0].as_py()
     return found
 
 

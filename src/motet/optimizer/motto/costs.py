@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 
 from motet.optimizer.motto.sources import window_of
 from motet.optimizer.tree_search import JoinInput, find_cheapest_tree, single_items
-from motet.plans.detect.build import JoinSpec, JoinTree, PathScan, PlanTree, items_of_test, select_items
+from motet.plans.detect.build import JoinSpec, JoinTree, PathScan, PlanTree, can_scan_paths, select_items
 from motet.plans.detect.cost import PRICES, Cardinalities, Prices, Rates, path_scan_cost, tree_join_cost
-from motet.plans.detect.nodes import LeafNode
 from motet.plans.detect.partial_orders import bits_of
 
 SOURCE = -1  # in a tree: what the source finds
@@ -90,12 +89,3 @@ def needs_filter(source: JoinSpec, query: JoinSpec, places: tuple[int, ...]) -> 
     """Return whether a query requires more of the items that it has from a source than the source does."""
     own = select_items(query, places)
     return (own.order, own.tests, own.gaps) != (source.order, source.tests, source.gaps)
-
-
-def can_scan_paths(query: JoinSpec) -> bool:
-    """Return whether a query is a sequence of events in which tests and gaps are between neighbours only."""
-    count = len(query.items)
-    if len(query.order) < count * (count - 1) // 2 or not all(isinstance(item, LeafNode) for item in query.items):
-        return False
-    together = [*map(items_of_test, query.tests), *(gap.after | gap.before for gap in query.gaps)]
-    return all(max(items) - min(items) == 1 for items in together)

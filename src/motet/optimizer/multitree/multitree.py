@@ -12,8 +12,8 @@ from motet.optimizer.multitree.patterns import KeyedPattern, Numbering
 from motet.optimizer.multitree.plans import MultiPlan, PlanCosts
 from motet.optimizer.solvers.common import Deadline
 from motet.optimizer.solvers.local_search import Limits, SearchResult, anneal
-from motet.plans.detect.build import JoinSpec, JoinTree
-from motet.plans.detect.cost import Rates
+from motet.plans.detect.build import JoinSpec, JoinTree, PathScan, PlanTree, can_scan_paths
+from motet.plans.detect.cost import Cardinalities, Rates, path_scan_cost
 
 LocalSearch = Callable[[PlanSpace, Random, Limits], SearchResult[dict[int, JoinTree]]]
 
@@ -58,8 +58,15 @@ class MultitreeReport:
     unshared_cost: float
     components: list[list[int]]
     common: int
+    scanned: frozenset[JoinSpec] = frozenset()  # patterns that are cheaper to find as paths
     steps: int = 0
     traces: list[list[tuple[int, float, float]]] = field(default_factory=list)
+
+    @property
+    def plan_trees(self) -> dict[JoinSpec, PlanTree]:
+        """The trees, paths in place of those of patterns that are cheaper so."""
+        scans = {spec: PathScan(tuple(range(len(spec.items)))) for spec in self.scanned}
+        return {**self.trees, **scans}
 
 
 def optimize(
@@ -98,6 +105,25 @@ def optimize(
             left -= len(part)
         for number, tree in trees.items():
             plan.set_tree(number, tree)
-    report.cost = plan.exact_cost()
     report.trees = {specs[number]: tree for number, tree in plan.trees.items()}
+    report.cost = plan.exact_cost()
+    if options.costs == "calibrated":
+        scanned, saved = _choose_scans(specs, rates, plan)
+        report.scanned, report.cost = scanned, report.cost - saved
     return report
+
+
+def _choose_scans(specs: Sequence[JoinSpec], rates: Rates, plan: MultiPlan) -> tuple[frozenset[JoinSpec], float]:
+    """Return the sequences that cost less as paths than what only they need of the plan, and what that saves.
+
+    Others keep what they share; one after the other, so that the last sharer pays for it.
+    """
+    found, saved = [], 0.0
+    for number, spec in enumerate(specs):
+        if can_scan_paths(spec):
+            change = plan.cost_change([(number, None)]) + path_scan_cost(Cardinalities(spec, rates))
+            if change < 0:
+                plan.set_tree(number, None)
+                found.append(spec)
+                saved -= change
+    return frozenset(found), saved

@@ -152,6 +152,25 @@ def pattern_order(spec: JoinSpec) -> JoinTree:
     return reduce(grow, range(1, len(spec.items)), first)
 
 
+def can_scan_paths(spec: JoinSpec) -> bool:
+    """Return whether a spec is a sequence of events in which tests and gaps are between neighbours only."""
+    count = len(spec.items)
+    if len(spec.order) < count * (count - 1) // 2 or not all(isinstance(item, LeafNode) for item in spec.items):
+        return False
+    together = [*map(items_of_test, spec.tests), *(gap.after | gap.before for gap in spec.gaps)]
+    return all(max(items) - min(items) == 1 for items in together)
+
+
+def is_plain_sequence(spec: JoinSpec) -> bool:
+    """Return whether a spec is a sequence of events of which nothing is compared."""
+    return not spec.tests and can_scan_paths(spec)
+
+
+def default_tree(spec: JoinSpec) -> PlanTree:
+    """Return the tree of a pattern of which nothing is known: paths for a plain sequence, else joins in its order."""
+    return PathScan(tuple(range(len(spec.items)))) if is_plain_sequence(spec) else pattern_order(spec)
+
+
 @dataclass
 class PlanBuilder:
     """Builder of the nodes of many queries, equal ones once."""

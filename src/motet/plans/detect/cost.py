@@ -36,18 +36,19 @@ class Prices:
     """What our kernels take in nanoseconds, fitted to runs by `benchmarks/fit_prices.py`.
 
     For a node, an event read, an outer instance searched for, a pair looked at, an instance made, an instance that a
-    filter reads; and in a path scan for an event, a step back from one event, and a path.
+    filter reads; and for a path scan, an event in it, a step back from one event, and a path.
     """
 
-    node: float = 75_000.0
+    node: float = 4_000.0
     event: float = 4.0
-    row: float = 80.0
-    pair: float = 5.5
+    row: float = 70.0
+    pair: float = 2.5
     instance: float = 50.0
-    filtered: float = 25.0
-    scanned: float = 100.0
-    step: float = 430.0
-    path: float = 590.0
+    filtered: float = 10.0
+    scan: float = 500_000.0
+    scanned: float = 60.0
+    step: float = 40.0
+    path: float = 90.0
 
 
 PRICES = Prices()
@@ -204,4 +205,4 @@ def path_scan_cost(sizes: Cardinalities, prices: Prices = PRICES) -> float:
     else:
         steps = count * sizes.instances(every)
     scanned = prices.scanned * sum(map(sizes.item_instances, spec.items))
-    return prices.node + scanned + prices.step * steps + prices.path * sizes.instances(every)
+    return prices.scan + scanned + prices.step * steps + prices.path * sizes.instances(every)

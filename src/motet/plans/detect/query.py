@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from motet.errors import Diagnostic
 from motet.model.expression import Expression, variables
 from motet.model.names import resolve_variables
-from motet.model.query import Computed, Policy, Query, Workload
+from motet.model.query import AfterMatch, Computed, Policy, Query, Workload
+from motet.model.window import TimeWindow
 from motet.plans.compiled import WindowSpan, build_window_span
-from motet.plans.detect.conditions import is_adjacent, place_conditions
+from motet.plans.detect.conditions import PlacedConditions, is_adjacent, place_conditions
 from motet.template.alternatives import (
     Alternative,
     Choice,
@@ -32,7 +33,8 @@ class DetectQuery:
 
     `absent` holds the symbols of all absences, those of NOT and then those of NEG; `absence_conditions` the conditions
     that compare an absent event with bound ones. `match_conditions` compare bound events. `slots` are the positions
-    that each name in a condition stands for. `reason` says why the query is not aggregated online.
+    that each name in a condition stands for. `reason` says why the query is not aggregated online;
+    `is_sequence_past_last`, whether its matches are found one after the other.
     """
 
     number: int
@@ -53,6 +55,7 @@ class DetectQuery:
     progress: Progress | None
     adjacent: tuple[Expression, ...]
     reason: str
+    is_sequence_past_last: bool = False
 
     @property
     def is_run(self) -> bool:
@@ -68,6 +71,11 @@ class DetectQuery:
     def ranked(self) -> bool:
         """Whether all events of a partition count, not only those of its symbols."""
         return self.span.ranked or self.query.policy is not Policy.SKIP_TILL_ANY
+
+    @property
+    def skips_across_windows(self) -> bool:
+        """Whether a match may be left out because of any other before it, however long ago."""
+        return self.query.after_match is not AfterMatch.ALL and not self.span.slide
 
     @property
     def is_combined(self) -> bool:
@@ -94,18 +102,23 @@ class DetectQuery:
         """The positions that each name in a condition stands for."""
         return {name: self.slots[slot] for name, slot in self.names.items()}
 
+    @property
+    def name_symbols(self) -> dict[str, frozenset[Symbol]]:
+        """The symbols of the events that each name in a condition stands for; of absent ones none."""
+        return {
+            name: frozenset(self.symbols[position] for position in positions)
+            for name, positions in self.name_positions.items()
+        }
+
     def is_free(self, absence: int) -> bool:
         """Return whether an absence has no condition on bound events."""
         return not self.absence_conditions[absence]
 
 
-def compile_detect(
-    number: int, workload: Workload, tick: int, reason: str = "", joins: bool = False
-) -> DetectQuery | Diagnostic:
+def compile_detect(number: int, workload: Workload, tick: int, reason: str = "") -> DetectQuery | Diagnostic:
     """Compile a query for detection, or return a diagnostic that says why that cannot be.
 
-    `reason` says why the query is not aggregated online. With `joins`, a plain sequence is split into items to join, so
-    that queries can share them, even where no condition compares its events.
+    `reason` says why the query is not aggregated online.
     """
     query = extract_equivalence(resolve_variables(workload.queries[number]))
     positions = build_positions(query.pattern)
@@ -116,7 +129,10 @@ def compile_detect(
     absent_events = (*positions.absences, *positions.negated)
     placed = place_conditions(query, positions, absent_events)
     try:
-        alternatives, compact = _derive_alternatives(positions.graph, placed.match, joins, query.policy)
+        if _is_sequence_past_last(query, positions, placed):
+            alternatives, compact = as_single_loop(positions.graph), True
+        else:
+            alternatives, compact = _derive_alternatives(positions.graph, placed.match, query.policy)
     except TooManyAlternatives:
         return refusal("an AND of this pattern has too many alternatives", "write some of them as queries of their own")
     if any(placed.absent[absence] for absence in _gaps_inside_blocks(alternatives)):
@@ -154,6 +170,24 @@ def compile_detect(
         progress=progress,
         adjacent=tuple(c for c in placed.match if progress is not None and is_adjacent(c, positions, progress)),
         reason=reason,
+        is_sequence_past_last=_is_sequence_past_last(query, positions, placed),
+    )
+
+
+def _is_sequence_past_last(query: Query, positions: Positions, placed: PlacedConditions) -> bool:
+    """Return whether a query takes the non-overlapping occurrences of a plain sequence, over all of its input.
+
+    One pass over the events finds them, without any other match: see `motet.kernels.after_match.take_occurrences`.
+    """
+    graph, window = positions.graph, query.window
+    return (
+        query.after_match is AfterMatch.PAST_LAST_EVENT
+        and query.policy is Policy.SKIP_TILL_ANY
+        and not (isinstance(window, TimeWindow) and window.slide is not None)
+        and graph.is_line
+        and not graph.back_edges
+        and len(graph.items) < 63
+        and not (positions.absences or positions.negated or placed.match)
     )
 
 
@@ -185,23 +219,26 @@ def _assign_slots(
 
 
 def _derive_alternatives(
-    graph: PositionGraph, match_conditions: Sequence[Expression], joins: bool, policy: Policy
+    graph: PositionGraph, match_conditions: Sequence[Expression], policy: Policy
 ) -> tuple[tuple[Alternative, ...], bool]:
     """Return the alternatives of a pattern, and whether they are paths of one compact graph.
 
-    Where no condition compares events, a query gains nothing by joining: all its matches are paths of the automaton. A
-    policy is run from step to step on it.
+    Where no condition compares events, a query gains nothing by joining: all its matches are paths of the automaton.
+    But a plain sequence is split into its events, so that plans can choose: paths, joins, or parts that other queries
+    have too. A policy is run from step to step on the automaton.
     """
     if policy is not Policy.SKIP_TILL_ANY and not graph.has_block:
         return as_single_loop(graph), True
     compared = graph.has_block or any(len(variables(condition)) > 1 for condition in match_conditions)
     is_sequence = graph.is_line and not graph.back_edges and len(graph.items) > 1
-    if not compared and not (joins and is_sequence):
-        return as_single_loop(graph), True
-    try:
-        return list_alternatives(graph), False
-    except TooManyAlternatives:
-        return as_single_loop(graph), True
+    if compared or is_sequence:
+        try:
+            found = list_alternatives(graph)
+        except TooManyAlternatives:
+            return as_single_loop(graph), True
+        if compared or len(found) == 1:
+            return found, False
+    return as_single_loop(graph), True
 
 
 def _gaps_inside_blocks(alternatives: Iterable[Alternative]) -> Iterator[int]:

@@ -115,6 +115,8 @@ function showRest() {
   const facts = [["micro-batches", whole(told.batches)], ["rows", whole(told.rows)], ["late rows", whole(told.late)], ["rows set aside", whole(told.set_aside)],
     ["counts beyond 64 bits", whole(told.overflows)], ["newest event", moment(told.newest)], ["watermark", moment(told.watermark)],
     ["results", whole(Object.values(told.results).reduce((sum, value) => sum + value, 0))]];
+  part("units").tBodies[0].replaceChildren(...told.units.map((unit) => make("tr", {}, make("th", { scope: "row" }, unit.unit),
+    make("td", { class: "number" }, unit.seconds.toFixed(2)), make("td", { class: "number" }, (unit.state_bytes / 1e6).toFixed(1)))));
   part("facts").replaceChildren(...facts.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]));
 }
 

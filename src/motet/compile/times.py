@@ -1,0 +1,151 @@
+"""Turn arithmetic with times and durations into arithmetic with whole numbers, which engines compute with.
+
+A timestamp becomes `MICROSECONDS(v.time)`, a duration a number of microseconds; where the time of events is a whole
+number, a duration becomes a number of its units. A comparison of two events is arranged so that each side reads one of
+them: `b.time - a.time < 5 min` becomes `MICROSECONDS(b.time) < MICROSECONDS(a.time) + 300000000`, which is a condition
+between neighbours wherever a plain comparison would be one.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from motet.model.expression import (
+    FLIPPED,
+    Arithmetic,
+    At,
+    Attribute,
+    Call,
+    Comparison,
+    Expression,
+    KleeneAggregate,
+    Literal,
+    Negative,
+    map_operands,
+    walk,
+)
+from motet.model.kinds import infer_kind
+from motet.model.query import Computed, Query, ReturnItem, Workload
+from motet.schema import EventSchema
+
+EPOCH = dt.datetime(1970, 1, 1)
+MICROSECOND = dt.timedelta(microseconds=1)
+
+Side = tuple[str, At]  # the event that a term reads
+
+
+def lower_times(workload: Workload, schema: EventSchema) -> Workload:
+    """Return a workload whose expressions compute with numbers where they compute with times or durations."""
+    lower = _TimeLowering(schema.kinds(), schema.tick)
+    return replace(
+        workload,
+        queries=tuple(lower.query(query) for query in workload.queries),
+        definitions=tuple(
+            replace(definition, condition=lower.condition(definition.condition)) for definition in workload.definitions
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class _TimeLowering:
+    kinds: dict[str, str]
+    tick: int  # microseconds of a unit of whole-number times; 0 where times are timestamps
+
+    def query(self, query: Query) -> Query:
+        conditions = tuple(map(self.condition, query.conditions))
+        return replace(query, conditions=conditions, returns=tuple(map(self.item, query.returns)))
+
+    def item(self, item: ReturnItem) -> ReturnItem:
+        if not isinstance(item, Computed) or not _has_time_arithmetic(item.expression, self.kinds):
+            return item
+        kind = infer_kind(item.expression, self.kinds)
+        value = self.number(item.expression)
+        function = {"duration": "DURATION", "time": "TIMESTAMP"}.get(str(kind))
+        return replace(item, expression=value if function is None else Call(function, (value,), span=value.span))
+
+    def condition(self, expression: Expression) -> Expression:
+        if not _has_time_arithmetic(expression, self.kinds):
+            return expression
+        if isinstance(expression, Comparison):
+            left, right = self.number(expression.left), self.number(expression.right)
+            return _arrange(replace(expression, left=left, right=right))
+        return map_operands(expression, self.condition)
+
+    def number(self, expression: Expression) -> Expression:
+        """Return the number of microseconds, or of units of whole-number times, that an expression stands for."""
+        match expression:
+            case Literal(dt.timedelta() as length):
+                return replace(expression, value=self._count_units(length))
+            case Literal(dt.datetime() as moment):
+                instant = moment.astimezone(dt.UTC).replace(tzinfo=None) if moment.tzinfo else moment
+                return replace(expression, value=(instant - EPOCH) // MICROSECOND)
+            case Attribute() | KleeneAggregate() | Call() if infer_kind(expression, self.kinds) == "time":
+                return Call("MICROSECONDS", (expression,), span=expression.span)
+        return map_operands(expression, self.number)
+
+    def _count_units(self, length: dt.timedelta) -> int | float:
+        count = Fraction(length // MICROSECOND, self.tick or 1)
+        return int(count) if count.denominator == 1 else float(count)
+
+
+def _has_time_arithmetic(expression: Expression, kinds: dict[str, str]) -> bool:
+    for node in walk(expression):
+        match node:
+            case Literal(dt.timedelta()):
+                return True
+            case Arithmetic() | Negative() if infer_kind(node, kinds) in ("time", "duration"):
+                return True
+    return False
+
+
+def _arrange(comparison: Comparison) -> Comparison:
+    """Return a comparison of sums with what reads the first event on the left and all else on the right.
+
+    Nothing changes where a side is no sum, or where it takes more than two events to know.
+    """
+    terms = [*_list_terms(comparison.left, 1), *_list_terms(comparison.right, -1)]
+    sides = [_find_side(term) for _, term in terms]
+    events = list(dict.fromkeys(side for side in sides if side is not None and side != _CONSTANT))
+    if None in sides or len(events) != 2:
+        return comparison
+    left = [(sign, term) for (sign, term), side in zip(terms, sides, strict=True) if side == events[0]]
+    right = [(-sign, term) for (sign, term), side in zip(terms, sides, strict=True) if side != events[0]]
+    operator = comparison.operator
+    if all(sign < 0 for sign, _ in left):
+        left, right = [(-sign, term) for sign, term in left], [(-sign, term) for sign, term in right]
+        operator = FLIPPED[operator]
+    return replace(comparison, operator=operator, left=_add(left), right=_add(right))
+
+
+_CONSTANT: Side = ("", At.EACH)
+
+
+def _list_terms(expression: Expression, sign: int) -> list[tuple[int, Expression]]:
+    match expression:
+        case Arithmetic("+", left, right):
+            return [*_list_terms(left, sign), *_list_terms(right, sign)]
+        case Arithmetic("-", left, right):
+            return [*_list_terms(left, sign), *_list_terms(right, -sign)]
+        case Negative(operand):
+            return _list_terms(operand, -sign)
+    return [(sign, expression)]
+
+
+def _find_side(term: Expression) -> Side | None:
+    """Return the one event that a term reads; None where it reads several."""
+    if any(isinstance(node, KleeneAggregate) for node in walk(term)):
+        return None
+    read = {(node.variable, node.at) for node in walk(term) if isinstance(node, Attribute)}
+    return None if len(read) > 1 else next(iter(read), _CONSTANT)
+
+
+def _add(terms: list[tuple[int, Expression]]) -> Expression:
+    """Return the sum of terms, one that is added first."""
+    ordered = sorted(terms, key=lambda term: -term[0])
+    (sign, total), *rest = ordered
+    combined = total if sign > 0 else Negative(total)
+    for sign, term in rest:
+        combined = Arithmetic("+" if sign > 0 else "-", combined, term)
+    return combined

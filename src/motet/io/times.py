@@ -1,0 +1,140 @@
+"""Read times that are text or numbers: which type they get, and which unit they seem to have."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from motet.errors import DataError, UnreadableError
+from motet.schema import MAX_MICROS, TICKS, is_text, is_time, keep_times_in_range, to_microseconds
+
+ZONE = re.compile(r"([Zz]|[+-]\d\d(:?\d\d)?)$")
+SECONDS_PER_YEAR = 31_556_952
+UNIT_NAMES = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
+PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+
+
+def choose_time_type(sample: pa.Array, name: str, time_unit: str, origin: str) -> pa.DataType:
+    """Return the type as which a time column is read, by the first of its values.
+
+    Timestamps, dates and whole numbers stay what they are. Text in ISO 8601 is read as timestamps, with a zone if the
+    first value has one. Floating numbers count from 1970, and are read as timestamps of microseconds.
+
+    Raises:
+        DataError: The column cannot hold times, or its numbers seem to count another unit.
+    """
+    found = sample.type
+    if pa.types.is_null(found):
+        return pa.timestamp("us")
+    if is_text(found):
+        return _choose_zone(sample.drop_null().slice(0, 1), name, origin)
+    if is_time(found):
+        return found
+    if not (pa.types.is_integer(found) or _is_fractional(found)):
+        raise DataError(
+            f"column {name!r} of {origin} holds {found}: that is no time "
+            "(timestamps, dates, numbers since 1970 and ISO 8601 text are)"
+        )
+    _require_likely_unit(sample, name, time_unit, origin)
+    return found if pa.types.is_integer(found) else pa.timestamp("us")
+
+
+def _choose_zone(first: pa.Array, name: str, origin: str) -> pa.DataType:
+    zoned = len(first) > 0 and ZONE.search(first[0].as_py()[10:].strip())
+    type = pa.timestamp("us", "UTC" if zoned else None)
+    try:
+        parse_times(first, type, name, origin)
+    except UnreadableError as error:
+        # Known before anything has run: wrong from the start rather than broken on the way.
+        raise DataError(str(error)) from error
+    return type
+
+
+def _is_fractional(type: pa.DataType) -> bool:
+    return bool(pa.types.is_floating(type) or pa.types.is_decimal(type))
+
+
+def _require_likely_unit(sample: pa.Array, name: str, time_unit: str, origin: str) -> None:
+    """Raise if the middle one of some numbers is after the year 9999, and another unit leads to our days."""
+    values = np.sort(sample.drop_null().cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+    values = values[np.isfinite(values)]
+    if not len(values):
+        return
+    middle = float(values[len(values) // 2])
+
+    def year(unit: str) -> int:
+        return 1970 + int(middle / PER_SECOND[unit] / SECONDS_PER_YEAR)
+
+    likely = next((unit for unit in UNIT_NAMES if 1980 <= year(unit) < 2100), None)
+    if year(time_unit) > 9999 and likely is not None:
+        shown = f"{middle:.0f}"
+        raise DataError(
+            f"column {name!r} of {origin} holds {shown}, in {UNIT_NAMES[time_unit]} a time in the year "
+            f"{year(time_unit):,}; in {UNIT_NAMES[likely]} it is one in {year(likely)}\n"
+            f"  --time-unit {likely} (in Python time_unit={likely!r}) says that it counts those"
+        )
+
+
+def convert_times(column: Any, type: pa.DataType, name: str, time_unit: str, origin: str) -> Any:
+    """Return a time column, an array or a chunked one, with the type that was chosen for it."""
+    if column.type == type:
+        return _keep_in_range(column, time_unit)
+    if is_text(column.type):
+        return parse_times(column, type, name, origin)
+    if _is_fractional(column.type):
+        return pa.array(_to_micros(column, time_unit)).cast(type)
+    return pc.cast(column, type)
+
+
+def _keep_in_range(column: Any, time_unit: str) -> Any:
+    """Return times with null for those that are out of range: rows without a time are set aside."""
+    if pa.types.is_integer(column.type):
+        return keep_times_in_range(column, time_unit).cast(column.type)
+    micros = to_microseconds(column, time_unit)
+    if micros.null_count == column.null_count:
+        return column
+    return pc.if_else(pc.is_valid(micros), column, pa.scalar(None, column.type))
+
+
+def _to_micros(column: Any, time_unit: str) -> pa.Array:
+    """Return floating times as microseconds, rounded to the nearest; what is out of range is null, as NaN is."""
+    values = (
+        column.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        if isinstance(column, pa.Array)
+        else (column.cast(pa.float64()).to_numpy())
+    )
+    micros = np.rint(values / 1000 if time_unit == "ns" else values * TICKS[time_unit])
+    usable = np.abs(micros) < MAX_MICROS  # False for NaN
+    return pa.array(np.where(usable, micros, 0).astype(np.int64), mask=~usable)
+
+
+def parse_times(column: Any, type: pa.DataType, name: str, origin: str) -> Any:
+    """Parse text as times."""
+    text = pc.utf8_trim_whitespace(pc.cast(column, pa.string()))
+    # A space before the zone is not ISO 8601, but common.
+    text = pc.replace_substring_regex(text, r" ([Zz]|[+-]\d\d(:?\d\d)?)$", r"\1")
+    try:
+        return pc.cast(text, type)
+    except pa.ArrowInvalid as error:
+        wrong = next(value.as_py() for value in text if not _is_time(value, type))
+        zone = " with a zone" if type.tz else ""
+        message = f"column {name!r} of {origin} is text, and {wrong!r} is no ISO 8601 time{zone}"
+        raise UnreadableError(f"{message}\n  {_suggest_parsing(wrong, name)}") from error
+
+
+def _suggest_parsing(wrong: str, name: str) -> str:
+    if re.fullmatch(r"-?\d+(\.\d+)?", wrong):
+        return f"--select '* REPLACE (CAST({name} AS BIGINT) AS {name})' reads numbers since 1970, in --time-unit"
+    return f"--select \"* REPLACE (strptime({name}, '%d/%m/%Y %H:%M:%S') AS {name})\" reads other forms"
+
+
+def _is_time(value: pa.StringScalar, type: pa.DataType) -> bool:
+    try:
+        pc.cast(value, type)
+    except pa.ArrowInvalid:
+        return False
+    return True
