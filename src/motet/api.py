@@ -70,18 +70,6 @@ def run(
 
 @overload
 def run(
-    events: pa.Table | pa.RecordBatch | ArrowStream | str | Path | Sequence[str | Path],
-    workload: WorkloadLike,
-    options: Options | None = None,
-    *,
-    engine: Literal["local", "oracle"] | None = None,
-    progress: Progress | None = None,
-    **keywords: Unpack[OptionKeywords],
-) -> pa.Table: ...
-
-
-@overload
-def run(
     events: pd.DataFrame,
     workload: WorkloadLike,
     options: Options | None = None,
@@ -90,6 +78,18 @@ def run(
     progress: Progress | None = None,
     **keywords: Unpack[OptionKeywords],
 ) -> pd.DataFrame: ...
+
+
+@overload
+def run(
+    events: pa.Table | pa.RecordBatch | ArrowStream | str | Path | Sequence[str | Path],
+    workload: WorkloadLike,
+    options: Options | None = None,
+    *,
+    engine: Literal["local", "oracle"] | None = None,
+    progress: Progress | None = None,
+    **keywords: Unpack[OptionKeywords],
+) -> pa.Table: ...
 
 
 @overload
