@@ -31,6 +31,7 @@ OptimizerName = Literal[
     "motto-merge",
     "multitree",
     "multitree-prefix",
+    "multitree-vertex",
 ]
 CostModel = Literal["calibrated", "printed"]
 OnLimit = Literal["error", "truncate"]

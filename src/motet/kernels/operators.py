@@ -340,11 +340,14 @@ class JoinScratch(NamedTuple):
 
 def allocate_scratch(items: int, comparisons: int, rows: int) -> JoinScratch:
     """Create scratch memory for joins of so many rows."""
+    first, last, end = np.empty((3, rows), np.int64)
     return JoinScratch(
         np.empty((comparisons + 1, rows)),
         np.empty((2, rows), np.int64),
         np.empty((items, rows), np.int64),
-        *np.empty((3, rows), np.int64),
+        first,
+        last,
+        end,
         np.empty(rows // (BLOCK - 1) + 2 * MOST_LEVELS),
         np.zeros(MOST_LEVELS, np.int64),
         np.empty(comparisons + 1),

@@ -72,8 +72,8 @@ class PlainSinks(NamedTuple):
 class CompiledPlan:
     """A plan for events of one schema.
 
-    `nodes` are its operators, inputs first. `sinks` read those that the kernel runs, and then path scans: `scans` has the
-    numbers of those of each. `others` has the sinks of all that is listed query by query.
+    `nodes` are its operators, inputs first. `sinks` read those that the kernel runs, and then path scans: `scans` has
+    the numbers of those of each. `others` has the sinks of all that is listed query by query.
     """
 
     def __init__(

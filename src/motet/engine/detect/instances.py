@@ -225,7 +225,7 @@ class PlanRunner:
                 return
 
     def _run_from_outside(self, operator: int) -> Iterator[MatchOutput | int]:
-        """Run an operator that the kernel does not, and yield its matches, or its number where they are to be listed."""
+        """Run an operator that the kernel does not; yield its matches, or its number where these are to be listed."""
         plan, node = self.plan, self.plan.nodes[operator]
         found = None
         if plan.is_kept(operator):
