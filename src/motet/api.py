@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Unpack, overload
 
 import pyarrow as pa
 
@@ -53,6 +53,13 @@ if TYPE_CHECKING:
     from motet.spark.stream import StreamRun
 
 
+class ArrowStream(Protocol):
+    """What gives its rows as a stream of Arrow data: a table of pyarrow, polars or DuckDB."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return a capsule with the stream."""
+
+
 @overload
 def run(
     events: DataFrame,
@@ -66,18 +73,6 @@ def run(
 
 @overload
 def run(
-    events: pa.Table | pa.RecordBatch | pa.RecordBatchReader | str | Path,
-    workload: WorkloadLike,
-    options: Options | None = None,
-    *,
-    engine: Literal["local", "oracle"] | None = None,
-    progress: Progress | None = None,
-    **keywords: Unpack[OptionKeywords],
-) -> pa.Table: ...
-
-
-@overload
-def run(
     events: pd.DataFrame,
     workload: WorkloadLike,
     options: Options | None = None,
@@ -86,6 +81,18 @@ def run(
     progress: Progress | None = None,
     **keywords: Unpack[OptionKeywords],
 ) -> pd.DataFrame: ...
+
+
+@overload
+def run(
+    events: pa.Table | pa.RecordBatch | ArrowStream | str | Path | Sequence[str | Path],
+    workload: WorkloadLike,
+    options: Options | None = None,
+    *,
+    engine: Literal["local", "oracle"] | None = None,
+    progress: Progress | None = None,
+    **keywords: Unpack[OptionKeywords],
+) -> pa.Table: ...
 
 
 @overload
@@ -111,8 +118,9 @@ def run(
     """Run a workload over events and return its results.
 
     Args:
-        events: An Arrow table, record batch or reader, a pandas or Spark DataFrame, or the path of a file or folder of
-            events (parquet, csv or json lines).
+        events: A pandas or Spark DataFrame, an Arrow table, dataset or anything else with `__arrow_c_stream__` (polars,
+            a DuckDB relation); or the path of a file, a folder or a pattern of files (parquet, Arrow, csv, json), a
+            list of paths, or '-' for standard input.
         workload: Queries: text, the path of a file of them, what the builder made, or a sequence of queries.
         options: How to read events and run; see `Options`.
         engine: 'local' (in process), 'spark', or 'oracle' (plain enumeration, for small data). By default Spark for a
@@ -121,8 +129,8 @@ def run(
         **keywords: Options by name, in place of or in addition to `options`.
 
     Returns:
-        The results in one table of the kind that the events came in: an Arrow table (for a path too), a pandas or a
-        Spark DataFrame. Nothing runs on Spark before an action on the result; `result.motet` has its metrics then.
+        The results in one table of the kind that the events came in: a pandas or a Spark DataFrame, else an Arrow
+        table. Nothing runs on Spark before an action on the result; `result.motet` has its metrics then.
 
     Raises:
         QueryError: The queries are wrong, or do not fit the events.
@@ -214,7 +222,7 @@ def batches(
     Matches need not fit in memory. Results of a query come in order of time within a batch, not over all of them.
 
     Args:
-        events: An Arrow table, record batch or reader, a pandas DataFrame, or a path.
+        events: Events of any kind that `run` takes, but no Spark DataFrame.
         workload: Queries, as for `run`.
         options: How to read events and run; see `Options`.
         **keywords: Options by name.
@@ -475,7 +483,7 @@ def explain_match(
     """Explain why a query has the matches it has, or none: its demands one after another, with what each leaves.
 
     Args:
-        events: An Arrow table, a pandas DataFrame, or a path.
+        events: Events of any kind that `run` takes, but no Spark DataFrame.
         workload: Queries, as for `run`.
         options: How to read events; see `Options`.
         query: The name of the query, where the workload has several.

@@ -203,6 +203,8 @@ def run(
     as_found = engine == "local" and returns_matches and output.format is not OutputFormat.TABLE
     with Meter(source.num_rows if source else None, started=report.started) as meter:
         interrupts.describe = lambda: describe_interruption(meter, output)
+        if engine == "spark":
+            meter.begin("running on Spark")
         with data_errors_as_run_errors():
             if job is None:
                 outcome = execute_selected_on_spark(workload, events, options, master)
@@ -252,10 +254,11 @@ def name_paths(tables: Sequence[str]) -> Path | dict[str, Path] | None:
 
 def describe_interruption(meter: Meter, output: ResultOutput) -> str:
     """What was done when a run is interrupted."""
-    step = f", {meter.step}" if meter.step else ""
+    read = [f"{format_count(meter.rows, 'row')} read"] if meter.rows or not meter.step else []
+    done = ", ".join([*read, *([meter.step] if meter.step else [])])
     is_hidden = output.appears_whole or not meter.results
     written = "nothing was written" if is_hidden else f"{format_count(meter.results, 'result')} written"
-    return f"interrupted after {meter.seconds:.1f} s: {format_count(meter.rows, 'row')} read{step}; {written}"
+    return f"interrupted after {meter.seconds:.1f} s: {done}; {written}"
 
 
 def write_as_found(job: Job, output: ResultOutput, meter: Meter) -> Outcome:
