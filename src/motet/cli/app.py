@@ -198,7 +198,7 @@ def run(
     ] = "local",
     output: Annotated[
         Path | None,
-        typer.Option(help="File or folder for results, or -; the terminal if none.", show_default=False),
+        typer.Option(help="File for results, or folder for a file per query, or -.", show_default=False),
     ] = None,
     format: Annotated[
         ResultFormat | None,

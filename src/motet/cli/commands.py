@@ -33,6 +33,7 @@ from motet.io.formats import PARQUET
 from motet.io.text_tables import UNLIMITED, print_relation, print_tables
 from motet.io.writers import (
     DatabaseWriter,
+    FolderWriter,
     OutputFormat,
     ResultWriter,
     choose_format,
@@ -79,10 +80,12 @@ class ResultOutput:
     @property
     def appears_whole(self) -> bool:
         """Whether what is written is seen only at the end."""
-        return self.target is not None and (self.target.is_file() or not self.target.exists())
+        if self.target is None:
+            return False
+        return self.target.is_file() or self.target.is_dir() or not self.target.exists()
 
     @contextmanager
-    def open(self, schema: pa.Schema, workload: Workload) -> Iterator[ResultWriter | DatabaseWriter]:
+    def open(self, schema: pa.Schema, workload: Workload) -> Iterator[ResultWriter | DatabaseWriter | FolderWriter]:
         """Open what is written to table by table: a file that appears whole or not at all, or the terminal."""
         if self.target is None:
             writer = ResultWriter(sys.stdout.buffer, schema, workload, self.format)
@@ -111,7 +114,9 @@ class ResultOutput:
             write_relation(rows, sys.stdout.buffer, self.format)
             sys.stdout.buffer.flush()
         else:
-            with open_output(self.target) as stream:
+            ending = "txt" if self.format is OutputFormat.TABLE else str(self.format)
+            target = self.target / f"results.{ending}" if self.target.is_dir() else self.target
+            with open_output(target) as stream:
                 write_relation(rows, stream, self.format)
 
 
