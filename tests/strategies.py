@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -33,6 +34,7 @@ from motet.model.pattern import And, Event, Neg, Not, Or, Pattern, Repeat, Seq, 
 from motet.model.pattern import events as written_events
 from motet.model.query import (
     AGGREGATE_FUNCTIONS,
+    AfterMatch,
     Aggregate,
     AllVariables,
     Computed,
@@ -394,7 +396,17 @@ def draw_pair(dice: Dice, left: str, right: str) -> Expression:
     """Draw a comparison of two variables, one to a side."""
     if dice.once_in(5):
         return Comparison(dice.pick(["=", "!="]), Attribute(left, "s"), Attribute(right, "s"))
+    if dice.once_in(5):
+        return draw_time_limit(dice, Attribute(left, "time"), Attribute(right, "time"))
     return Comparison(dice.pick(SIGNS), draw_number(dice, left), draw_number(dice, right))
+
+
+def draw_time_limit(dice: Dice, one: Attribute, other: Attribute) -> Expression:
+    """Draw a limit on the time between two events, said in one of several ways."""
+    length = Literal(dt.timedelta(milliseconds=500 * dice.number(1, 12)))
+    if dice.once_in(2):
+        return Comparison(dice.pick(SIGNS[:4]), Arithmetic("-", other, one), length)
+    return Comparison(dice.pick(SIGNS[:4]), Arithmetic("+", one, length), other)
 
 
 def draw_equalities(dice: Dice, names: Sequence[str], *, chain: bool = False) -> list[Expression]:
@@ -412,6 +424,8 @@ def draw_next(dice: Dice, name: str) -> Expression:
     if dice.once_in(5):
         return Comparison("!=", Attribute(name, "s"), Attribute(name, "s", At.NEXT))
     now, after = dice.pick([(At.EACH, At.NEXT), (At.NEXT, At.EACH)])
+    if dice.once_in(5):
+        return draw_time_limit(dice, Attribute(name, "time", now), Attribute(name, "time", after))
     return Comparison(dice.pick(SIGNS), draw_number(dice, name, now), draw_number(dice, name, after))
 
 
@@ -550,8 +564,21 @@ def draw_query(
     keys = tuple(GroupKey(key) for key in group_by if dice.once_in(2))
     aggregates = draw_aggregates(dice, pattern, name)
     equivalence = dice.pick(EQUIVALENCES)
+    partition = tuple(dict.fromkeys((*group_by, *equivalence)))
+    if len({*equivalence} - {*group_by}) == 1 and dice.once_in(3):
+        aggregates = (*aggregates, Aggregate("COUNT", None, dice.pick(partition), distinct=True))
     window = draw_window(dice, pattern, windows)
-    return Query(name, pattern, (*keys, *aggregates), tuple(conditions), equivalence, group_by, window)
+    having = draw_having(dice, aggregates) if dice.once_in(5) else None
+    returns = (*keys, *aggregates)
+    return Query(name, pattern, returns, tuple(conditions), equivalence, group_by, window, having=having)
+
+
+def draw_having(dice: Dice, aggregates: Sequence[Aggregate]) -> Expression | None:
+    """Draw a condition on a number of the result."""
+    numbers = [item.label for item in aggregates if item.name != "s" or item.function == "COUNT"]
+    if not numbers:
+        return None
+    return Comparison(dice.pick(SIGNS[:4]), Attribute("", dice.pick(numbers)), Literal(dice.number(0, 3)))
 
 
 @st.composite
@@ -582,9 +609,31 @@ def draw_detection_query(
     more = [draw_match_condition(dice, spoken, absent) for _ in range(dice.number(0, 2))] if spoken else []
     if len(names) > 1 and dice.once_in(4):
         more += draw_equalities(dice, names)
-    returns = query.returns if dice.once_in(5) else draw_match_returns(dice, names, name)
+    returns, having = query.returns, query.having
+    if not dice.once_in(5):
+        returns, having = draw_match_returns(dice, names, name), None
+    elif names and dice.once_in(3):
+        attribute = dice.pick(["x", "s", "y"])
+        returns = (*returns, Aggregate("COUNT", dice.pick(names), attribute, distinct=True))
     conditions = (*query.conditions, *more)
-    return replace(query, conditions=conditions, returns=returns, policy=dice.pick(policies))
+    return replace(query, conditions=conditions, returns=returns, policy=dice.pick(policies), having=having)
+
+
+@st.composite
+def skip_queries(draw: DrawFn, *, name: str = "q", types: Sequence[str] = TYPES) -> Query:
+    """Return a query that counts the matches which AFTER MATCH SKIP takes: of any pattern, often of a plain sequence.
+
+    Only how many they are is certain where events have times in common.
+    """
+    dice = Dice(draw)
+    query = draw_detection_query(dice, name, OPERATORS, WINDOWS, types, tuple(Policy))
+    if dice.once_in(2):
+        events = tuple(Event(dice.pick(types)) for _ in range(dice.number(1, 3)))
+        pattern = add_variables(dice, Seq(events))
+        window = draw_window(dice, pattern, WINDOWS)
+        query = Query(name, pattern, (), (), query.equivalence, query.group_by, window)
+    after_match = dice.pick([AfterMatch.PAST_LAST_EVENT, AfterMatch.TO_NEXT_EVENT])
+    return replace(query, returns=(Aggregate("COUNT"),), having=None, after_match=after_match)
 
 
 @st.composite

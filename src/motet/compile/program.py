@@ -147,14 +147,15 @@ class Program:
     @cached_property
     def result_schema(self) -> pa.Schema:
         """The columns of results: times, GROUP BY attributes, aggregates by label, then match columns."""
-        fields = {"query": pa.string(), **dict.fromkeys(self._time_columns, self.schema.result_time_type)}
+        fields = {"query": pa.string(), **dict.fromkeys(self.time_columns, self.schema.result_time_type)}
         fields |= {name: self.schema.plain_type(name) for name in self.groups}
         for number, types in self._label_types.items():
             fields |= {self.column_names[number][label]: found for label, found in types.items()}
         return pa.schema(fields)
 
     @property
-    def _time_columns(self) -> tuple[str, ...]:
+    def time_columns(self) -> tuple[str, ...]:
+        """The columns of results that are times: of windows and moments, and of matches."""
         queries = self.workload.queries
         of_aggregates = ("window_start", "window_end", "time")
         of_matches = () if all(query.is_aggregate for query in queries) else ("start", "end")
@@ -172,7 +173,7 @@ class Program:
             for label, found in own.items():
                 types.setdefault(label, set()).add(found)
         clashes = {label for label, found in types.items() if len(found) > 1}
-        clashes |= types.keys() & {"query", *self._time_columns, *self.groups}
+        clashes |= types.keys() & {"query", *self.time_columns, *self.groups}
         names = [query.name for query in self.workload.queries]
         return {
             number: {label: f"{names[number]}.{label}" if label in clashes else label for label in own}

@@ -276,13 +276,10 @@ def sort_results(program: Program, tables: Iterable[pa.Table]) -> pa.Table:
 
 def _sort_by_time(program: Program, result: pa.Table, query: pa.ChunkedArray | None = None) -> pa.Table:
     """Sort results by query, where they are of several, then time, then group."""
-    # What results call their times; a variable of a match may have the name of an aggregate's.
-    aggregates = any(query.is_aggregate for query in program.workload.queries)
-    known = ("window_end", "time", "start") if aggregates else ("start",)
-    clocks = [name for name in known if name in result.column_names]
+    clocks = [name for name in ("window_end", "time", "start") if name in program.time_columns]
     keyed = result.select(program.groups).append_column("#when", pc.coalesce(*map(result.column, clocks)))
     keys = ["#when", *program.groups]
-    if "end" in result.column_names:
+    if "end" in program.time_columns:
         keyed = keyed.append_column("#end", result.column("end"))
         keys.insert(1, "#end")
     if query is not None:

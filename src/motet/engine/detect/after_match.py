@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motet.engine.detect.bindings import concat_bindings, match_identities, match_times
+from motet.engine.detect.windows import compute_oldest_starts
 from motet.engine.encode import EncodedEvents, Ints
-from motet.kernels.after_match import first_events, take_first, take_past_last
-from motet.kernels.match_filter import Matches, MatchWindows
+from motet.kernels.after_match import first_events, take_first, take_occurrences, take_past_last
+from motet.kernels.match_filter import KeyedEvents, Matches, MatchWindows
 from motet.kernels.ragged import offsets_from_counts
 from motet.model.query import AfterMatch
 from motet.plans.detect.query import DetectQuery
@@ -59,6 +60,17 @@ def take_matches(query: DetectQuery, candidates: Sequence[Candidates], encoded: 
     taken[open_rows[order[chosen]]] = True
     bounds = offsets_from_counts(np.array([len(each.windows.match) for each in candidates]))
     return [taken[begin:end] for begin, end in pairwise(bounds)]
+
+
+def list_occurrences(query: DetectQuery, encoded: EncodedEvents) -> Matches:
+    """Return the matches that a plain sequence takes PAST LAST EVENT, one after the other. O(events * positions)."""
+    length = len(query.symbols)
+    places = [sum(1 << at for at, symbol in enumerate(query.symbols) if symbol in own) for own in encoded.classes]
+    events = KeyedEvents(encoded.offsets, encoded.time, encoded.enter, encoded.leave, encoded.klass)
+    oldest = compute_oldest_starts(query.span, encoded)
+    bound, keys = take_occurrences(events, np.array(places, np.int64), length, oldest)
+    positions = np.tile(np.arange(length, dtype=np.int32), len(keys))
+    return Matches(np.arange(len(keys) + 1) * length, positions, bound, keys)
 
 
 def _first_of_each(found: Matches, match: Ints, window: Ints) -> Ints:

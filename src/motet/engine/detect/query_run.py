@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from motet.compile.contributions import DUE, END, FROM, UNTIL
-from motet.engine.detect.after_match import Candidates, take_matches
+from motet.engine.detect.after_match import Candidates, list_occurrences, take_matches
 from motet.engine.detect.aggregate import build_contributions, merge_contributions
 from motet.engine.detect.bindings import concat_bindings, mask_bindings, match_identities, match_times, take_bindings
 from motet.engine.detect.instances import NO_BOUND, UNLIMITED, PlanRunner
@@ -67,6 +67,9 @@ class QueryRun:
 
     def list_matches(self, alternative: int) -> Iterator[pa.Table]:
         """Yield the rows of an alternative whose root is not run by the kernel."""
+        if self.query.is_sequence_past_last:
+            yield from self.add_matches(alternative, list_occurrences(self.query, self.encoded))
+            return
         match_filter, limit = self._filter_of(alternative), self.match_limit.limit
         # One more than may be is enough to know; but where matches are filtered later, any may be the one to keep.
         most = UNLIMITED if limit is None or match_filter.is_needed or match_filter.has_open_ends else limit + 1
@@ -86,7 +89,7 @@ class QueryRun:
             found = mask_bindings(found, kept)
         if not len(found.key) or self._is_full:
             return
-        if self.query.query.after_match is not AfterMatch.ALL:
+        if self.query.query.after_match is not AfterMatch.ALL and not self.query.is_sequence_past_last:
             # Which matches are taken is known when all are there.
             self._wait(match_filter, found)
         elif not self.query.query.is_aggregate:
@@ -103,7 +106,7 @@ class QueryRun:
 
     def finish(self) -> Iterator[pa.Table]:
         """Yield what could not be told before all matches were there: of aggregates, contributions."""
-        if self._waiting and self.query.query.after_match is not AfterMatch.ALL:
+        if self._waiting and self.query.query.after_match is not AfterMatch.ALL:  # and so not found one by one
             yield from self._finish_taken()
         elif self._waiting:
             yield self._build_contributions(self._waiting)

@@ -9,8 +9,9 @@ from motet.errors import Diagnostic
 from motet.model.expression import Expression, variables
 from motet.model.names import resolve_variables
 from motet.model.query import AfterMatch, Computed, Policy, Query, Workload
+from motet.model.window import TimeWindow
 from motet.plans.compiled import WindowSpan, build_window_span
-from motet.plans.detect.conditions import is_adjacent, place_conditions
+from motet.plans.detect.conditions import PlacedConditions, is_adjacent, place_conditions
 from motet.template.alternatives import (
     Alternative,
     Choice,
@@ -32,7 +33,8 @@ class DetectQuery:
 
     `absent` holds the symbols of all absences, those of NOT and then those of NEG; `absence_conditions` the conditions
     that compare an absent event with bound ones. `match_conditions` compare bound events. `slots` are the positions
-    that each name in a condition stands for. `reason` says why the query is not aggregated online.
+    that each name in a condition stands for. `reason` says why the query is not aggregated online;
+    `is_sequence_past_last`, whether its matches are found one after the other.
     """
 
     number: int
@@ -53,6 +55,7 @@ class DetectQuery:
     progress: Progress | None
     adjacent: tuple[Expression, ...]
     reason: str
+    is_sequence_past_last: bool = False
 
     @property
     def is_run(self) -> bool:
@@ -126,7 +129,10 @@ def compile_detect(number: int, workload: Workload, tick: int, reason: str = "")
     absent_events = (*positions.absences, *positions.negated)
     placed = place_conditions(query, positions, absent_events)
     try:
-        alternatives, compact = _derive_alternatives(positions.graph, placed.match, query.policy)
+        if _is_sequence_past_last(query, positions, placed):
+            alternatives, compact = as_single_loop(positions.graph), True
+        else:
+            alternatives, compact = _derive_alternatives(positions.graph, placed.match, query.policy)
     except TooManyAlternatives:
         return refusal("an AND of this pattern has too many alternatives", "write some of them as queries of their own")
     if any(placed.absent[absence] for absence in _gaps_inside_blocks(alternatives)):
@@ -164,6 +170,24 @@ def compile_detect(number: int, workload: Workload, tick: int, reason: str = "")
         progress=progress,
         adjacent=tuple(c for c in placed.match if progress is not None and is_adjacent(c, positions, progress)),
         reason=reason,
+        is_sequence_past_last=_is_sequence_past_last(query, positions, placed),
+    )
+
+
+def _is_sequence_past_last(query: Query, positions: Positions, placed: PlacedConditions) -> bool:
+    """Return whether a query takes the non-overlapping occurrences of a plain sequence, over all of its input.
+
+    One pass over the events finds them, without any other match: see `motet.kernels.after_match.take_occurrences`.
+    """
+    graph, window = positions.graph, query.window
+    return (
+        query.after_match is AfterMatch.PAST_LAST_EVENT
+        and query.policy is Policy.SKIP_TILL_ANY
+        and not (isinstance(window, TimeWindow) and window.slide is not None)
+        and graph.is_line
+        and not graph.back_edges
+        and len(graph.items) < 63
+        and not (positions.absences or positions.negated or placed.match)
     )
 
 

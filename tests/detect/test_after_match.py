@@ -1,0 +1,92 @@
+"""AFTER MATCH SKIP: occurrences that do not overlap, and one match for each first event."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+
+import motet
+from motet.language.printer import to_text
+from motet.model.query import Query, Workload
+from motet.reference.tables import run_table as enumerate_table
+from tests.chunks import assert_same_in_chunks
+from tests.comparison import assert_same_results
+from tests.detect.cases import found, stream
+from tests.detect.test_against_oracle import engine_results, select_supported
+from tests.strategies import build_stream_table, skip_queries, streams
+
+Rows = list[dict[str, Any]]
+PAST_LAST = "AFTER MATCH SKIP PAST LAST EVENT"
+TO_NEXT = "AFTER MATCH SKIP TO NEXT EVENT"
+
+
+def test_occurrences_do_not_overlap() -> None:
+    assert found("a1 a2 b3 b4 a5 b6", f"RETURN * PATTERN SEQ(A a, B b) {PAST_LAST}") == ["a1 b3", "a5 b6"]
+
+
+def test_the_match_that_ends_first_is_taken_and_of_these_the_one_that_begins_first() -> None:
+    assert found("a1 a2 b3 c4 c5", f"RETURN * PATTERN SEQ(A a, B b, C c) {PAST_LAST}") == ["a1 b3 c4"]
+
+
+def test_a_match_that_is_too_long_makes_way_for_a_shorter_one() -> None:
+    assert found("a1 a5 b7", f"RETURN * PATTERN SEQ(A a, B b) WITHIN 4 {PAST_LAST}") == ["a5 b7"]
+
+
+def test_a_match_may_not_begin_when_the_last_one_ends() -> None:
+    assert found("a1 a2 a3 a4", f"RETURN * PATTERN SEQ(A x, A y) {PAST_LAST}") == ["a1 a2", "a3 a4"]
+
+
+def test_partitions_do_not_concern_each_other() -> None:
+    query = f"RETURN * PATTERN SEQ(A a, B b) WHERE [x] {PAST_LAST}"
+    assert found("a1:1 a2:2 b3:1 b4:2", query) == ["a1 b3", "a2 b4"]
+
+
+def test_each_first_event_has_one_match() -> None:
+    assert found("a1 a2 b3 b4", f"RETURN * PATTERN SEQ(A a, B b) {TO_NEXT}") == ["a1 b3", "a2 b3"]
+
+
+def test_what_an_absence_forbids_takes_no_part() -> None:
+    assert found("a1 n2 b3 a4 b5", f"RETURN * PATTERN SEQ(A a, NOT N, B b) {PAST_LAST}") == ["a4 b5"]
+
+
+def test_a_condition_decides_before_a_match_is_taken() -> None:
+    query = f"RETURN * PATTERN SEQ(A a, B b) WHERE a.x < b.x {PAST_LAST}"
+    assert found("a1:5 b2:3 b3:7 a4:1 b5:2", query) == ["a1 b3", "a4 b5"]
+
+
+def test_each_window_takes_its_own() -> None:
+    table = stream("a1 b3 a4 b6 b7")
+    query = f"RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 6 SLIDE 3 {PAST_LAST}"
+    rows = motet.run(table, query).to_pylist()
+    assert [(row["window_end"], row["COUNT(*)"]) for row in rows] == [(6, 1), (9, 1)]
+    assert_same_results(motet.run(table, query), enumerate_table(motet.read(query), table))
+
+
+def test_occurrences_of_a_burst_are_few() -> None:
+    burst = stream(" ".join(f"a{at}" for at in range(1, 200)))
+    assert motet.run(burst, f"RETURN COUNT(*) PATTERN SEQ(A x, A y, A z) {PAST_LAST}")["COUNT(*)"].to_pylist() == [66]
+
+
+def test_a_stream_needs_a_slide() -> None:
+    with pytest.raises(motet.QueryError, match="add SLIDE"):
+        motet.live(stream("a1").schema, f"RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 9 {PAST_LAST}")
+
+
+@settings(max_examples=200)
+@given(query=skip_queries(), rows=streams(max_rows=12))
+def test_any_query_takes_what_the_oracle_takes(query: Query, rows: Rows) -> None:
+    workload = select_supported(Workload((query,)))
+    note(to_text(workload))
+    table = build_stream_table(rows)
+    assert_same_results(engine_results(workload, table), enumerate_table(workload, table))
+
+
+@given(query=skip_queries(), rows=streams(max_rows=12), chunk=st.integers(1, 6))
+def test_any_query_takes_the_same_in_chunks(query: Query, rows: Rows, chunk: int) -> None:
+    workload = select_supported(Workload((query,)))
+    note(to_text(workload))
+    table = build_stream_table(sorted(rows, key=lambda row: (row["time"] is None, row["time"])))
+    assert_same_in_chunks(workload, table, chunk)
