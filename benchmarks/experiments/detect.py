@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -227,7 +227,9 @@ def measure_auto(setting: Setting) -> list[Row]:
     pa.set_cpu_count(1)
     rows: list[Row] = []
     for name, (workload, events) in list_detect_workloads(setting).items():
-        cases = {each: partial(plan_and_run, workload, events, each) for each in OPTIMIZERS}
+        cases: dict[str, Callable[[], Executed]] = {
+            each: partial(plan_and_run, workload, events, each) for each in OPTIMIZERS
+        }
         ran = describe_runs({each: case() for each, case in cases.items()})
         timings = run_interleaved(cases, max(setting.repeats, 3), time.process_time, warm=False)
         best = min(OPTIMIZERS, key=lambda each: min(timings[each]))

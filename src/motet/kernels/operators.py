@@ -6,7 +6,7 @@ queries read are never kept: they leave as matches at once.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -179,6 +179,12 @@ def allocate_output(items: int, rows: int) -> MatchOutput:
     return MatchOutput(
         np.empty((items, rows), np.int64), np.empty(rows, np.int32), *(np.empty(rows, np.int64) for _ in range(4))
     )
+
+
+def take_output(found: MatchOutput, rows: Any) -> MatchOutput:
+    """Return some of the matches that left."""
+    parts: list[Any] = [part[..., rows] for part in found]
+    return MatchOutput(*parts)
 
 
 @kernel

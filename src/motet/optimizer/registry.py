@@ -39,6 +39,11 @@ class Optimizer(Protocol[Query, Known, Plan]):
     """
 
     searches: ClassVar[bool] = True  # takes the time that it is given
+
+    def plan_by_counts(self, queries: Sequence[Query], known: Known, options: SearchOptions) -> Plan | None:
+        """Return a plan where what is known from counts alone says that no more is worth while, else None."""
+        return None
+
     uses_statistics: bool = True
 
     def optimize(self, queries: Sequence[Query], known: Known, options: SearchOptions) -> Plan:

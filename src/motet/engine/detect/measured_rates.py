@@ -175,7 +175,8 @@ class EventSample:
         found = evaluate(expression, lambda attribute: self.encoded.column(attribute.name).take(places), len(places))
         if not (pa.types.is_floating(found.type) or pa.types.is_integer(found.type)):
             return None
-        return found.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False).reshape(drawn.events.shape)
+        numbers: Floats = found.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        return numbers.reshape(drawn.events.shape)
 
     def _test_pairs(self, test: Expression, symbols: Sequence[Symbol]) -> Floats:
         rows, columns = (self._draw_events(symbol) for symbol in symbols)
@@ -183,9 +184,10 @@ class EventSample:
             case Comparison(operator, left, right) if variables(left) == {"0"} and variables(right) == {"1"}:
                 x, y = self._side(left, rows), self._side(right, columns)
                 if x is not None and y is not None:
-                    found = _COMPARE[operator](x[:, :, None], y[:, None, :]) & rows.present[:, :, None]
+                    holds = _COMPARE[operator](x[:, :, None], y[:, None, :]) & rows.present[:, :, None]
                     apart = rows.events[:, :, None] != columns.events[:, None, :]
-                    return (found & columns.present[:, None, :] & apart).astype(np.float64)
+                    shares: Floats = (holds & columns.present[:, None, :] & apart).astype(np.float64)
+                    return shares
         shape = (len(self._intervals), EVENTS, EVENTS)
         events = {
             "0": np.broadcast_to(rows.events[:, :, None], shape).ravel(),

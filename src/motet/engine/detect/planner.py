@@ -151,9 +151,14 @@ class BranchPlanner:
         if branch.trees is not None:
             self.chosen, self._rates, self._planned = branch.trees, branch.trees.rates, branch.planned_queries
         else:
-            rates = measure_rates(branch, encoded) if self._needs_rates() else Rates()
+            specs, optimizer = branch.join_specs, get_join_optimizer(options.optimizer)
+            rates = count_symbols(encoded) if self._needs_rates() else Rates()
             search = SearchOptions(options.budget_seconds, options.costs, count_runs(rates, options))
-            self.adopt(plan_trees(branch.join_specs, options.optimizer, rates, search), rates)
+            plan = optimizer.plan_by_counts(specs, rates, search)
+            if plan is None:
+                rates = measure_rates(branch, encoded) if self._needs_rates() else rates
+                plan = optimizer.optimize(specs, rates, search)
+            self.adopt(plan, rates)
 
     def _needs_rates(self) -> bool:
         """Return whether trees are chosen by rates."""

@@ -225,3 +225,26 @@ def path_scan_cost(sizes: Cardinalities, prices: Prices = PRICES) -> float:
     else:
         steps = count * paths
     return prices.scan + prices.scanned * sizes.events + prices.step * steps + prices.path * paths
+
+
+def estimate_by_counts(spec: JoinSpec, rates: Rates, rarest_first: bool = False, prices: Prices = PRICES) -> float:
+    """Return the cost of joining a pattern from the counts of events and guesses how often its conditions hold: in the
+    order of the pattern, or from the rarest event on. O(items + tests), much cheaper than estimating a tree.
+    """
+    if spec.loops:
+        return math.inf
+    counts = [rates.symbol_count(item.symbol) for item in spec.items if isinstance(item, LeafNode)]
+    share, is_ordered = window_share(spec, rates), len(spec.order) == len(counts) * (len(counts) - 1) // 2
+    order = sorted(range(len(counts)), key=counts.__getitem__) if rarest_first else range(len(counts))
+    place = {str(item): at for at, item in enumerate(order)}
+    selectivity = [1.0] * len(counts)
+    for test in spec.tests:
+        selectivity[max(place[name] for name in variables(test))] *= guess_selectivity(test)
+    made, cost = float(rates.keys), prices.row * sum(counts)
+    for size, item in enumerate(order, 1):
+        looked_at = made * counts[item] / rates.keys / (size if is_ordered else 1)
+        made = looked_at * selectivity[size - 1]
+        if size > 1:
+            in_window = share_in_window(size, share)
+            cost += in_window * (prices.pair * looked_at + (prices.row + prices.instance) * made)
+    return cost
