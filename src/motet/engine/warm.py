@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from motet.compile import compile_workload
 from motet.engine.live import Stream
+from motet.engine.live.detect import DetectOperator
 from motet.engine.local import run_table
 from motet.kernels.compiler import KERNELS, on_each_compilation
 from motet.kernels.order import order_by_key
@@ -49,6 +50,8 @@ _DETECTION = """
         SKIP TILL NEXT
     QUERY loop RETURN * PATTERN SEQ(A a, B+, B b) WHERE a.x < b.x WITHIN 4 s
 """
+# Matches that a stream finds event by event.
+_FED = "RETURN * PATTERN SEQ(A a, B b) WHERE a.x < b.x WITHIN 4 s"
 # A sequence is filtered out of a conjunction where they are planned together.
 _RELATED = """
     QUERY unordered RETURN * PATTERN AND(A a, B b) WITHIN 4 s
@@ -121,9 +124,13 @@ def _warm_detection_pairs_and_trends() -> None:
     _run(_RELATED, Options(optimizer="motto"))
     _run(_PAIRS, Options(windows="pairs"))
     _run(_TRENDS, Options())
-    stream = Stream(compile_workload(parse(_TRENDS), EventSchema(_EVENTS.schema), Options(mode="append")))
-    stream.feed(_EVENTS, 3_000_000)
-    stream.finish()
+    for queries in (_TRENDS, _FED):
+        stream = Stream(compile_workload(parse(queries), EventSchema(_EVENTS.schema), Options(mode="append")))
+        stream.feed(_EVENTS, 3_000_000)
+        stream.finish()
+        for live in stream.branches:
+            if isinstance(live, DetectOperator) and live.fed is not None:
+                live.fed.forget(4_000_000, np.ones(len(_EVENTS), np.bool_))
     for layout in list_layouts(0, 0, 0, rarely_large=False):
         runs = create_runs(1, layout)
         copy_runs(np.zeros(1, np.int64), np.zeros(0, np.int64), 1, runs, runs)
