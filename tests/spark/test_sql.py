@@ -144,9 +144,10 @@ def test_days_are_refused_where_they_may_have_23_hours(spark: SparkSession) -> N
     frame = spark.sql("SELECT 1 AS id, TIMESTAMP '2024-03-01 12:00:00' AS at")
     spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
     try:
-        with pytest.raises(QueryError, match="days differ in length"):
-            motet.sql(text.format("1 day"), {"t": frame})
-        motet.sql(text.format("24 hours"), {"t": frame})
+        for long in ("1 day", "24 hours"):
+            with pytest.raises(QueryError, match="days differ in length"):
+                motet.sql(text.format(long), {"t": frame})
+        motet.sql(text.format("23 hours"), {"t": frame})
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")
 

@@ -233,10 +233,10 @@ class ConditionCompiler:
         if part.op == "-" and names == ("date", "date") and self.dialect == "duckdb":
             return INT
         if part.op in "+-" and one.name in times and other == INTERVAL:
-            if one.name == "instant" and not self.utc:
-                self.require_hours(part)
+            self.require_hours(part, one)
             return one
         if part.op == "+" and one == INTERVAL and other.name in times:
+            self.require_hours(part, other)
             return other
         if part.op in "+-" and one == other == INTERVAL:
             return INTERVAL
@@ -261,11 +261,14 @@ class ConditionCompiler:
             return Kind("decimal", scale) if scale else INT
         return self.unify(part, numbers)
 
-    def require_hours(self, part: ConditionPart) -> None:
-        """Refuse days where the time zone may have days of 23 hours."""
-        for each in part.parts:
-            if each.op == "interval" and each.value % 86_400_000_000 == 0:
-                raise self.error_at_part(each, "days differ in length in the session's time zone", "write hours")
+    def require_hours(self, part: ConditionPart, kind: Kind) -> None:
+        """Refuse days, which the engine counts by the calendar, where the time zone may have some of 23 hours."""
+        if kind.name != "instant" or self.utc:
+            return
+        known = [each.value for each in part.parts if each.op == "interval"]
+        if not known or abs(known[0]) >= 86_400_000_000:
+            hint = "add less than 24 hours, or set the session's time zone to UTC"
+            raise self.error_at_part(part, "days differ in length in the session's time zone", hint)
 
     # ----- code
 
