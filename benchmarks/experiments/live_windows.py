@@ -1,6 +1,4 @@
-"""A stream in process: what a micro-batch costs where totals are carried on, and where the events of live windows are
-searched again, by how many micro-batches a window holds.
-"""
+"""A stream in process: what a micro-batch costs, by how many micro-batches a window holds."""
 
 from __future__ import annotations
 
@@ -15,21 +13,29 @@ from benchmarks.streams import SECOND
 from motet.compile import compile_workload
 from motet.engine.live import Stream
 from motet.language import parse
-from motet.options import Options
+from motet.options import Options, WindowStrategy
 from motet.schema import EventSchema
 
 ROWS = KEYS = 10_000
 HELD = (2, 20, 200)  # micro-batches in a window
-MOST_SEARCHED = 20  # where each of them searches the whole window
 LENGTH = 10  # seconds of a micro-batch
-COLUMNS = pa.schema([("time", pa.int64()), ("type", pa.string()), ("k", pa.int64()), ("x", pa.int64())])
+COLUMNS = pa.schema(
+    [("time", pa.int64()), ("type", pa.string()), ("k", pa.int64()), ("x", pa.int64()), ("id", pa.int64())]
+)
 QUERIES = {
     "totals in panes": "RETURN COUNT(*) PATTERN SEQ(A, B) GROUP BY k WITHIN {w} s SLIDE {w} s",
     "continuous": "RETURN COUNT(*) PATTERN SEQ(A, B) GROUP BY k WITHIN {w} s",
     "adjacent condition": "RETURN COUNT(*) PATTERN A a+ WHERE a.x < NEXT(a).x GROUP BY k WITHIN {w} s",
     "count window": "RETURN COUNT(*) PATTERN SEQ(A, B) GROUP BY k WITHIN {held} EVENTS",
     "adjacent, sliding": "RETURN COUNT(*) PATTERN A a+ WHERE a.x < NEXT(a).x GROUP BY k WITHIN {w} s SLIDE {w} s",
-    "matches": "RETURN a, b PATTERN SEQ(A a, B b) WHERE [k] AND a.x = b.x WITHIN {w} s",
+    "pairs": """
+        QUERY one RETURN COUNT(*) PATTERN SEQ(A, B, A) GROUP BY k WITHIN {w} s SLIDE {half} s
+        QUERY other RETURN COUNT(*) PATTERN SEQ(B, B, A) GROUP BY k WITHIN {w} s SLIDE {half} s
+    """,
+    # Each B has the number of one A of the micro-batch before, so windows of any length have as many matches.
+    "matches of a key": "RETURN a, b PATTERN SEQ(A a, B b) WHERE [k] AND a.id = b.id AND a.x >= b.x WITHIN {w} s",
+    "matches by value": "RETURN a, b PATTERN SEQ(A a, B b) WHERE a.id + 0 = b.id AND a.x >= b.x WITHIN {w} s",
+    "paths": "RETURN a, b PATTERN SEQ(A a, B b) WHERE [id] WITHIN {w} s",
 }
 
 
@@ -41,27 +47,34 @@ def measure_live_windows(setting: Setting) -> list[Row]:
     for name, query in QUERIES.items():
         row: Row = {"query": name}
         for held in HELD:
-            if name == "matches" and held > MOST_SEARCHED:
-                continue
-            times = measure_micro_batches(query.format(w=held * LENGTH, held=held), held + batches)
+            text = query.format(w=held * LENGTH, held=held, half=held * LENGTH // 2)
+            times = measure_micro_batches(text, held + batches, "pairs" if name == "pairs" else "auto")
             row[f"ms, {held} micro-batches in a window"] = Measurement.of(times[-batches:])
         rows.append(row)
     return rows
 
 
-def measure_micro_batches(query: str, count: int) -> list[float]:
+def measure_micro_batches(query: str, count: int, windows: WindowStrategy = "auto") -> list[float]:
     """Measure CPU milliseconds of each of some micro-batches; every row waits for the next one."""
-    stream = Stream(compile_workload(parse(query), EventSchema(COLUMNS), Options(mode="append")))
+    options = Options(mode="append", windows=windows)
+    stream = Stream(compile_workload(parse(query), EventSchema(COLUMNS), options))
     rng = np.random.default_rng(1)
     times = []
+    before = np.zeros(ROWS, np.int64)  # the keys of the A rows of the micro-batch before
     for number in range(count):
         first = number * LENGTH
+        kinds, key = rng.choice(list("AB"), ROWS), rng.integers(0, KEYS, ROWS)
+        own = np.arange(ROWS)
+        answered = rng.permutation(ROWS)
+        is_answer = kinds == "B"
         columns = [
             np.sort(rng.integers(first, first + LENGTH, ROWS)),
-            rng.choice(list("AB"), ROWS),
-            rng.integers(0, KEYS, ROWS),
+            kinds,
+            np.where(is_answer, before[answered], key),
             rng.integers(0, 9, ROWS),
+            np.where(is_answer, (number - 1) * ROWS + answered, number * ROWS + own),
         ]
+        before = key
         events = pa.table(columns, schema=COLUMNS)
         began = time.process_time()
         stream.feed(events, first * SECOND)
@@ -75,7 +88,7 @@ EXPERIMENTS = (
         OURS,
         "",
         f"a stream in process: micro-batches of {ROWS:,} rows and {KEYS:,} keys, by what a window holds",
-        Seconds(30, 45),
+        Seconds(60, 90),
         measure_live_windows,
     ),
 )

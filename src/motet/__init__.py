@@ -14,6 +14,7 @@ _HOMES = {
     "plan": "motet.api",
     "profile": "motet.api",
     "run": "motet.api",
+    "sql": "motet.api",
     "stream": "motet.api",
     "DataError": "motet.errors",
     "MotetError": "motet.errors",
@@ -51,7 +52,7 @@ _HOMES = {
 }
 
 if TYPE_CHECKING:
-    from motet.api import ask, batches, explain_match, live, plan, profile, run, stream
+    from motet.api import ask, batches, explain_match, live, plan, profile, run, sql, stream
     from motet.dialects import translate
     from motet.errors import DataError, MotetError, OptionError, QueryError, RunError
     from motet.io.result import Result
@@ -135,6 +136,7 @@ __all__ = [
     "read",
     "run",
     "seq",
+    "sql",
     "stddev",
     "stream",
     "sum_",

@@ -234,3 +234,14 @@ def test_a_table_without_rows_has_no_results() -> None:
     table = events_at(pa.array([1, 2, 3])).slice(0, 0)
     workload = library.parse(COUNT)
     assert execute(prepare(TableSource(table), workload, Options())).table.num_rows == 0
+
+
+@pytest.mark.spark
+def test_times_out_of_range_are_set_aside_on_spark(motet: Motet, tmp_path: Path) -> None:
+    (tmp_path / "q.motet").write_text(COUNT)
+    pq.write_table(events_at(pa.array([-(2**63), 1, 2])), tmp_path / "e.parquet")
+    arguments = ["--events", tmp_path / "e.parquet", "--time-unit", "us", "--engine", "spark", "--format", "csv"]
+    outcome = motet("run", tmp_path / "q.motet", *arguments)
+    assert outcome.status == 0, outcome.stderr
+    assert outcome.stdout.splitlines()[-1].endswith(",1")
+    assert "1 row set aside" in outcome.stderr

@@ -192,6 +192,11 @@ def in_python() -> dict[str, str]:
             "QUERY q RETURN * PATTERN A+ a WITHIN 100",
             match_limit=10,
         ),
+        "sql engine": lambda: motet.sql("SELECT 1", engine="oracle"),
+        "sql table without a name": lambda: motet.sql("SELECT 1", {"": EVENTS}),
+        "sql table of a list": lambda: motet.sql("SELECT 1", {"t": [1]}),
+        "sql option": lambda: motet.sql("SELECT 1", step_limit=0),
+        "sql option of a run": lambda: motet.sql("SELECT 1", time="at"),
         "schema": lambda: EventSchema(EVENTS.schema, "time", "type", "hour"),
         "explain a key": lambda: motet.explain_match(EVENTS, text, key={"x": 1}),
         "explain no key": lambda: motet.explain_match(EVENTS, text.replace("WHERE [k]", ""), key={"x": 1}),
@@ -221,8 +226,14 @@ def seconds_with_key() -> pa.Table:
 
 RIGHT = "QUERY q RETURN COUNT(*) PATTERN SEQ(A, B) WHERE [k] WITHIN 5\n"
 CSV = "time,type,k,x\n1,A,u,1\n2,B,u,2\n"
+SQL = """SELECT n FROM events MATCH_RECOGNIZE (
+  ORDER BY time MEASURES COUNT(*) AS n PATTERN (A B) DEFINE B AS x > A.x
+)
+"""
 FILES = {
     "right.motet": RIGHT,
+    "right.sql": SQL,
+    "wrong.sql": SQL.replace("A.x", "A.y"),
     "two.motet": RIGHT + RIGHT.replace("QUERY q", "QUERY r"),
     "drawn.motet": RIGHT.replace("WITHIN 5", "WITHIN 5 s"),
     "right.csv": CSV,
@@ -255,6 +266,13 @@ FILES = {
 NOT_TEXT = ("latin.motet", b"QUERY q RETURN COUNT(*) PATTERN \xe9 WITHIN 5")
 
 COMMANDS = [
+    "sql nowhere.sql --events right.csv",
+    "sql latin.motet --events right.csv",
+    "sql right.sql --events nowhere.csv",
+    "sql right.sql --events right.csv --events other.csv",
+    "sql wrong.sql --events right.csv",
+    "sql right.sql --events right.csv --step-limit 1",
+    "sql right.sql --events right.csv --format parquet",
     "run nowhere.motet --events right.csv",
     "run latin.motet --events right.csv",
     "run right.motet --events nowhere.csv",

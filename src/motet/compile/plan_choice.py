@@ -89,7 +89,9 @@ class PlanCandidates:
     def choose(self) -> str:
         """Return the name of the plan to run: the requested one, or the cheapest."""
         optimizer, live = self.options.optimizer, bool(self.options.mode)
-        if self.given_name is not None:
+        if live and self.options.windows == "pairs":
+            compared = [PAIRS]
+        elif self.given_name is not None:
             # On a stream a plan says which queries run together, which may cost more than all together.
             compared = [self.given_name, PREFIX] if live and self.given_name != GIVEN else [self.given_name]
         elif optimizer in (NONE, PREFIX):
@@ -115,7 +117,7 @@ class PlanCandidates:
         if name == PREFIX:
             return PlannedUnits(plan_units(queries, "slots" if windows in ("auto", "pairs") else windows, merge=merge))
         if name == PAIRS:
-            return PlannedUnits(plan_units(queries, "pairs", merge=merge))
+            return PlannedUnits(plan_units(queries, "pairs", merge=merge, unite=not self.options.mode))
         if name == NONE:
             return PlannedUnits(plan_units(queries, windows, group_singly, merge, load))
         return PlannedUnits(plan_units(queries, windows, merge=merge, load=load))

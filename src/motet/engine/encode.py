@@ -20,14 +20,16 @@ from motet.engine.expressions import evaluate_condition
 from motet.errors import DataError
 from motet.kernels.order import order_by_key, rank_events, sort_disordered
 from motet.kernels.ragged import offsets_from_counts
-from motet.kernels.tables import Events
+from motet.kernels.tables import MAX_TIME, Events
 from motet.kernels.totals import NO_MINIMUM
 from motet.model.expression import Expression
 from motet.plans.units import Unit
-from motet.schema import EventSchema, is_text, is_time, to_microseconds
+from motet.schema import TICKS, EventSchema, is_text, is_time, to_microseconds
 from motet.template.symbols import Symbol
 
 Ints = NDArray[np.int64]
+
+FEW_ROWS = 256  # of which Python finds the distinct values faster
 
 
 @dataclass
@@ -91,9 +93,21 @@ def read_column(table: pa.Table, name: str) -> pa.Array:
     return column
 
 
+def can_read_at_once(table: pa.Table, schema: EventSchema) -> bool:
+    """Return whether times are whole numbers, all of them there and in range, and so can be read without Arrow."""
+    column = table.column(schema.time)
+    if column.type != pa.int64() or column.num_chunks != 1 or column.null_count or schema.time_unit == "ns":
+        return False
+    whole, largest = column.chunk(0).to_numpy(), int(MAX_TIME) // TICKS[schema.time_unit]
+    return not len(whole) or bool(whole.min() > -largest and whole.max() < largest)
+
+
 def read_times(table: pa.Table, schema: EventSchema) -> Ints:
     """Return the times of rows, in microseconds; 0 where there is none."""
-    found: Ints = _to_numpy(schema.to_microseconds(read_column(table, schema.time)))
+    if can_read_at_once(table, schema):
+        whole: Ints = table.column(schema.time).chunk(0).to_numpy()
+        return whole * np.int64(TICKS[schema.time_unit])
+    found: Ints = to_numpy(schema.to_microseconds(read_column(table, schema.time)))
     return found.astype(np.int64, copy=False)
 
 
@@ -141,8 +155,8 @@ def encode(
     def pick(values: Any) -> Any:
         return values if rows is None else values[rows]
 
-    times = pick(_to_numpy(time)).astype(np.int64, copy=False)
-    code, values, count = _combine_keys([pick(_to_numpy(key.indices)) for key in keys], keys, partition, len(times))
+    times = pick(to_numpy(time)).astype(np.int64, copy=False)
+    code, values, count = combine_keys([pick(to_numpy(key.indices)) for key in keys], keys, partition, len(times))
     order, offsets, disordered = order_by_key(as_contiguous(code, np.int32), as_contiguous(times, np.int64), count)
     if disordered.any():
         sort_disordered(order, offsets, disordered, as_contiguous(times, np.int64))
@@ -167,7 +181,7 @@ def encode_keys(table: pa.Table, partition: Sequence[str]) -> tuple[NDArray[np.i
     No partition value may be null.
     """
     keys = [encode_dictionary(table.column(name)) for name in partition]
-    return _combine_keys([_to_numpy(key.indices) for key in keys], keys, partition, len(table))
+    return combine_keys([to_numpy(key.indices) for key in keys], keys, partition, len(table))
 
 
 def encode_dictionary(column: pa.ChunkedArray) -> pa.DictionaryArray:
@@ -183,13 +197,23 @@ def encode_dictionary(column: pa.ChunkedArray) -> pa.DictionaryArray:
     return encoded
 
 
-def _to_numpy(array: pa.Array) -> Any:
+def number_distinct(column: pa.ChunkedArray) -> tuple[Any, list[Any]]:
+    """Number the distinct values of a column, none of which is null; return the number of each row, and the values."""
+    if len(column) <= FEW_ROWS and (pa.types.is_integer(column.type) or pa.types.is_string(column.type)):
+        found: dict[Any, int] = {}
+        codes = [found.setdefault(value, len(found)) for value in column.to_pylist()]
+        return np.array(codes, np.int32), list(found)
+    encoded = encode_dictionary(column)
+    return to_numpy(encoded.indices), encoded.dictionary.to_pylist()
+
+
+def to_numpy(array: pa.Array) -> Any:
     """Convert numbers to numpy, with 0 for null."""
     filled = pc.fill_null(array, 0) if array.null_count else array
     return filled.to_numpy(zero_copy_only=False)
 
 
-def _combine_keys(
+def combine_keys(
     codes: list[Any], keys: list[pa.DictionaryArray], partition: Sequence[str], size: int
 ) -> tuple[NDArray[np.int32], dict[str, pa.Array], int]:
     """Return one code per combination of partition values that occurs, and the values of each code."""
@@ -231,7 +255,7 @@ def classify_events(
         return read_column(table, name)
 
     names = types.dictionary.to_pylist()
-    code = _to_numpy(types.indices).astype(np.int64)
+    code = to_numpy(types.indices).astype(np.int64)
     # Meaning of each code so far: the type's number and the conditions that hold.
     meanings: list[tuple[int, frozenset[int]]] = [(number, frozenset()) for number in range(max(len(names), 1))]
     for condition, number in index.items():
@@ -259,18 +283,18 @@ def classify_events(
 
 def numeric_values(column: pa.Array, kind: str) -> Any:
     """Return the values to sum, or their squares; 0 for null."""
-    numbers = _to_numpy(column.cast(pa.float64()))
+    numbers = to_numpy(column.cast(pa.float64()))
     return numbers * numbers if kind == "square" else numbers
 
 
 def order_preserving_codes(column: pa.Array, kind: str) -> Any:
     """Map values to integers of the same order (reversed for a maximum), null to `NO_MINIMUM`."""
     if pa.types.is_floating(column.type):
-        bits = (_to_numpy(column).astype(np.float64) + 0.0).view(np.int64)
+        bits = (to_numpy(column).astype(np.float64) + 0.0).view(np.int64)
         places = bits ^ ((bits >> 63) & np.int64(2**63 - 1))
     else:
         whole = to_microseconds(column, "us") if is_time(column.type) else _to_signed(column)
-        places = _to_numpy(whole)
+        places = to_numpy(whole)
     if kind == "max":
         places = ~places
     if column.null_count:

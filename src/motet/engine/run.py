@@ -109,7 +109,7 @@ def run_unit(
     shape = unit.queries[0].channels.shape
     if unit.pairs is not None:
         executed = describe_pairs_run(unit.queries, unit.pairs)
-        tables = _build_pair_tables(unit, unit.pairs, encoded)
+        tables = build_pair_tables(unit, unit.pairs, encoded)
         attempts = [
             (partial(_run_pairs, unit.pairs.pane, tables, inner, layout, bounds), layout)
             for inner, layout in list_pair_layouts(*shape)
@@ -155,7 +155,8 @@ def _run_machine(
     return run_slots(events, machine, queries, layout, SLOT_MODES[unit.strategy], unit.width, ranked, *bounds)
 
 
-def _build_pair_tables(unit: Unit, pairs: Pairs, encoded: EncodedEvents) -> tuple[PairMachine, WindowRows, Queries]:
+def build_pair_tables(unit: Unit, pairs: Pairs, encoded: EncodedEvents) -> tuple[PairMachine, WindowRows, Queries]:
+    """Return the tables that a unit by pairs runs on."""
     rows = WindowRows(
         join_offsets=offsets_of(pairs.joins),
         joins=np.array([word for row in pairs.joins for join in row for word in join], np.int32),

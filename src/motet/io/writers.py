@@ -26,7 +26,7 @@ from motet.errors import DataError
 from motet.io.formats import first_line
 from motet.io.query_columns import QueryColumns, list_query_columns
 from motet.io.sql import connect, quote_identifier
-from motet.io.text_tables import UNLIMITED, print_tables
+from motet.io.text_tables import UNLIMITED, print_relation, print_tables
 from motet.io.values import format_iso_times, to_rows
 from motet.model.query import Workload
 
@@ -115,6 +115,28 @@ def write_stream(results: pa.Table, workload: Workload, stream: IO[bytes], forma
         writer = ResultWriter(stream, results.schema, workload, format)
         writer.write(results)
         writer.close()
+
+
+def write_relation(rows: pa.Table, stream: IO[bytes], format: OutputFormat) -> None:
+    """Write a table that is the result of no workload to an open stream."""
+    match format:
+        case OutputFormat.TABLE:
+            text = io.StringIO()
+            print_relation(Console(file=text, width=UNLIMITED), rows, limit=None)
+            stream.write(text.getvalue().encode())
+        case OutputFormat.PARQUET:
+            pq.write_table(rows, stream, compression="zstd")
+        case OutputFormat.ARROW:
+            with pa.ipc.new_file(stream, rows.schema) as writer:
+                writer.write_table(rows)
+        case OutputFormat.CSV:
+            text_of_rows = io.BytesIO()
+            csv.write_csv(flatten_columns(rows), text_of_rows)
+            stream.write(text_of_rows.getvalue())
+        case OutputFormat.JSONL:
+            for batch in rows.to_batches(max_chunksize=ROWS_AT_ONCE):
+                for row in to_rows(batch):
+                    stream.write(_to_json_line(row).encode())
 
 
 @contextmanager
@@ -264,10 +286,11 @@ def json_lines(results: pa.Table, workload: Workload) -> Iterator[str]:
     shapes = {rows.query.name: rows for rows in list_query_columns(workload)}
     for batch in results.to_batches(max_chunksize=ROWS_AT_ONCE):
         for row in to_rows(batch):
-            yield (
-                json.dumps(to_json_value(make_json_row(row, shapes[row["query"]])), ensure_ascii=False, allow_nan=False)
-                + "\n"
-            )
+            yield _to_json_line(make_json_row(row, shapes[row["query"]]))
+
+
+def _to_json_line(row: dict[str, Any]) -> str:
+    return json.dumps(to_json_value(row), ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def make_json_row(row: dict[str, Any], rows: QueryColumns) -> dict[str, Any]:

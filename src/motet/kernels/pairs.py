@@ -13,6 +13,7 @@ import numpy as np
 
 from motet.kernels.arrays import MAX_TIME, MIN_TIME, Flags, Ints, SmallInts
 from motet.kernels.jit import inner, kernel
+from motet.kernels.resume import NEEDS_WORDS, States, grow_states, view_states
 from motet.kernels.slots import Window, is_wanted, make_window
 from motet.kernels.steps import Moment, is_negated, multiplicity_of, next_moment
 from motet.kernels.tables import (
@@ -61,11 +62,18 @@ NEGS = 3
 HEAD = 4
 
 # Words of the state of a run. Of the lanes, each for the windows that begin at one time, lo..hi are open; lane 0 is
-# number `base`.
+# number `base`. `pane` is when the last pane with events began, and `is_open` whether windows are still to be
+# multiplied by its pairs.
 BASE = FRAME
 LO = FRAME + 1
 HI = FRAME + 2
-PAIR_STATE = FRAME + 3
+PANE = FRAME + 3
+IS_OPEN = FRAME + 4
+PAIR_STATE = FRAME + 5
+
+
+# A saved state begins with the last pane, whether it is open, the number of the first lane, and how many there are.
+SAVED = 4
 
 
 class PairMachine(NamedTuple):
@@ -124,6 +132,42 @@ def run_pairs(
     has events O((pairs + joins * open windows) * channels).
     """
     window = make_window(queries, 0, pane, False, int(MAX_TIME), *bounds)
+    no_past = view_states(np.zeros_like(events.offsets), np.zeros(0, np.int64))
+    return _run(events, machine, rows, queries, (inner_layout, layout), window, step, no_past)[0]
+
+
+def resume_pairs(
+    events: Events,
+    machine: PairMachine,
+    rows: WindowRows,
+    queries: Queries,
+    layouts: tuple[Layout, Layout],
+    pane: int,
+    step: int,
+    until: int,
+    saved: States,
+) -> tuple[KernelResult, States, Ints]:
+    """Return the results of all keys that are final at time `until`, going on from the saved state of each key.
+
+    Also returns the new states, and when each key next has something to report. A key has one as long as the pane of
+    its last event is open, or a window that holds it. Costs are those of `run_pairs`, and O(words) for states: those of
+    a key are (pairs + rows * open windows) * channels, whatever events windows hold.
+    """
+    window = make_window(queries, 0, pane, False, until, int(MIN_TIME), int(MAX_TIME) + 1)
+    return _run(events, machine, rows, queries, layouts, window, step, saved)
+
+
+def _run(
+    events: Events,
+    machine: PairMachine,
+    rows: WindowRows,
+    queries: Queries,
+    layouts: tuple[Layout, Layout],
+    window: Window,
+    step: int,
+    saved: States,
+) -> tuple[KernelResult, States, Ints]:
+    inner_layout, layout = layouts
     lanes = 2 * (window.widest // step + 2)
     state = PairState(
         np.zeros(PAIR_STATE, np.int64),
@@ -135,10 +179,21 @@ def run_pairs(
         create_weights(layout),
         create_weights(layout),
     )
-    output = create_output(1024 + lanes * len(queries.within), len(events.offsets) - 1, layout)
-    return collect_results(
-        lambda output: _run_keys(state, output, events, machine, rows, queries, window, step), state.words, output
-    )
+    keys = len(events.offsets) - 1
+    saves = window.until < MAX_TIME
+    written = view_states(np.zeros(keys + 1, np.int64), np.empty(1024 + 2 * len(saved.words) if saves else 0, np.int64))
+    wake = np.full(keys, MAX_TIME, np.int64)
+    output = create_output(1024 + lanes * len(queries.within), keys, layout)
+
+    def run(output: ResultRows) -> int:
+        nonlocal written
+        while True:
+            status = _run_keys(state, output, events, machine, rows, queries, window, step, saved, written, wake)
+            if status != NEEDS_WORDS:
+                return status
+            written = grow_states(written)
+
+    return collect_results(run, state.words, output), written, wake
 
 
 @kernel
@@ -151,21 +206,37 @@ def _run_keys(
     queries: Queries,
     window: Window,
     step: int,
+    saved: States,
+    written: States,
+    wake: Ints,
 ) -> int:
-    """Run on through all keys, unless the room for results runs out (then call again)."""
+    """Run on through all keys, unless some room runs out (then call again)."""
     words = state.words
+    saves = window.until < MAX_TIME
     for key in range(words[KEY], events.offsets.size - 1):
+        has_past = saved.offsets[key + 1] > saved.offsets[key]
+        written.offsets[key + 1] = written.offsets[key]
+        if events.offsets[key] == events.offsets[key + 1] and not has_past:
+            continue
         if begin_key(words, key, events.offsets[key]):
             fill(state.last_neg, MIN_TIME)
             fill(state.due, MIN_TIME)
-            words[LO] = 0
-            words[HI] = -1
+            words[LO], words[HI], words[PANE], words[IS_OPEN] = 0, -1, MIN_TIME, 0
+            if has_past:
+                _load_key(saved, saved.offsets[key], state)
         end = events.offsets[key + 1]
-        status = DONE
-        while words[AT] < end and status == DONE:
+        status, goes_on = DONE, True
+        while goes_on and status == DONE:
             if words[ROW] + state.windows.slots * queries.within.size > output.labels.shape[0]:
                 return NEEDS_ROOM
+            goes_on = words[AT] < end
             status = _run_pane(state, output, events, machine, rows, queries, window, step, end)
+        if saves and status == DONE:
+            wake[key] = _next_wakeup_time(state, queries)
+            if wake[key] < MAX_TIME:
+                if written.words.size - written.offsets[key] < _state_size(state):
+                    return NEEDS_WORDS
+                written.offsets[key + 1] = _save_key(written, written.offsets[key], state)
         end_key(words, output, status)
     return DONE
 
@@ -182,21 +253,115 @@ def _run_pane(
     step: int,
     end: int,
 ) -> int:
-    """Apply the events of the next pane that has any, and report the windows that end before the one after it."""
+    """End the last pane, if it is over, report windows that have ended, and apply the events of the next pane."""
     words, pane = state.words, window.unit
-    begin = events.time[words[AT]] // pane * pane
+    begin = events.time[words[AT]] // pane * pane if words[AT] < end else window.until
+    if words[PANE] > MIN_TIME and begin >= words[PANE] + pane:
+        if words[IS_OPEN]:
+            if _multiply_windows(state, rows) < 0:
+                return OVERFLOWED
+            words[IS_OPEN] = 0
+        if _report_windows(state, output, rows, queries, window, step, words[PANE], begin) < 0:
+            return OVERFLOWED
+    if words[AT] == end:
+        return DONE
+    if not words[IS_OPEN]:
+        _open_lanes(state, rows, window.widest, step, begin)
+        _open_pane(state, machine)
+        words[PANE], words[IS_OPEN] = begin, 1
     stop = words[AT] + 1
     while stop < end and events.time[stop] < begin + pane:
         stop += 1
-    until = events.time[stop] // pane * pane if stop < end else MAX_TIME
-    _open_lanes(state, rows, window.widest, step, begin)
-    if _apply_pane(state, events, machine, stop) < 0:
-        return OVERFLOWED
-    if _multiply_windows(state, rows) < 0:
-        return OVERFLOWED
-    if _report_windows(state, output, rows, queries, window, step, begin, until) < 0:
-        return OVERFLOWED
-    return DONE
+    return OVERFLOWED if _apply_pane(state, events, machine, stop) < 0 else DONE
+
+
+@inner
+def _next_wakeup_time(state: PairState, queries: Queries) -> int:
+    """Return when the next window ends that holds the last pane, or MAX_TIME."""
+    pane, soonest = state.words[PANE], MAX_TIME
+    for query in range(queries.within.size):
+        within, slide = queries.within[query], queries.slide[query]
+        first = max(state.due[query], (pane - within) // slide + 1)
+        if first <= pane // slide:
+            soonest = min(soonest, first * slide + within)
+    return soonest
+
+
+@inner
+def _state_size(state: PairState) -> int:
+    """Return how many words the state of a key takes."""
+    words, windows = state.words, state.windows
+    lanes = words[HI] - words[LO] + 1
+    totals = windows.ints.size // windows.slots * lanes
+    shadows = totals if windows.layout.has_shadows else 0
+    pairs = state.pairs.ints.size // 2
+    return SAVED + state.due.size + state.last_neg.size + totals + shadows + 2 * pairs
+
+
+@inner
+def _save_key(written: States, at: int, state: PairState) -> int:
+    """Write the state of a key from word `at` on; return where it ends. O(its words)."""
+    words, windows, pairs = state.words, state.windows, state.pairs
+    lo, lanes = words[LO], words[HI] - words[LO] + 1
+    to = written.words
+    to[at], to[at + 1], to[at + 2], to[at + 3] = words[PANE], words[IS_OPEN], words[BASE] + lo, lanes
+    at += SAVED
+    for q in range(state.due.size):
+        to[at + q] = state.due[q]
+    at += state.due.size
+    for q in range(state.last_neg.size):
+        to[at + q] = state.last_neg[q]
+    at += state.last_neg.size
+    width = windows.layout.words
+    for row in range(windows.ints.size // (windows.slots * width)):
+        first = (row * windows.slots + lo) * width
+        for place in range(first, first + lanes * width):
+            to[at] = windows.ints[place]
+            at += 1
+            if windows.layout.has_shadows:
+                written.floats[at] = windows.floats[place]
+                at += 1
+    if words[IS_OPEN]:
+        for place in range(pairs.ints.size // 2):
+            to[at] = pairs.ints[place]
+            at += 1
+            if pairs.layout.has_shadows:
+                written.floats[at] = pairs.floats[place]
+                at += 1
+    return at
+
+
+@inner
+def _load_key(saved: States, at: int, state: PairState) -> None:
+    """Load what `_save_key` wrote from word `at` on. O(its words)."""
+    words, windows, pairs = state.words, state.windows, state.pairs
+    source = saved.words
+    words[PANE], words[IS_OPEN], words[BASE] = source[at], source[at + 1], source[at + 2]
+    lanes = source[at + 3]
+    words[LO], words[HI] = 0, lanes - 1
+    at += SAVED
+    for q in range(state.due.size):
+        state.due[q] = source[at + q]
+    at += state.due.size
+    for q in range(state.last_neg.size):
+        state.last_neg[q] = source[at + q]
+    at += state.last_neg.size
+    width = windows.layout.words
+    for row in range(windows.ints.size // (windows.slots * width)):
+        first = row * windows.slots * width
+        for place in range(first, first + lanes * width):
+            windows.ints[place] = source[at]
+            at += 1
+            if windows.layout.has_shadows:
+                windows.floats[place] = saved.floats[at]
+                at += 1
+    if words[IS_OPEN]:
+        for place in range(pairs.ints.size // 2):
+            pairs.ints[place] = source[at]
+            at += 1
+            if pairs.layout.has_shadows:
+                pairs.floats[place] = saved.floats[at]
+                at += 1
 
 
 @inner
@@ -229,12 +394,17 @@ def _open_lanes(state: PairState, rows: WindowRows, widest: int, step: int, begi
 
 
 @inner
+def _open_pane(state: PairState, machine: PairMachine) -> None:
+    """Let pairs hold what they do when a pane begins."""
+    clear_totals(state.pairs, 0, machine.size)
+    for at in range(machine.starts.size):
+        set_empty_match(state.pairs, machine.starts[at])
+
+
+@inner
 def _apply_pane(state: PairState, events: Events, machine: PairMachine, stop: int) -> int:
     """Step pairs by all events up to `stop`; negative where a 64-bit count overflowed."""
     pairs, code, size = state.pairs, machine.code, machine.size
-    clear_totals(pairs, 0, size)
-    for at in range(machine.starts.size):
-        set_empty_match(pairs, machine.starts[at])
     layout = pairs.layout
     width = 3 + layout.ni + layout.nm + layout.nf
     counts_alone = layout.words == 1

@@ -59,6 +59,7 @@ HEAD = 5
 
 EXACT = 2.0**52  # below this a float holds a count exactly
 
+FIRST_WORDS = 1 << 16  # of states that are written
 NEEDS_WORDS = 3  # a kernel stopped for want of room for states
 
 
@@ -137,7 +138,8 @@ def _run(
     totals = create_totals(len(machine.fold), slots, layout)
     state = create_slot_state(machine, queries, layout, window, slots)
     keys = len(events.offsets) - 1
-    written = view_states(np.zeros(keys + 1, np.int64), np.empty(1024, np.int64))
+    # Memory that is never written costs nothing.
+    written = view_states(np.zeros(keys + 1, np.int64), np.empty(FIRST_WORDS + 2 * len(saved.words), np.int64))
     wake = np.full(keys, MAX_TIME, np.int64)
     inputs = Inputs(events, machine, queries, window)
 

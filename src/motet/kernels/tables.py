@@ -223,6 +223,20 @@ def decode_owners(labels: Ints) -> tuple[Ints, Ints, Flags]:
     return owner >> 33, (owner >> 1) & (2**32 - 1), (owner & 1) == 1
 
 
+def translate_keys(labels: Ints, numbers: Ints) -> Ints:
+    """Give the keys of labels the numbers at their places."""
+    owner = labels[:, OWNER]
+    key = (owner >> 1) & (2**32 - 1)
+    labels[:, OWNER] = owner + ((numbers[key] - key) << 1)
+    return labels
+
+
+def shift_queries(labels: Ints, first: int) -> Ints:
+    """Renumber the queries of labels, which were numbered from 0, from `first` on."""
+    labels[:, OWNER] += first << 33
+    return labels
+
+
 def renumber_keys(labels: Ints, first: int) -> Ints:
     """Renumber the keys of labels, which were numbered from 0, from `first` on."""
     labels[:, OWNER] += first << 1

@@ -116,12 +116,12 @@ def compile_loop_tests(node: LoopNode, compiler: ExpressionCompiler) -> TestRows
     pair = {"0": 0, "1": 1}
     rows = []
     for edge in sort_edges(node):
-        symbols = _edge_symbols(node, edge)
+        symbols = edge_symbols(node, edge)
         rows += [compiler.compile_test(test, pair, symbols) for test in sorted(edge.tests, key=repr)]
     return rows + [compiler.compile_test(earlier.test, pair, {}) for earlier in node.earlier]
 
 
-def _edge_symbols(node: LoopNode, edge: Edge) -> dict[str, frozenset[Symbol]]:
+def edge_symbols(node: LoopNode, edge: Edge) -> dict[str, frozenset[Symbol]]:
     """Return what the two events of an edge are; of a policy any, since it tests whatever comes next."""
     items = {"0": node.items[edge.source], "1": node.items[edge.target]}
     if node.policy is not Policy.SKIP_TILL_ANY:

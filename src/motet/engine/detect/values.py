@@ -126,7 +126,7 @@ class EventColumns:
         """Return what was to be exact and is not: integers beyond what floats tell apart."""
         found = {key: pc.min_max(self._arrays[key]).as_py() for key in {key for key, _, _ in self.planned.exact}}
         ends = {key: (each["min"] or 0, each["max"] or 0) for key, each in found.items()}
-        return frozenset(asked for asked in self.planned.exact if not _is_exact(*ends[asked[0]], *asked[1:]))
+        return frozenset(asked for asked in self.planned.exact if not is_exact(*ends[asked[0]], *asked[1:]))
 
     def finish(self, words: pa.Array) -> Values:
         """Return the values of all columns, texts as their numbers among the words."""
@@ -161,7 +161,7 @@ def _split_constant(expression: Expression) -> tuple[Attribute, str, int | float
     return None
 
 
-def _is_exact(least: int, most: int, operator: str, constant: int) -> bool:
+def is_exact(least: int, most: int, operator: str, constant: int) -> bool:
     """Return whether floats tell integers up to some apart, also after an operation with a constant."""
     ends = [least, most]
     if operator:

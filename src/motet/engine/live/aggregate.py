@@ -18,9 +18,13 @@ from motet.engine.encode import EncodedEvents, Ints, count_by_symbol, encode_bra
 from motet.engine.expressions import evaluate
 from motet.engine.live.base import BranchOperator, MicroBatchResult
 from motet.engine.live.costs import name_unit
+from motet.engine.live.encoder import LiveEncoder
 from motet.engine.live.key_states import KeyIndex, read_states, state_names, state_sections
+from motet.engine.live.pairs import PairUnit
+from motet.engine.live.reports import Report, build_reports
 from motet.engine.live.rows import (
     Flags,
+    ReadRows,
     Timer,
     Times,
     find_bad_rows,
@@ -41,6 +45,8 @@ from motet.plans.compiled import CompiledQuery
 from motet.plans.units import Strategy
 from motet.template.symbols import Symbol
 
+FedUnit = StackUnit | TrendUnit | PairUnit
+
 
 class AggregateOperator(BranchOperator):
     """The operator of a branch whose queries are aggregated online.
@@ -60,19 +66,20 @@ class AggregateOperator(BranchOperator):
         self.keys, self.fed_keys = (
             KeyIndex(pa.schema([self.schema.field(name) for name in branch.partition])) for _ in range(2)
         )
+        self.encoder = LiveEncoder(context, branch)
         kept = [unit for unit in branch.units if can_keep_totals(program, unit)]
         self.slots = [UnitState(context, unit) for unit in kept if unit.strategy in SLOT_MODES]
         nothing = self._encode(self.schema.empty_table())
-        self.fed: list[StackUnit | TrendUnit] = [
-            StackUnit(context, unit) for unit in kept if unit.strategy is Strategy.STACKS
-        ]
+        self.fed: list[FedUnit] = [StackUnit(context, unit) for unit in kept if unit.strategy is Strategy.STACKS]
         self.fed += [
             TrendUnit(context, unit)
             for unit in kept
             if unit.strategy is Strategy.TRENDS and can_feed_trends(unit, nothing)
         ]
+        self.fed += [PairUnit(context, unit) for unit in kept if unit.strategy is Strategy.PAIRS]
         carried = [state.unit for state in (*self.slots, *self.fed)]
         self.rerun = [unit for unit in branch.units if unit not in carried]
+        self._fed_rows = 0  # since keys were last looked through
         self.ranks = np.zeros(0, np.int64)
         self.unreplayed: pa.Table | None = None
         self.is_restored = False  # and no micro-batch was fed since then
@@ -80,10 +87,13 @@ class AggregateOperator(BranchOperator):
         self.oldest = int(MAX_TIME)  # the least time of any such event so far
         self.values = {c.number: program.partial_schema.empty_table() for c in branch.queries if c.needs_sweep}
 
-    def feed(self, events: pa.Table, watermark: int) -> MicroBatchResult:
-        """Add the rows of a micro-batch and advance to a watermark; rows before it are late."""
-        result = super().feed(events, watermark)
-        self._evict_keys()
+    def feed_rows(self, read: ReadRows, watermark: int, late_before: int) -> MicroBatchResult:
+        """See `BranchOperator.feed_rows`."""
+        result = super().feed_rows(read, watermark, late_before)
+        self._fed_rows += len(read.times)
+        if not len(read.times) or 4 * self._fed_rows > self.keys.count + self.fed_keys.count:
+            self._fed_rows = 0
+            self._evict_keys()  # O(keys), and so O(1) for each row
         return result
 
     def _advance(self, rows: pa.Table, times: Times, watermark: int) -> MicroBatchResult:
@@ -108,7 +118,7 @@ class AggregateOperator(BranchOperator):
     def _run(self, rows: pa.Table, times: Times, new: Flags, watermark: int) -> pa.Table:
         """Return the partial results that become final as the watermark moves."""
         self.passed = Counter()
-        tables = [self.program.partial_schema.empty_table()]
+        tables: list[pa.Table] = []
         if self.rerun:
             due = select_same_keys(rows, self._find_due_rows(times, watermark), self.branch.partition)
             encoded = self._encode(rows.filter(pa.array(due & (times < watermark))))
@@ -122,19 +132,26 @@ class AggregateOperator(BranchOperator):
             self._replay_due_keys(passed, watermark)  # first: events of before have no classes that are new now
             encoded = self._encode(passed)
             self._count_passed(encoded)
-            numbers, ranks = self._number_fed_keys(encoded)
-            ranked = self._shift_ranks(encoded, ranks)
+            nothing = np.zeros(0, np.int64)
+            fed_numbers, ranks = self._number_fed_keys(encoded) if self.fed else (nothing, nothing)
+            ranked = self._shift_ranks(encoded, ranks) if self.fed else encoded
             for state in self.fed:
                 state.prepare(ranked)
-            slot_numbers = self.keys.number_keys(encoded.keys, len(numbers)) if self.slots else numbers
-            for slots in self.slots:
-                with self.times.charge(slots.unit):
-                    tables += slots.advance(encoded, slot_numbers, self.keys, watermark)
-            for state in self.fed:
-                with self.times.charge(state.unit):
-                    tables += self._feed(state, ranked, numbers, self.watermark, watermark)
-            self.ranks[numbers] += np.diff(encoded.offsets)
-        return pa.concat_tables(tables)
+            if self.slots:
+                numbers = self.keys.number_keys(encoded.keys, len(encoded.offsets) - 1)
+                reports: list[Report] = []
+                for slots in self.slots:
+                    with self.times.charge(slots.unit):
+                        reports += slots.advance(encoded, numbers, self.keys, watermark)
+                tables += build_reports(self.program, reports, self.keys, encoded)
+            if self.fed:
+                reports = []
+                for state in self.fed:
+                    with self.times.charge(state.unit):
+                        reports += self._feed(state, ranked, fed_numbers, watermark)
+                tables += build_reports(self.program, reports, self.fed_keys, encoded)
+                self.ranks[fed_numbers] += np.diff(encoded.offsets)
+        return pa.concat_tables(tables) if tables else self._empty_result.partials
 
     def _number_fed_keys(self, encoded: EncodedEvents) -> tuple[Ints, Ints]:
         """Return the numbers of the keys of events, and how many events each had before."""
@@ -142,17 +159,15 @@ class AggregateOperator(BranchOperator):
         self.ranks = np.concatenate((self.ranks, np.zeros(self.fed_keys.count - len(self.ranks), np.int64)))
         return numbers, self.ranks[numbers]
 
-    def _feed(
-        self, state: StackUnit | TrendUnit, encoded: EncodedEvents, numbers: Ints, before: int, watermark: int
-    ) -> list[pa.Table]:
+    def _feed(self, state: FedUnit, encoded: EncodedEvents, numbers: Ints, watermark: int) -> list[Report]:
         """Feed new events to a unit, if need be after it has begun anew with larger totals."""
         while True:
             try:
-                return state.advance(encoded, numbers, self.fed_keys, before, watermark)
+                return state.advance(encoded, numbers, self.fed_keys, self.watermark, watermark)
             except TotalsOverflowed:
                 self._begin_anew(state)
 
-    def _begin_anew(self, state: StackUnit | TrendUnit) -> None:
+    def _begin_anew(self, state: FedUnit) -> None:
         """Feed a unit all that it has seen, with larger totals."""
         state.enlarge()
         rest, self.unreplayed = self.unreplayed, None
@@ -160,7 +175,7 @@ class AggregateOperator(BranchOperator):
             self._replay(rest, [other for other in self.fed if other is not state])
         self._replay(self.retained.table, [state])
 
-    def _replay(self, rows: pa.Table, states: Sequence[StackUnit | TrendUnit]) -> None:
+    def _replay(self, rows: pa.Table, states: Sequence[FedUnit]) -> None:
         """Feed retained rows to units that have not, or not any more, what comes of them."""
         if len(rows):
             encoded = self._encode(rows)
@@ -213,7 +228,8 @@ class AggregateOperator(BranchOperator):
         tables = [self.program.partial_schema.empty_table()]
         if self.slots:
             encoded = self._encode(rows.filter(pa.array(new)))
-            tables += [table for slots in self.slots for table in slots.early_results(encoded, self.keys)]
+            reports = [report for slots in self.slots for report in slots.early_results(encoded)]
+            tables += build_reports(self.program, reports, self.keys, encoded)
         units = [*self.rerun, *(state.unit for state in self.fed if state.span.slide)]
         if units:
             if not self.rerun:  # else they are among the rows
@@ -232,6 +248,8 @@ class AggregateOperator(BranchOperator):
 
     def _encode(self, rows: pa.Table) -> EncodedEvents:
         """Encode rows with the same class numbers as in earlier batches, so that machines can be reused."""
+        if self.encoder.is_supported:
+            return self.encoder.encode(rows, read_times(rows, self.program.schema))
         encoded = encode_branch(self.program, self.branch, rows)
         numbers, classes = self.context.number_classes(self.branch.name, encoded.classes)
         if self.branch.ranked:
@@ -248,6 +266,8 @@ class AggregateOperator(BranchOperator):
 
     def _finish_partials(self, partials: pa.Table) -> tuple[pa.Table, pa.Table]:
         """Split partials into final results, and totals to be merged with those of other parts of the stream."""
+        if not len(partials):
+            return self._empty_result.results, self._empty_result.partials
         query = partials["query"].to_numpy()
         swept = [
             self._sweep(self.program.queries[number], partials.filter(pa.array(query == number)))
@@ -302,7 +322,7 @@ class AggregateOperator(BranchOperator):
                 for state in self.fed:
                     state.renumber(numbers)
 
-    def _find_alive_keys(self, keys: KeyIndex, states: Sequence[UnitState | StackUnit | TrendUnit]) -> Flags:
+    def _find_alive_keys(self, keys: KeyIndex, states: Sequence[UnitState | FedUnit]) -> Flags:
         """Return which keys have state."""
         alive = np.zeros(keys.count, np.bool_)
         for state in states:
@@ -355,6 +375,15 @@ class AggregateOperator(BranchOperator):
         ]
         for slots in self.slots:
             slots.restore(units, saved.header["queries"])
+        # What was kept as totals cannot be rebuilt from rows, nor the other way round: such queries begin anew.
+        totals = {name for unit in saved.header["units"] for name in unit["queries"]}
+        begins = max(int(saved.header["newest"]) + 1, int(saved.header["watermark"]))
+        for unit_state in (*self.slots, *self.fed):
+            is_kept = isinstance(unit_state, UnitState)
+            for compiled in unit_state.unit.reported:
+                name = program.fingerprints[compiled.number]
+                if name in saved.header["queries"] and (name in totals) != is_kept:
+                    self.start_times[compiled.number] = begins
         for state in self.fed:
             state.clear()
         self.unreplayed, self.is_restored = (self.retained.table if self.fed else None), True

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from motet.compile import Branch, DetectBranch
@@ -16,12 +17,15 @@ from motet.engine.encode import read_times
 from motet.engine.live.costs import UnitTimes
 from motet.engine.live.rows import (
     Flags,
+    ReadRows,
     RetainedRows,
     Timer,
     Times,
     classify_rows,
     next_timers,
+    read_rows,
     retention_mask,
+    select_rows,
     timers_for,
 )
 from motet.engine.live.saved import SavedState, table_to_bytes
@@ -69,18 +73,33 @@ class BranchOperator(ABC):
         self.schema = pa.schema([self.program.schema.columns.field(name) for name in branch.columns])
         self.newest = int(MIN_TIME)  # the greatest time of any row so far
         self.added = self.waiting = self.schema.empty_table()  # by the last micro-batch; not passed by the watermark
+        self.waiting_times = np.zeros(0, np.int64)
         self.retained = RetainedRows(self.added, int(MIN_TIME))
         self.times = UnitTimes()
 
     def feed(self, events: pa.Table, watermark: int) -> MicroBatchResult:
         """Add the rows of a micro-batch and advance to a watermark; rows before it are late."""
+        return self.feed_rows(read_rows(events, self.program.schema), watermark, watermark)
+
+    def feed_rows(self, read: ReadRows, watermark: int, late_before: int) -> MicroBatchResult:
+        """Add rows and advance to a watermark; rows before another one are late."""
         watermark = max(watermark, self.watermark)
-        batch = classify_rows(events, self.branch, self.program.schema, watermark)
-        self.newest = max(self.newest, batch.newest)
-        self.added = batch.usable.select(self.schema.names).cast(self.schema)
-        held = [self.retained.table] if self.recomputed_queries else []
-        rows, invalid = pa.concat_tables([*held, self.waiting, self.added]), batch.invalid_rows
-        times = read_times(rows, self.program.schema)
+        batch = classify_rows(read, self.branch, self.program.schema, max(late_before, self.watermark))
+        self.newest = max(self.newest, read.newest)
+        added = (
+            batch.usable if batch.usable.schema.names == self.schema.names else batch.usable.select(self.schema.names)
+        )
+        self.added = added if added.schema.equals(self.schema) else added.cast(self.schema)
+        held = self.recomputed_queries and self.retained.size
+        parts = [(self.waiting, self.waiting_times), (self.added, batch.times)]
+        if held:
+            parts.insert(0, (self.retained.table, read_times(self.retained.table, self.program.schema)))
+        parts = [part for part in parts if len(part[1])] or parts[-1:]
+        rows, times = parts[0]
+        if len(parts) > 1:
+            rows = pa.concat_tables([part for part, _ in parts])
+            times = np.concatenate([each for _, each in parts])
+        invalid = read.invalid_rows
         try:
             result = self._advance(rows, times, watermark)
         except DataError:
@@ -99,12 +118,12 @@ class BranchOperator(ABC):
     def _retain(self, rows: pa.Table, times: Times, watermark: int) -> None:
         """Move the watermark, and keep the rows that wait for it or are needed behind it."""
         waits = times >= watermark
-        self.waiting = rows if waits.all() else rows.filter(pa.array(waits)).combine_chunks()
         passed = ~waits & (times >= self.watermark)
         self.watermark = watermark
         retention, last = self.retention(watermark)
         if last or retention < watermark:
-            self.retained.append(rows.filter(pa.array(passed)), int(times[passed].max(initial=MIN_TIME)))
+            self.retained.append(select_rows(rows, passed), int(times[passed].max(initial=MIN_TIME)))
+        self.waiting, self.waiting_times = select_rows(rows, waits), times[waits]
         if self.retained.size > self.retained.limit or (not last and MIN_TIME < self.retained.newest < retention):
             self._drop_old_rows()
 
@@ -117,6 +136,10 @@ class BranchOperator(ABC):
             rows if kept.all() else rows.filter(pa.array(kept)).combine_chunks(),
             int(times[kept].max(initial=MIN_TIME)),
         )
+        self._drop_rows(kept)
+
+    def _drop_rows(self, kept: Flags) -> None:  # noqa: B027
+        """Note that only some of the retained rows are kept."""
 
     @property
     def rows(self) -> pa.Table:
@@ -128,7 +151,7 @@ class BranchOperator(ABC):
         """Continue with the rows of a saved state."""
         times = read_times(rows, self.program.schema)
         passed = times < self.watermark
-        self.waiting = rows.filter(pa.array(~passed))
+        self.waiting, self.waiting_times = rows.filter(pa.array(~passed)), times[~passed]
         self.retained = RetainedRows(rows.filter(pa.array(passed)), int(times[passed].max(initial=MIN_TIME)))
 
     @abstractmethod
@@ -216,7 +239,7 @@ class BranchOperator(ABC):
         if self.recomputed_queries:
             times = read_times(pa.concat_tables([self.retained.table, self.waiting]), self.program.schema)
             soonest = min(soonest, int(next_timers(self.timers, times, self.watermark).min(initial=MAX_TIME)))
-        waits = read_times(self.waiting, self.program.schema)
+        waits = self.waiting_times
         soonest = min(soonest, int(waits.min(initial=MAX_TIME - 1)) + 1)
         retention, last = self.retention(self.watermark)
         newest = max(self.retained.newest, int(waits.max(initial=MIN_TIME)))

@@ -1,10 +1,12 @@
 """Run one branch of detection queries over an endless stream.
 
-Events are kept for two windows; each step searches the keys that new events or timers concern.
+Events are kept for two windows. Queries whose matches can be found event by event are fed the new ones (`fed_matches`);
+for the others each step searches the keys that new events or timers concern.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -13,36 +15,174 @@ import pyarrow.compute as pc
 
 from motet.compile.contributions import END, QUERY
 from motet.compile.detect import DetectBranch
+from motet.engine.context import RunContext
 from motet.engine.detect.aggregate import merge_contributions
+from motet.engine.detect.planner import BranchPlanner
 from motet.engine.detect.run import DetectRun, finish_results
+from motet.engine.detect.values import Exactness
 from motet.engine.detect.windows import due_range
+from motet.engine.encode import EncodedEvents, encode_branch, read_times
 from motet.engine.live.base import BranchOperator, MicroBatchResult
-from motet.engine.live.rows import Flags, Times, select_same_keys
+from motet.engine.live.encoder import LiveEncoder
+from motet.engine.live.fed_matches import FedMatches, NumbersTooLarge, TooManyInstances
+from motet.engine.live.feed_plan import can_feed
+from motet.engine.live.rows import Flags, Times, select_rows, select_same_keys
+from motet.engine.live.saved import SavedState
 from motet.errors import DataError
 from motet.kernels.tables import MAX_TIME
+from motet.plans.detect.build import PlannedQuery
 from motet.plans.detect.query import DetectQuery
+
+FEWEST_EVENTS = 256  # after which the joins of a young stream are planned again, ...
+WINDOWS_PER_PLAN = 8  # ... and windows after which those of an old one are
+
+
+class _SomeQueries(BranchPlanner):
+    """The planner of a branch, of whose plan only some queries run."""
+
+    def __init__(self, planner: BranchPlanner, numbers: frozenset[int]) -> None:
+        super().__init__(planner.branch, planner.options)
+        self.planner, self.numbers = planner, numbers
+        self._whole: list[PlannedQuery] | None = None
+
+    def plan_for(self, encoded: EncodedEvents) -> list[PlannedQuery]:
+        """Return the plan for the next events."""
+        whole = self.planner.plan_for(encoded)
+        if self._planned is None or whole is not self._whole:
+            self._whole = whole
+            self._planned = [each for each in whole if each.query.number in self.numbers]
+        self.chosen = self.planner.chosen
+        return self._planned
 
 
 class DetectOperator(BranchOperator):
-    """The operator of a branch whose queries need their matches; its state is rows alone, whatever the plan."""
+    """The operator of a branch whose queries need their matches; its saved state is rows alone, whatever the plan.
+
+    `fed` has the live instances of queries that are fed new events; the queries `rerun` search their windows again. A
+    restored stream searches all windows again once, for it may be restored for each micro-batch; `fed` is then rebuilt
+    from the retained rows.
+    """
 
     branch: DetectBranch
 
     # A match reaches back one window from when it is certain, and an absence before it another.
     windows_retained = 2
 
+    def __init__(self, context: RunContext, branch: DetectBranch, start_times: Mapping[int, int] | None = None) -> None:
+        super().__init__(context, branch, start_times)
+        self.fed: FedMatches | None = None
+        self.rerun: tuple[DetectQuery, ...] = ()
+        self.is_planned = False  # of `fed` and `rerun`
+        self.searches_all = False  # in the next micro-batch
+        self.encoder = LiveEncoder(context, branch)
+        self.can_feed = self.encoder.is_supported
+        self.inexact: frozenset[Exactness] = frozenset()  # what cannot be compared as floats
+        self._plan: list[PlannedQuery] = []
+        self._search_planner: _SomeQueries | None = None
+        self._unplanned = self._plan_after = 0  # events since the last plan, and how many may come before the next
+
     @property
     def row_queries(self) -> tuple[DetectQuery, ...]:
         return self.branch.queries
 
+    @property
+    def recomputed_queries(self) -> tuple[DetectQuery, ...]:
+        return self.branch.queries if self.searches_all or not self.can_feed else self.rerun
+
+    def restore_sections(self, saved: SavedState) -> None:
+        """See `BranchOperator.restore_sections`."""
+        self._forget_fed()
+        self.searches_all = True
+
+    def _forget_fed(self) -> None:
+        """Drop all live instances; they are rebuilt from retained rows."""
+        self.fed, self.is_planned, self.rerun = None, False, ()
+
+    def _drop_rows(self, kept: Flags) -> None:
+        if self.fed is not None and self.fed.is_wasteful:
+            self._forget_fed()
+        elif self.fed is not None:
+            self.fed.forget(self.watermark, kept)
+
     def _advance(self, rows: pa.Table, times: Times, watermark: int) -> MicroBatchResult:
+        held = bool(self.recomputed_queries)
+        if self.can_feed and not self.searches_all:
+            try:
+                return self._advance_fed(rows, times, watermark)
+            except TooManyInstances:
+                self.can_feed = False
+            except NumbersTooLarge as found:
+                self.inexact |= found.inexact
+            except DataError:
+                pass  # the search tells whether a row is at fault
+            self._forget_fed()
+        if not held:
+            rows = pa.concat_tables([self.retained.table, rows])
+            times = read_times(rows, self.program.schema)
+        result = self._search(rows, times, watermark, self.branch.queries)
+        self.searches_all = False
+        return result
+
+    def _advance_fed(self, rows: pa.Table, times: Times, watermark: int) -> MicroBatchResult:
+        """Feed new events to the queries that can be fed, and search the windows of the others."""
+        new = (times >= self.watermark) & (times < watermark)
+        passed, new_times = select_rows(rows, new), times[new]
+        has_retained = bool(self.recomputed_queries)
+        self._plan_fed(passed)
+        if self.rerun and not has_retained:
+            # Their rows are not among these.
+            rows = pa.concat_tables([self.retained.table, rows])
+            times = read_times(rows, self.program.schema)
+        result = self._search(rows, times, watermark, self.rerun) if self.rerun else self._empty_result
+        if self.fed is None or not len(passed):
+            return result
+        place = self.retained.size
+        found = self.fed.feed(passed, new_times, place)
+        self._unplanned += len(passed)
+        if not found:
+            return result
+        tables, truncated = [result.results], set(result.truncated)
+        bounds = (self.watermark, watermark)
+
+        def take(places: Times) -> pa.Table:
+            return self.retained.take(places, passed)
+
+        for table, name in self.fed.build_results(found, take, bounds, self.start_times):
+            tables.append(table)
+            truncated |= {name} if name is not None else set()
+        return replace(result, results=pa.concat_tables(tables), truncated=frozenset(truncated))
+
+    def _plan_fed(self, passed: pa.Table) -> None:
+        """Plan for the events of a window after so many have come, and go on with another plan if there is one."""
+        if self.is_planned and self._unplanned < self._plan_after:
+            return
+        held = self.retained.table
+        encoded = encode_branch(self.program, self.branch, pa.concat_tables([held, passed]))
+        if not len(encoded.time):
+            return
+        plan = self.context.planner(self.branch).plan_for(encoded)
+        events = len(encoded.time)
+        self._unplanned, self._plan_after = 0, max(FEWEST_EVENTS, WINDOWS_PER_PLAN * events)
+        if self.is_planned and plan is self._plan:
+            return
+        self._plan, self.is_planned = plan, True
+        fed = [each for each in plan if can_feed(each, self.program.schema)]
+        self.rerun = tuple(each.query for each in plan if each not in fed)
+        self.fed = FedMatches(self.encoder, self.branch, fed, self.inexact) if fed else None
+        if self.fed is not None and len(held):
+            self.fed.feed(held, read_times(held, self.program.schema), 0, lists=False)
+
+    def _search(
+        self, rows: pa.Table, times: Times, watermark: int, queries: tuple[DetectQuery, ...]
+    ) -> MicroBatchResult:
+        """Search the windows of some queries for what becomes final, in the keys that are concerned."""
         # Where partitions are combined here, all those of a group are searched together.
         due = select_same_keys(rows, self._find_due_rows(times, watermark), self.branch.related_by)
         due &= times < watermark
         if not due.any():
             return self._empty_result
         program, is_scattered = self.program, self.branch.is_scattered
-        run = DetectRun(program, self.branch, start_times=self.start_times, planning=self.context.planner(self.branch))
+        run = DetectRun(program, self.branch, start_times=self.start_times, planning=self._planner_of(queries))
         results: list[pa.Table] = []
         added: list[pa.Table] = []
         for piece in run.process(rows.filter(pa.array(due)), self.watermark, watermark):
@@ -58,6 +198,15 @@ class DetectOperator(BranchOperator):
             contributions=self._due_contributions(added, watermark) if is_scattered else nothing.contributions,
             truncated=frozenset(run.truncated),
         )
+
+    def _planner_of(self, queries: tuple[DetectQuery, ...]) -> BranchPlanner:
+        """Return a planner of some queries, whose compiled plan is kept."""
+        planner, numbers = self.context.planner(self.branch), frozenset(query.number for query in queries)
+        if len(queries) == len(self.branch.queries):
+            return planner
+        if self._search_planner is None or self._search_planner.numbers != numbers:
+            self._search_planner = _SomeQueries(planner, numbers)
+        return self._search_planner
 
     def _due_contributions(self, added: list[pa.Table], watermark: int) -> pa.Table:
         """Return what matches contribute to windows that end now, to be merged with other keys."""
@@ -81,6 +230,13 @@ class DetectOperator(BranchOperator):
 
         A condition may fail on two events neither of which is at fault alone; then the later one is reported.
         """
+        if not self.recomputed_queries:
+            held = self.retained.table
+            times = np.concatenate((read_times(held, self.program.schema), times))
+            return self._bisect(pa.concat_tables([held, rows]), times, watermark)[len(held) :]
+        return self._bisect(rows, times, watermark)
+
+    def _bisect(self, rows: pa.Table, times: Times, watermark: int) -> Flags:
         bad = np.zeros(len(rows), np.bool_)
         order = np.argsort(times, kind="stable")
         order = order[: int((times < watermark).sum())]
@@ -99,7 +255,7 @@ class DetectOperator(BranchOperator):
 
     def _can_compute(self, rows: pa.Table, times: Times, watermark: int, chosen: Times) -> bool:
         try:
-            self._advance(rows.take(pa.array(chosen)), times[chosen], watermark)
+            self._search(rows.take(pa.array(chosen)), times[chosen], watermark, self.branch.queries)
         except DataError:
             return False
         return True

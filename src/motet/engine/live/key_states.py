@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from motet.engine.encode import EncodedEvents, encode_keys
+from motet.engine.encode import combine_keys, encode_dictionary, number_distinct, read_column, to_numpy
 from motet.engine.live.saved import SavedState
 from motet.kernels.ragged import concat_offsets, expand_ranges, offsets_from_counts
 from motet.kernels.tables import MAX_TIME
@@ -24,48 +24,89 @@ class KeyIndex:
     """Numbers for keys in order of appearance, with the partition values of each."""
 
     def __init__(self, schema: pa.Schema) -> None:
-        self.values = schema.empty_table()
-        self.added = self.values  # by the last call of `number_keys`
+        self.schema = schema
+        self.added = schema.empty_table()  # by the last call of `number_keys`
+        self._nothing = self.added
+        self._pieces: list[pa.Table] = [self.added]
+        self._numbers: dict[Any, int] = {}
         self.count = 0
 
     @property
     def partition(self) -> Sequence[str]:
-        names: Sequence[str] = self.values.column_names
+        names: Sequence[str] = self.schema.names
         return names
 
+    @property
+    def values(self) -> pa.Table:
+        """The partition values of all keys."""
+        if len(self._pieces) > 1:
+            self._pieces = [pa.concat_tables(self._pieces).combine_chunks()]
+        return self._pieces[0]
+
     def number_keys(self, values: Mapping[str, pa.Array], count: int) -> Ints:
-        """Return the numbers of distinct keys, numbering new ones. O(keys known and given)."""
+        """Return the numbers of distinct keys, numbering new ones. O(keys given)."""
         if not self.partition:
             self.count = max(self.count, min(count, 1))
             return np.zeros(count, np.int64)
-        schema = self.values.schema
-        fresh = pa.table([values[name].cast(schema.field(name).type) for name in schema.names], schema=schema)
-        codes, _, size = encode_keys(pa.concat_tables([self.values, fresh]), self.partition)
-        number = np.full(size, -1, np.int64)
-        number[codes[: self.count]] = np.arange(self.count)
-        own = codes[self.count :]
-        unknown = np.flatnonzero(number[own] < 0)
-        number[own[unknown]] = self.count + np.arange(len(unknown))
-        self.added = fresh.take(pa.array(unknown))
-        if len(unknown):
-            self.values = pa.concat_tables([self.values, self.added]).combine_chunks()
-            self.count += len(unknown)
-        return number[own]
+        known = self._numbers
+        given = _as_hashable([values[name] for name in self.partition])
+        numbers = [known.setdefault(key, len(known)) for key in given]
+        found = np.array(numbers, np.int64)
+        self.added = self._nothing
+        if len(known) > self.count:
+            new = pa.array(np.flatnonzero(found >= self.count))
+            arrays = [values[field.name].take(new).cast(field.type) for field in self.schema]
+            self.added = pa.Table.from_arrays(arrays, schema=self.schema)
+            self._pieces.append(self.added)
+            self.count = len(known)
+        return found
+
+    def number_rows(self, table: pa.Table) -> Ints:
+        """Return the number of the key of each row, numbering new ones. O(rows)."""
+        if not self.partition:
+            return np.zeros(len(table), np.int64)
+        if len(self.partition) == 1 and pa.types.is_integer(table[self.partition[0]].type):
+            codes, distinct = number_distinct(table[self.partition[0]])
+            values, count = {self.partition[0]: pa.array(distinct, self.schema.types[0])}, len(distinct)
+        else:
+            columns = [encode_dictionary(table[name]) for name in self.partition]
+            codes, values, count = combine_keys(
+                [to_numpy(column.indices) for column in columns], columns, self.partition, len(table)
+            )
+        numbers: Ints = self.number_keys(values, count)[codes]
+        return numbers
 
     def restore(self, values: pa.Table) -> None:
         """Continue with the keys of a saved state."""
-        self.values = values.cast(self.values.schema) if self.partition else self.values
+        if self.partition:
+            self._set_values(values.cast(self.schema))
         self.count = len(values) if self.partition else 1
 
-    def take(self, numbers: Ints) -> dict[str, pa.Array]:
-        """Return the partition values of keys, by attribute."""
-        return {name: self.values[name].combine_chunks().take(pa.array(numbers)) for name in self.partition}
+    def _set_values(self, values: pa.Table) -> None:
+        self._pieces = [values.combine_chunks()]
+        keys = _as_hashable([read_column(values, name) for name in self.partition])
+        self._numbers = {key: at for at, key in enumerate(keys)}
+
+    @property
+    def columns(self) -> dict[str, pa.Array]:
+        """The partition values of all keys, by attribute."""
+        return {name: self.values[name].combine_chunks() for name in self.partition}
 
     def keep(self, wanted: Flags) -> Ints:
         """Forget all other keys; return the new number of each old one."""
-        self.values = self.values.filter(pa.array(wanted)).combine_chunks() if self.partition else self.values
+        if self.partition:
+            self._set_values(self.values.filter(pa.array(wanted)))
         self.count = int(wanted.sum())
         return np.cumsum(wanted) - 1
+
+
+def _as_hashable(columns: Sequence[pa.Array]) -> list[Any]:
+    """Return the keys of some columns as values that can be looked up."""
+    lists = [
+        (column.view(f"int{column.type.bit_width}") if pa.types.is_temporal(column.type) else column).to_pylist()
+        for column in columns
+    ]
+    return lists[0] if len(lists) == 1 else list(zip(*lists, strict=True))
 
 
 @dataclass(frozen=True)
@@ -133,13 +174,76 @@ class KeyStates:
         return int(self.wake.min(initial=MAX_TIME))
 
 
-def add_idle_keys(encoded: EncodedEvents, keys: KeyIndex, idle: Ints) -> EncodedEvents:
-    """Append keys without events to those of encoded events."""
-    if not len(idle):
-        return encoded
-    more = keys.take(idle)
-    values = {name: pa.concat_arrays([own.cast(more[name].type), more[name]]) for name, own in encoded.keys.items()}
-    return replace(encoded, keys=values)
+class StateLog:
+    """The packed states of keys, by key number. A state that changes is written at the end of one buffer.
+
+    What is no longer used is dropped once it is half of the buffer: O(words written), amortised.
+    """
+
+    def __init__(self, states: KeyStates | None = None) -> None:
+        self.begin = self.size = np.zeros(0, np.int64)
+        self.wake = np.zeros(0, np.int64)
+        self.words = np.zeros(0, np.int64)
+        self.top = 0  # words written
+        self.next_wake = int(MAX_TIME)  # no key has anything to report before this
+        if states is not None:
+            self.write(np.zeros(0, np.int64), states, int(states.ids.max(initial=-1)) + 1)
+
+    def reserve(self, keys: int) -> None:
+        """Let there be so many keys."""
+        more = keys - len(self.size)
+        if more > 0:
+            more = max(more, len(self.size))
+            nothing = np.zeros(more, np.int64)
+            self.begin, self.size = np.concatenate((self.begin, nothing)), np.concatenate((self.size, nothing))
+            self.wake = np.concatenate((self.wake, np.full(more, MAX_TIME)))
+
+    def take(self, ids: Ints, wanted: Flags) -> tuple[Ints, Ints]:
+        """Return the states of keys, where wanted: their offsets and words. O(words)."""
+        sizes = np.where(wanted, self.size[ids], 0)
+        return offsets_from_counts(sizes), self.words[expand_ranges(self.begin[ids], sizes)]
+
+    def write(self, dropped: Ints, states: KeyStates, keys: int) -> None:
+        """Drop the states of some keys, and write those of others."""
+        self.reserve(keys)
+        self.size[dropped], self.wake[dropped] = 0, MAX_TIME
+        if self.top + len(states.words) > len(self.words):
+            self._move(len(states.words))
+        self.words[self.top : self.top + len(states.words)] = states.words
+        self.begin[states.ids] = self.top + states.offsets[:-1]
+        self.size[states.ids], self.wake[states.ids] = np.diff(states.offsets), states.wake
+        self.top += len(states.words)
+        self.next_wake = min(self.next_wake, int(states.wake.min(initial=MAX_TIME)))
+
+    def _move(self, more: int) -> None:
+        """Move all states to a buffer of twice the size that they need."""
+        known = self.states
+        self.words = np.empty(2 * (len(known.words) + more), np.int64)
+        self.words[: len(known.words)] = known.words
+        self.begin[known.ids], self.top = known.offsets[:-1], len(known.words)
+
+    def find_due(self, watermark: int) -> Ints:
+        """Return the keys that have something to report by now. O(keys), if there are any."""
+        if watermark < self.next_wake:
+            return np.zeros(0, np.int64)
+        self.next_wake = int(self.wake[self.wake > watermark].min(initial=MAX_TIME))
+        return np.flatnonzero((self.wake <= watermark) & (self.size > 0))
+
+    @property
+    def ids(self) -> Ints:
+        """The keys that have state."""
+        return np.flatnonzero(self.size)
+
+    @property
+    def states(self) -> KeyStates:
+        """All states, one after the other."""
+        ids = self.ids
+        words = self.words[expand_ranges(self.begin[ids], self.size[ids])]
+        return KeyStates(ids, offsets_from_counts(self.size[ids]), words, self.wake[ids])
+
+    def renumber(self, numbers: Ints) -> StateLog:
+        """Return the states of keys that have other numbers now."""
+        return StateLog(self.states.renumber(numbers))
 
 
 def pack_states(ids: Ints, offsets: Ints, words: Ints, wake: Ints) -> KeyStates:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from motet.compile import Branch
 from motet.compile.detect import DetectBranch
-from motet.engine.encode import encode_keys, read_column, read_times
+from motet.engine.encode import can_read_at_once, encode_keys, number_distinct, read_column, read_times
 from motet.errors import DataError
 from motet.kernels.tables import MAX_TIME, MIN_TIME
 from motet.plans.compiled import CompiledQuery
@@ -25,41 +25,69 @@ Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
+class ReadRows:
+    """The rows of a micro-batch that have a time and a type, and their times.
+
+    `types` has the distinct types, and which of them is that of each row. `invalid_rows` counts the others, and
+    `newest` is the greatest time of any row.
+    """
+
+    table: pa.Table
+    times: Times
+    types: tuple[NDArray[np.int32], list[str]]
+    invalid_rows: int
+    newest: int
+
+
+@dataclass(frozen=True)
 class ClassifiedRows:
-    """The rows of a micro-batch by what happens to them. `newest` is the greatest time of any row."""
+    """The rows of a micro-batch by what happens to them, and the times of the usable ones."""
 
     usable: pa.Table
+    times: Times
     late: pa.Table
-    invalid_rows: int
-    newest: int  # the greatest time of any row, asked for or not
 
 
-def classify_rows(
-    table: pa.Table, branch: Branch | DetectBranch, schema: EventSchema, watermark: int
-) -> ClassifiedRows:
-    """Split the rows of a micro-batch into usable, late and invalid ones.
+def read_rows(table: pa.Table, schema: EventSchema) -> ReadRows:
+    """Read the times of the rows of a micro-batch, and set those aside that have none, or no type."""
+    before = len(table)
+    if table[schema.type].null_count:
+        table = table.filter(pc.is_valid(table[schema.type]))
+    if not can_read_at_once(table, schema):
+        micros = schema.to_microseconds(read_column(table, schema.time))
+        if micros.null_count:
+            table = table.filter(pc.is_valid(micros))
+    times = read_times(table, schema)
+    types = number_distinct(table[schema.type])
+    return ReadRows(table, times, types, before - len(table), int(times.max(initial=MIN_TIME)))
+
+
+def classify_rows(read: ReadRows, branch: Branch | DetectBranch, schema: EventSchema, watermark: int) -> ClassifiedRows:
+    """Split the rows of a micro-batch into usable and late ones.
 
     Rows that no query of the branch reads are in none of them.
     """
-    no_time = pc.is_null(schema.to_microseconds(read_column(table, schema.time)))
-    invalid = pc.or_(no_time, pc.is_null(read_column(table, schema.type))).to_numpy(zero_copy_only=False)
-    if invalid.any():
-        table = table.filter(pa.array(~invalid))
-    times = read_times(table, schema)
-    relevant = np.ones(len(table), np.bool_)
+    table, times = read.table, read.times
+    relevant: Flags | None = None
     for name in branch.partition:
-        relevant &= read_column(table, name).is_valid().to_numpy(zero_copy_only=False)
+        if table[name].null_count or not pa.types.is_integer(table[name].type):
+            known = read_column(table, name)
+            if known.null_count:
+                valid = known.is_valid().to_numpy(zero_copy_only=False)
+                relevant = valid if relevant is None else relevant & valid
     if branch.types is not None:
-        known = pc.is_in(table[schema.type], pa.array(sorted(branch.types), table.schema.field(schema.type).type))
-        relevant &= known.to_numpy()
+        codes, names = read.types
+        if not branch.types.issuperset(names):
+            known = np.array([name in branch.types for name in names], np.bool_)[codes]
+            relevant = known if relevant is None else relevant & known
     late = times < watermark
-
-    def rows(mask: Flags) -> pa.Table:
-        return table if mask.all() else table.filter(pa.array(mask))
-
-    return ClassifiedRows(
-        rows(relevant & ~late), rows(relevant & late), int(invalid.sum()), int(times.max(initial=MIN_TIME))
-    )
+    if not late.any():
+        if relevant is not None:
+            table, times = table.filter(pa.array(relevant)), times[relevant]
+        return ClassifiedRows(table, times, table.slice(0, 0))
+    usable = ~late if relevant is None else relevant & ~late
+    late = late if relevant is None else relevant & late
+    return ClassifiedRows(table.filter(pa.array(usable)), times[usable], table.filter(pa.array(late)))
 
 
 def find_bad_rows(table: pa.Table, read: Callable[[pa.Table], object]) -> Flags:
@@ -79,6 +107,17 @@ def find_bad_rows(table: pa.Table, read: Callable[[pa.Table], object]) -> Flags:
             else:
                 pending += [(start, size // 2), (start + size // 2, size - size // 2)]
     return bad
+
+
+def select_rows(table: pa.Table, mask: Flags) -> pa.Table:
+    """Return the rows where a mask is set: without a copy where they are next to each other."""
+    count = int(np.count_nonzero(mask))
+    if count == len(mask):
+        return table
+    first = int(mask.argmax()) if count else 0
+    if mask[first : first + count].all():
+        return table.slice(first, count)
+    return table.filter(pa.array(mask)).combine_chunks()
 
 
 def select_same_keys(table: pa.Table, some: Flags, partition: Sequence[str]) -> Flags:
@@ -120,6 +159,16 @@ class RetainedRows:
     @property
     def table(self) -> pa.Table:
         return pa.concat_tables(self.pieces)
+
+    def take(self, places: Times, added: pa.Table) -> pa.Table:
+        """Return the rows at some places, in ascending order; those of `added` come after all others. O(places)."""
+        begin, parts = 0, []
+        for piece in (*self.pieces, added):
+            first, last = np.searchsorted(places, (begin, begin + len(piece)))
+            if last > first:
+                parts.append(piece.take(pa.array(places[first:last] - begin)))
+            begin += len(piece)
+        return pa.concat_tables(parts)
 
     def append(self, rows: pa.Table, newest: int) -> None:
         """Add rows, the greatest time of which is `newest`."""

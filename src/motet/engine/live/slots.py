@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from motet.compile import Program
 from motet.engine.context import RunContext
 from motet.engine.encode import EncodedEvents, as_contiguous, select_keys, select_unit_events
-from motet.engine.live.key_states import KeyIndex, KeyStates, add_idle_keys, pack_states
+from motet.engine.live.key_states import KeyIndex, KeyStates, StateLog, pack_states
+from motet.engine.live.reports import Report, make_report
 from motet.engine.live.state_migration import SavedUnit, migrate_states
-from motet.engine.partials import build_partials
 from motet.engine.run import SLOT_MODES
 from motet.engine.ties import select_merged_events
 from motet.kernels.resume import extend_states, resume_slots
@@ -43,51 +41,61 @@ class UnitState:
         self.unit = unit
         self.mode = SLOT_MODES[unit.strategy]
         self.layouts = list_layouts(*unit.queries[0].channels.shape, rarely_large=False)
-        self.states = [KeyStates.empty() for _ in self.layouts]
+        self.logs = [StateLog() for _ in self.layouts]
         self.changed_states = [(np.zeros(0, np.int64), KeyStates.empty()) for _ in self.layouts]  # by the last advance
 
-    def advance(self, encoded: EncodedEvents, numbers: Ints, keys: KeyIndex, watermark: int) -> list[pa.Table]:
-        """Process new events (`numbers` are their keys) up to the watermark; return the partial results."""
-        due = self._due_keys(watermark)
-        idle = due[~np.isin(due, numbers)]
+    @property
+    def states(self) -> list[KeyStates]:
+        """All states, by layout."""
+        return [log.states for log in self.logs]
+
+    def advance(self, encoded: EncodedEvents, numbers: Ints, keys: KeyIndex, watermark: int) -> list[Report]:
+        """Process new events (`numbers` are their keys) up to the watermark; return what is reported."""
+        for log in self.logs:
+            log.reserve(keys.count)
         events = select_merged_events(encoded, self.unit)
-        events = _with_idle_keys(events, len(idle))
-        ids = np.concatenate((numbers, idle))
-        encoded = add_idle_keys(encoded, keys, idle)
-        active = (np.diff(events.offsets) > 0) | np.isin(ids, due)
+        active = np.diff(events.offsets) > 0
+        due = np.concatenate([log.find_due(watermark) for log in self.logs])
+        ids = numbers
+        if len(due):
+            idle = due[~np.isin(due, numbers)]
+            events = _with_idle_keys(events, len(idle))
+            ids = np.concatenate((numbers, idle))
+            active = np.concatenate((active, np.ones(len(idle), np.bool_))) | np.isin(ids, due)
         self.changed_states = [(np.zeros(0, np.int64), KeyStates.empty()) for _ in self.layouts]
-        return self._run_levels(encoded, events, ids, active, keys.count, watermark) if active.any() else []
+        return self._run_levels(encoded, events, ids, active, watermark) if active.any() else []
 
     def _run_levels(
-        self, encoded: EncodedEvents, events: Events, ids: Ints, active: Flags, known: int, watermark: int
-    ) -> list[pa.Table]:
+        self, encoded: EncodedEvents, events: Events, ids: Ints, active: Flags, watermark: int
+    ) -> list[Report]:
         """Run the active keys, each with the layout of its totals; keys that overflow continue with the next layout."""
         machine, queries = self.context.machine(self.unit, encoded.classes)
-        places = [np.where(active, states.find(ids, known), -1) for states in self.states]
-        own = active & ~np.any([at >= 0 for at in places[1:]], axis=0)
+        known = [active & (log.size[ids] > 0) for log in self.logs]
+        own = active & ~np.logical_or.reduce(known[1:]) if len(known) > 1 else active
         overflowed = KeyStates.empty()
-        tables = []
-        for level, layout in enumerate(self.layouts):
-            saved = self.states[level].take(places[level])
-            own |= places[level] >= 0
+        reports: list[Report] = []
+        for level, (log, layout) in enumerate(zip(self.logs, self.layouts, strict=True)):
+            own = own | known[level]
+            if len(overflowed.ids):
+                own[overflowed.ids] = True
+            elif not own.any():
+                continue
+            saved = log.take(ids, known[level])
             if len(overflowed.ids):
                 pool = pack_states(np.arange(len(ids)), *saved, np.zeros(len(ids), np.int64)).concat(overflowed)
                 saved = pool.take(pool.find(np.arange(len(ids)), len(ids)))
-                own[overflowed.ids] = True
-            states, overflowed = KeyStates.empty(), KeyStates.empty()
-            if own.any():
-                labels, whole, real, over, *written = resume_slots(
-                    events if own.all() else select_keys(events, own)[0], machine, queries, layout, self.mode,
-                    self.unit.width, watermark, *saved,
-                )  # fmt: skip
-                states = pack_states(ids, *written)
-                tables.append(build_partials(self.program, labels, whole, real, layout, self.unit.queries, encoded))
-                overflowed = self._extend_overflowed(level, saved, over)
-                own = over
-            dropped = places[level][places[level] >= 0]
-            self.changed_states[level] = self.states[level].ids[dropped], states
-            self.states[level] = self.states[level].drop(dropped).concat(states)
-        return tables
+            labels, whole, real, over, *written = resume_slots(
+                events if own.all() else select_keys(events, own)[0], machine, queries, layout, self.mode,
+                self.unit.width, watermark, *saved,
+            )  # fmt: skip
+            states = pack_states(ids, *written)
+            reports += make_report(labels, whole, real, layout, self.unit.queries, ids)
+            overflowed = self._extend_overflowed(level, saved, over)
+            dropped = ids[known[level]]
+            self.changed_states[level] = dropped, states
+            log.write(dropped, states, 0)
+            own = over
+        return reports
 
     def _extend_overflowed(self, level: int, saved: tuple[Ints, Ints], overflowed: Flags) -> KeyStates:
         """Convert the previous totals of overflowed keys to the next layout, numbered by their index."""
@@ -98,33 +106,28 @@ class UnitState:
         larger = extend_states(old.offsets, old.words, self.layouts[level], self.layouts[level + 1], starts)
         return pack_states(old.ids, *larger, old.wake)
 
-    def early_results(self, encoded: EncodedEvents, keys: KeyIndex) -> list[pa.Table]:
+    def early_results(self, encoded: EncodedEvents) -> list[Report]:
         """Return what open windows hold now, as if no further event came.
 
         Only for keys that the last call of `advance` changed, or for all where partitions are combined.
         """
-        tables = []
+        reports: list[Report] = []
         machine, queries = self.context.machine(self.unit, encoded.classes)
         events = select_unit_events(encoded, self.unit)[0]
         for level, layout in enumerate(self.layouts):
-            states = self.states[level] if self.unit.queries[0].is_combined else self.changed_states[level][1]
+            states = self.logs[level].states if self.unit.queries[0].is_combined else self.changed_states[level][1]
             if len(states.ids):
                 saved = as_contiguous(states.offsets, np.int64), as_contiguous(states.words, np.int64)
                 labels, whole, real, *_ = resume_slots(
                     _without_events(events, len(states.ids)), machine, queries, layout, self.mode, self.unit.width,
                     int(MAX_TIME), *saved,
                 )  # fmt: skip
-                named = replace(encoded, keys=keys.take(states.ids))
-                tables.append(build_partials(self.program, labels, whole, real, layout, self.unit.queries, named))
-        return tables
+                reports += make_report(labels, whole, real, layout, self.unit.queries, states.ids)
+        return reports
 
     def renumber(self, numbers: Ints) -> None:
         """Give keys other numbers."""
-        self.states = [states.renumber(numbers) for states in self.states]
-
-    def _due_keys(self, watermark: int) -> Ints:
-        """Return the keys that have something to report by now."""
-        return np.concatenate([states.ids[states.wake <= watermark] for states in self.states])
+        self.logs = [log.renumber(numbers) for log in self.logs]
 
     @cached_property
     def description(self) -> dict[str, Any]:
@@ -141,18 +144,17 @@ class UnitState:
 
     def restore(self, units: Sequence[SavedUnit], start_times: Mapping[str, int | None]) -> None:
         """Continue from the saved units that had the queries of this one, however they were grouped."""
-        self.states = migrate_states(
-            self.description, units, start_times, self.layouts, self.mode, self.unit.merged.starts
-        )
+        states = migrate_states(self.description, units, start_times, self.layouts, self.mode, self.unit.merged.starts)
+        self.logs = [StateLog(each) for each in states]
 
     @property
     def wake(self) -> int:
-        return min(states.next_wake for states in self.states)
+        return min(log.next_wake for log in self.logs)
 
     @property
     def keys(self) -> Ints:
         """The keys that have state."""
-        return np.concatenate([states.ids for states in self.states])
+        return np.concatenate([log.ids for log in self.logs])
 
 
 def _without_events(events: Events, keys: int) -> Events:

@@ -7,15 +7,14 @@ restored stream, or one that goes on with other queries, replays these rows.
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from motet.engine.context import RunContext
 from motet.engine.detect.windows import due_range
 from motet.engine.encode import EncodedEvents, select_unit_events
 from motet.engine.live.event_log import EventLog
-from motet.engine.live.key_states import KeyIndex, add_idle_keys
-from motet.engine.partials import build_partials
+from motet.engine.live.key_states import KeyIndex
+from motet.engine.live.reports import Report, make_report
 from motet.kernels.resume_stacks import (
     FIRST_BACK,
     FIRST_LIVE,
@@ -71,8 +70,8 @@ class StackUnit:
 
     def advance(
         self, encoded: EncodedEvents, numbers: Ints, keys: KeyIndex, before: int, watermark: int
-    ) -> list[pa.Table]:
-        """Process new events (`numbers` are their keys) as the watermark moves; return the partial results."""
+    ) -> list[Report]:
+        """Process new events (`numbers` are their keys) as the watermark moves; return what is reported."""
         if keys.count > len(self.heads):
             self.heads = np.concatenate((self.heads, _new_heads(keys.count)))
         events = self._select_events(encoded)
@@ -83,15 +82,15 @@ class StackUnit:
         active = np.concatenate((counts > 0, np.ones(len(idle), np.bool_)))
         if len(due) > len(idle):
             active |= np.isin(rows, due)
-        tables: list[pa.Table] = []
+        reports: list[Report] = []
         if active.any():
             if len(events.time):
                 self.newest = max(self.newest, int(events.time.max()))
                 self.log.append(self.heads, numbers[counts > 0], counts[counts > 0], events)
-            tables = self._run_levels(add_idle_keys(encoded, keys, idle), rows, active, before, watermark)
+            reports = self._run_levels(encoded, rows, active, before, watermark)
             self.next_wake = min(self.next_wake, int(self.heads[rows[active], WAKE].min()))
         self._forget_idle_keys(watermark)
-        return tables
+        return reports
 
     def _select_events(self, encoded: EncodedEvents) -> Events:
         events = select_unit_events(encoded, self.unit)[0]
@@ -104,7 +103,7 @@ class StackUnit:
 
     def _run_levels(
         self, encoded: EncodedEvents, rows: Ints, active: Flags, before: int, watermark: int
-    ) -> list[pa.Table]:
+    ) -> list[Report]:
         """Run the active keys, each with the layout of its totals; those that overflow run anew with the next one."""
         machine, queries = self.context.machine(self.unit, encoded.classes)
         reports_at_close = self.unit.queries[0].reports_at_close
@@ -112,7 +111,7 @@ class StackUnit:
         until = watermark if reports_at_close else watermark - 1
         bounds = due_range(self.unit.queries[0], (before, watermark))
         window = make_window(queries, 0, 0, self.span.ranked, until, *bounds)
-        heads, tables = self.heads, []
+        heads, reports = self.heads, list[Report]()
         for level, layout in enumerate(self.layouts):
             own = active & (heads[rows, LEVEL] == level)
             if not own.any():
@@ -124,12 +123,12 @@ class StackUnit:
             first = heads[rows, ORIGIN] + heads[rows, NEXT_EVENT]
             after = heads[rows, ORIGIN] + heads[rows, LENGTH]
             labels, whole, real, over = run.run(self.log.events, window, first, after, own, rows, heads)
-            tables.append(build_partials(self.context.program, labels, whole, real, layout, self.unit.queries, encoded))
+            reports += make_report(labels, whole, real, layout, self.unit.queries, rows)
             if over.any():
                 _begin_anew(heads, rows[over])
                 heads[rows[over], LEVEL] = level + 1
             self._compact(level)
-        return tables
+        return reports
 
     def _compact(self, level: int) -> None:
         if self.runs[level].is_wasteful:

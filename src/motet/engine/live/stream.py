@@ -12,6 +12,7 @@ from motet.engine.context import RunContext
 from motet.engine.detect.run import finish_results
 from motet.engine.live.aggregate import AggregateOperator
 from motet.engine.live.detect import DetectOperator
+from motet.engine.live.rows import ReadRows, read_rows
 from motet.engine.live.saved import SavedState
 from motet.engine.live.state import first_unseen_time, restore, save
 from motet.engine.partials import finish, merge
@@ -47,16 +48,24 @@ class Stream:
         self.branches = [create_operator(self.context, index) for index in range(len(program.all_branches))]
 
     def feed(self, events: pa.Table, watermark: int) -> FeedResult:
-        """Add rows, and return the results that are final once no row before the watermark can come any more."""
-        parts = [branch.feed(events, watermark) for branch in self.branches]
+        """Add rows, and return the results that are final once no row before the watermark can come any more.
+
+        Rows before the watermark are late.
+        """
+        return self.feed_rows(read_rows(events, self.program.schema), watermark, watermark)
+
+    def feed_rows(self, read: ReadRows, watermark: int, late_before: int) -> FeedResult:
+        """Add rows, of which those before a time are late, and advance to a watermark."""
+        parts = [branch.feed_rows(read, watermark, late_before) for branch in self.branches]
         tables = [part.results for part in parts]
-        partials = pa.concat_tables([part.partials for part in parts])
-        if len(partials):
+        if any(len(part.partials) for part in parts):
+            partials = pa.concat_tables([part.partials for part in parts])
             tables.append(finish(self.program, merge(self.program, partials)))
-        contributions = pa.concat_tables([part.contributions for part in parts])
-        if len(contributions):
+        if any(len(part.contributions) for part in parts):
+            contributions = pa.concat_tables([part.contributions for part in parts])
             tables += finish_results([contributions], self.program)
-        results = pa.concat_tables(tables)
+        full = [table for table in tables if len(table)] or tables[:1]
+        results = full[0] if len(full) == 1 else pa.concat_tables(full)
         late, invalid = max(len(part.late) for part in parts), max(part.invalid_rows for part in parts)
         return FeedResult(results, late, invalid, frozenset().union(*(part.truncated for part in parts)))
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from motet.engine.context import RunContext
 from motet.engine.detect.windows import due_range
 from motet.engine.encode import EncodedEvents, order_preserving_codes, select_unit_events
-from motet.engine.live.key_states import KeyIndex, add_idle_keys
-from motet.engine.partials import build_partials
+from motet.engine.live.key_states import KeyIndex
+from motet.engine.live.reports import Report, make_report
 from motet.engine.trends import build_edges, slot_mode
 from motet.kernels.slots import make_window
 from motet.kernels.tables import MAX_TIME, MIN_TIME, Events
@@ -99,8 +99,8 @@ class TrendUnit:
 
     def advance(
         self, encoded: EncodedEvents, numbers: Ints, keys: KeyIndex, before: int, watermark: int
-    ) -> list[pa.Table]:
-        """Process new events (`numbers` are their keys) as the watermark moves; return the partial results.
+    ) -> list[Report]:
+        """Process new events (`numbers` are their keys) as the watermark moves; return what is reported.
 
         Raises `TotalsOverflowed` where totals have to be larger; there is no state then.
         """
@@ -115,9 +115,9 @@ class TrendUnit:
         active = (np.diff(events.offsets) > 0) | np.isin(rows, due)
         if not active.any():
             return []
-        tables = self._run(add_idle_keys(encoded, keys, idle), events, edges, rows, active, (before, watermark))
+        reports = self._run(encoded, events, edges, rows, active, (before, watermark))
         self.next_wake = min(self.next_wake, int(self.heads[rows[active], WAKE].min()))
-        return tables
+        return reports
 
     def _run(
         self,
@@ -127,7 +127,7 @@ class TrendUnit:
         rows: Ints,
         active: Flags,
         watermarks: tuple[int, int],
-    ) -> list[pa.Table]:
+    ) -> list[Report]:
         compiled, layout = self.unit.queries[0], self.layouts[self.level]
         machine, queries = self.context.machine(self.unit, encoded.classes)
         # At the watermark itself, an event may still come; no time lets a window pass that counts events.
@@ -150,7 +150,7 @@ class TrendUnit:
             self.heads[own, WAKE] += self.heads[own, WAKE] < MAX_TIME
         if self.run.is_wasteful:
             self.run.compact(self.heads)
-        return [build_partials(self.context.program, labels, whole, real, layout, self.unit.queries, encoded)]
+        return make_report(labels, whole, real, layout, self.unit.queries, rows)
 
     def _due_keys(self, watermark: int) -> Ints:
         """Return the keys that have something to do by now. O(keys), if there are any."""

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from motet.compile import Program, compile_workload
 from motet.engine.live.aggregate import AggregateOperator
+from motet.engine.live.rows import ReadRows, read_rows
 from motet.engine.live.stream import FeedResult, Stream
 from motet.engine.replan import WORD_COST, PlanChange, Replanner, ReplanPolicy, add_queries, remove_queries
 from motet.errors import DataError, MotetError, did_you_mean
@@ -69,14 +70,15 @@ class LiveWorkload:
         No later event may be older than the `watermark`; those that are count as late. Without a watermark, it follows
         the newest event at the distance of the option `watermark`.
         """
+        read = read_rows(events, self.program.schema)
         if watermark is not None:
-            results = self._feed(events, self._to_microseconds(watermark))
+            micros = self._to_microseconds(watermark)
+            results = self._feed(read, micros, micros)
         else:
             # Nothing in one table comes too late for it, whatever else is in there.
-            waiting = self._feed(events, self._watermark)
-            newest = max(live.newest for live in self._stream.branches)
-            moved = self._feed(events.slice(0, 0), max(newest - self.options.watermark_micros, self._watermark))
-            results = pa.concat_tables([waiting, moved])
+            newest = max(read.newest, *(live.newest for live in self._stream.branches))
+            moved = max(newest - self.options.watermark_micros, self._watermark)
+            results = self._feed(read, moved, self._watermark)
         proposal = self._replanner.propose(self.statistics, self._cost_of_moving(), self._watermark)
         if proposal is not None:
             change, program = proposal
@@ -136,14 +138,14 @@ class LiveWorkload:
         self._replanner.set_program(program)
 
     def _cost_of_moving(self) -> float:
-        words = sum(len(states.words) for live in self._aggregates for unit in live.slots for states in unit.states)
+        words = sum(log.top for live in self._aggregates for unit in live.slots for log in unit.logs)
         return MOVE_COST + WORD_COST * words
 
     def _options_with_statistics(self) -> Options:
         return replace(self.options, statistics=self.statistics) if self._replanner.tracker.events else self.options
 
-    def _feed(self, events: pa.Table, watermark: int) -> pa.Table:
-        answer = self._stream.feed(events, watermark)
+    def _feed(self, read: ReadRows, watermark: int, late_before: int) -> pa.Table:
+        answer = self._stream.feed_rows(read, watermark, late_before)
         before, self._watermark = self._watermark, max(watermark, self._watermark)
         counts: Counter[str] = Counter()
         for live in self._aggregates:

@@ -1,0 +1,541 @@
+"""Find matches from one micro-batch to the next: each costs what its events are joined with, not what windows hold.
+
+All that is kept can be rebuilt from the rows of one window, which are retained. So nothing of it is saved: a restored
+stream, one with another plan or other queries, and one whose instances take too much memory replay these rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from motet.compile.detect import DetectBranch, match_columns
+from motet.engine.detect.bindings import check_overflow
+from motet.engine.detect.code import ExpressionCompiler
+from motet.engine.detect.query_run import QueryRun
+from motet.engine.detect.results import as_result_rows, decode_columns
+from motet.engine.detect.rules import QueryCode, build_query_conditions, build_rules, compile_conditions
+from motet.engine.detect.values import CompiledExpressions, Exactness, Key, PlannedColumns, is_exact
+from motet.engine.detect.windows import Bounds
+from motet.engine.encode import (
+    EncodedEvents,
+    read_column,
+)
+from motet.engine.expressions import evaluate
+from motet.engine.live.encoder import LiveEncoder
+from motet.engine.live.feed_plan import FeedPlanBuilder, Reader
+from motet.engine.live.key_states import KeyIndex
+from motet.kernels.expressions import EventScope, Values, new_stack
+from motet.kernels.feed_matches import (
+    BAD_NUMBER,
+    DONE,
+    NO_OUTPUT,
+    ClassTable,
+    EventData,
+    FeedScratch,
+    MatchOutput,
+    NewEvents,
+    create_output,
+    feed_events,
+)
+from motet.kernels.instances import Absences
+from motet.kernels.match_filter import (
+    KeyedEvents,
+    MatchContext,
+    Matches,
+    filter_matches,
+    new_match_scratch,
+    sort_steps,
+)
+from motet.kernels.match_store import END, TOP, WORK, compact, create_store
+from motet.kernels.ragged import take_rows
+from motet.model.expression import Attribute
+from motet.plans.compiled import WindowSpan
+from motet.plans.detect.build import PlannedAlternative, PlannedQuery
+from motet.template.positions import max_bindings
+
+Ints = NDArray[np.int64]
+
+FIRST_ROWS = 1 << 10
+FIRST_MATCHES = 1 << 10
+
+
+class TooManyInstances(Exception):
+    """The live instances take more memory than they may."""
+
+
+class NumbersTooLarge(Exception):
+    """Whole numbers came that are not the same as floats: conditions must be compiled for that."""
+
+    def __init__(self, inexact: frozenset[Exactness]) -> None:
+        super().__init__()
+        self.inexact = inexact
+
+
+class FedMatches:
+    """The live events and instances of some queries of a branch.
+
+    Events are numbered in order of time; `rows` has the place of each among the retained rows. What is `inexact` as
+    floats is compared as whole numbers.
+    """
+
+    def __init__(
+        self, encoder: LiveEncoder, branch: DetectBranch, planned: Sequence[PlannedQuery], inexact: frozenset[Exactness]
+    ) -> None:
+        self.program = encoder.context.program
+        self.branch = branch
+        self.planned = planned
+        self.encoder = encoder
+        names = [self.program.schema.columns.field(name) for name in branch.columns]
+        self.columns = PlannedColumns(pa.schema(names).empty_table(), inexact)
+        compiler = ExpressionCompiler(self.columns)
+        self.codes = {each.query.number: compile_conditions(each, compiler) for each in planned}
+        self.builder = FeedPlanBuilder(planned, compiler)
+        self.plan = self.builder.build()
+        self.kinds = compiler.kinds
+        self.readers = self.builder.readers
+        self.keys = KeyIndex(pa.schema([self.program.schema.columns.field(name) for name in branch.partition]))
+        self.words: dict[Any, int] = {}
+        self.count = 0  # events
+        self.time = np.zeros(0, np.int64)
+        self.rows = np.zeros(0, np.int64)
+        constants = np.array(self.columns.constants or [0.0])
+        self.values = Values(np.zeros((0, 0), np.int64), np.zeros((0, 0), np.bool_), np.zeros((0, 0)), constants)
+        self._reserve(FIRST_ROWS)
+        nodes = self.plan.nodes
+        self.width = int(nodes.width.max(initial=1))
+        self.most_indexes = int(np.diff(self.plan.indexes.offsets).max(initial=1))
+        self.store = create_store(FIRST_ROWS, self.width, self.most_indexes)
+        self.output = create_output(FIRST_MATCHES, 8 * FIRST_MATCHES)
+        self.scratch = _create_scratch(len(nodes.kind), int(nodes.width.max(initial=1)), 64)
+        self.plain_results = _PlainResults(self)
+        self.known_classes = -1
+        self.classes: ClassTable | None = None
+
+    # Events
+
+    def _reserve(self, more: int) -> None:
+        """Make room for more events: each is copied O(1) times, amortised."""
+        wanted = self.count + more
+        if wanted > len(self.time):
+            size = 2 * wanted
+            self.time, self.rows = _enlarged(self.time, size), _enlarged(self.rows, size)
+            ints, known, floats, constants = self.values
+            whole, real = max(len(self.columns.ints), 1), max(len(self.columns.floats), 1)
+            self.values = Values(
+                _enlarged(ints, size, whole), _enlarged(known, size, whole), _enlarged(floats, size, real), constants
+            )
+
+    def feed(self, events: pa.Table, times: Ints, place: int, *, lists: bool = True) -> list[MatchOutput]:
+        """Add events, none earlier than those before, the first at a place of the retained rows; return new matches.
+
+        Raises `DataError` if some row cannot be computed with, `TooManyInstances` and `NumbersTooLarge`; what is kept
+        must be rebuilt then.
+        """
+        klass = self.encoder.classify(events)
+        chosen = np.flatnonzero(self.encoder.has_symbols[klass])
+        size = len(chosen)
+        if not size:
+            return []
+        order = chosen[np.argsort(times[chosen], kind="stable")]
+        classes = self.encoder.classes
+        if len(classes) != self.known_classes or self.classes is None:
+            self.classes, self.known_classes = self.builder.build_classes(classes), len(classes)
+        self._reserve(size)
+        first, self.count = self.count, self.count + size
+        self.time[first : self.count] = time = times[order]
+        self.rows[first : self.count] = place + order
+        self._append_values(events, klass, order, first)
+        new = NewEvents(
+            np.arange(first, self.count), klass[order], self.keys.number_rows(events)[order], self._limits(time)
+        )
+        return self._apply(new, lists)
+
+    def _append_values(self, events: pa.Table, klass: NDArray[np.int32], order: Ints, first: int) -> None:
+        """Compute what conditions read of new events, which are some of the rows, in this order.
+
+        Raises `NumbersTooLarge` where whole numbers that are compared as floats are not the same as these.
+        """
+        ints, known, floats, _ = self.values
+        is_ordered = len(order) == len(events) and bool((order == np.arange(len(order))).all())
+        rows = None if is_ordered else pa.array(order)
+
+        @cache
+        def read(name: str) -> pa.Array:
+            column = read_column(events, name)
+            return column if rows is None else column.take(rows)
+
+        planned = self.columns
+        ends: dict[Key, tuple[int, int]] = {}
+        for key in {**planned.ints, **planned.floats}:
+            expression, symbols = key
+            at: Any = slice(first, first + len(order))
+            own: pa.Array | None = None
+            if symbols:
+                wanted = np.array([not symbols.isdisjoint(found) for found in self.encoder.classes], np.bool_)
+                chosen = np.flatnonzero(wanted[klass[order]])
+                at, own = first + chosen, pa.array(chosen)
+
+            def read_own(attribute: Attribute, own: pa.Array | None = own) -> pa.Array:
+                column = read(attribute.name)
+                return column if own is None else column.take(own)
+
+            array = evaluate(expression, read_own, len(order) if own is None else len(own))
+            if pa.types.is_floating(array.type) or pa.types.is_null(array.type):
+                floats[planned.floats[key], at] = array.cast(pa.float64()).to_numpy(zero_copy_only=False)
+                continue
+            values = self._as_ints(array)
+            valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else True
+            ends[key] = int(values.min(initial=0)), int(values.max(initial=0))
+            if key in planned.ints:
+                ints[planned.ints[key], at], known[planned.ints[key], at] = values, valid
+            if key in planned.floats:
+                floats[planned.floats[key], at] = np.where(valid, values, np.nan)
+        inexact = frozenset(asked for asked in planned.exact if not is_exact(*ends[asked[0]], *asked[1:]))
+        if inexact:
+            raise NumbersTooLarge(inexact)
+
+    def _as_ints(self, array: pa.Array) -> Any:
+        """Return values as integers, null as 0; a text as its number among all so far."""
+        if pa.types.is_string(array.type):
+            found = array.dictionary_encode()
+            words = found.dictionary.to_pylist()
+            numbers = np.array([self.words.setdefault(word, len(self.words)) for word in words] or [0], np.int64)
+            return numbers[found.indices.fill_null(0).to_numpy(zero_copy_only=False)]
+        if pa.types.is_timestamp(array.type):
+            array = array.cast(pa.timestamp("us"), safe=False)
+        array = array if array.type == pa.int64() else array.cast(pa.int64())
+        return (array.fill_null(0) if array.null_count else array).to_numpy(zero_copy_only=False)
+
+    def _limits(self, time: Ints) -> Ints:
+        """Return for each set of windows and each event the earliest first time of what may end with it."""
+        limits = np.empty((len(self.builder.spans), len(time)), np.int64)
+        for spans, row in self.builder.spans.items():
+            first, *others = (_oldest_start(span, time) for span in spans)
+            limits[row] = np.minimum.reduce([first, *others]) if others else first
+        return limits
+
+    # Instances
+
+    def _apply(self, new: NewEvents, lists: bool) -> list[MatchOutput]:
+        found: list[MatchOutput] = []
+        assert self.classes is not None
+        at = 0
+        while True:
+            at, status = feed_events(
+                self.plan, self.classes, new, at, self._data, self.store, self.scratch, self.output, lists
+            )
+            if status != DONE and status != BAD_NUMBER and status != NO_OUTPUT:
+                self._make_room(new.limits[:, at])
+                continue
+            if status == BAD_NUMBER:
+                check_overflow(self.scratch.stack, "a whole number in a condition between two events")
+            if self.output.counts[0]:
+                found.append(_copy_output(self.output))
+                self.output.counts[:] = 0
+            elif status == NO_OUTPUT:
+                self.output = create_output(2 * len(self.output.key), 2 * len(self.output.event))
+                self.scratch = self.scratch._replace(walk=np.zeros((2 * len(self.scratch.walk), 3), np.int64))
+            if status == DONE:
+                return found
+
+    @property
+    def _data(self) -> EventData:
+        return EventData(self.time, self.values)
+
+    def _make_room(self, limits: Ints) -> None:
+        """Drop the rows that have left their windows, and make room for as many again as are left. O(rows)."""
+        self._compact(len(self.store.rows), limits)
+        live = int(self.store.counts[TOP])
+        if 2 * live > len(self.store.rows):
+            row = (self.store.rows.nbytes + self.store.table.nbytes) // len(self.store.rows)
+            if 4 * live * row > self.program.options.memory_bytes:
+                raise TooManyInstances
+            self._compact(4 * live, limits)
+
+    def _compact(self, rows: int, limits: Ints) -> None:
+        """Drop the rows that have left their windows, and let there be room for so many."""
+        target = create_store(rows, self.width, self.most_indexes)
+        target.counts[WORK] = self.store.counts[WORK]
+        own = np.ascontiguousarray(limits[self.plan.nodes.span])
+        compact(self.store, target, self.plan.indexes, self.values, own)
+        self.store = target
+
+    def forget(self, watermark: int, kept: NDArray[np.bool_]) -> None:
+        """Forget events that have left all windows, as only some of the retained rows are kept. O(events)."""
+        limits = self._limits(np.array([watermark]))[:, 0]
+        gone = int(np.searchsorted(self.time[: self.count], limits.min(initial=watermark)))
+        self._compact(len(self.store.rows), limits)
+        self.store.rows[: self.store.counts[TOP], END] -= gone
+        self.store.rows[: self.store.counts[TOP], self.store.items :] -= gone
+        self.count -= gone
+        kept_events = slice(gone, gone + self.count)
+        self.time[: self.count] = self.time[kept_events]
+        place = np.cumsum(kept) - 1
+        self.rows[: self.count] = place[self.rows[kept_events]]
+        for part in self.values[:3]:
+            part[:, : self.count] = part[:, kept_events].copy()
+
+    @property
+    def is_wasteful(self) -> bool:
+        """Whether most keys or texts that are known may have no live event."""
+        return max(self.keys.count, len(self.words)) > 4 * self.count + FIRST_ROWS
+
+    @property
+    def work(self) -> int:
+        """How many rows were looked at."""
+        return int(self.store.counts[WORK])
+
+    # Matches
+
+    def build_results(
+        self,
+        found: Sequence[MatchOutput],
+        take: Callable[[Ints], pa.Table],
+        bounds: Bounds,
+        start_times: Mapping[int, int],
+    ) -> Iterator[tuple[pa.Table, str | None]]:
+        """Yield tables of the rows of matches, each with the name of its query if a limit cut it short.
+
+        `take` returns the retained rows at some places, in ascending order.
+        """
+        if not found:
+            return
+        output = _concat_outputs(found)
+        events, at = np.unique(output.event, return_inverse=True)
+        batch = _FoundEvents(self, events, take)
+        matches = Matches(output.begin, output.position, at.reshape(-1), output.key)
+        counts = np.bincount(output.reader, minlength=len(self.readers))
+        plain = self.plain_results.list_readers(counts, start_times)
+        is_plain = plain[output.reader]
+        if is_plain.any():
+            rows = np.flatnonzero(is_plain)
+            chosen = matches if len(rows) == len(is_plain) else _take_matches(matches, rows)
+            yield self.plain_results.build(batch, chosen, output.reader[rows]), None
+        own: dict[int, list[tuple[int, Matches]]] = {}
+        for number in np.flatnonzero((counts > 0) & ~plain).tolist():
+            reader: Reader = self.readers[number]
+            chosen = _take_matches(matches, np.flatnonzero(output.reader == number))
+            own.setdefault(reader.query, []).append((reader.alternative, chosen))
+        for query, alternatives in own.items():
+            planned = self.planned[query]
+            run = _FedQueryRun(batch, planned, bounds, start_times.get(planned.query.number))
+            tables = [table for number, each in alternatives for table in run.add_matches(number, each)]
+            name = planned.query.query.name if run.is_truncated else None
+            for table in tables:
+                yield table, name
+
+    def residual_rules(self, planned: PlannedQuery, alternative: PlannedAlternative) -> Any:
+        """Return what is tested on whole matches of an alternative, and the conditions it is tested by."""
+        codes = self.codes[planned.query.number]
+        return (
+            build_rules(planned.query, alternative, codes, [frozenset()]),
+            build_query_conditions(planned.query, codes, self.plan.code),
+        )
+
+
+class _PlainResults:
+    """Builder of the rows of all queries at once that return nothing but single events.
+
+    `shows[label]` tells by reader and position which event a label of RETURN shows.
+    """
+
+    def __init__(self, fed: FedMatches) -> None:
+        self.fed = fed
+        self.program = fed.program
+        queries = [fed.planned[reader.query].query for reader in fed.readers]
+        self.names = pa.array([query.query.name for query in queries], pa.string())
+        self.numbers = [query.number for query in queries]
+        most = max([1, *(len(query.positions.events) for query in queries)])
+        self.is_plain = np.zeros(len(queries), np.bool_)
+        self.shows: dict[str, NDArray[np.bool_]] = {}
+        self.groups: dict[str, NDArray[np.bool_]] = {}
+        schema = self.program.result_schema
+        for at, query in enumerate(queries):
+            names = self.program.column_names[query.number]
+            columns = [(names[label], what) for label, what in match_columns(query)]
+            residual = any(each.residual for each in fed.planned[fed.readers[at].query].alternatives)
+            self.is_plain[at] = not (query.is_ambiguous or residual) and all(
+                isinstance(what, frozenset)
+                and max_bindings(query.positions.graph, what) <= 1
+                and pa.types.is_struct(schema.field(label).type)
+                for label, what in columns
+            )
+            if self.is_plain[at]:
+                for name in query.query.group_by:
+                    self.groups.setdefault(name, np.zeros(len(queries), np.bool_))[at] = True
+                for label, what in columns:
+                    shown = self.shows.setdefault(label, np.zeros((len(queries), most), np.bool_))
+                    shown[at, sorted(what) if isinstance(what, frozenset) else []] = True
+
+    def list_readers(self, counts: Ints, start_times: Mapping[int, int]) -> NDArray[np.bool_]:
+        """Return whose matches to build: where there are no more than may be, and all windows are reported."""
+        limit = self.program.options.match_limit
+        chosen = self.is_plain if limit is None else self.is_plain & (counts <= limit)
+        if start_times:
+            chosen = chosen & ~np.isin(self.numbers, list(start_times))
+        return chosen
+
+    def build(self, batch: _FoundEvents, found: Matches, reader: NDArray[np.int32]) -> pa.Table:
+        """Build the rows of matches of some readers."""
+        schema, size = self.program.schema, len(found.key)
+        times = batch.encoded.time[found.event]
+        owner = np.repeat(np.arange(size), np.diff(found.begin))
+        columns: dict[str, pa.Array] = {
+            "query": self.names.take(pa.array(reader)),
+            "start": schema.from_microseconds(np.minimum.reduceat(times, found.begin[:-1])),
+            "end": schema.from_microseconds(np.maximum.reduceat(times, found.begin[:-1])),
+        }
+        for name, grouped in self.groups.items():
+            columns[name] = batch.encoded.keys[name].take(pa.array(found.key, mask=~grouped[reader]))
+        events = pa.StructArray.from_arrays(list(batch.event_columns.values()), names=list(batch.event_columns))
+        rows = batch.encoded.rows[found.event]
+        for label, shows in self.shows.items():
+            shown = shows[reader[owner], found.position]
+            place, missing = np.zeros(size, np.int64), np.ones(size, np.bool_)
+            place[owner[shown]], missing[owner[shown]] = rows[shown], False
+            columns[label] = events.take(pa.array(place, mask=missing))
+        return as_result_rows(columns, self.program.result_schema, size)
+
+
+class _FoundEvents:
+    """The events of new matches, numbered anew, as what runs of queries read."""
+
+    def __init__(self, fed: FedMatches, events: Ints, take: Callable[[Ints], pa.Table]) -> None:
+        self.fed = fed
+        self.program = fed.program
+        self.codes: Mapping[int, QueryCode] = fed.codes
+        places = fed.rows[events]
+        order = np.argsort(places)
+        self.rows = take(places[order])
+        at = np.empty(len(events), np.int64)
+        at[order] = np.arange(len(events))
+        self.encoded = EncodedEvents(
+            table=self.rows,
+            rows=at,
+            offsets=np.zeros(1, np.int64),
+            time=fed.time[events],
+            klass=np.zeros(0, np.int32),
+            classes=[],
+            keys={name: fed.keys.values[name].combine_chunks() for name in fed.branch.partition},
+            enter=np.zeros(0, np.int64),
+            leave=np.zeros(0, np.int64),
+        )
+        ints, known, floats, constants = fed.values
+        own = (np.ascontiguousarray(ints[:, events]), np.ascontiguousarray(known[:, events]))
+        self.values = Values(*own, np.ascontiguousarray(floats[:, events]), constants)
+
+    @property
+    def plan(self) -> _FoundEvents:
+        """What a run asks of the plan: the program, and the codes of queries."""
+        return self
+
+    @cached_property
+    def event_columns(self) -> dict[str, pa.Array]:
+        return decode_columns(self.rows)
+
+    @cached_property
+    def expressions(self) -> CompiledExpressions:
+        words = pa.array(list(self.fed.words), pa.string())
+        return CompiledExpressions(self.fed.plan.code, self.fed.kinds, self.values, words)
+
+
+class _FedFilter:
+    """The filter of an alternative whose matches are known but for the conditions on whole matches."""
+
+    has_open_ends = False
+    looks_back = False
+
+    def __init__(self, batch: _FoundEvents, planned: PlannedQuery, alternative: PlannedAlternative) -> None:
+        self.batch, self.query, self.planned = batch, planned.query, alternative
+        self.rules, self.conditions = batch.fed.residual_rules(planned, alternative)
+
+    def filter(self, found: Matches) -> Matches:
+        """Return the matches that satisfy all conditions, their events in time order."""
+        sort_steps(found, self.batch.encoded.time)
+        if not self.planned.residual or not len(found.key):
+            return found
+        none = np.zeros(0, np.int64)
+        work = new_match_scratch(len(self.query.slots), int(np.diff(found.begin).max(initial=0)) + 2)
+        context = MatchContext(
+            self.rules,
+            KeyedEvents(np.zeros(1, np.int64), none, none, none, np.zeros(0, np.int32)),
+            Absences(np.zeros((1, 1), np.int64), none, none),
+            self.conditions,
+            self.batch.expressions.values,
+            work,
+        )
+        kept = filter_matches(found, context)
+        check_overflow(work.stack, f"query {self.query.query.name}: a whole number in a condition")
+        return _take_matches(found, np.flatnonzero(kept))
+
+
+class _FedQueryRun(QueryRun):
+    """Run of one query over matches that are known."""
+
+    def __init__(self, batch: _FoundEvents, planned: PlannedQuery, bounds: Bounds, start_time: int | None) -> None:
+        self.batch = batch
+        any_batch: Any = batch
+        super().__init__(any_batch, planned, batch.event_columns, bounds, start_time)
+
+    def _filter_of(self, alternative: int) -> Any:
+        return _FedFilter(self.batch, self.planned, self.planned.alternatives[alternative])
+
+
+def _oldest_start(span: WindowSpan, time: Ints) -> Ints:
+    """Return the earliest start of a match that ends at each time."""
+    return ((time - span.within) // span.slide + 1) * span.slide if span.slide else time - span.within + 1
+
+
+def _take_matches(found: Matches, rows: Ints) -> Matches:
+    begin, entries = take_rows(found.begin, rows)
+    return Matches(begin, found.position[entries], found.event[entries], found.key[rows])
+
+
+def _copy_output(out: MatchOutput) -> MatchOutput:
+    found, entries = out.counts.tolist()
+    return MatchOutput(
+        out.reader[:found].copy(),
+        out.key[:found].copy(),
+        out.begin[: found + 1].copy(),
+        out.position[:entries].copy(),
+        out.event[:entries].copy(),
+        out.counts.copy(),
+    )
+
+
+def _concat_outputs(parts: Sequence[MatchOutput]) -> MatchOutput:
+    if len(parts) == 1:
+        return parts[0]
+    begins, entries = [np.zeros(1, np.int64)], 0
+    for part in parts:
+        begins.append(entries + part.begin[1:])
+        entries += len(part.event)
+    reader, key, _, position, event, counts = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return MatchOutput(reader, key, np.concatenate(begins), position, event, counts)
+
+
+def _create_scratch(nodes: int, width: int, steps: int) -> FeedScratch:
+    slots = max(width, 2)
+    scope = EventScope(
+        np.full(slots, -1, np.int64),
+        np.full(slots, -1, np.int64),
+        np.zeros(slots + 1, np.int64),
+        np.zeros(1, np.int64),
+    )
+    return FeedScratch(
+        np.zeros(nodes, np.int64), np.zeros(nodes, np.int64), scope, new_stack(), np.zeros((steps, 3), np.int64)
+    )
+
+
+def _enlarged(array: NDArray[Any], size: int, rows: int | None = None) -> Any:
+    """Return an array with room for `size` values, or rows of them, the first of which are as before."""
+    shape = (size,) if rows is None else (rows, size)
+    larger = np.zeros(shape, array.dtype)
+    larger[..., : array.shape[-1]] = array if rows is None or len(array) == rows else 0
+    return larger

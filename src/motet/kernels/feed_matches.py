@@ -1,0 +1,557 @@
+"""Find the matches of a stream event by event: each new event is joined with the live instances of every node.
+
+An event makes rows at the leaves that it may be bound to. A join adds, for each new row of one side, those that fit on
+the other, found by key, value and time in its index. A step of a path keeps the latest start of all paths to it, and
+paths are listed only where they end. So an event costs what it is joined with, and nothing for what windows hold.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from motet.kernels.arrays import MAX_TIME, MIN_TIME, Flags, Ints, SmallInts
+from motet.kernels.expressions import OVERFLOW, Bytecode, EventScope, Stack, Values, evaluate_comparison, is_true
+from motet.kernels.jit import inner, kernel
+from motet.kernels.match_store import (
+    END,
+    FACTS,
+    FIRST,
+    KEY,
+    LAST,
+    LINKS,
+    NODE,
+    PREVIOUS,
+    SO_FAR,
+    TOP,
+    WORK,
+    IndexTable,
+    MatchStore,
+    find_before,
+    find_newest,
+    fold_value,
+    link_row,
+    read_operand,
+    unlink_rows,
+)
+
+# Kinds of nodes.
+EVENT = 0  # the events of a symbol
+JOIN = 1
+FILTER = 2
+STEP = 3  # an item of a path
+
+# How a feed ended.
+DONE = 0
+NO_ROWS = 1  # the store is full
+NO_OUTPUT = 2  # the room for matches is
+BAD_NUMBER = 3  # a whole number in a condition does not fit in 64 bits
+
+
+class NodeTable(NamedTuple):
+    """The nodes, inputs first, and last those that only queries read, which are not `stored`.
+
+    `span` is the window of a node, as a row of limits. A join or filter n asks that of each pair of items in `order`
+    the first comes before the second, that those in `apart` are not the same event, that the tests of n hold and that
+    nothing lies in its gaps: each of these has the rows from its offsets at n on. Join n has the probes `probe[n]` (of
+    its outer rows) and the next (of its inner rows). A filter has one, whose candidates are none.
+    """
+
+    kind: SmallInts
+    width: SmallInts
+    span: SmallInts
+    stored: Flags
+    probe: SmallInts
+    order_offsets: Ints
+    order: SmallInts
+    apart_offsets: Ints
+    apart: SmallInts
+    test_offsets: Ints
+    gap_offsets: Ints
+    gap: SmallInts  # of each item: 1 where the gap comes after it, 2 where before it
+    gap_index: SmallInts  # the index of the absent events
+
+
+class ProbeTable(NamedTuple):
+    """For each probe the node of its new rows, that of the candidates, and the index in which these are found.
+
+    The node is -1 where nothing can be found, for the other side always comes later.
+
+    Where rows must agree in a value, that of the new row is found like those of an index (see `IndexTable`).
+    `takes_new`: whether candidates of the same event count too. Items go to the columns in `own` and `other`.
+    Candidates end before the first of the items in `high`, and after the last of those in `low`.
+    """
+
+    node: SmallInts
+    candidates: SmallInts
+    index: SmallInts
+    item: SmallInts
+    value: SmallInts
+    change: SmallInts
+    constant: SmallInts
+    takes_new: Flags
+    own: SmallInts
+    other: SmallInts
+    high_offsets: Ints
+    high: SmallInts
+    low_offsets: Ints
+    low: SmallInts
+
+
+class StepTable(NamedTuple):
+    """What steps ask. Node n is the step to an `item` of its path, and has the edges from `edges[n]` on.
+
+    Edge e leads from the step with the index `index[e]`. Its ways are those from `ways[e]` on, each a stretch of
+    indexes of absent events, one of which must be free; its tests those from `tests[e]` on.
+    """
+
+    item: SmallInts
+    begins: Flags
+    edges: Ints
+    index: SmallInts
+    ways: Ints
+    forbids: Ints
+    forbidden: SmallInts
+    tests: Ints
+
+
+class ReaderTable(NamedTuple):
+    """Who reads the matches of a node: node n those from `offsets[n]` on, each with its window, and the position of the
+    pattern that each item is.
+    """
+
+    offsets: Ints
+    span: SmallInts
+    position: SmallInts  # reader, item
+
+
+class ClassTable(NamedTuple):
+    """Which nodes an event of class c may add to, inputs first, those from `offsets[c]` on; which it is bound to."""
+
+    offsets: Ints
+    nodes: SmallInts
+    binds: Flags
+
+
+class FeedPlan(NamedTuple):
+    """All tables of a plan. A row of `tests` is as in `motet.kernels.instances.Tests`, over items."""
+
+    nodes: NodeTable
+    probes: ProbeTable
+    steps: StepTable
+    readers: ReaderTable
+    indexes: IndexTable
+    tests: SmallInts
+    code: Bytecode
+
+
+class NewEvents(NamedTuple):
+    """New events in order of time: their number, class, key, and for each window the earliest first time of what may
+    end with them.
+    """
+
+    event: Ints
+    klass: SmallInts
+    key: Ints
+    limits: Ints
+
+
+class EventData(NamedTuple):
+    """What is known of each event by its number: its time and values."""
+
+    time: Ints
+    values: Values
+
+
+class FeedScratch(NamedTuple):
+    """Scratch memory: the new rows of each node, the events in scope, a stack, and the walk along a path."""
+
+    begin: Ints
+    end: Ints
+    scope: EventScope
+    stack: Stack
+    walk: Ints  # row, edge and candidate of each step
+
+
+class MatchOutput(NamedTuple):
+    """Matches: the reader and key of each, and the stretch of positions and events that it binds.
+
+    `counts` has how many there are, and how many entries.
+    """
+
+    reader: SmallInts
+    key: Ints
+    begin: Ints
+    position: SmallInts
+    event: Ints
+    counts: Ints
+
+
+def create_output(rows: int, entries: int) -> MatchOutput:
+    """Create room for so many matches of so many events in all."""
+    return MatchOutput(
+        np.empty(rows, np.int32),
+        np.empty(rows, np.int64),
+        np.zeros(rows + 1, np.int64),
+        np.empty(entries, np.int32),
+        np.empty(entries, np.int64),
+        np.zeros(2, np.int64),
+    )
+
+
+@kernel
+def feed_events(
+    plan: FeedPlan,
+    classes: ClassTable,
+    new: NewEvents,
+    at: int,
+    data: EventData,
+    store: MatchStore,
+    scratch: FeedScratch,
+    out: MatchOutput,
+    lists: bool,
+) -> tuple[int, int]:
+    """Apply new events from one on; return which is the next to apply, and why it stopped there.
+
+    Matches are only listed if `lists`: not where events are replayed. An event that finds no room leaves no trace. For
+    each event: O(nodes that it may concern), O(log n) to find what a new row is joined with, then O(1) for each of
+    these but for code, and O(events) for each match that is listed.
+    """
+    while at < new.event.size:
+        top, found, entries = store.counts[TOP], out.counts[0], out.counts[1]
+        status = _apply_event(plan, classes, new, at, data, store, scratch, out, lists)
+        first = classes.offsets[new.klass[at]]
+        for place in range(first, classes.offsets[new.klass[at] + 1]):
+            scratch.begin[classes.nodes[place]] = 0
+            scratch.end[classes.nodes[place]] = 0
+        if status == DONE and scratch.stack.status[0] == OVERFLOW:
+            status = BAD_NUMBER
+        if status != DONE:
+            unlink_rows(store, plan.indexes, data.values, top, plan.nodes.stored)
+            out.counts[0], out.counts[1] = found, entries
+            return at, status
+        at += 1
+    return at, DONE
+
+
+@inner
+def _apply_event(
+    plan: FeedPlan,
+    classes: ClassTable,
+    new: NewEvents,
+    at: int,
+    data: EventData,
+    store: MatchStore,
+    scratch: FeedScratch,
+    out: MatchOutput,
+    lists: bool,
+) -> int:
+    nodes, klass = plan.nodes, new.klass[at]
+    kept = -1
+    for place in range(classes.offsets[klass], classes.offsets[klass + 1]):
+        n = classes.nodes[place]
+        if kept < 0 and not nodes.stored[n]:
+            kept = store.counts[TOP]
+            if not lists:
+                break
+        scratch.begin[n] = store.counts[TOP]
+        kind, fits = nodes.kind[n], True
+        if kind == EVENT:
+            if classes.binds[klass, n]:
+                scratch.scope.current[0] = new.event[at]
+                moment = data.time[new.event[at]]
+                fits = _append(plan, new, at, data, store, scratch, n, moment, MIN_TIME)
+        elif kind == STEP:
+            if classes.binds[klass, n]:
+                fits = _append_step(plan, new, at, data, store, scratch, n)
+        else:
+            fits = _probe(plan, new, at, data, store, scratch, n, nodes.probe[n])
+            if fits and kind == JOIN:
+                fits = _probe(plan, new, at, data, store, scratch, n, nodes.probe[n] + 1)
+        if not fits:
+            return NO_ROWS
+        scratch.end[n] = store.counts[TOP]
+        for reader in range(plan.readers.offsets[n], plan.readers.offsets[n + 1]):
+            if not lists:
+                break
+            limit = new.limits[plan.readers.span[reader], at]
+            for row in range(scratch.begin[n], scratch.end[n]):
+                if store.rows[row, FIRST] < limit:
+                    continue
+                if kind == STEP:
+                    fits = _list_paths(plan, data, store, scratch, out, reader, row, limit)
+                else:
+                    fits = _write_match(plan, store, out, reader, row, nodes.width[n])
+                if not fits:
+                    return NO_OUTPUT
+    if kept >= 0:
+        store.counts[TOP] = kept
+    return DONE
+
+
+@inner
+def _append(
+    plan: FeedPlan,
+    new: NewEvents,
+    at: int,
+    data: EventData,
+    store: MatchStore,
+    scratch: FeedScratch,
+    n: int,
+    first: int,
+    so_far: int,
+) -> bool:
+    """Append a row of the events in scope; return whether there was room."""
+    row = store.counts[TOP]
+    if row == store.rows.shape[0]:
+        return False
+    for item in range(plan.nodes.width[n]):
+        store.rows[row, store.items + item] = scratch.scope.current[item]
+    facts = store.rows[row]
+    facts[FIRST], facts[LAST], facts[END] = first, data.time[new.event[at]], new.event[at]
+    facts[KEY], facts[NODE], facts[SO_FAR] = new.key[at], n, so_far
+    store.counts[TOP] = row + 1
+    if not plan.nodes.stored[n]:
+        return True
+    return link_row(store, plan.indexes, data.values, row)
+
+
+@inner
+def _probe(
+    plan: FeedPlan,
+    new: NewEvents,
+    at: int,
+    data: EventData,
+    store: MatchStore,
+    scratch: FeedScratch,
+    n: int,
+    p: int,
+) -> bool:
+    """Append what new rows of one side of a join make with the rows of the other; return whether there was room."""
+    probes, current = plan.probes, scratch.scope.current
+    own, candidates = probes.node[p], probes.candidates[p]
+    if own < 0:
+        return True
+    limit = new.limits[plan.nodes.span[n], at]
+    for r in range(scratch.begin[own], scratch.end[own]):
+        first = store.rows[r, FIRST]
+        if first < limit:
+            continue
+        for item in range(plan.nodes.width[own]):
+            if probes.own[p, item] >= 0:
+                current[probes.own[p, item]] = store.rows[r, store.items + item]
+        if candidates < 0:
+            if _accepts(plan, data, store, scratch, n, new.key[at]) and not _append(
+                plan, new, at, data, store, scratch, n, first, MIN_TIME
+            ):
+                return False
+            continue
+        index, value = probes.index[p], 0
+        if probes.item[p] >= 0:
+            event = store.rows[r, store.items + probes.item[p]]
+            found = read_operand(data.values, probes.value[p], event, probes.change[p], probes.constant[p])
+            if np.isnan(found):
+                continue
+            value = fold_value(found)
+        high, low = MAX_TIME, limit
+        for place in range(probes.high_offsets[p], probes.high_offsets[p + 1]):
+            high = min(high, data.time[store.rows[r, store.items + probes.high[place]]])
+        for place in range(probes.low_offsets[p], probes.low_offsets[p + 1]):
+            low = max(low, data.time[store.rows[r, store.items + probes.low[place]]] + 1)
+        slot = FACTS + LINKS * (index - plan.indexes.offsets[candidates])
+        newest = scratch.begin[candidates] if not probes.takes_new[p] and scratch.end[candidates] > 0 else MAX_TIME
+        c = find_before(store, find_newest(store, index, new.key[at], value), slot, high)
+        while c >= 0 and store.rows[c, LAST] >= low:
+            store.counts[WORK] += 1
+            if store.rows[c, FIRST] >= limit and c < newest:
+                for item in range(plan.nodes.width[candidates]):
+                    current[probes.other[p, item]] = store.rows[c, store.items + item]
+                if _accepts(plan, data, store, scratch, n, new.key[at]) and not _append(
+                    plan, new, at, data, store, scratch, n, min(first, store.rows[c, FIRST]), MIN_TIME
+                ):
+                    return False
+            c = store.rows[c, slot + PREVIOUS]
+    return True
+
+
+@inner
+def _accepts(plan: FeedPlan, data: EventData, store: MatchStore, scratch: FeedScratch, n: int, key: int) -> bool:
+    """Return whether the events in scope are in order, pass all tests of a node, and have nothing in its gaps."""
+    nodes, current = plan.nodes, scratch.scope.current
+    for at in range(nodes.order_offsets[n], nodes.order_offsets[n + 1]):
+        if data.time[current[nodes.order[at, 0]]] >= data.time[current[nodes.order[at, 1]]]:
+            return False
+    for at in range(nodes.apart_offsets[n], nodes.apart_offsets[n + 1]):
+        if current[nodes.apart[at, 0]] == current[nodes.apart[at, 1]]:
+            return False
+    for number in range(nodes.test_offsets[n], nodes.test_offsets[n + 1]):
+        if not _passes_test(plan, data, scratch, number):
+            return False
+    for g in range(nodes.gap_offsets[n], nodes.gap_offsets[n + 1]):
+        since, until = MIN_TIME, MAX_TIME
+        for item in range(nodes.width[n]):
+            if nodes.gap[g, item] == 1:
+                since = max(since, data.time[current[item]])
+            elif nodes.gap[g, item] == 2:
+                until = min(until, data.time[current[item]])
+        if _latest_before(store, nodes.gap_index[g], key, until) > since:
+            return False
+    return True
+
+
+@inner
+def _passes_test(plan: FeedPlan, data: EventData, scratch: FeedScratch, number: int) -> bool:
+    """Return whether one test holds for the events in scope."""
+    tests, current = plan.tests, scratch.scope.current
+    if tests[number, 0] < 0:
+        return is_true(plan.code, tests[number, 1], data.values, scratch.scope, scratch.stack)
+    x = read_operand(data.values, tests[number, 2], current[tests[number, 1]], tests[number, 5], tests[number, 6])
+    y = read_operand(data.values, tests[number, 4], current[tests[number, 3]], tests[number, 7], tests[number, 8])
+    if np.isnan(x) or np.isnan(y):
+        return False
+    return evaluate_comparison(tests[number, 0], x < y, x == y)
+
+
+@inner
+def _latest_before(store: MatchStore, index: int, key: int, until: int) -> int:
+    """Return the time of the latest absent event of a key before a time, or MIN_TIME. O(log n)."""
+    row = find_before(store, find_newest(store, index, key, 0), FACTS, until)
+    return store.rows[row, LAST] if row >= 0 else MIN_TIME
+
+
+@inner
+def _free_since(plan: FeedPlan, store: MatchStore, edge: int, key: int, until: int) -> int:
+    """Return the earliest time from which on one of an edge's ways is free of absent events up to another time."""
+    steps = plan.steps
+    if steps.ways[edge] == steps.ways[edge + 1]:
+        return MIN_TIME
+    earliest = until
+    for way in range(steps.ways[edge], steps.ways[edge + 1]):
+        since = MIN_TIME
+        for at in range(steps.forbids[way], steps.forbids[way + 1]):
+            since = max(since, _latest_before(store, steps.forbidden[at], key, until))
+        earliest = min(earliest, since)
+    return earliest
+
+
+@inner
+def _append_step(
+    plan: FeedPlan, new: NewEvents, at: int, data: EventData, store: MatchStore, scratch: FeedScratch, n: int
+) -> bool:
+    """Append an event as a step of paths, if some path in the window may lead to it; return whether there was room.
+
+    Its FIRST is an upper bound where edges have tests or absences, which listing checks. O(edges log n).
+    """
+    steps, event, key = plan.steps, new.event[at], new.key[at]
+    moment = data.time[event]
+    latest = moment if steps.begins[n] else MIN_TIME
+    for edge in range(steps.edges[n], steps.edges[n + 1]):
+        row = find_before(store, find_newest(store, steps.index[edge], key, 0), FACTS, moment)
+        if (
+            row >= 0
+            and store.rows[row, SO_FAR] > latest
+            and store.rows[row, LAST] >= _free_since(plan, store, edge, key, moment)
+        ):
+            latest = store.rows[row, SO_FAR]
+    if latest < new.limits[plan.nodes.span[n], at]:
+        return True
+    so_far = latest
+    if plan.nodes.stored[n]:
+        before = find_newest(store, plan.indexes.offsets[n], key, 0)
+        if before >= 0:
+            so_far = max(so_far, store.rows[before, SO_FAR])
+    scratch.scope.current[0] = event
+    return _append(plan, new, at, data, store, scratch, n, latest, so_far)
+
+
+@inner
+def _write_match(plan: FeedPlan, store: MatchStore, out: MatchOutput, reader: int, row: int, width: int) -> bool:
+    """Write a row as a match; return whether there was room."""
+    found, to = out.counts[0], out.counts[1]
+    if found == out.key.size or to + width > out.event.size:
+        return False
+    for item in range(width):
+        out.position[to + item] = plan.readers.position[reader, item]
+        out.event[to + item] = store.rows[row, store.items + item]
+    return _end_match(out, reader, store.rows[row, KEY], to + width)
+
+
+@inner
+def _end_match(out: MatchOutput, reader: int, key: int, end: int) -> bool:
+    found = out.counts[0]
+    out.reader[found], out.key[found], out.begin[found + 1] = reader, key, end
+    out.counts[0], out.counts[1] = found + 1, end
+    return True
+
+
+@inner
+def _list_paths(
+    plan: FeedPlan,
+    data: EventData,
+    store: MatchStore,
+    scratch: FeedScratch,
+    out: MatchOutput,
+    reader: int,
+    last: int,
+    limit: int,
+) -> bool:
+    """Write the paths that end with a row and begin at a time or later; return whether there was room.
+
+    O(output) where edges have no tests or absences, and O(log n) for each step to find what comes before it.
+    """
+    steps, walk, key = plan.steps, scratch.walk, store.rows[last, KEY]
+    depth = 0
+    walk[0, 0], walk[0, 1], walk[0, 2] = last, -1, -1
+    while depth >= 0:
+        row = walk[depth, 0]
+        n = store.rows[row, NODE]
+        if walk[depth, 1] < 0:
+            if steps.begins[n] and data.time[store.rows[row, store.items + 0]] >= limit:
+                found, to = out.counts[0], out.counts[1]
+                if found == out.key.size or to + depth + 1 > out.event.size:
+                    return False
+                for back in range(depth + 1):
+                    step = walk[depth - back, 0]
+                    out.event[to + back] = store.rows[step, store.items + 0]
+                    out.position[to + back] = plan.readers.position[reader, steps.item[store.rows[step, NODE]]]
+                _end_match(out, reader, key, to + depth + 1)
+            walk[depth, 1], walk[depth, 2] = steps.edges[n], -2
+        if not _step_back(plan, data, store, scratch, depth, key, limit):
+            depth -= 1
+            continue
+        depth += 1
+        if depth == walk.shape[0]:
+            return False
+        walk[depth, 0], walk[depth, 1] = walk[depth - 1, 2], -1
+    return True
+
+
+@inner
+def _step_back(
+    plan: FeedPlan, data: EventData, store: MatchStore, scratch: FeedScratch, depth: int, key: int, limit: int
+) -> bool:
+    """Move to the next row that may come before the one at this depth; return whether there is one."""
+    steps, walk, current = plan.steps, scratch.walk, scratch.scope.current
+    row, candidate = walk[depth, 0], walk[depth, 2]
+    moment, n = store.rows[row, LAST], store.rows[row, NODE]
+    for edge in range(walk[depth, 1], steps.edges[n + 1]):
+        if candidate == -2:
+            candidate = find_before(store, find_newest(store, steps.index[edge], key, 0), FACTS, moment)
+        else:
+            candidate = store.rows[candidate, FACTS + PREVIOUS]
+        since = _free_since(plan, store, edge, key, moment)
+        while candidate >= 0 and store.rows[candidate, SO_FAR] >= limit and store.rows[candidate, LAST] >= since:
+            store.counts[WORK] += 1
+            if store.rows[candidate, FIRST] >= limit:
+                current[0], current[1] = store.rows[candidate, store.items + 0], store.rows[row, store.items + 0]
+                scratch.scope.following[0] = current[1]
+                fits = True
+                for number in range(steps.tests[edge], steps.tests[edge + 1]):
+                    fits = fits and _passes_test(plan, data, scratch, number)
+                if fits:
+                    walk[depth, 1], walk[depth, 2] = edge, candidate
+                    return True
+            candidate = store.rows[candidate, FACTS + PREVIOUS]
+        candidate = -2
+    return False
