@@ -74,7 +74,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class ComparedValue:
     """A side of a comparison: a row of floats, and what is done to its value with a constant (see `Tests`)."""
 
     kind: Kind
@@ -89,7 +89,7 @@ class ColumnSource(Protocol):
     def column(self, expression: Expression, symbols: frozenset[Symbol]) -> Column:
         """Return the column of an expression over one event."""
 
-    def operand(self, expression: Expression, symbols: frozenset[Symbol]) -> Operand | None:
+    def operand(self, expression: Expression, symbols: frozenset[Symbol]) -> ComparedValue | None:
         """Return an expression as a side of a comparison of floats; None where that would not be exact."""
 
 

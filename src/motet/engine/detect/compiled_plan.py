@@ -49,7 +49,7 @@ class Sink:
 
 
 @dataclass(frozen=True)
-class Layout:
+class RowLayout:
     """What rows of matches are made of, the same for many queries: group attributes, and for each label the attribute
     that is returned, or None for the event.
     """
@@ -63,7 +63,7 @@ class PlainSinks(NamedTuple):
     each of its labels; and the name of its query.
     """
 
-    layouts: tuple[Layout, ...]
+    layouts: tuple[RowLayout, ...]
     layout: NDArray[np.int32]
     columns: NDArray[np.int64]
     names: pa.Array
@@ -218,7 +218,7 @@ class CompiledPlan:
             pa.array([sink.planned.query.query.name for sink in self.sinks], pa.string()),
         )
 
-    def _find_layout(self, sink: Sink) -> tuple[Layout, tuple[int, ...]] | None:
+    def _find_layout(self, sink: Sink) -> tuple[RowLayout, tuple[int, ...]] | None:
         """Return what the rows of a sink are made of, where that needs nothing but the events of a match."""
         query, planned = sink.planned.query, sink.planned.alternatives[sink.alternative]
         alternative = planned.alternative
@@ -244,7 +244,7 @@ class CompiledPlan:
                 return None
             labels.append((names[label], read[0]))
             columns.append(read[1])
-        return Layout(query.query.group_by, tuple(labels)), tuple(columns)
+        return RowLayout(query.query.group_by, tuple(labels)), tuple(columns)
 
     def _read_label(self, name: str, what: frozenset[int] | Expression, sink: Sink) -> tuple[str | None, int] | None:
         """Return the attribute of a label (None for the whole event) and the column that has it; None if there is no

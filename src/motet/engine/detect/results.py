@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from motet.compile.detect import decode_type, match_columns
 from motet.engine.detect.bindings import check_overflow, entries_at, longest_match, match_times
-from motet.engine.detect.compiled_plan import Layout
+from motet.engine.detect.compiled_plan import RowLayout
 from motet.engine.detect.instances import PlanRunner
 from motet.engine.detect.rules import QueryCode, position_slots
 from motet.engine.encode import Ints
@@ -40,7 +40,7 @@ class LayoutBuilder:
             rows = rows[_time_order(found.sink[rows], found.first[rows], found.last[rows])]
             yield self._build_table(sinks.layouts[number], found, rows)
 
-    def _build_table(self, layout: Layout, found: MatchOutput, rows: Ints) -> pa.Table:
+    def _build_table(self, layout: RowLayout, found: MatchOutput, rows: Ints) -> pa.Table:
         program, sink = self.program, found.sink[rows]
         sinks = self.plan.plain_sinks
         columns: dict[str, Any] = {

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from motet.engine.detect.code import Column, ExpressionCompiler, Kind, Operand, TextMap
+from motet.engine.detect.code import Column, ComparedValue, ExpressionCompiler, Kind, TextMap
 from motet.engine.encode import EncodedEvents, Ints, read_column
 from motet.engine.expressions import evaluate
 from motet.kernels.expressions import Bytecode, Values
@@ -50,7 +50,7 @@ class PlannedColumns:
         rows = self.floats if kind in ("float", "null") else self.ints
         return Column(kind, rows.setdefault(key, len(rows)))
 
-    def operand(self, expression: Expression, symbols: frozenset[Symbol]) -> Operand | None:
+    def operand(self, expression: Expression, symbols: frozenset[Symbol]) -> ComparedValue | None:
         """Return an expression as a side of a comparison of floats; None where that would not be exact.
 
         A constant that is added to an attribute and the like makes no column of its own.
@@ -65,11 +65,11 @@ class PlannedColumns:
                 if kind == "int" and not self._demand(asked):
                     return None
                 row = self.floats.setdefault(key, len(self.floats))
-                return Operand("int" if whole else "float", row, *self._change(operator, constant, is_left))
+                return ComparedValue("int" if whole else "float", row, *self._change(operator, constant, is_left))
         key, kind = self._plan(expression, symbols)
         if kind == "int" and not self._demand((key, "", 0)):
             return None
-        return Operand(kind, self.floats.setdefault(key, len(self.floats)))
+        return ComparedValue(kind, self.floats.setdefault(key, len(self.floats)))
 
     def _plan(self, expression: Expression, symbols: frozenset[Symbol]) -> tuple[Key, Kind]:
         bare = strip_variables(expression)
