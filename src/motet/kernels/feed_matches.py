@@ -174,7 +174,7 @@ class FeedScratch(NamedTuple):
     walk: Ints  # row, edge and candidate of each step
 
 
-class FedMatches(NamedTuple):
+class FoundMatches(NamedTuple):
     """Matches: the reader and key of each, and the stretch of positions and events that it binds.
 
     `counts` has how many there are, and how many entries.
@@ -188,9 +188,9 @@ class FedMatches(NamedTuple):
     counts: Ints
 
 
-def create_output(rows: int, entries: int) -> FedMatches:
+def create_output(rows: int, entries: int) -> FoundMatches:
     """Create room for so many matches of so many events in all."""
-    return FedMatches(
+    return FoundMatches(
         np.empty(rows, np.int32),
         np.empty(rows, np.int64),
         np.zeros(rows + 1, np.int64),
@@ -209,7 +209,7 @@ def feed_events(
     data: EventData,
     store: MatchStore,
     scratch: FeedScratch,
-    out: FedMatches,
+    out: FoundMatches,
     lists: bool,
 ) -> tuple[int, int]:
     """Apply new events from one on; return which is the next to apply, and why it stopped there.
@@ -244,7 +244,7 @@ def _apply_event(
     data: EventData,
     store: MatchStore,
     scratch: FeedScratch,
-    out: FedMatches,
+    out: FoundMatches,
     lists: bool,
 ) -> int:
     nodes, klass = plan.nodes, new.klass[at]
@@ -466,7 +466,7 @@ def _append_step(
 
 
 @inner
-def _write_match(plan: FeedPlan, store: MatchStore, out: FedMatches, reader: int, row: int, width: int) -> bool:
+def _write_match(plan: FeedPlan, store: MatchStore, out: FoundMatches, reader: int, row: int, width: int) -> bool:
     """Write a row as a match; return whether there was room."""
     found, to = out.counts[0], out.counts[1]
     if found == out.key.size or to + width > out.event.size:
@@ -478,7 +478,7 @@ def _write_match(plan: FeedPlan, store: MatchStore, out: FedMatches, reader: int
 
 
 @inner
-def _end_match(out: FedMatches, reader: int, key: int, end: int) -> bool:
+def _end_match(out: FoundMatches, reader: int, key: int, end: int) -> bool:
     found = out.counts[0]
     out.reader[found], out.key[found], out.begin[found + 1] = reader, key, end
     out.counts[0], out.counts[1] = found + 1, end
@@ -491,7 +491,7 @@ def _list_paths(
     data: EventData,
     store: MatchStore,
     scratch: FeedScratch,
-    out: FedMatches,
+    out: FoundMatches,
     reader: int,
     last: int,
     limit: int,

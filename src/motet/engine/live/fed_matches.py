@@ -37,8 +37,8 @@ from motet.kernels.feed_matches import (
     NO_OUTPUT,
     ClassTable,
     EventData,
-    FedMatches,
     FeedScratch,
+    FoundMatches,
     NewEvents,
     create_output,
     feed_events,
@@ -131,7 +131,7 @@ class FedMatches:
                 _enlarged(ints, size, whole), _enlarged(known, size, whole), _enlarged(floats, size, real), constants
             )
 
-    def feed(self, events: pa.Table, times: Ints, place: int, *, lists: bool = True) -> list[FedMatches]:
+    def feed(self, events: pa.Table, times: Ints, place: int, *, lists: bool = True) -> list[FoundMatches]:
         """Add events, none earlier than those before, the first at a place of the retained rows; return new matches.
 
         Raises `DataError` if some row cannot be computed with, `TooManyInstances` and `NumbersTooLarge`; what is kept
@@ -222,8 +222,8 @@ class FedMatches:
 
     # Instances
 
-    def _apply(self, new: NewEvents, lists: bool) -> list[FedMatches]:
-        found: list[FedMatches] = []
+    def _apply(self, new: NewEvents, lists: bool) -> list[FoundMatches]:
+        found: list[FoundMatches] = []
         assert self.classes is not None
         at = 0
         while True:
@@ -295,7 +295,7 @@ class FedMatches:
 
     def build_results(
         self,
-        found: Sequence[FedMatches],
+        found: Sequence[FoundMatches],
         take: Callable[[Ints], pa.Table],
         bounds: Bounds,
         start_times: Mapping[int, int],
@@ -497,9 +497,9 @@ def _take_matches(found: Matches, rows: Ints) -> Matches:
     return Matches(begin, found.position[entries], found.event[entries], found.key[rows])
 
 
-def _copy_output(out: FedMatches) -> FedMatches:
+def _copy_output(out: FoundMatches) -> FoundMatches:
     found, entries = out.counts.tolist()
-    return FedMatches(
+    return FoundMatches(
         out.reader[:found].copy(),
         out.key[:found].copy(),
         out.begin[: found + 1].copy(),
@@ -509,7 +509,7 @@ def _copy_output(out: FedMatches) -> FedMatches:
     )
 
 
-def _concat_outputs(parts: Sequence[FedMatches]) -> FedMatches:
+def _concat_outputs(parts: Sequence[FoundMatches]) -> FoundMatches:
     if len(parts) == 1:
         return parts[0]
     begins, entries = [np.zeros(1, np.int64)], 0
@@ -517,7 +517,7 @@ def _concat_outputs(parts: Sequence[FedMatches]) -> FedMatches:
         begins.append(entries + part.begin[1:])
         entries += len(part.event)
     reader, key, _, position, event, counts = (np.concatenate(each) for each in zip(*parts, strict=True))
-    return FedMatches(reader, key, np.concatenate(begins), position, event, counts)
+    return FoundMatches(reader, key, np.concatenate(begins), position, event, counts)
 
 
 def _create_scratch(nodes: int, width: int, steps: int) -> FeedScratch:
