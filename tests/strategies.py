@@ -404,13 +404,9 @@ def draw_pair(dice: Dice, left: str, right: str) -> Expression:
 def draw_time_limit(dice: Dice, one: Attribute, other: Attribute) -> Expression:
     """Draw a limit on the time between two events, said in one of several ways."""
     length = Literal(dt.timedelta(milliseconds=500 * dice.number(1, 12)))
-    match dice.number(0, 2):
-        case 0:
-            return Comparison(dice.pick(SIGNS[:4]), Arithmetic("-", other, one), length)
-        case 1:
-            return Comparison(dice.pick(SIGNS[:4]), Arithmetic("+", one, length), other)
-        case _:
-            return Comparison(dice.pick(SIGNS[:4]), length, Call("ABS", (Arithmetic("-", one, other),)))
+    if dice.once_in(2):
+        return Comparison(dice.pick(SIGNS[:4]), Arithmetic("-", other, one), length)
+    return Comparison(dice.pick(SIGNS[:4]), Arithmetic("+", one, length), other)
 
 
 def draw_equalities(dice: Dice, names: Sequence[str], *, chain: bool = False) -> list[Expression]:

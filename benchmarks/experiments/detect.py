@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.engine import count_matches
+from benchmarks.engine import Executed, count_matches, describe_runs, list_executed
+from benchmarks.experiments import motto, multitree
 from benchmarks.measure import Measurement, compute_ratio, run_interleaved
 from benchmarks.registry import OURS, Axes, Experiment, Row, Seconds, Setting
 from motet.compile import compile_workload
@@ -144,6 +146,105 @@ def measure_compact_matches(setting: Setting) -> list[Row]:
     ]
 
 
+OPTIMIZERS: tuple[OptimizerName, ...] = ("none", "share", "reorder", "multitree", "motto", "auto")
+BUDGET = 0.2  # seconds for optimizers that search
+
+
+def make_types(events: int, types: int = 15, keys: int = 100, skew: float = 0.0, seed: int = 5) -> pa.Table:
+    """Return events of some types, one in a millisecond; with `skew` some types are much rarer than others."""
+    rng = np.random.default_rng(seed)
+    weights = np.exp(-skew * np.arange(types))
+    return pa.table(
+        {
+            "time": pa.array(np.arange(events) * 1000, pa.timestamp("us")),
+            "type": pa.array([f"T{at}" for at in range(types)]).take(
+                pa.array(rng.choice(types, events, p=weights / weights.sum()))
+            ),
+            "k": pa.array(rng.integers(0, keys, events)),
+            "x": pa.array(rng.random(events)),
+            "v": pa.array(rng.integers(0, 1000, events)),
+        }
+    )
+
+
+def write_queries(count: int, size: int, where: Sequence[str], within: str, common: int = 0, types: int = 15) -> str:
+    """Write sequences of `size` different types, the first `common` of them the same in all."""
+    rng = np.random.default_rng(size)
+    texts = []
+    for number in range(count):
+        others = common + rng.choice(types - common, size - common, replace=False)
+        chosen = [*range(common), *others.tolist()]
+        events = ", ".join(f"T{name} e{at}" for at, name in enumerate(chosen))
+        conditions = " AND ".join(each.format(number=number * 17 % 500) for each in where)
+        texts.append(f"QUERY q{number} RETURN * PATTERN SEQ({events}) {conditions and 'WHERE ' + conditions} {within}")
+    return "\n".join(texts)
+
+
+def list_detect_workloads(setting: Setting) -> dict[str, tuple[Workload, pa.Table]]:
+    """Return workloads of all kinds: one pattern or many, plain or with conditions, with rare types, keys and NOT."""
+    events = setting.pick(10_000, 50_000)
+    even, uneven = make_types(events), make_types(events, skew=0.4)
+    rise, offset = "e0.x < e1.x", "e0.v + {number} < e2.v"
+    near, far = "WITHIN 60 ms", "WITHIN 300 ms"
+    texts = {
+        "one": (write_queries(1, 3, (rise, offset), near), even),
+        "one, rare types": (write_queries(1, 4, (rise, "e2.x < e3.x"), far), uneven),
+        "one per key": (write_queries(1, 3, ("[k]", rise), "WITHIN 10 s"), even),
+        "10": (write_queries(10, 3, (rise, offset), near), even),
+        "10, rare types": (write_queries(10, 4, (rise, offset), near), uneven),
+        "50": (write_queries(50, 3, (rise, offset), near), even),
+        "50, common beginning": (write_queries(50, 4, (rise, "e1.x < e2.x"), near, common=3), even),
+        "50 per key": (write_queries(50, 3, ("[k]", rise), "WITHIN 5 s"), even),
+        "plain": (write_queries(1, 4, (), near), even),
+        "20 plain": (write_queries(20, 4, (), near), even),
+        "50 plain, common beginning": (write_queries(50, 5, (), near, common=3), even),
+        "20 plain, rare types": (write_queries(20, 4, (), near), uneven),
+        "selective": (write_queries(10, 3, ("e0.x + 0.9 < e1.x", rise), far), even),
+        "equal values": (write_queries(20, 3, ("e0.v = e1.v", "e1.x < e2.x"), "WITHIN 2 s"), even),
+    }
+    found = {name: (parse(text), table) for name, (text, table) in texts.items()}
+    absent = "RETURN * PATTERN SEQ(T0 a, NOT T5 n, T1 b, T2 c) WHERE a.x < b.x WITHIN 120 ms"
+    beside = "RETURN * PATTERN AND(T0 a, T1 b, T2 c) WHERE a.x < b.x AND b.x < c.x WITHIN 60 ms"
+    trades = motto.make_trades(setting.pick(3_000, 10_000))
+    stocks = multitree.make_stocks(setting.pick(1_000, 3_000), 25)
+    return found | {
+        "NOT": (parse(absent), even),
+        "AND": (parse(beside), even),
+        "MOTTO's": (motto.make_workload(20, 0.5), trades),
+        "MOTTO's, nested": (motto.make_nested_workload(10, 3), trades),
+        "multi-pattern's": (multitree.make_workload(multitree.Shape(patterns=30)), stocks),
+    }
+
+
+def plan_and_run(workload: Workload, events: pa.Table, optimizer: OptimizerName) -> Executed:
+    """Plan and run queries in process, and return what was executed."""
+    options = Options(optimizer=optimizer, budget=BUDGET)
+    return list_executed(compile_workload(workload, EventSchema(events.schema), options), events)
+
+
+def measure_auto(setting: Setting) -> list[Row]:
+    """Measure every optimizer on every workload, planning counted: how far is `auto` behind the best?"""
+    pa.set_cpu_count(1)
+    rows: list[Row] = []
+    for name, (workload, events) in list_detect_workloads(setting).items():
+        cases: dict[str, Callable[[], Executed]] = {
+            each: partial(plan_and_run, workload, events, each) for each in OPTIMIZERS
+        }
+        ran = describe_runs({each: case() for each, case in cases.items()})
+        timings = run_interleaved(cases, max(setting.repeats, 3), time.process_time, warm=False)
+        best = min(OPTIMIZERS, key=lambda each: min(timings[each]))
+        rows.append(
+            {
+                "workload": name,
+                **{each: Measurement.of(times) for each, times in timings.items()},
+                "best": best,
+                "auto behind": min(timings["auto"]) / min(timings[best]) - 1,
+                "executed": ran,
+            }
+        )
+    return rows
+
+
 EXPERIMENTS = (
     Experiment(
         "detect",
@@ -162,6 +263,14 @@ EXPERIMENTS = (
         "joins as planned against as written, rarest type last",
         Seconds(4, 12),
         measure_reordering,
+    ),
+    Experiment(
+        "detect-auto",
+        OURS,
+        "",
+        "every optimizer on workloads of all kinds, planning counted: how far auto is behind the best",
+        Seconds(60, 300),
+        measure_auto,
     ),
     Experiment(
         "detect-compact",

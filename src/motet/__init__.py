@@ -14,6 +14,7 @@ _HOMES = {
     "plan": "motet.api",
     "profile": "motet.api",
     "run": "motet.api",
+    "sql": "motet.api",
     "stream": "motet.api",
     "DataError": "motet.errors",
     "MotetError": "motet.errors",
@@ -30,6 +31,7 @@ _HOMES = {
     "call": "motet.language.builder",
     "column": "motet.language.builder",
     "count": "motet.language.builder",
+    "count_distinct": "motet.language.builder",
     "define": "motet.language.builder",
     "event": "motet.language.builder",
     "first": "motet.language.builder",
@@ -50,7 +52,7 @@ _HOMES = {
 }
 
 if TYPE_CHECKING:
-    from motet.api import ask, batches, explain_match, live, plan, profile, run, stream
+    from motet.api import ask, batches, explain_match, live, plan, profile, run, sql, stream
     from motet.dialects import translate
     from motet.errors import DataError, MotetError, OptionError, QueryError, RunError
     from motet.io.result import Result
@@ -63,6 +65,7 @@ if TYPE_CHECKING:
         call,
         column,
         count,
+        count_distinct,
         define,
         event,
         first,
@@ -115,6 +118,7 @@ __all__ = [
     "call",
     "column",
     "count",
+    "count_distinct",
     "define",
     "event",
     "explain_match",
@@ -132,6 +136,7 @@ __all__ = [
     "read",
     "run",
     "seq",
+    "sql",
     "stddev",
     "stream",
     "sum_",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Unpack, overload
 
 import pyarrow as pa
 
@@ -15,7 +15,7 @@ from motet.engine.detect.measured_rates import measure_selectivities
 from motet.engine.live import LiveWorkload
 from motet.engine.local import LocalRun, required_columns
 from motet.engine.workload_profile import columns_to_profile, profile_workload
-from motet.errors import OptionError, require_columns
+from motet.errors import DataError, OptionError, require_columns
 from motet.explain.analysis import Analysis, analyze_run
 from motet.explain.diagnosis.report import Explanation
 from motet.explain.diagnosis.select import explain_query
@@ -34,12 +34,15 @@ from motet.pipeline import (
     is_pandas,
     is_spark,
     make_schema,
+    name_tables,
     open_source,
     open_unselected,
     prepare,
     readable,
 )
 from motet.plans.execution import Execution
+from motet.row_patterns.duckdb_engine import DuckdbEngine
+from motet.row_patterns.statement import read_statement, run_statement
 from motet.statistics.model import Statistics
 from motet.statistics.profile import profile as profile_table
 
@@ -48,6 +51,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from motet.spark.stream import StreamRun
+
+
+class ArrowStream(Protocol):
+    """What gives its rows as a stream of Arrow data: a table of pyarrow, polars or DuckDB."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return a capsule with the stream."""
 
 
 @overload
@@ -63,18 +73,6 @@ def run(
 
 @overload
 def run(
-    events: pa.Table | pa.RecordBatch | pa.RecordBatchReader | str | Path,
-    workload: WorkloadLike,
-    options: Options | None = None,
-    *,
-    engine: Literal["local", "oracle"] | None = None,
-    progress: Progress | None = None,
-    **keywords: Unpack[OptionKeywords],
-) -> pa.Table: ...
-
-
-@overload
-def run(
     events: pd.DataFrame,
     workload: WorkloadLike,
     options: Options | None = None,
@@ -83,6 +81,18 @@ def run(
     progress: Progress | None = None,
     **keywords: Unpack[OptionKeywords],
 ) -> pd.DataFrame: ...
+
+
+@overload
+def run(
+    events: pa.Table | pa.RecordBatch | ArrowStream | str | Path | Sequence[str | Path],
+    workload: WorkloadLike,
+    options: Options | None = None,
+    *,
+    engine: Literal["local", "oracle"] | None = None,
+    progress: Progress | None = None,
+    **keywords: Unpack[OptionKeywords],
+) -> pa.Table: ...
 
 
 @overload
@@ -108,8 +118,9 @@ def run(
     """Run a workload over events and return its results.
 
     Args:
-        events: An Arrow table, record batch or reader, a pandas or Spark DataFrame, or the path of a file or folder of
-            events (parquet, csv or json lines).
+        events: A pandas or Spark DataFrame, an Arrow table, dataset or anything else with `__arrow_c_stream__` (polars,
+            a DuckDB relation); or the path of a file, a folder or a pattern of files (parquet, Arrow, csv, json), a
+            list of paths, or '-' for standard input.
         workload: Queries: text, the path of a file of them, what the builder made, or a sequence of queries.
         options: How to read events and run; see `Options`.
         engine: 'local' (in process), 'spark', or 'oracle' (plain enumeration, for small data). By default Spark for a
@@ -118,8 +129,8 @@ def run(
         **keywords: Options by name, in place of or in addition to `options`.
 
     Returns:
-        The results in one table of the kind that the events came in: an Arrow table (for a path too), a pandas or a
-        Spark DataFrame. Nothing runs on Spark before an action on the result; `result.motet` has its metrics then.
+        The results in one table of the kind that the events came in: a pandas or a Spark DataFrame, else an Arrow
+        table. Nothing runs on Spark before an action on the result; `result.motet` has its metrics then.
 
     Raises:
         QueryError: The queries are wrong, or do not fit the events.
@@ -211,7 +222,7 @@ def batches(
     Matches need not fit in memory. Results of a query come in order of time within a batch, not over all of them.
 
     Args:
-        events: An Arrow table, record batch or reader, a pandas DataFrame, or a path.
+        events: Events of any kind that `run` takes, but no Spark DataFrame.
         workload: Queries, as for `run`.
         options: How to read events and run; see `Options`.
         **keywords: Options by name.
@@ -301,6 +312,90 @@ def live(
     return LiveWorkload(as_workload(workload), schema, settled)
 
 
+def sql(
+    statement: str | Path,
+    events: Any = None,
+    options: Options | None = None,
+    *,
+    engine: Literal["local", "spark"] | None = None,
+    **keywords: Unpack[OptionKeywords],
+) -> Any:
+    """Run a SQL query whose relations may have MATCH_RECOGNIZE, and return its result.
+
+    Row patterns are matched by motet; all else of the query is run by DuckDB in process and by Spark SQL on Spark.
+
+    Args:
+        statement: The query, or the path of a file that holds it.
+        events: Tables by name: Arrow tables, DataFrames or paths. A table that is given alone is named `events`; a path
+            that is given alone has the name of its file too. On Spark the tables of the session's catalog are known
+            beside them.
+        options: `step_limit`, as `Options`.
+        engine: 'local' (in process) or 'spark'. By default Spark where a table is a Spark DataFrame, else local.
+        **keywords: Options by name.
+
+    Returns:
+        An Arrow table; a pandas DataFrame where all tables are; on Spark a DataFrame, for which nothing runs before an
+        action on it.
+
+    Raises:
+        QueryError: The statement is wrong, or asks for something that is not supported.
+        DataError: A table cannot be read.
+        OptionError: An option is wrong, or does not apply.
+        RunError: The search takes too many steps, or a condition fails on some row.
+
+    Examples:
+        >>> import motet, pyarrow as pa
+        >>> trades = pa.table({"at": [1, 2, 3, 4], "price": [9, 7, 6, 8]})
+        >>> motet.sql(
+        ...     '''SELECT low, size FROM trades MATCH_RECOGNIZE (
+        ...          ORDER BY at
+        ...          MEASURES LAST(DOWN.price) AS low, COUNT(*) AS size
+        ...          PATTERN (START DOWN+ UP)
+        ...          DEFINE DOWN AS price < PREV(price), UP AS price > PREV(price))''',
+        ...     {"trades": trades},
+        ... ).to_pylist()
+        [{'low': 6, 'size': 4}]
+    """
+    tables = name_tables(events)
+    on_spark = any(map(is_spark, tables.values()))
+    if engine not in (None, "local", "spark"):
+        raise OptionError(f"engine is {engine!r}: use one of local, spark")
+    if on_spark and engine == "local":
+        raise OptionError("a Spark DataFrame runs on Spark: leave out engine='local', or give an Arrow or pandas table")
+    settled = resolve_options("sql", options, keywords)
+    text, origin = (read_statement(statement), str(statement)) if isinstance(statement, Path) else (statement, "<text>")
+    if on_spark or engine == "spark":
+        return _sql_on_spark(text, origin, tables, settled)
+    known = {name: _open_relation(table) for name, table in tables.items()}
+    with DuckdbEngine(known, settled.step_limit) as duckdb:
+        found = run_statement(text, origin, duckdb)
+    return found.to_pandas() if tables and all(map(is_pandas, tables.values())) else found
+
+
+def _open_relation(events: Any) -> Any:
+    """Return a table of a SQL statement as Arrow data: a table, or a dataset of files."""
+    found = open_unselected(events, Options())
+    return found if isinstance(found, pa.Table) else found.content
+
+
+def _sql_on_spark(text: str, origin: str, tables: Mapping[str, Any], options: Options) -> DataFrame:
+    from motet.spark.dataframes import open_dataframe
+    from motet.spark.session import local_session
+    from motet.spark.sql import run as run_on_spark
+
+    frames = [table for table in tables.values() if is_spark(table)]
+    for frame in frames:
+        if frame.isStreaming:
+            raise DataError("a table is a stream: SQL runs over batches, as spark.read gives them")
+    session = frames[0].sparkSession if frames else local_session()
+    named = {
+        name: table if is_spark(table) else open_dataframe(open_unselected(table, Options()), session)
+        for name, table in tables.items()
+    }
+    found: DataFrame = run_on_spark(text, origin, session, named, options.step_limit)
+    return found
+
+
 @dataclass(frozen=True)
 class Plan:
     """A planned workload: text when printed, a page as HTML. `counts` are the events of each type, where known, and
@@ -388,7 +483,7 @@ def explain_match(
     """Explain why a query has the matches it has, or none: its demands one after another, with what each leaves.
 
     Args:
-        events: An Arrow table, a pandas DataFrame, or a path.
+        events: Events of any kind that `run` takes, but no Spark DataFrame.
         workload: Queries, as for `run`.
         options: How to read events; see `Options`.
         query: The name of the query, where the workload has several.

@@ -31,6 +31,7 @@ OptimizerName = Literal[
     "motto-merge",
     "multitree",
     "multitree-prefix",
+    "multitree-vertex",
 ]
 CostModel = Literal["calibrated", "printed"]
 OnLimit = Literal["error", "truncate"]
@@ -51,15 +52,17 @@ USES = {
     "plan": "a plan",
     "profile": "a profile",
     "explain": "an explanation",
+    "sql": "a SQL statement",
 }
+WORKLOADS = tuple(use for use in USES if use != "sql")
 RUNS = ("local", "spark", "batches", "stream", "live")
 STREAMS = ("stream", "live")
 READS = ("local", "spark", "oracle", "batches", "plan", "profile", "explain")
 
 
 def _option(default: Any, help: str, *uses: str) -> Any:
-    """Return a field with its default, a line that explains it, and what it applies to (nothing: to everything)."""
-    return field(default=default, metadata={"help": help, "uses": uses or tuple(USES)})
+    """Return a field with its default, a line that explains it, and what it applies to (nothing: to all workloads)."""
+    return field(default=default, metadata={"help": help, "uses": uses or WORKLOADS})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +103,7 @@ class Options:
         keep_late: Add a column `late` to the results of a stream, which holds rows that came too late.
         checkpoint: Folder of the stream's checkpoint, needed where its queries may change later.
         buckets: Into how many parts the state of a stream is cut; None for one per state partition.
+        step_limit: The most steps that the search for row patterns may take in a partition of a SQL statement.
 
     Examples:
         >>> from motet import Options
@@ -147,6 +151,7 @@ class Options:
     keep_late: bool = _option(False, "Add a column with rows that come too late.", "stream")
     checkpoint: str | None = _option(None, "Folder that a restart goes on from.", "stream")
     buckets: int | None = _option(None, "Parts of the state, fixed by the first start; one a core.", "stream")
+    step_limit: int = _option(1_000_000_000, "Most steps of the search for row patterns in a partition.", "sql")
 
     def __post_init__(self) -> None:
         """Check every value."""
@@ -154,7 +159,7 @@ class Options:
             given = getattr(self, name)
             if given not in allowed:
                 raise OptionError(f"{name} is {given!r}: use one of {', '.join(c for c in allowed if c is not None)}")
-        for name in ("match_limit", "buckets"):
+        for name in ("match_limit", "buckets", "step_limit"):
             given = getattr(self, name)
             if given is not None and given < 1:
                 raise OptionError(f"{name} is {given}: at least 1 is needed")
@@ -233,6 +238,7 @@ class OptionKeywords(TypedDict, total=False):
     keep_late: bool
     checkpoint: str | None
     buckets: int | None
+    step_limit: int
 
 
 _FIELDS: dict[str, Field[Any]] = {each.name: each for each in fields(Options)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -158,6 +158,22 @@ def is_dataset(events: Any) -> bool:
     return isinstance(events, ds.Dataset)
 
 
+def name_tables(events: Any) -> dict[str, Any]:
+    """Return the tables of a SQL statement by name: one that is given without a name is `events`, and that of a path
+    also what the file is called.
+    """
+    if events is None:
+        return {}
+    if isinstance(events, Mapping):
+        for name in events:
+            if not isinstance(name, str) or not name:
+                raise DataError(f"tables are given by name: {name!r} is none")
+        return dict(events)
+    if isinstance(events, str | Path):
+        return {Path(events).name.partition(".")[0]: events, "events": events}
+    return {"events": events}
+
+
 def is_pandas(events: Any) -> bool:
     """Whether events are a pandas DataFrame; pandas need not be installed."""
     return type(events).__module__.partition(".")[0] == "pandas"
@@ -234,7 +250,8 @@ def execute(job: Job, progress: Progress | None = None, report: Callable[[str], 
     """
     if job.program is None:
         return _enumerate(job)
-    local = LocalRun(job.program, report=report)
+    local = LocalRun(job.program)
+    local.report = report
     return local.outcome(local.run(readable(job.source), progress))
 
 

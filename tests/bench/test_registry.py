@@ -19,7 +19,18 @@ def test_every_experiment_says_what_it_measures_and_how_long_it_takes() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["a-seq-12", "sharon-12b", "sharon-13", "gloria-11", "gloria-16", "spark-batch", "streaming", "growth-queries"],
+    [
+        "a-seq-12",
+        "sharon-12b",
+        "sharon-13",
+        "gloria-11",
+        "gloria-16",
+        "spark-batch",
+        "streaming",
+        "growth-queries",
+        "sql-v-shape",
+        "sql-spark",
+    ],
 )
 def test_the_figures_of_the_papers_and_ours_are_there(name: str) -> None:
     assert name in load_experiments()

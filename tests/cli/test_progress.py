@@ -90,7 +90,7 @@ def test_a_run_reports_what_it_does() -> None:
     said: list[str] = []
     job = prepare(TableSource(table), workload, Options())
     execute(job, lambda rows: said.append(f"{rows} rows"), said.append)
-    assert said == ["2 rows", "aggregating one", "finding matches of two", "finding matches of three"]
+    assert said == ["2 rows", "aggregating one", "finding matches of two, three"]
 
 
 def test_the_seconds_of_a_run_are_those_of_the_clock(motet: Motet, queries: Path, events: Path) -> None:

@@ -168,7 +168,7 @@ def test_planning_takes_a_small_share_of_the_time() -> None:
 def test_a_search_goes_on_from_the_plan_that_is_there() -> None:
     (branch,) = program_of(CHANGING).detect
     wanted = join_specs(branch.queries)
-    good = plan_trees(wanted, "multitree", Rates(), 0.2)
+    good = plan_trees(wanted, "multitree", Rates(), SearchOptions(0.2))
     again = replan_trees(good, wanted, "multitree", Rates(), 0.0)
     assert again.considered["multitree"] <= good.considered["multitree"]
 

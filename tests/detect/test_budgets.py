@@ -26,7 +26,7 @@ def letters(text: str) -> pa.Table:
 
 
 def test_too_many_matches_are_an_error_that_names_the_query() -> None:
-    with pytest.raises(RunError, match=r"query pairs: more than 10 matches in one window .*raise the limit"):
+    with pytest.raises(RunError, match=r"query pairs: more than 10 matches in one window .*raise --memory-limit"):
         motet.run(letters("AAAABBBB"), PAIRS, match_limit=10)
 
 
@@ -87,7 +87,7 @@ def compiled(text: str, table: pa.Table, options: Options = Options()) -> Progra
 
 
 def test_results_that_do_not_fit_together_are_an_error_that_tells_the_way_out() -> None:
-    with pytest.raises(RunError, match=r"query subsets: all results together need more than 1 MiB .*batch by batch"):
+    with pytest.raises(RunError, match=r"query subsets: all results together need more than 1 MiB: .*batch by batch"):
         motet.run(letters("A" * 60), SUBSETS, memory_limit=1 << 20)
     outcome = run_for_outcome(letters("A" * 60), SUBSETS, Options(memory_limit=1 << 20, on_limit="truncate"))
     assert outcome.truncated == ("subsets",)

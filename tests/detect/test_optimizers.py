@@ -82,9 +82,9 @@ def test_what_is_known_ahead_is_planned_for_ahead() -> None:
 def test_chunks_are_planned_for_once() -> None:
     workload = parse(to_text(WORKLOAD).replace("WITHIN 4 EVENTS", "WITHIN 4 s"))
     program = compile_workload(workload, EventSchema(STREAM_SCHEMA), Options(optimizer="multitree"))
-    with patch.object(planner, "plan_trees", wraps=planner.plan_trees) as plan:
+    with patch.object(planner.BranchPlanner, "adopt", autospec=True, side_effect=planner.BranchPlanner.adopt) as adopt:
         result = run_in_chunks(program, EVENTS.to_batches(max_chunksize=20), 20)
-    assert plan.call_count == 1
+    assert adopt.call_count == 1
     assert_same_results(result, enumerate_table(workload, EVENTS))
 
 

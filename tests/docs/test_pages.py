@@ -17,6 +17,7 @@ from tests.docs.walkthrough import FENCE, ROOT, OutputBlock, enter_scratch_folde
 PAGES = [
     ROOT / "docs" / "tutorial.md",
     ROOT / "docs" / "examples.md",
+    ROOT / "docs" / "sql.md",
     *sorted((ROOT / "docs" / "howto").glob("*.md")),
     *sorted((ROOT / "docs" / "coming-from").glob("*.md")),
 ]

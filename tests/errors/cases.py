@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 
 import motet
@@ -166,7 +167,19 @@ def in_python() -> dict[str, str]:
         "time column": lambda: motet.run(EVENTS, text, time="tim"),
         "time unit": lambda: motet.run(EVENTS, text, time_unit="hour"),
         "time of text": lambda: motet.run(EVENTS.set_column(0, "time", pa.array(["a", "b"])), text),
-        "time out of range": lambda: motet.run(EVENTS.set_column(0, "time", pa.array([2**62, 1])), text),
+        "key of lists": lambda: motet.run(EVENTS.set_column(3, "k", pa.array([[1], [2]])), text),
+        "lazy frame": lambda: motet.run(pl.LazyFrame({"time": [1], "type": ["A"]}), text),
+        "no paths": lambda: motet.run([], text),
+        "large whole numbers": lambda: motet.run(
+            EVENTS.append_column("u", pa.array([2**64 - 1, 1], pa.uint64())),
+            "RETURN MAX(A.u) PATTERN SEQ(A, B) WITHIN 5",
+        ),
+        "the oracle after the year 9999": lambda: motet.run(
+            pa.table({"time": pa.array([2**60], pa.timestamp("us")), "type": ["A"]}),
+            "RETURN COUNT(*) PATTERN A",
+            engine="oracle",
+        ),
+        "watermark out of range": lambda: motet.live(EVENTS, text).feed(EVENTS, watermark=2**62),
         "type of numbers": lambda: motet.run(EVENTS, text, type="x"),
         "window without unit": lambda: motet.run(seconds, "QUERY q RETURN COUNT(*) PATTERN A WITHIN 5"),
         "profile column": lambda: motet.profile(EVENTS, keys=["kk"]),
@@ -179,6 +192,11 @@ def in_python() -> dict[str, str]:
             "QUERY q RETURN * PATTERN A+ a WITHIN 100",
             match_limit=10,
         ),
+        "sql engine": lambda: motet.sql("SELECT 1", engine="oracle"),
+        "sql table without a name": lambda: motet.sql("SELECT 1", {"": EVENTS}),
+        "sql table of a list": lambda: motet.sql("SELECT 1", {"t": [1]}),
+        "sql option": lambda: motet.sql("SELECT 1", step_limit=0),
+        "sql option of a run": lambda: motet.sql("SELECT 1", time="at"),
         "schema": lambda: EventSchema(EVENTS.schema, "time", "type", "hour"),
         "explain a key": lambda: motet.explain_match(EVENTS, text, key={"x": 1}),
         "explain no key": lambda: motet.explain_match(EVENTS, text.replace("WHERE [k]", ""), key={"x": 1}),
@@ -208,8 +226,14 @@ def seconds_with_key() -> pa.Table:
 
 RIGHT = "QUERY q RETURN COUNT(*) PATTERN SEQ(A, B) WHERE [k] WITHIN 5\n"
 CSV = "time,type,k,x\n1,A,u,1\n2,B,u,2\n"
+SQL = """SELECT n FROM events MATCH_RECOGNIZE (
+  ORDER BY time MEASURES COUNT(*) AS n PATTERN (A B) DEFINE B AS x > A.x
+)
+"""
 FILES = {
     "right.motet": RIGHT,
+    "right.sql": SQL,
+    "wrong.sql": SQL.replace("A.x", "A.y"),
     "two.motet": RIGHT + RIGHT.replace("QUERY q", "QUERY r"),
     "drawn.motet": RIGHT.replace("WITHIN 5", "WITHIN 5 s"),
     "right.csv": CSV,
@@ -242,6 +266,13 @@ FILES = {
 NOT_TEXT = ("latin.motet", b"QUERY q RETURN COUNT(*) PATTERN \xe9 WITHIN 5")
 
 COMMANDS = [
+    "sql nowhere.sql --events right.csv",
+    "sql latin.motet --events right.csv",
+    "sql right.sql --events nowhere.csv",
+    "sql right.sql --events right.csv --events other.csv",
+    "sql wrong.sql --events right.csv",
+    "sql right.sql --events right.csv --step-limit 1",
+    "sql right.sql --events right.csv --format parquet",
     "run nowhere.motet --events right.csv",
     "run latin.motet --events right.csv",
     "run right.motet --events nowhere.csv",

@@ -22,13 +22,15 @@ SPEAKERS = {
     "error_at",
     "error_at_arguments",
     "error_at_call",
+    "error_at_node",
+    "error_at_part",
     "error_at_token",
     "error_at_word",
     "_overflow",
     "Misfit",
 }
 # What fills the second place of a call where it names a place rather than a message.
-SECOND = {"error_at_word", "Misfit"}
+SECOND = {"error_at_node", "error_at_part", "error_at_word", "Misfit"}
 LEFT_OUT = {"errors.py"}
 
 

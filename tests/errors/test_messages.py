@@ -90,6 +90,6 @@ def test_most_messages_are_met_here(folder: Path, motet: Motet, snapshot: Snapsh
     unmet = []
     for site in sites():
         pieces = [re.escape(piece) for piece in site.message.split("{}")]
-        if not site.file.startswith("dialects/") and not re.search(".*".join(pieces), said):
+        if not site.file.startswith(("dialects/", "row_patterns/")) and not re.search(".*".join(pieces), said):
             unmet.append(f"{site.file}: {site.message}")
     assert unmet == snapshot

@@ -13,6 +13,7 @@ from motet.explain.text import render_plan_json, render_plan_mermaid, render_pla
 from motet.language import parse
 from motet.options import Options
 from motet.schema import EventSchema
+from motet.statistics.model import Statistics
 
 # Workload 1 of the paper.
 WORKLOAD = """\
@@ -35,7 +36,8 @@ RETURN * PATTERN AND(E1 a, E3 b) WITHIN 10 s
 
 def program(optimizer: str = "motto") -> Program:
     columns = pa.schema([("time", pa.timestamp("us")), ("type", pa.string())])
-    return compile_workload(parse(WORKLOAD), EventSchema(columns), Options(optimizer=optimizer))
+    known = Statistics(dict.fromkeys(("E1", "E2", "E3", "E4"), 1000), first=0, last=1_000_000_000)
+    return compile_workload(parse(WORKLOAD), EventSchema(columns), Options(optimizer=optimizer, statistics=known))
 
 
 def test_the_plan_of_workload_1_as_text(snapshot: SnapshotAssertion) -> None:

@@ -156,8 +156,28 @@ def test_the_name_of_a_file_tells_the_format() -> None:
     assert choose_format(Path("out.txt")) is choose_format(None) is OutputFormat.TABLE
 
 
-def test_a_folder_gets_a_results_file(tmp_path: Path) -> None:
-    assert resolve_target(tmp_path, OutputFormat.CSV) == tmp_path / "results.csv"
+@pytest.mark.parametrize("format", [format for format in OutputFormat if format is not OutputFormat.DUCKDB])
+def test_a_folder_gets_a_file_for_each_query_with_its_own_columns(tmp_path: Path, format: OutputFormat) -> None:
+    counts = Query("counts", Event("A"), (Aggregate("COUNT"),), group_by=("g",))
+    tops = Query("tops", Event("A"), (Aggregate("MAX", "A", "x", "g"),))
+    columns = {"g": ["u", "v", None], "COUNT(*)": [1, 2, None], "tops.g": [None, None, 7]}
+    times = dict.fromkeys(("window_start", "window_end", "time"), pa.nulls(3, pa.int64()))
+    results = pa.table({"query": ["counts", "counts", "tops"], **times, **columns})
+    write_file(results, Workload((counts, tops)), tmp_path, format)
+    ending = "txt" if format is OutputFormat.TABLE else format
+    assert {path.name for path in tmp_path.iterdir()} == {f"counts.{ending}", f"tops.{ending}"}
+    if format is OutputFormat.PARQUET:
+        assert pq.read_table(tmp_path / "tops.parquet").to_pylist() == [
+            {"window_start": None, "window_end": None, "g": 7}
+        ]
+        assert pq.read_table(tmp_path / "counts.parquet")["COUNT(*)"].to_pylist() == [1, 2]
+
+
+def test_where_results_are_written_is_checked_before_a_run(tmp_path: Path) -> None:
+    assert resolve_target(tmp_path, OutputFormat.CSV) == tmp_path
+    assert choose_format(tmp_path) is OutputFormat.PARQUET
+    with pytest.raises(DataError, match="is a folder"):
+        resolve_target(tmp_path, OutputFormat.DUCKDB)
     with pytest.raises(DataError, match=r"no folder .*missing to write out\.csv in"):
         resolve_target(tmp_path / "missing" / "out.csv", OutputFormat.CSV)
 

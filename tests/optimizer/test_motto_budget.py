@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import random
+import time
 from itertools import pairwise
 
+import pyarrow as pa
 import pytest
 
+import motet
 from benchmarks.baselines import motto_lcse
 from motet.optimizer.motto.motto import MottoOptions, optimize
-from motet.optimizer.registry import plan_trees
+from motet.optimizer.registry import SearchOptions, plan_trees
+from motet.options import OptimizerName
 from motet.plans.detect.build import JoinSpec
 from motet.plans.detect.cost import Rates
 from motet.plans.detect.estimates import estimate_tree_cost
@@ -57,7 +61,7 @@ def test_with_little_time_there_is_a_plan_for_every_query(budget: float) -> None
 
 def test_auto_looks_at_motto_too() -> None:
     wanted, rates = workload(3, count=20)
-    chosen = plan_trees(wanted, "auto", rates, 1.0)
+    chosen = plan_trees(wanted, "auto", rates, SearchOptions(1.0))
     assert chosen.considered.keys() == {"reorder", "share", "multitree", "motto"}
     assert chosen.considered[chosen.method] == min(chosen.considered.values())
 
@@ -72,3 +76,15 @@ def test_patterns_that_repeat_a_type_may_ask_the_same_in_other_numbers() -> None
     plans = [optimize(wanted, Rates(), MottoOptions(variant, seconds=1.0)) for variant in ("motto", "motto-merge")]
     for plan in [*plans, motto_lcse.optimize(wanted, Rates(), 1.0)]:
         assert all(plan(parts) is not None for parts in wanted)
+
+
+@pytest.mark.parametrize("optimizer", ["multitree", "motto", "auto"])
+def test_patterns_with_very_many_orders_are_planned_in_time(optimizer: OptimizerName) -> None:
+    query = (
+        "RETURN * PATTERN AND(SEQ(A a, AND(B b, C c)), SEQ(A d, B e, C f, D g, E h, F i){3,4}) "
+        "WHERE a.x < c.x WITHIN 40 s"
+    )
+    table = pa.table({"time": list(range(60)), "type": list("ABCDEF" * 10), "x": [1.0] * 60})
+    began = time.process_time()
+    assert not len(motet.run(table, query, optimizer=optimizer, budget=1.0))
+    assert time.process_time() - began < 20.0

@@ -43,7 +43,8 @@ QUERY legs RETURN COUNT(*) PATTERN SEQ(A, B, C, D) GROUP BY g WITHIN 40 s SLIDE 
 # Another start may have this query as well; it is in none of the comparisons.
 GUEST = "QUERY guest RETURN COUNT(*) PATTERN SEQ(B, C, A) GROUP BY g WITHIN 20 s SLIDE 10 s\n"
 OPTIMIZERS = ("auto", "sharon", "none", "gloria", "prefix")
-LONG = bool(os.environ.get("MOTET_LONG"))
+# How often it is killed, and the files and rows in each that it reads.
+KILLS, FILES, ROWS = (20, 100, 10_000) if os.environ.get("MOTET_LONG") else (1, 8, 2_000)
 
 
 def written(folder: Path, files: int, rows: int) -> pa.Table:
@@ -92,10 +93,9 @@ def commits(folder: Path) -> int:
 
 
 def test_kills_of_the_driver_lose_and_double_nothing(tmp_path: Path) -> None:
-    kills, files, rows = (20, 100, 10_000) if LONG else (1, 8, 2_000)
-    events = written(tmp_path / "events", files, rows)
+    events = written(tmp_path / "events", FILES, ROWS)
     moments = random.Random(5)
-    for number in range(kills):
+    for number in range(KILLS):
         before = commits(tmp_path)
         process = start(tmp_path, number)
         until = time.monotonic() + 300
@@ -105,7 +105,7 @@ def test_kills_of_the_driver_lose_and_double_nothing(tmp_path: Path) -> None:
         assert process.poll() is None, "it ended before it could be killed: " + process.communicate()[0][-3000:]
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-    last = start(tmp_path, kills)
+    last = start(tmp_path, KILLS)
     said, _ = last.communicate(timeout=600)
     assert last.returncode == 0, said[-3000:]
     expected = motet.run(events, WORKLOAD)

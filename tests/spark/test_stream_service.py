@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import signal
+import subprocess
+import sys
 import time
 import urllib.request
 from pathlib import Path
@@ -199,6 +204,35 @@ def test_mistakes_are_said_in_a_line(tmp_path: Path, motet: Motet) -> None:
 
 
 RESULTS = "\n".join(json.dumps({'the "best"': count}) for count in (1, 2))  # of two tasks
+
+
+def test_signals_stop_it_with_a_line_and_nothing_of_sparks_is_said(folder: Folder, tmp_path: Path) -> None:
+    """Each start reads what has come since, is told to stop, and says so."""
+    queries, out = tmp_path / "queries.motet", tmp_path / "out"
+    queries.write_text(STAYS)
+    arguments = ["stream", queries, "--option", f"path={folder.path}", "--checkpoint", tmp_path / "state"]
+    arguments += ["--watermark", "0 seconds", "--sink", "parquet", "--output", out, "--status", "1 h"]
+    arguments += ["--master", "local[1]", "--conf", "spark.sql.shuffle.partitions=1"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(motet.__file__).parents[1])}
+    batches = [random_events(200, 1, last=200), pa.concat_tables([random_events(100, 2, 200, 300), last_event()])]
+    for batch, number in zip(batches, (signal.SIGINT, signal.SIGTERM), strict=True):
+        folder.add(batch)
+        before = len(list((tmp_path / "state" / "commits").glob("[0-9]*")))
+        process = subprocess.Popen(
+            [sys.executable, "-m", "motet", *map(str, arguments)], env=environment, stderr=subprocess.PIPE, text=True
+        )
+        until = time.monotonic() + 300
+        # The second micro-batch reports the windows that the first one ended.
+        while len(list((tmp_path / "state" / "commits").glob("[0-9]*"))) < before + 2 and time.monotonic() < until:
+            assert process.poll() is None
+            time.sleep(0.1)
+        process.send_signal(number)
+        _, said = process.communicate(timeout=120)
+        assert process.returncode == 0
+        assert re.fullmatch(
+            rf"stopped after \d+ micro-batche?s?: a start with --checkpoint {tmp_path}/state goes on from here\n", said
+        )
+    assert_same_results(pq.read_table(out), motet.run(folder.events(), STAYS))
 
 
 def progress(watermark: str, waiting: int) -> dict[str, object]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from itertools import groupby
 from typing import Any
 
@@ -100,6 +102,8 @@ ROWS = st.lists(st.tuples(st.sampled_from("aabbcd"), st.integers(0, 4), st.sampl
 
 
 def sql(pattern: str, define: str, skip: str, measures: str = "FIRST(A.ts) AS began, COUNT(*) AS size") -> str:
+    """A query; what `define` says of variables that `pattern` does not have is left out."""
+    define = ", ".join(part for part in re.split(r", (?=[A-D] AS )", define) if part[0] in pattern)
     return f"""SELECT * FROM events MATCH_RECOGNIZE (
         PARTITION BY k ORDER BY ts
         MEASURES {measures}
@@ -126,6 +130,104 @@ def test_translated_queries_give_the_matches_of_the_standard(case: str, events: 
     table = pa.Table.from_pylist(rows, schema=schema)
     found = motet.run(table, translated.workload, time="ts").select(["k", "began", "size"]).to_pylist()
     assert sorted((row["k"], row["began"], row["size"]) for row in found) == sorted(wanted)
+
+
+# Conditions beside the type, of a row alone, of the row before it and of rows bound before it.
+MORE: list[tuple[str, Define]] = [
+    ("", lambda *_: True),
+    ("", lambda *_: True),
+    (" AND x > 1", lambda rows, bound, at: rows[at]["x"] > 1),
+    (" AND {0}.x < PREV({0}.x)", falls),
+    (" AND {0}.x > A.x", lambda rows, bound, at: _above(rows, at, [row for name, row in bound if name == "a"][-1:])),
+    (
+        " AND A.x > 1",
+        lambda rows, bound, at: any(rows[row]["x"] > 1 for name, row in [b for b in bound if b[0] == "a"][-1:]),
+    ),
+    (" AND x > AVG(B.x)", above_mean_b),
+]
+
+
+def _above(rows: Any, at: int, bound: list[int]) -> bool:
+    return bool(bound) and bool(rows[at]["x"] > rows[bound[0]]["x"])
+
+
+@st.composite
+def row_patterns(draw: Any, names: str = "ABCD") -> tuple[str, Pattern]:
+    """A pattern over some variables, each written once: as text and as a tree."""
+    quantifier = st.sampled_from(
+        [("", None), ("", None), ("+", (1, None)), ("?", (0, 1)), ("*", (0, None)), ("{2}", (2, 2)), ("{1,2}", (1, 2))]
+    )
+
+    def quantify(text: str, tree: Pattern) -> tuple[str, Pattern]:
+        mark, bounds = draw(quantifier)
+        return (text, tree) if bounds is None else (f"{text}{mark}", Repeat(tree, *bounds))
+
+    parts: list[tuple[str, Pattern]] = []
+    left = list(names[: draw(st.integers(1, len(names)))])
+    while left:
+        if len(left) > 1 and draw(st.integers(0, 3)) == 0:
+            one, other = left.pop(0), left.pop(0)
+            pair = Event(one.lower()), Event(other.lower())
+            group = draw(st.sampled_from([("|", Or(pair)), ("", Seq(pair))]))
+            parts.append(quantify(f"({one} {group[0]} {other})", group[1]))
+        else:
+            name = left.pop(0)
+            parts.append(quantify(name, Event(name.lower())))
+    trees = tuple(tree for _, tree in parts)
+    return f"({' '.join(text for text, _ in parts)})", trees[0] if len(trees) == 1 else Seq(trees)
+
+
+OUTCOMES: Counter[str] = Counter()
+
+
+@settings(max_examples=100)
+@given(
+    events=ROWS,
+    pattern=row_patterns(),
+    more=st.lists(st.sampled_from(MORE), min_size=4, max_size=4),
+    typed=st.booleans(),
+    past_last_row=st.booleans(),
+)
+def test_random_patterns_give_the_matches_of_the_standard_or_are_refused(
+    events: list[tuple[str, int, str]],
+    pattern: tuple[str, Pattern],
+    more: list[tuple[str, Define]],
+    typed: bool,
+    past_last_row: bool,
+) -> None:
+    skip = "AFTER MATCH SKIP PAST LAST ROW" if past_last_row else "AFTER MATCH SKIP TO NEXT ROW"
+    defines: dict[str, Define] = {}
+    said = []
+    for name, (text, define) in zip("ABCD", more, strict=True):
+        if name == "A" and "A.x" in text:
+            text, define = MORE[2]
+        kind = f"type = '{name.lower()}'" if typed else "x >= 0"
+        said.append(f"{name} AS {kind}{text.format(name)}")
+        defines[name.lower()] = both(of_type(name.lower()), define) if typed else define
+    try:
+        translated = motet.translate(
+            sql(pattern[0], ", ".join(said), skip, "COUNT(*) AS size"), "match-recognize", time="ts"
+        )
+    except QueryError as refused:
+        OUTCOMES[refused.diagnostics[0].message] += 1
+        return
+    OUTCOMES["translated"] += 1
+    rows = [{"ts": at, "type": kind, "x": x, "k": key} for at, (kind, x, key) in enumerate(events)]
+    wanted = []
+    for key in "uv":
+        own: list[Row] = [row for row in rows if row["k"] == key]
+        wanted += [(key, len(match)) for match in matches(pattern[1], own, defines, past_last_row)]
+    schema = pa.schema({"ts": pa.int64(), "type": pa.string(), "x": pa.int64(), "k": pa.string()})
+    found = motet.run(pa.Table.from_pylist(rows, schema=schema), translated.workload, time="ts").to_pylist()
+    OUTCOMES["with matches"] += bool(wanted)
+    assert sorted((row["k"], row["size"]) for row in found) == sorted(wanted), translated.text
+
+
+def test_comments_are_passed_over() -> None:
+    text = sql("(A B)", TYPES, NEXT, measures="B.x AS seen").replace(
+        "PATTERN", "/* PATTERN (B A) */ -- PATTERN (A)\n PATTERN"
+    )
+    assert "PATTERN SEQ(a a, b b)" in motet.translate(text, "match-recognize", time="ts").text
 
 
 def test_a_translation_reads_as_a_query_and_says_what_to_mind() -> None:
@@ -178,6 +280,18 @@ TYPES = "A AS type = 'a', B AS type = 'b', C AS type = 'c'"
         ("()", TYPES, NEXT, "cannot be read", ""),
         ("(A B C)", "B AS x > PREV(x) / 2", NEXT, "a division gives whole numbers", "PREV(x) / 2"),
         ("(A? B*)", TYPES, NEXT, "may match no row", "PATTERN"),
+        ("(A+ B C)", f"{TYPES} AND C.x > LAST(A.x, 2)", NEXT, "'2' in", "LAST(A.x, 2"),
+        ("(A+ B C)", f"{TYPES} AND C.x > FIRST(A.x, 1)", NEXT, "'1' in", "FIRST(A.x, 1"),
+        (
+            "(A B? C)",
+            "A AS type = 'a', B AS type = 'b' AND A.x > 1, C AS type = 'c'",
+            NEXT,
+            "may leave out B",
+            "A.x > 1",
+        ),
+        ("(A B? C)", "A AS type = 'a', B AS type = 'b' AND 1 > 2, C AS type = 'c'", NEXT, "may leave out B", ""),
+        ("(A B C)", "B AS x LIKE 'a!_' ESCAPE '!'", NEXT, "ESCAPE", "x LIKE"),
+        ("(A B C)", "B AS FLOOR(x, 2) = 1", NEXT, "'2' in", "x, 2"),
     ],
 )
 def test_what_would_mean_something_else_is_refused_at_its_place(
@@ -197,6 +311,14 @@ def test_what_would_mean_something_else_is_refused_at_its_place(
         ("SELECT *", "SELECT seen, COUNT(*)", "only the MATCH_RECOGNIZE clause itself"),
         ("FROM events", "FROM (SELECT * FROM events WHERE x > 1)", "one table"),
         ("SELECT *", "SELECT DISTINCT *", "DISTINCT is not translated"),
+        ("FROM events", "FROM events AS e", "ALIAS of a table"),
+        ("PARTITION BY k", "PARTITION BY UPPER(k)", "PARTITION BY must name columns"),
+        ("type = 'b')", "type = 'b') ORDER BY seen", "ORDER is not translated"),
+        ("type = 'b')", "type = 'b', D AS type = 'd')", "PATTERN has no variable D"),
+        ("B.x AS seen", "LAST(B.x, 2) AS seen", "'2' in"),
+        ("B.x AS seen", "FIRST(B.x, 1) AS seen", "'1' in"),
+        ("B.x AS seen", "COUNT(DISTINCT B.x) AS seen", "has no equal in RETURN"),
+        ("B.x AS seen", "MAX(B.x, A.x) AS seen", "is not understood"),
     ],
 )
 def test_rows_around_the_clause_must_not_change(before: str, after: str, message: str) -> None:

@@ -198,7 +198,7 @@ def run(
     ] = "local",
     output: Annotated[
         Path | None,
-        typer.Option(help="File or folder for results, or -; the terminal if none.", show_default=False),
+        typer.Option(help="File for results, or folder for a file per query, or -.", show_default=False),
     ] = None,
     format: Annotated[
         ResultFormat | None,
@@ -236,6 +236,42 @@ def run(
         on_limit=on_limit,
     )
     commands.run(file, events, options, engine, master, commands.ResultOutput.to(output, format, limit or None))
+
+
+@app.command()
+def sql(
+    file: Annotated[Path, typer.Argument(help="A query in SQL.", metavar="FILE", show_default=False)],
+    events: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Table of the query, NAME=PATH; may be repeated. One PATH alone is `events`.", show_default=False
+        ),
+    ] = None,
+    engine: Annotated[
+        ReaderEngine, typer.Option(help="DuckDB in this process, or Spark SQL, around patterns.")
+    ] = "local",
+    output: Annotated[
+        Path | None, typer.Option(help="File or folder for the result; the terminal if none.", show_default=False)
+    ] = None,
+    format: Annotated[
+        ResultFormat | None,
+        typer.Option(help="By default what the name of the output says, else a table.", show_default=False),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=0, help="Rows shown on the terminal; 0 for all.")] = 20,
+    step_limit: Annotated[int, typer.Option(min=1, help=help_text("step_limit"))] = 1_000_000_000,
+    master: Master = "local[*]",
+) -> None:
+    """Run a SQL query whose relations may have MATCH_RECOGNIZE.
+
+    \b
+        motet sql dips.sql --events trades.parquet
+        motet sql dips.sql --events trades=trades/ --events firms=firms.csv --output dips.jsonl
+        motet sql dips.sql --events trades.parquet --engine spark --master 'local[4]'
+    """
+    from motet.cli import commands
+
+    shown = commands.ResultOutput.to(output, format, limit or None)
+    commands.sql(file, events or [], Options(step_limit=step_limit), engine, master, shown)
 
 
 @app.command()

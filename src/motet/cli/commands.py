@@ -1,4 +1,4 @@
-"""The commands that read events: plan, run, explain-match, profile."""
+"""The commands that read events: plan, run, sql, explain-match, profile."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from motet.cli.engines import (
     execute_on_spark,
     execute_selected_on_spark,
     profile_source,
+    sql_on_spark,
 )
 from motet.cli.options import PlanFormat, ReaderEngine, ReportFormat, ResultFormat
 from motet.cli.progress import Meter
@@ -29,15 +30,18 @@ from motet.errors import DataError, Diagnostic, MotetError, require_columns
 from motet.explain.formatting import format_count
 from motet.io.events import EventSource, count_event_types, empty_source, guess_types, list_columns, open_events
 from motet.io.formats import PARQUET
-from motet.io.text_tables import UNLIMITED, print_tables
+from motet.io.text_tables import UNLIMITED, print_relation, print_tables
 from motet.io.writers import (
     DatabaseWriter,
+    FolderWriter,
     OutputFormat,
     ResultWriter,
     choose_format,
+    open_output,
     open_writer,
     resolve_target,
     write_file,
+    write_relation,
     write_stream,
 )
 from motet.kernels.jit import are_kernels_interpreted
@@ -76,10 +80,12 @@ class ResultOutput:
     @property
     def appears_whole(self) -> bool:
         """Whether what is written is seen only at the end."""
-        return self.target is not None and (self.target.is_file() or not self.target.exists())
+        if self.target is None:
+            return False
+        return self.target.is_file() or self.target.is_dir() or not self.target.exists()
 
     @contextmanager
-    def open(self, schema: pa.Schema, workload: Workload) -> Iterator[ResultWriter | DatabaseWriter]:
+    def open(self, schema: pa.Schema, workload: Workload) -> Iterator[ResultWriter | DatabaseWriter | FolderWriter]:
         """Open what is written to table by table: a file that appears whole or not at all, or the terminal."""
         if self.target is None:
             writer = ResultWriter(sys.stdout.buffer, schema, workload, self.format)
@@ -99,6 +105,19 @@ class ResultOutput:
         else:
             write_stream(results, workload, sys.stdout.buffer, self.format)
             sys.stdout.buffer.flush()
+
+    def write_relation(self, rows: pa.Table) -> None:
+        """Write a table that is the result of no workload."""
+        if self.target is None and self.format is OutputFormat.TABLE:
+            print_relation(Console(width=None if sys.stdout.isatty() else UNLIMITED), rows, self.limit)
+        elif self.target is None:
+            write_relation(rows, sys.stdout.buffer, self.format)
+            sys.stdout.buffer.flush()
+        else:
+            ending = "txt" if self.format is OutputFormat.TABLE else str(self.format)
+            target = self.target / f"results.{ending}" if self.target.is_dir() else self.target
+            with open_output(target) as stream:
+                write_relation(rows, stream, self.format)
 
 
 def open_for(workload: Workload, events: Sequence[Path] | None, options: Options) -> EventSource:
@@ -168,7 +187,10 @@ def read_statistics(statistics: Path | None) -> Statistics | None:
         return None
     if not statistics.is_file():
         raise DataError(f"no file {statistics}: `motet profile --format json` writes one")
-    return Statistics.from_json(statistics.read_text())
+    try:
+        return Statistics.from_json(statistics.read_text(encoding="utf-8"))
+    except UnicodeDecodeError:
+        raise DataError(f"the file {str(statistics)!r} is not UTF-8 text") from None
 
 
 def run(
@@ -186,6 +208,8 @@ def run(
     as_found = engine == "local" and returns_matches and output.format is not OutputFormat.TABLE
     with Meter(source.num_rows if source else None, started=report.started) as meter:
         interrupts.describe = lambda: describe_interruption(meter, output)
+        if engine == "spark":
+            meter.begin("running on Spark")
         with data_errors_as_run_errors():
             if job is None:
                 outcome = execute_selected_on_spark(workload, events, options, master)
@@ -205,12 +229,41 @@ def run(
         say(f"no query matched: motet explain-match {file} with the same --events and options says why")
 
 
+def sql(
+    file: Path, tables: Sequence[str], options: Options, engine: ReaderEngine, master: str, output: ResultOutput
+) -> None:
+    """Run a statement, and write its result."""
+    from motet import api
+
+    if output.format is OutputFormat.DUCKDB:
+        raise typer.BadParameter("the result of a statement is not written as a DuckDB database: use parquet")
+    events = name_paths(tables)
+    with Meter(None) as meter:
+        rows = sql_on_spark(file, events, options, master) if engine == "spark" else api.sql(file, events, options)
+    output.write_relation(rows)
+    say(f"{format_count(len(rows), 'row')} in {meter.seconds:.1f} s")
+
+
+def name_paths(tables: Sequence[str]) -> Path | dict[str, Path] | None:
+    """Return the tables of `--events`: NAME=PATH each, or one path alone."""
+    if len(tables) == 1 and "=" not in tables[0]:
+        return Path(tables[0])
+    named = {}
+    for text in tables:
+        name, equals, path = text.partition("=")
+        if not name or not equals or not path:
+            raise typer.BadParameter(f"write --events NAME=PATH where there are several, not {text!r}")
+        named[name] = Path(path)
+    return named
+
+
 def describe_interruption(meter: Meter, output: ResultOutput) -> str:
     """What was done when a run is interrupted."""
-    step = f", {meter.step}" if meter.step else ""
+    read = [f"{format_count(meter.rows, 'row')} read"] if meter.rows or not meter.step else []
+    done = ", ".join([*read, *([meter.step] if meter.step else [])])
     is_hidden = output.appears_whole or not meter.results
     written = "nothing was written" if is_hidden else f"{format_count(meter.results, 'result')} written"
-    return f"interrupted after {meter.seconds:.1f} s: {format_count(meter.rows, 'row')} read{step}; {written}"
+    return f"interrupted after {meter.seconds:.1f} s: {done}; {written}"
 
 
 def write_as_found(job: Job, output: ResultOutput, meter: Meter) -> Outcome:

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from motet.cli.options import ReaderEngine
 from motet.compile import Program
 from motet.engine.local import Outcome, sort_results
@@ -61,6 +63,17 @@ def _collect(events: Any, program: Program, session: Any) -> Outcome:
     metrics = started.metrics()
     table = sort_results(program, [table])
     return Outcome(table, metrics["rows"], metrics["set_aside"], metrics["overflows"], started.truncated())
+
+
+def sql_on_spark(file: Path, events: Any, options: Options, master: str) -> pa.Table:
+    """Run a statement on a session of this machine, and bring its result here."""
+    from motet import api
+    from motet.spark.session import local_session
+
+    local_session(master)
+    started = api.sql(file, events, options, engine="spark")
+    with unwrap_worker_errors():
+        return started.toArrow()
 
 
 @contextmanager

@@ -71,6 +71,8 @@ class Meter:
     def describe(self, now: float) -> str:
         """So many of so many rows, and how fast, or what is done with them, and for how long."""
         of_total = f" of {self.total:,}" if self.total else ""
+        if self.step and not self.rows:
+            return f"{self.step} for {now - self.step_began:,.0f} s"
         if self.step:
             return f"{self.rows:,}{of_total} rows read, {self.step} for {now - self.step_began:,.0f} s"
         rate = self.rows / max(now - self.entered, 1e-9)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -71,15 +72,25 @@ def make_session(
 
 @contextmanager
 def wait_for_signals() -> Iterator[threading.Event]:
-    """Return an event that Ctrl-C and SIGTERM set, so that the stream is stopped between two calls of Spark."""
+    """Return an event that Ctrl-C and SIGTERM set, so that the stream is stopped between two calls of Spark.
+
+    A second signal ends the process at once.
+    """
     stopping = threading.Event()
     names = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(name, lambda *_: stopping.set()) for name in names]
+
+    def stop(number: int, _: FrameType | None) -> None:
+        stopping.set()
+        signal.signal(number, signal.SIG_DFL)
+
+    wakeup = signal.set_wakeup_fd(-1)  # or the process is ended where a signal does not end it
+    before = [signal.signal(name, stop) for name in names]
     try:
         yield stopping
     finally:
         for name, handler in zip(names, before, strict=True):
             signal.signal(name, handler)
+        signal.set_wakeup_fd(wakeup)
 
 
 def stream(

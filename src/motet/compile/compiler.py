@@ -21,10 +21,13 @@ from motet.model.window import TimeWindow
 from motet.optimizer.registry import SearchOptions, SharingReport, get_optimizer, plan_trees
 from motet.options import Options
 from motet.plans.compiled import CompiledQuery, compile_query
+from motet.plans.detect.cost import Rates
 from motet.plans.detect.query import DetectQuery, compile_detect
 from motet.plans.sharing import Sharing
 from motet.schema import MAX_MICROS, EventSchema, is_nested
-from motet.statistics.model import Statistics
+from motet.statistics.model import MICROSECONDS, Statistics
+
+STREAM_SECONDS = 3600.0  # for which the plan of a stream is expected to serve, before rates change
 
 Sampler = Callable[[Sequence[CompiledQuery | DetectQuery]], Statistics | None]
 
@@ -117,7 +120,13 @@ def plan_joins(branch: DetectBranch, options: Options) -> DetectBranch:
     if not branch.join_specs:
         return branch
     rates = rates_from_statistics(options.statistics, branch)
-    return replace(branch, trees=plan_trees(branch.join_specs, options.optimizer, rates, options.budget_seconds))
+    search = SearchOptions(options.budget_seconds, options.costs, count_runs(rates, options))
+    return replace(branch, trees=plan_trees(branch.join_specs, options.optimizer, rates, search))
+
+
+def count_runs(rates: Rates, options: Options) -> float:
+    """Return how often a plan will be run over as many events as it is made for: a stream goes on."""
+    return max(STREAM_SECONDS * MICROSECONDS / rates.duration, 1.0) if options.mode else 1.0
 
 
 def _compile_query(

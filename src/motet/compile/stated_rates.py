@@ -13,15 +13,21 @@ from motet.plans.detect.selectivity import TypedTest, guess_selectivity, list_te
 from motet.statistics.model import MICROSECONDS, Statistics, format_symbol
 from motet.template.symbols import Symbol
 
+# For how many of the longest window stated rates are taken to last.
+STATED_WINDOWS = 100
+
 
 def rates_from_statistics(known: Statistics | None, branch: DetectBranch) -> Rates:
     """Return what statistics say of the events of a branch; what they do not know is taken as equal."""
     if known is None or not known.rates:
         return Rates()
     seconds = known.seconds
+    if not known.counts:  # rates were stated, and nothing says for how long: as if for many windows
+        longest = max((query.span.within for query in branch.queries if not query.span.ranked), default=0)
+        seconds = max(seconds, STATED_WINDOWS * longest / MICROSECONDS)
     events = sum(known.given.values()) * seconds if known.given else float(known.events)
     return Rates(
-        {symbol: _count(symbol, known) for symbol in branch.symbols},
+        {symbol: _count(symbol, known, seconds) for symbol in branch.symbols},
         duration=seconds * MICROSECONDS,
         keys=known.count_partitions(branch.partition),
         selectivity=_selectivities(branch, known.selectivities),
@@ -29,13 +35,13 @@ def rates_from_statistics(known: Statistics | None, branch: DetectBranch) -> Rat
     )
 
 
-def _count(symbol: Symbol, known: Statistics) -> float:
+def _count(symbol: Symbol, known: Statistics, seconds: float) -> float:
     """Return the events of a symbol; unknown conditions are guessed, and an unknown type is taken as average."""
     rates = known.rates
     text = format_symbol(symbol)
     if text in rates:
-        return rates[text] * known.seconds
-    events = rates.get(symbol.type, sum(rates[name] for name in known.counts) / 2) * known.seconds
+        return rates[text] * seconds
+    events = rates.get(symbol.type, sum(rates[name] for name in known.counts) / 2) * seconds
     for condition in symbol.conditions:
         events *= guess_selectivity(condition)
     return events

@@ -1,36 +1,65 @@
-"""Translates ClickHouse's windowFunnel and sequenceMatch: a funnel is one query for each of its steps."""
+"""Translates ClickHouse's windowFunnel, sequenceMatch and sequenceCount; a funnel is a query for each step."""
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 from sqlglot import exp
 
-from motet.dialects.sql import find_offsets, parse_sql, refuse_other_clauses, resolve_column, translate_expression
-from motet.dialects.translation import SourceText, Translation, assign_type, build_sequence
-from motet.model.expression import Attribute, Expression, Logical, conjuncts
+from motet.dialects.exclusion import are_exclusive
+from motet.dialects.sql import (
+    find_offsets,
+    parse_sql,
+    refuse_other_arguments,
+    refuse_other_clauses,
+    resolve_column,
+    translate_expression,
+)
+from motet.dialects.translation import SourceText, Translation, assign_type, build_sequence, named_events
+from motet.model.expression import (
+    Arithmetic,
+    Attribute,
+    Comparison,
+    Expression,
+    Inverse,
+    IsNull,
+    Like,
+    Literal,
+    Logical,
+    Membership,
+    conjuncts,
+)
 from motet.model.names import rewrite_leaves
-from motet.model.pattern import Event, Not, Pattern, children
-from motet.model.query import Aggregate, EventDefinition, Query, Workload
+from motet.model.pattern import Event, Not, Pattern
+from motet.model.query import AfterMatch, Aggregate, EventDefinition, Query, Workload
 from motet.model.window import UNITS, TimeWindow
 
 _FUNCTIONS = ("windowfunnel", "sequencematch", "sequencecount")
-_KNOWN_CLAUSES = frozenset({"expressions", "from_", "group", "order"})
-_STEP = re.compile(r"\s*(?:\(\?(?P<number>\d+)\)|(?P<any>\.\*)|\(\?t(?P<operator><=|<|>=|>|==)(?P<seconds>\d+)\))")
+_KNOWN_CLAUSES = frozenset({"expressions", "from_", "group"})
+_CALL = frozenset({"this", "expressions", "params"})
+_ACTION = re.compile(
+    r"\(\?(?P<number>\d+)\)|(?P<loose>\.\*)|(?P<any>\.)|\(\?t(?P<operator><=|<|>=|>|==)(?P<seconds>\d+)\)"
+)
+# Functions that go by bytes, or divide by zero to infinity, in ClickHouse and not here.
+_DIFFERENT = (exp.Length, exp.Lower, exp.Upper, exp.Div, exp.Mod)
+# Modes that change nothing where no row satisfies two conditions and no two rows share a time.
+_MODES = ("strict_increase", "strict_once")
 
 ANY_STEP = "any_step"  # the type of rows that some condition describes
 
-FUNNEL = (
-    "the level of a key is the number of the last of these queries with a row for it",
-    "the same as windowFunnel where steps of one key do not share a time; with 'strict_increase' always",
+FUNNEL = ("the level of a key is the number of the last of these queries with a row for it, or 0",)
+MATCH = ("sequenceMatch is 1 for the keys that have a row here",)
+COUNT = ("sequenceCount is COUNT(*) here, and 0 for the keys that have no row",)
+SAME = (
+    "the same where rows of one key do not share a time, no column that is read is null,",
+    "and the time is a DateTime or counts seconds",
 )
-MATCH = (
-    "sequenceMatch is 1 for the keys that have a row here",
-    "the same where events of one key do not share a time (ClickHouse then takes them in any order)",
-)
+_HINT = "as in SELECT user, windowFunnel(3600)(time, type = 'view', type = 'buy') FROM t GROUP BY user"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,37 +68,58 @@ class FunnelStep:
 
     type: str
     conditions: tuple[Expression, ...] = ()
+    all_conditions: tuple[Expression, ...] = ()  # the one that says the type as well
 
 
 def translate_source(source: SourceText) -> Translation:
-    """Translate a SELECT with one windowFunnel or sequenceMatch."""
+    """Translate a SELECT of the key and one windowFunnel, sequenceMatch or sequenceCount."""
     tree = parse_sql(source, source.text, "clickhouse")
-    calls = [call for call in tree.find_all(exp.ParameterizedAgg) if _function_name(call) in _FUNCTIONS]
-    if len(calls) != 1:
-        hint = "as in SELECT user, windowFunnel(3600)(time, type = 'view', type = 'buy') FROM t GROUP BY user"
-        raise source.error_at("there must be one windowFunnel or sequenceMatch here", 0, hint=hint)
-    call = calls[0]
+    if not isinstance(tree, exp.Select):
+        raise source.error_at("there must be one SELECT here", 0, hint=_HINT)
     refuse_other_clauses(tree, source, _KNOWN_CLAUSES)
+    key = _read_key(source, tree)
+    call = _find_call(source, tree, key)
+    refuse_other_arguments(call, source, _CALL)
     first, *conditions = call.args["params"]
-    if not isinstance(first, exp.Column) or not conditions:
+    if not isinstance(first, exp.Column) or first.table or not conditions:
         message = f"{call.this} takes the column of the time, then conditions"
-        hint = "as in windowFunnel(3600)(time, type = 'view', type = 'buy')"
-        raise source.error_at(message, *find_offsets(call), hint)
+        raise source.error_at(
+            message, *find_offsets(call), "as in windowFunnel(3600)(time, type = 'view', type = 'buy')"
+        )
     clock = first.name
     steps, definitions = _read_steps(source, conditions)
-    key = _read_key(source, tree)
-    shared = () if clock == source.time else (f"the time of events is {clock}: run with --time {clock}",)
-    match _function_name(call):
-        case "windowfunnel":
-            queries = _build_funnel(source.name, steps, key, _read_funnel_window(source, call))
-            return Translation(Workload(queries, tuple(definitions)), (*FUNNEL, *shared))
-        case "sequencecount":
-            message = "sequenceCount counts chains that do not overlap; motet's COUNT(*) counts every one"
-            raise source.error_at(message, *find_offsets(call), "sequenceMatch has an equal")
-    query = _translate_sequence(source, str(call.expressions[0].this), steps, key)
-    if any(isinstance(part, Not) for part in children(query.pattern)):
+    shared = SAME if clock == source.time else (*SAME, f"the time of events is {clock}: run with --time {clock}")
+    if _function_name(call) == "windowfunnel":
+        window = _read_funnel_window(source, call)
+        _refuse_shared_rows(source, steps, conditions)
+        queries = _build_funnel(source.name, steps, key, window)
+        return Translation(Workload(queries, tuple(definitions)), (*FUNNEL, *shared))
+    text = call.expressions[0] if len(call.expressions) == 1 else None
+    if not isinstance(text, exp.Literal) or not text.is_string:
+        message = f"{call.this} takes one pattern"
+        raise source.error_at(message, *find_offsets(call), "as in sequenceMatch('(?1).*(?2)')")
+    query = _translate_sequence(source, str(text.this), steps, key, clock)
+    is_count = _function_name(call) == "sequencecount"
+    if is_count:
+        query = replace(query, after_match=AfterMatch.PAST_LAST_EVENT)
+    if any(event.type == ANY_STEP for event in named_events(query.pattern)):
         definitions.append(_define_any_step(source, conditions))
-    return Translation(Workload((query,), tuple(definitions)), (*MATCH, *shared))
+    return Translation(Workload((query,), tuple(definitions)), (*(COUNT if is_count else MATCH), *shared))
+
+
+def _find_call(source: SourceText, tree: Any, key: tuple[str, ...]) -> Any:
+    """Return the one call that is selected; all else must be a column of the key."""
+    found = []
+    for item in tree.expressions:
+        value = item.this if isinstance(item, exp.Alias) else item
+        if type(value) is exp.ParameterizedAgg and _function_name(value) in _FUNCTIONS:
+            found.append(value)
+        elif not isinstance(item, exp.Column) or item.table or item.name not in key:
+            message = f"'{item.sql()}' is not translated: only columns of GROUP BY and one call are"
+            raise source.error_at(message, *find_offsets(item), "compute it from the results")
+    if len(found) != 1:
+        raise source.error_at("there must be one windowFunnel, sequenceMatch or sequenceCount here", 0, hint=_HINT)
+    return found[0]
 
 
 def _function_name(call: Any) -> str:
@@ -80,32 +130,62 @@ def _read_steps(source: SourceText, conditions: Sequence[Any]) -> tuple[list[Fun
     steps: list[FunnelStep] = []
     definitions: list[EventDefinition] = []
     for at, node in enumerate(conditions, 1):
-        found = conjuncts(translate_expression(node, resolve_column(f"s{at}"), source))
-        type, others, defined = assign_type(f"s{at}", list(found), source, f"step_{at}")
-        steps.append(FunnelStep(type, tuple(others)))
+        for part in node.find_all(*_DIFFERENT):
+            message = f"'{part.sql()}' may have another value in ClickHouse than here"
+            raise source.error_at(message, *find_offsets(node), "compute a column of it first")
+        condition = translate_expression(node, resolve_column(f"s{at}"), source)
+        if not _is_condition(condition):
+            message = f"'{node.sql()}' is a number where a condition is expected"
+            raise source.error_at(message, *find_offsets(node), "compare it, as in x = 1")
+        found = list(conjuncts(condition))
+        type, others, defined = assign_type(f"s{at}", found, source, f"step_{at}")
+        steps.append(FunnelStep(type, tuple(others), tuple(found)))
         definitions += defined
     return steps, definitions
 
 
+def _is_condition(expression: Expression) -> bool:
+    """Return whether an expression is true or false, and no number that ClickHouse takes as such."""
+    match expression:
+        case Logical(_, parts):
+            return all(map(_is_condition, parts))
+        case Inverse(operand):
+            return _is_condition(operand)
+    return isinstance(expression, Comparison | IsNull | Like | Membership)
+
+
 def _read_key(source: SourceText, tree: Any) -> tuple[str, ...]:
     group = tree.args.get("group")
-    columns = group.expressions if group is not None else []
-    for column in columns:
-        if not isinstance(column, exp.Column):
-            raise source.error_at("GROUP BY must name columns", *find_offsets(column))
-    return tuple(column.name for column in columns)
+    if group is None:
+        return ()
+    refuse_other_arguments(group, source, frozenset({"expressions"}))
+    aliases = {item.alias.lower() for item in tree.expressions if isinstance(item, exp.Alias)}
+    for column in group.expressions:
+        if not isinstance(column, exp.Column) or column.table or column.name.lower() in aliases:
+            message = "GROUP BY must name columns of the table"
+            raise source.error_at(message, *find_offsets(column), "compute them before, as columns")
+    return tuple(column.name for column in group.expressions)
 
 
 def _read_funnel_window(source: SourceText, call: Any) -> TimeWindow:
     """Return the window of a funnel: a microsecond longer, as ClickHouse includes its end and motet does not."""
-    modes = [str(mode.this).lower() for mode in call.expressions[1:]]
-    for mode in modes:
-        if mode != "strict_increase":
-            message = f"the mode '{mode}' has no equal"
-            raise source.error_at(message, *find_offsets(call), "the default and 'strict_increase' have")
-    if not isinstance(call.expressions[0], exp.Literal) or not str(call.expressions[0].this).isdigit():
+    length, *modes = call.expressions or [None]
+    if not isinstance(length, exp.Literal) or length.is_string or not str(length.this).isdigit():
         raise source.error_at("the window of a funnel must be a number of seconds", *find_offsets(call))
-    return TimeWindow(int(call.expressions[0].this) * UNITS["s"] + 1)
+    for mode in modes:
+        if not isinstance(mode, exp.Literal) or mode.this not in _MODES:
+            message = f"the mode {mode.sql()} has no equal"
+            raise source.error_at(message, *find_offsets(call), f"the default and {', '.join(_MODES)} have")
+    return TimeWindow(int(length.this) * UNITS["s"] + 1)
+
+
+def _refuse_shared_rows(source: SourceText, steps: Sequence[FunnelStep], conditions: Sequence[Any]) -> None:
+    """Refuse steps that one row may satisfy together: ClickHouse counts it for both."""
+    for (one, first), (other, second) in combinations(enumerate(steps, 1), 2):
+        if not are_exclusive(first.all_conditions, second.all_conditions):
+            message = f"a row may satisfy conditions {one} and {other}, and ClickHouse counts it twice; motet does not"
+            hint = "let each ask for another value of one column"
+            raise source.error_at(message, *find_offsets(conditions[other - 1]), hint)
 
 
 def _build_funnel(
@@ -126,45 +206,48 @@ def _build_funnel(
     )
 
 
-def _translate_sequence(source: SourceText, text: str, steps: Sequence[FunnelStep], key: tuple[str, ...]) -> Query:
+def _translate_sequence(
+    source: SourceText, text: str, steps: Sequence[FunnelStep], key: tuple[str, ...], clock: str
+) -> Query:
     """Translate `(?1).*(?2)` to a SEQ; without `.*` nothing that a condition describes may lie between."""
     offset = source.text.find(text)
     parts: list[Pattern] = []
     conditions: list[Expression] = []
-    window: TimeWindow | None = None
-    loose, at = True, 0
-    while (found := _STEP.match(text, at)) is not None:
+    before: re.Match[str] | None = None  # what stands before the next event, other than nothing
+    bound, at = 0, 0
+    while (found := _ACTION.match(text, at)) is not None:
+        place = offset + at, offset + found.end()
         at = found.end()
-        if found["any"]:
-            loose = True
-        elif found["number"]:
-            number = int(found["number"])
-            if not 1 <= number <= len(steps):
-                place = offset + found.start(), offset + found.end()
-                raise source.error_at(f"there is no condition {number}", *place, f"there are {len(steps)}")
-            if parts and not loose:
-                parts.append(Not(Event(ANY_STEP, f"gap{len(parts)}")))
-            variable = f"e{len(parts) + 1}"
-            parts.append(Event(steps[number - 1].type, variable))
+        if found["operator"] or found["loose"]:
+            if (before is not None and (before["operator"] or found["operator"])) or (found["operator"] and not bound):
+                message = f"'{found[0]}' has no equal here"
+                raise source.error_at(message, *place, "a time stands alone between two events")
+            before = found
+            continue
+        number = int(found["number"] or 0)
+        if found["number"] and not 1 <= number <= len(steps):
+            raise source.error_at(f"there is no condition {number}", *place, f"there are {len(steps)}")
+        bound += 1
+        variable = f"e{bound}"
+        if before is not None and before["operator"]:
+            conditions.append(_compare_times(before, f"e{bound - 1}", variable, clock))
+        elif bound > 1 and before is None:
+            parts.append(Not(Event(ANY_STEP)))
+        parts.append(Event(steps[number - 1].type if number else ANY_STEP, variable))
+        if number:
             conditions += (_rename(each, variable) for each in steps[number - 1].conditions)
-            loose = False
-        else:
-            window = _read_gap_window(source, found, offset, len(parts))
-    if at != len(text.rstrip()) or not parts:
-        hint = "(?1), .* and one (?t<=seconds) between two events are"
+        before = None
+    if at != len(text) or not bound or (before is not None and before["operator"]):
+        hint = "(?1), ., .* and (?t<=seconds) between two events are"
         raise source.error_at("this pattern is not understood", offset + at, offset + len(text), hint)
-    if window is not None and sum(isinstance(part, Event) for part in parts) != 2:
-        message = "a time between two of several events has no equal: WITHIN spans all of a match"
-        raise source.error_at(message, offset, offset + len(text), "bound the whole chain by WITHIN instead")
-    return Query(source.name, build_sequence(parts), (Aggregate("COUNT"),), tuple(conditions), (), key, window)
+    return Query(source.name, build_sequence(parts), (Aggregate("COUNT"),), tuple(conditions), (), key)
 
 
-def _read_gap_window(source: SourceText, found: re.Match[str], offset: int, before: int) -> TimeWindow:
-    if found["operator"] not in ("<", "<=") or before != 1:
-        message = f"'{found[0].strip()}' has no equal here"
-        place = offset + found.start(), offset + found.end()
-        raise source.error_at(message, *place, "(?t<=seconds) of two events has")
-    return TimeWindow(int(found["seconds"]) * UNITS["s"] + (found["operator"] == "<="))
+def _compare_times(found: re.Match[str], one: str, other: str, clock: str) -> Expression:
+    """Return the condition that a time between two events is."""
+    between = Arithmetic("-", Attribute(other, clock), Attribute(one, clock))
+    operator = "=" if found["operator"] == "==" else found["operator"]
+    return Comparison(operator, between, Literal(dt.timedelta(seconds=int(found["seconds"]))))
 
 
 def _rename(condition: Expression, variable: str) -> Expression:

@@ -19,40 +19,77 @@ from motet.model.expression import (
 )
 
 _TOKEN = re.compile(
-    r"""\s*(?:(?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?P<number>\d+(?:\.\d+)?)[LlFfDd]?\b|(?P<name>[A-Za-z_]\w*)
-    |(?P<mark>&&|\|\||==|!=|<=|>=|[-+*/%<>!().,\[\]])|(?P<other>\S))""",
+    r"""\s*(?:(?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?P<number>\d+(?:\.\d+)?)[LlFfDd]?\b(?!\.)
+    |(?P<name>[A-Za-z_]\w*)|(?P<mark>&&|\|\||==|!=|<=|>=|[-+*%<>!().,])|(?P<other>\S))""",
     re.VERBOSE,
 )
-_PAIR = re.compile(r"\(\s*(?P<name>[A-Za-z_]\w*)(?P<more>\s*,\s*\w+\s*)\)\s*->")
-_ARROW = re.compile(r"\(?\s*(?:\w+\s+)?(?P<name>[A-Za-z_]\w*)\s*\)?\s*->\s*(?P<block>\{\s*return\b)?")
-_LAMBDA = re.compile(r"lambda\s+(?P<name>\w+)\s*:")
-_FILTER = re.compile(
-    r"\bfilter\s*\(\s*(?:final\s+)?[\w<>.]+\s+(?P<name>\w+)\s*(?P<more>,[^)]*)?\)[^{]*\{\s*return\b", re.DOTALL
+# The ways to write a condition: each has the name of the event, and what it returns.
+_NAMED = r"(?:final\s+)?(?:[\w.]+(?:<[\w.<>, ]*>)?\s+)?(?P<name>[A-Za-z_]\w*)\s*(?::\s*[\w.]+\s*)?(?P<more>,[^)]*)?"
+_BODY = r"(?:\{\s*return\b(?P<block>[^;]*);\s*\}|(?P<body>[^{;]*))\s*"
+_FORMS = (
+    re.compile(rf"\s*\(\s*{_NAMED}\)\s*[-=]>\s*{_BODY}", re.DOTALL),
+    re.compile(rf"\s*(?P<name>[A-Za-z_]\w*)\s*[-=]>\s*{_BODY}", re.DOTALL),
+    re.compile(
+        r"\s*new\s+(?:Simple|Iterative|RichIterative)Condition\s*(?:<[\w.]*>)?\s*\(\s*\)\s*\{\s*(?:@Override\s+)?public\s+"
+        rf"boolean\s+filter\s*\(\s*{_NAMED}\)\s*(?:throws\s+[\w.]+\s*)?{_BODY}\}}\s*",
+        re.DOTALL,
+    ),
+    re.compile(r"(?P<body>[^_{;]*(?P<name>\b_)\s*\.[^{;]*)", re.DOTALL),
 )
+_WRAPPED = re.compile(r"\s*SimpleCondition\s*\.\s*(?:<[\w.]*>\s*)?of\s*\((?P<inner>.*)\)\s*", re.DOTALL)
+_REFERENCE = re.compile(r"\s*[A-Z]\w*\s*::\s*(?P<name>\w+)\s*")
+_QUOTED = re.compile(r"""\s*"(?P<name>\w+)"\s*""")
 
 _COMPARED = {"==": "=", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 # Operators that join several operands, those that bind weakest first.
-_LOGICAL = (("OR", ("||", "or")), ("AND", ("&&", "and")))
-_ARITHMETIC = (("+", "-"), ("*", "/", "%"))
+_LOGICAL = (("OR", "||"), ("AND", "&&"))
+_ARITHMETIC = (("+", "-"), ("*", "%"))  # not /: whole numbers divide to whole numbers in Java, not here
 _TEXT_METHODS = {"startsWith": "{}%", "endsWith": "%{}", "contains": "%{}%"}
 _BETWEEN = "write the pattern without it, and add the condition to WHERE, as in b.price > a.price"
 
 
 def parse_condition(source: SourceText, start: int, end: int, variable: str) -> Expression:
     """Parse the condition that the argument of a `where` states about the event of a step."""
+    return _find_body(source, start, end, variable).parse()
+
+
+def parse_column(source: SourceText, start: int, end: int) -> str:
+    """Parse the column that the argument of a `keyBy` names: "user", Event::getUser or e -> e.getUser()."""
+    text = source.text[start:end]
+    if found := _QUOTED.fullmatch(text):
+        return found["name"]
+    if found := _REFERENCE.fullmatch(text):
+        return _column_of_getter(found["name"])
+    key = _find_body(source, start, end, "").parse()
+    if not isinstance(key, Attribute):
+        raise source.error_at("a key must be one column of the event", start, end, "as in keyBy(e -> e.user)")
+    return key.name
+
+
+def _find_body(source: SourceText, start: int, end: int, variable: str) -> _ConditionParser:
+    """Return a parser of what a condition returns."""
     argument = source.text[start:end]
-    for form in (_FILTER, _PAIR, _ARROW, _LAMBDA):
-        found = form.search(argument)
+    wrapped = _WRAPPED.fullmatch(argument)
+    if wrapped is not None:
+        return _find_body(source, start + wrapped.start("inner"), start + wrapped.end("inner"), variable)
+    for form in _FORMS:
+        found = form.fullmatch(argument)
         if found is None:
             continue
-        if found.groupdict().get("more"):
+        groups = found.groupdict()
+        if groups.get("more"):
             message = "a condition that looks at earlier events through the context is not translated"
             raise source.error_at(message, start + found.start("more"), start + found.end("more"), _BETWEEN)
-        body = argument[found.end() :]
-        stop = body.find(";") if form is _FILTER or found.groupdict().get("block") else len(body)
-        begin = start + found.end()
-        return _ConditionParser(source, begin, begin + stop, found["name"], variable).parse()
+        body = "block" if groups.get("block") is not None else "body"
+        return _ConditionParser(source, start + found.start(body), start + found.end(body), found["name"], variable)
     raise source.error_at("a condition is written as a lambda over one event", start, end, "as in e -> e.price > 10")
+
+
+def _column_of_getter(name: str) -> str:
+    """Return the column that getPrice, get_price or price gives."""
+    getter = re.fullmatch(r"get(?:_([A-Za-z]\w*)|([A-Z]\w*))", name)
+    column = name if getter is None else getter[1] or getter[2]
+    return column if getter is None else column[0].lower() + column[1:]
 
 
 class _ConditionParser(TokenParser):
@@ -62,10 +99,9 @@ class _ConditionParser(TokenParser):
         super().__init__(source, _TOKEN, start, end)
         self.event = event
         self.variable = variable
-        marks = [token.text for token in self.tokens]
-        while marks and marks[-1] == ")" and marks.count("(") < marks.count(")"):  # closes the call around the lambda
-            marks.pop()
-        del self.tokens[len(marks) :]
+        blanks = [token for token in self.tokens if token.text == "_" == event]
+        if len(blanks) > 1:  # each stands for an event of its own
+            raise source.error_at("a condition is over one event", blanks[1].start, blanks[1].end, "as in _.price > 10")
 
     def parse(self) -> Expression:
         found = self.parse_logical()
@@ -90,14 +126,14 @@ class _ConditionParser(TokenParser):
     def parse_logical(self, level: int = 0) -> Expression:
         if level == len(_LOGICAL):
             return self.parse_not()
-        operator, marks = _LOGICAL[level]
+        operator, mark = _LOGICAL[level]
         parts = [self.parse_logical(level + 1)]
-        while self.accept(*marks):
+        while self.accept(mark):
             parts.append(self.parse_logical(level + 1))
         return parts[0] if len(parts) == 1 else Logical(operator, tuple(parts))
 
     def parse_not(self) -> Expression:
-        return Inverse(self.parse_not()) if self.accept("!", "not") else self.parse_comparison()
+        return Inverse(self.parse_not()) if self.accept("!") else self.parse_comparison()
 
     def parse_comparison(self) -> Expression:
         left = self.parse_arithmetic()
@@ -114,10 +150,13 @@ class _ConditionParser(TokenParser):
             return self.parse_operand()
         left = self.parse_arithmetic(level + 1)
         while operator := self.accept(*_ARITHMETIC[level]):
-            if operator == "/":
-                self.at -= 1
-                raise self.error()  # whole numbers divide to whole numbers in Java, not here
+            sign = self.at - 1
             left = Arithmetic(operator, left, self.parse_arithmetic(level + 1))
+            if any(
+                isinstance(each, Literal) and isinstance(each.value, str | bool) for each in (left.left, left.right)
+            ):
+                self.at = sign
+                raise self.error()  # texts are joined by + in Java, not here
         return left
 
     def parse_operand(self) -> Expression:
@@ -131,12 +170,15 @@ class _ConditionParser(TokenParser):
         self.at += 1
         match token.kind:
             case "text":
-                return self.parse_methods(Literal(token.text[1:-1].replace('\\"', '"').replace("\\'", "'")))
+                if re.search(r"\\(?![\"'\\])", token.text):
+                    self.at -= 1
+                    raise self.error()  # an escape such as \n
+                return self.parse_methods(Literal(re.sub(r"\\(.)", r"\1", token.text[1:-1])))
             case "number":
                 return Literal(float(token.text) if "." in token.text else int(token.text))
-            case "name" if token.text.lower() in ("true", "false"):
-                return Literal(token.text.lower() == "true")
-            case "name" if token.text in ("null", "None"):
+            case "name" if token.text in ("true", "false"):
+                return Literal(token.text == "true")
+            case "name" if token.text == "null":
                 return Literal(None)
             case "name" if token.text == self.event:
                 return self.parse_methods(self.parse_column())
@@ -144,19 +186,14 @@ class _ConditionParser(TokenParser):
         raise self.error()
 
     def parse_column(self) -> Expression:
-        """Parse `e.price`, `e.price()`, `e.getPrice()` or `e['price']`."""
-        if self.accept("["):
-            quoted = self.parse_kind("text")
-            self.expect("]")
-            return Attribute(self.variable, quoted[1:-1])
+        """Parse `e.price`, `e.price()`, `e.getPrice()`, `e.getPrice` or `e.isPaid()`."""
         self.expect(".")
         name = self.parse_kind("name")
         if self.accept("("):
             self.expect(")")
-            getter = re.fullmatch(r"(?:get|is)_?([A-Za-z]\w*)", name)
-            if getter is not None and (getter[1][0].isupper() or "_" in name):
-                name = getter[1][0].lower() + getter[1][1:]
-        return Attribute(self.variable, name)
+            flag = re.fullmatch(r"is([A-Z]\w*)", name)
+            name = name if flag is None else flag[1][0].lower() + flag[1][1:]
+        return Attribute(self.variable, _column_of_getter(name))
 
     def parse_kind(self, kind: str) -> str:
         token = self.token
@@ -178,7 +215,11 @@ class _ConditionParser(TokenParser):
     def compare_text(self, value: Expression, method: str, argument: Expression) -> Expression:
         if method == "equals":
             return Comparison("=", value, argument)
-        if not isinstance(argument, Literal) or not isinstance(argument.value, str) or set(argument.value) & set("%_"):
+        if (
+            not isinstance(argument, Literal)
+            or not isinstance(argument.value, str)
+            or set(argument.value) & set("%_\\")
+        ):
             self.at -= 1
             raise self.error()
         return Like(value, _TEXT_METHODS[method].format(argument.value))

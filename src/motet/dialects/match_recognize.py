@@ -19,13 +19,21 @@ from motet.dialects.row_pattern import (
     find_adjacency,
     find_group_loops,
     is_always_before,
+    is_certain,
     is_fixed,
     parse_row_pattern,
 )
-from motet.dialects.sql import find_offsets, iterate_conjuncts, parse_sql, refuse_other_clauses, translate_expression
+from motet.dialects.sql import (
+    find_offsets,
+    iterate_conjuncts,
+    parse_sql,
+    refuse_other_arguments,
+    refuse_other_clauses,
+    translate_expression,
+)
 from motet.dialects.translation import SourceText, Translation, define_type, extract_type
 from motet.language.parser import parse
-from motet.model.expression import Arithmetic, At, Attribute, Expression, KleeneAggregate
+from motet.model.expression import Arithmetic, At, Attribute, Expression, KleeneAggregate, variables
 from motet.model.names import rename_variables
 from motet.model.pattern import Event, Pattern, events, map_events
 from motet.model.query import AllVariables, Computed, Policy, Query
@@ -35,7 +43,10 @@ from motet.model.window import Window
 _PATTERN = re.compile(r"\bPATTERN\s*\(", re.IGNORECASE)
 _WITHIN = re.compile(r"\bWITHIN\s+(INTERVAL\s*'[^']*'\s*\w+)", re.IGNORECASE)
 
-_KNOWN_CLAUSES = frozenset({"expressions", "from_", "match", "order"})
+# Comments become blanks, so that places stay what they are; texts and names in quotes stay.
+_COMMENT = re.compile(r"""('(?:[^']|'')*'|"[^"]*")|--[^\n]*|/\*.*?\*/""", re.DOTALL)
+_KNOWN_CLAUSES = frozenset({"expressions", "from_", "match"})
+_KNOWN_PARTS = frozenset({"partition_by", "order", "measures", "rows", "after", "pattern", "define"})
 PAST_LAST = "AFTER MATCH SKIP PAST LAST ROW"
 NEXT_ROW = "AFTER MATCH SKIP TO NEXT ROW"
 
@@ -47,6 +58,7 @@ NOTES = (
 
 def translate_source(source: SourceText) -> Translation:
     """Translate a SELECT * FROM t MATCH_RECOGNIZE (...)."""
+    source = replace(source, text=_COMMENT.sub(lambda found: found[1] or re.sub(r"[^\n]", " ", found[0]), source.text))
     opening = _PATTERN.search(source.text)
     window, text = _extract_window(source)
     tree = parse_sql(source, text, "snowflake")
@@ -56,6 +68,7 @@ def translate_source(source: SourceText) -> Translation:
             "there is no MATCH_RECOGNIZE with a PATTERN here", 0, hint="as in SELECT * FROM t MATCH_RECOGNIZE (...)"
         )
     _refuse_selection(tree, source)
+    refuse_other_arguments(clause, source, _KNOWN_PARTS)
     for division in clause.find_all(exp.Div):
         message = "a division gives whole numbers in some systems and fractions in others; in motet it gives fractions"
         raise source.error_at(message, *find_offsets(division), "multiply instead: a > b / 2 is 2 * a > b")
@@ -113,6 +126,9 @@ class _ClauseTranslator:
 
     def translate(self, window: Window | None) -> Translation:
         self.check_order()
+        for each in self.clause.args.get("define") or ():
+            if each.alias.lower() not in self.names:
+                raise self.source.error_at(f"PATTERN has no variable {each.alias}", *find_offsets(each))
         defines = {alias: self.parse_define(alias) for alias in self.names}
         self.check_ambiguity(defines)
         definitions = []
@@ -141,13 +157,20 @@ class _ClauseTranslator:
             or (AllVariables(),),
             tuple(rename_variables(condition, called) for condition in conditions),
             (),
-            tuple(column.name for column in self.clause.args.get("partition_by") or ()),
+            self.read_partition(),
             window,
             Policy.CONTIGUOUS,
         )
         return self.source.finish(query, definitions, self.notes, *find_offsets(self.clause))
 
     # Order, rows and skipping
+
+    def read_partition(self) -> tuple[str, ...]:
+        columns = self.clause.args.get("partition_by") or ()
+        for column in columns:
+            if not isinstance(column, exp.Column) or column.table:
+                raise self.source.error_at("PARTITION BY must name columns", *find_offsets(column))
+        return tuple(column.name for column in columns)
 
     def check_order(self) -> None:
         order = self.clause.args.get("order")
@@ -208,6 +231,11 @@ class _ClauseTranslator:
             else:
                 spoken = self.find_variables(part, alias)
                 condition = translate_expression(part, lambda node: self.resolve_in_define(node, alias), self.source)
+                if alias not in variables(condition) and not is_certain(self.rows, alias):
+                    message = (
+                        f"a match may leave out {alias.upper()}, and this condition would hold for it all the same"
+                    )
+                    raise self.source.error_at(message, *find_offsets(part), f"name a column of {alias.upper()} in it")
                 (between if spoken - {alias} else local).append(condition)
         type, others = extract_type(local, alias, self.source.type)
         return _Define(type, tuple(others), tuple(between))
@@ -288,6 +316,7 @@ class _ClauseTranslator:
 
     def translate_aggregate(self, node: Any, owner: str) -> Expression:
         """Translate FIRST, LAST or an aggregate of the rows of one variable."""
+        refuse_other_arguments(node, self.source, frozenset({"this", "big_int"}))
         name = node.this.name
         if isinstance(node, exp.First | exp.Last):
             return replace(self.end_of(owner, At.FIRST if isinstance(node, exp.First) else At.LAST), name=name)

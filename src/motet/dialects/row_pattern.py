@@ -162,13 +162,13 @@ def is_always_before(pattern: Pattern, one: str, other: str) -> bool:
                 return False
             if at_one == at_other:
                 return is_always_before(parts[at_one], one, other)
-            return at_one < at_other and _is_certain(parts[at_one], one)
+            return at_one < at_other and is_certain(parts[at_one], one)
         case Or(parts):
             return any(is_always_before(part, one, other) for part in parts)
     return False
 
 
-def _is_certain(pattern: Pattern, name: str) -> bool:
+def is_certain(pattern: Pattern, name: str) -> bool:
     """Return whether a variable is bound whenever a pattern is matched."""
     match pattern:
         case Event(type):
@@ -176,5 +176,5 @@ def _is_certain(pattern: Pattern, name: str) -> bool:
         case Or():
             return False
         case Repeat(part, low):
-            return low > 0 and _is_certain(part, name)
-    return any(_is_certain(part, name) for part in children(pattern))
+            return low > 0 and is_certain(part, name)
+    return any(is_certain(part, name) for part in children(pattern))

@@ -73,6 +73,19 @@ def refuse_other_clauses(tree: Any, source: SourceText, known: frozenset[str]) -
     if table is None or not isinstance(table.this, exp.Table):
         at = find_offsets(table) if table is not None else (0, 1)
         raise source.error_at("only FROM with one table is translated", *at, "make the events a table first")
+    for name, part in table.this.args.items():
+        if part and name not in _TABLE:
+            message = f"{name.upper()} of a table is not translated"
+            raise source.error_at(message, *find_offsets(table), "make the events a table first")
+
+
+def refuse_other_arguments(node: Any, source: SourceText, known: frozenset[str]) -> None:
+    """Refuse an expression with an argument that is not among those known."""
+    for name, part in node.args.items():
+        if part and name not in known:
+            shown = part.sql() if isinstance(part, exp.Expression) else name
+            message = f"'{shown}' in '{node.sql()}' is not understood"
+            raise source.error_at(message, *find_offsets(node), "leave it out")
 
 
 def iterate_conjuncts(node: Any) -> Iterator[Any]:
@@ -87,10 +100,22 @@ def iterate_conjuncts(node: Any) -> Iterator[Any]:
 
 
 def resolve_column(variable: str) -> NameResolver:
-    """Return a resolver that takes every column as one of a variable."""
-    return lambda node: Attribute(variable, node.name) if isinstance(node, exp.Column) else None
+    """Return a resolver that takes every column as one of a variable; with a table before it, it is no column."""
+    return lambda node: Attribute(variable, node.name) if isinstance(node, exp.Column) and not node.table else None
 
 
+_TABLE = frozenset({"this", "db", "catalog", "match_recognize"})
+_OPERANDS = frozenset({"this", "expression"})
+# The arguments of other expressions that are read.
+_ARGUMENTS: dict[Any, frozenset[str]] = {
+    exp.Literal: frozenset({"this", "is_string"}),
+    exp.Div: _OPERANDS | {"typed", "safe"},
+    exp.In: frozenset({"this", "expressions"}),
+    exp.Like: _OPERANDS | {"negate"},
+    exp.Between: frozenset({"this", "low", "high"}),
+    exp.Cast: frozenset({"this", "to"}),
+    exp.Coalesce: frozenset({"this", "expressions"}),
+}
 _ARITHMETIC = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
 _COMPARISONS = {exp.EQ: "=", exp.NEQ: "!=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
 _LOGICAL = {exp.And: "AND", exp.Or: "OR"}
@@ -116,6 +141,7 @@ def translate_expression(node: Any, resolve: NameResolver, source: SourceText) -
     if special is not None:
         return special
     kind = type(node)
+    refuse_other_arguments(node, source, _ARGUMENTS.get(kind, _OPERANDS))
     if kind in _ARITHMETIC:
         return Arithmetic(_ARITHMETIC[kind], translate(node.this), translate(node.expression))
     if kind in _COMPARISONS:
@@ -148,13 +174,16 @@ def translate_expression(node: Any, resolve: NameResolver, source: SourceText) -
             literals = tuple(value for value in values if isinstance(value, Literal))
             if len(literals) == len(values):
                 return Membership(translate(node.this), literals)
-        case exp.Like(expression=exp.Literal(this=pattern)):
-            return Like(translate(node.this), pattern)
+        case exp.Like(expression=exp.Literal(this=pattern)) if kind is exp.Like and "\\" not in pattern:
+            like = Like(translate(node.this), pattern)
+            return Inverse(like) if node.args.get("negate") else like
         case exp.Between(args={"low": low, "high": high}):
             operand = translate(node.this)
             bounds = (Comparison(">=", operand, translate(low)), Comparison("<=", operand, translate(high)))
             return Logical("AND", bounds)
-        case exp.Cast(this=exp.Literal(this=text)) if node.to.is_type("timestamp", "timestamptz", "datetime"):
+        case exp.Cast(this=exp.Literal(this=text)) if kind is exp.Cast and node.to.is_type(
+            "timestamp", "timestamptz", "datetime"
+        ):
             try:
                 return Literal(dt.datetime.fromisoformat(text))
             except ValueError:

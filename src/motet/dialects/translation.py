@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from motet.errors import Diagnostic, QueryError
 from motet.language.printer import to_text
 from motet.model.expression import Attribute, Comparison, Expression, IsNull, Literal, conjoin
 from motet.model.names import rewrite_leaves
-from motet.model.pattern import Pattern, Seq
+from motet.model.pattern import Event, Pattern, Seq, children
 from motet.model.query import EventDefinition, Query, Workload
 from motet.model.span import Span
 from motet.model.validate import find_problems
@@ -127,6 +127,14 @@ class TokenParser:
 def build_sequence(parts: Sequence[Pattern]) -> Pattern:
     """Return a SEQ of parts, or the only one."""
     return parts[0] if len(parts) == 1 else Seq(tuple(parts))
+
+
+def named_events(pattern: Pattern) -> Iterator[Event]:
+    """Yield all events of a pattern, those that it forbids as well."""
+    if isinstance(pattern, Event):
+        yield pattern
+    for part in children(pattern):
+        yield from named_events(part)
 
 
 def extract_type(conditions: Sequence[Expression], variable: str, type: str) -> tuple[str | None, list[Expression]]:

@@ -17,6 +17,7 @@ from motet.plans.units import Unit
 from motet.template.symbols import Symbol
 
 Classes = Sequence[frozenset[Symbol]]
+RECENT_PROGRAMS = 4  # whose plans are kept for their next run
 
 
 @dataclass
@@ -59,3 +60,15 @@ class RunContext:
             if branch.name in self._planners:
                 context._planners[branch.name] = self._planners[branch.name].with_queries(branch, program.options)
         return context
+
+
+_recent: list[RunContext] = []
+
+
+def recent_context(program: Program) -> RunContext:
+    """Return the context of the last run of a program, if it is one of a few recent ones, so that it is not planned
+    again.
+    """
+    found = next((context for context in _recent if context.program is program), None) or RunContext(program)
+    _recent[:] = [found, *(context for context in _recent if context is not found)][:RECENT_PROGRAMS]
+    return found

@@ -148,16 +148,16 @@ class LocalRun:
     @cached_property
     def _detect_runs(self) -> list[DetectRun]:
         # Detection has many kernels: they are loaded where a query needs them.
-        from motet.engine.context import RunContext
+        from motet.engine.context import recent_context
         from motet.engine.detect.run import DetectRun
 
-        context = RunContext(self.program)
+        context = recent_context(self.program)
         return [
             DetectRun(
                 self.program,
                 branch,
                 self.truncated,
-                planning=context.planner(branch),
+                planning=context.planner(branch).begin_run(),
                 observed=self._observed(at),
                 report=self.report,
             )

@@ -26,6 +26,10 @@ from motet.kernels.totals import list_layouts, make_layout
 from motet.kernels.trend_runs import copy_runs, create_runs
 from motet.language import parse
 from motet.options import Options
+from motet.row_patterns.clauses import parse_clause
+from motet.row_patterns.compiler import draft_clause, finish_program
+from motet.row_patterns.matching import match_rows
+from motet.row_patterns.tokens import SqlText
 from motet.schema import EventSchema
 
 _EVENTS = pa.table({"time": [1, 2, 3, 4], "type": ["A", "A", "B", "B"], "k": ["p"] * 4, "x": [1.0, 2.0, 3.0, 4.0]})
@@ -53,6 +57,9 @@ _RELATED = """
     QUERY unordered RETURN * PATTERN AND(A a, B b) WITHIN 4 s
     QUERY ordered RETURN * PATTERN SEQ(A a, B b) WITHIN 4 s
 """
+# One condition is a mask, the other speaks of the match so far.
+_ROW_PATTERN = """events MATCH_RECOGNIZE (PARTITION BY k ORDER BY time MEASURES SUM(B.x) AS x
+    PATTERN (A B+) DEFINE A AS x > PREV(x), B AS x > A.x)"""
 
 
 def warm() -> None:
@@ -129,7 +136,19 @@ def _warm_detection_pairs_and_trends() -> None:
         copy_runs(np.zeros(1, np.int64), np.zeros(0, np.int64), 1, runs, runs)
 
 
-_PARTS: tuple[Callable[[], None], ...] = (_warm_slots_and_stacks, _warm_detection_pairs_and_trends)
+def _warm_row_patterns() -> None:
+    """Match a SQL row pattern."""
+    draft = draft_clause(parse_clause(SqlText(_ROW_PATTERN, "", "duckdb"), 0, 1), _EVENTS.schema)
+    inputs = _EVENTS.select([column.name for column in draft.inputs])
+    list(match_rows(finish_program(draft, inputs.schema.types), inputs, None, 1000))
+
+
+def _warm_slots_stacks_and_row_patterns() -> None:
+    _warm_slots_and_stacks()
+    _warm_row_patterns()
+
+
+_PARTS: tuple[Callable[[], None], ...] = (_warm_slots_stacks_and_row_patterns, _warm_detection_pairs_and_trends)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from motet.model.expression import Expression
 from motet.model.query import Policy
 from motet.optimizer.joins import JoinPlan
 from motet.optimizer.motto.motto import MottoPlan
-from motet.optimizer.registry import estimate_alternatives, plan_trees
+from motet.optimizer.registry import SearchOptions, estimate_alternatives, plan_trees
 from motet.plans.detect.build import PlannedQuery, list_nodes, plan_queries
 from motet.plans.detect.estimates import NodeEstimate, estimate_nodes, list_roots, sum_costs
 from motet.plans.detect.nodes import (
@@ -78,7 +78,8 @@ def describe_detect(
 
 def _plan_for_counts(branch: DetectBranch, program: Program, counts: Mapping[str, int] | None) -> JoinPlan:
     rates = rates_from_statistics(None if counts is None else Statistics(counts), branch)
-    return plan_trees(branch.join_specs, program.options.optimizer, rates, program.options.budget_seconds)
+    search = SearchOptions(program.options.budget_seconds, program.options.costs)
+    return plan_trees(branch.join_specs, program.options.optimizer, rates, search)
 
 
 def _describe_costs(chosen: JoinPlan, work: Mapping[Node, NodeEstimate]) -> dict[str, Any]:

@@ -62,7 +62,8 @@ def round_digits(value: float) -> float:
 
 def escape_mermaid(text: str) -> str:
     """Return text for a label of a drawing: what Mermaid would read as markup is written by code."""
-    for mark, code in (("&", "#amp;"), ('"', "#quot;"), ("<", "#lt;"), (">", "#gt;")):
+    marks = (("#", "#35;"), ("&", "#amp;"), ('"', "#quot;"), ("<", "#lt;"), (">", "#gt;"), ("\n", " "), ("\r", " "))
+    for mark, code in marks:
         text = text.replace(mark, code)
     return text
 

@@ -27,9 +27,24 @@ def print_tables(console: Console, results: pa.Table, workload: Workload, limit:
             console.print(f"[bold]{escape(rows.query.name)}[/]: no match")
             continue
         console.print(build_query_table(rows, of_query, limit))
-        hidden = len(of_query) - (len(of_query) if limit is None else limit)
-        if hidden > 0:
-            console.print(f"  [dim]... and {hidden:,} more row{'s' if hidden > 1 else ''}[/]")
+        _say_hidden(console, len(of_query), limit)
+
+
+def print_relation(console: Console, rows: pa.Table, limit: int | None) -> None:
+    """Print the first rows of a table, and say how many were left out."""
+    table = Table(box=box.SIMPLE_HEAD)
+    for field in rows.schema:
+        table.add_column(escape(field.name), justify="right" if is_number(field.type) else "left")
+    for row in rows.slice(0, limit).to_pylist():
+        table.add_row(*(escape(format_cell(value)) for value in row.values()))
+    console.print(table)
+    _say_hidden(console, len(rows), limit)
+
+
+def _say_hidden(console: Console, rows: int, limit: int | None) -> None:
+    hidden = rows - (rows if limit is None else limit)
+    if hidden > 0:
+        console.print(f"  [dim]... and {hidden:,} more row{'s' if hidden > 1 else ''}[/]")
 
 
 def build_query_table(rows: QueryColumns, results: pa.Table, limit: int | None) -> Table:

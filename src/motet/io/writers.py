@@ -11,7 +11,7 @@ import math
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
@@ -26,7 +26,7 @@ from motet.errors import DataError
 from motet.io.formats import first_line
 from motet.io.query_columns import QueryColumns, list_query_columns
 from motet.io.sql import connect, quote_identifier
-from motet.io.text_tables import UNLIMITED, print_tables
+from motet.io.text_tables import UNLIMITED, print_relation, print_tables
 from motet.io.values import format_iso_times, to_rows
 from motet.model.query import Workload
 
@@ -63,7 +63,9 @@ TEMPORARY: set[Path] = set()
 
 
 def choose_format(target: Path | None) -> OutputFormat:
-    """Return the format that a file's name asks for; a table for a terminal, a device or a folder."""
+    """Return the format that a file's name asks for; a table for a terminal or a device, parquet in a folder."""
+    if target is not None and target.is_dir():
+        return OutputFormat.PARQUET
     if target is None or str(target) in STDOUT or (target.exists() and not target.is_file()):
         return OutputFormat.TABLE
     ending = target.suffix.lower()
@@ -80,14 +82,16 @@ def choose_format(target: Path | None) -> OutputFormat:
 
 
 def resolve_target(output: Path, format: OutputFormat) -> Path | None:
-    """Return the file to write, checked before a run rather than after it; None for standard output.
+    """Return the file to write, or the folder to write a file for each query in; None for standard output.
 
-    A folder gets a `results` file.
+    This is checked before a run rather than after it.
     """
     if str(output) in STDOUT:
         return None
+    if output.is_dir() and format is OutputFormat.DUCKDB:
+        raise DataError(f"{output} is a folder: name a file in it, such as {output / 'results.duckdb'}")
     if output.is_dir():
-        return output / f"results.{'txt' if format is OutputFormat.TABLE else format}"
+        return output
     if not output.parent.is_dir():
         raise DataError(f"no folder {output.parent} to write {output.name} in: make it first")
     if format is OutputFormat.DUCKDB and _is_special(output):
@@ -96,8 +100,8 @@ def resolve_target(output: Path, format: OutputFormat) -> Path | None:
 
 
 def write_file(results: pa.Table, workload: Workload, target: Path, format: OutputFormat) -> None:
-    """Write results to a file, whole or not at all."""
-    if format is OutputFormat.TABLE:
+    """Write results to a file, or to a folder with a file for each query, whole or not at all."""
+    if format is OutputFormat.TABLE and not target.is_dir():
         with open_output(target) as stream:
             write_stream(results, workload, stream, format)
     else:
@@ -117,12 +121,59 @@ def write_stream(results: pa.Table, workload: Workload, stream: IO[bytes], forma
         writer.close()
 
 
+def write_relation(rows: pa.Table, stream: IO[bytes], format: OutputFormat) -> None:
+    """Write a table that is the result of no workload to an open stream."""
+    writer = RelationWriter(stream, rows.schema, format)
+    writer.write(rows)
+    writer.close()
+
+
+class RelationWriter:
+    """A writer of rows of one schema, table by table, to an open stream. Text tables are written at the end."""
+
+    def __init__(self, stream: IO[bytes], schema: pa.Schema, format: OutputFormat) -> None:
+        self.stream, self.schema, self.format = stream, schema, format
+        self.held: list[pa.Table] = []
+        self.writer: pq.ParquetWriter | csv.CSVWriter | pa.RecordBatchFileWriter | None = None
+        if format is OutputFormat.PARQUET:
+            self.writer = pq.ParquetWriter(stream, schema, compression="zstd")
+        elif format is OutputFormat.ARROW:
+            self.writer = pa.ipc.new_file(stream, schema)
+        elif format is OutputFormat.CSV:
+            self.writer = csv.CSVWriter(stream, flatten_columns(schema.empty_table()).schema)
+
+    def write(self, rows: pa.Table) -> None:
+        """Write some rows."""
+        if self.writer is not None:
+            self.writer.write_table(flatten_columns(rows) if self.format is OutputFormat.CSV else rows)
+        elif self.format is OutputFormat.JSONL:
+            for batch in rows.to_batches(max_chunksize=ROWS_AT_ONCE):
+                for row in to_rows(batch):
+                    self.stream.write(_to_json_line(row).encode())
+        else:
+            self.held.append(rows)
+
+    def close(self) -> None:
+        if self.writer is not None:
+            self.writer.close()
+        elif self.format is OutputFormat.TABLE:
+            text = io.StringIO()
+            rows = pa.concat_tables([self.schema.empty_table(), *self.held])
+            print_relation(Console(file=text, width=UNLIMITED), rows, limit=None)
+            self.stream.write(text.getvalue().encode())
+
+
 @contextmanager
 def open_writer(
     target: Path, schema: pa.Schema, workload: Workload, format: OutputFormat
-) -> Iterator[ResultWriter | DatabaseWriter]:
-    """Open a file to which results are written table by table; it appears whole or not at all."""
-    if format is OutputFormat.DUCKDB:
+) -> Iterator[ResultWriter | DatabaseWriter | FolderWriter]:
+    """Open a file, or a folder with a file for each query, to which results are written table by table; it appears
+    whole or not at all.
+    """
+    if target.is_dir():
+        with FolderWriter(target, schema, workload, format) as folder:
+            yield folder
+    elif format is OutputFormat.DUCKDB:
         with DatabaseWriter(target, schema, workload) as database:
             yield database
     else:
@@ -132,32 +183,55 @@ def open_writer(
             writer.close()
 
 
-class ResultWriter:
+class ResultWriter(RelationWriter):
     """A writer of results, table by table, to an open stream: json lines, csv, parquet or Arrow."""
 
     def __init__(self, stream: IO[bytes], schema: pa.Schema, workload: Workload, format: OutputFormat) -> None:
-        self.stream = stream
+        super().__init__(stream, schema, format)
         self.workload = workload
-        self.format = format
-        self.writer: pq.ParquetWriter | csv.CSVWriter | pa.RecordBatchFileWriter | None = None
-        if format is OutputFormat.PARQUET:
-            self.writer = pq.ParquetWriter(stream, schema, compression="zstd")
-        elif format is OutputFormat.ARROW:
-            self.writer = pa.ipc.new_file(stream, schema)
-        elif format is OutputFormat.CSV:
-            self.writer = csv.CSVWriter(stream, flatten_columns(schema.empty_table()).schema)
 
     def write(self, results: pa.Table) -> None:
         """Write some results."""
-        if self.writer is None:
+        if self.format is OutputFormat.JSONL:
             for line in json_lines(results, self.workload):
                 self.stream.write(line.encode())
         else:
-            self.writer.write_table(flatten_columns(results) if self.format is OutputFormat.CSV else results)
+            super().write(results)
 
-    def close(self) -> None:
-        if self.writer is not None:
-            self.writer.close()
+
+class FolderWriter:
+    """A writer of results to a folder: a file for each query, with its own columns, whole or not at all."""
+
+    def __init__(self, target: Path, schema: pa.Schema, workload: Workload, format: OutputFormat) -> None:
+        self.target, self.schema, self.format = target, schema, format
+        self.columns = list(list_query_columns(workload))
+        names = [rows.query.name for rows in self.columns]
+        bad = next((name for name in names if Path(name).name != name or name.startswith(".")), None)
+        if bad is not None:
+            raise DataError(f"no file can be called like query {bad!r}: rename it, or name a file with --output")
+
+    def __enter__(self) -> Self:
+        self.stack = ExitStack()
+        ending = "txt" if self.format is OutputFormat.TABLE else str(self.format)
+        self.writers = []
+        for rows in self.columns:
+            stream = self.stack.enter_context(open_output(self.target / f"{rows.query.name}.{ending}"))
+            own = rows.select_rows(self.schema.empty_table()).schema
+            self.writers.append(RelationWriter(stream, own, self.format))
+        return self
+
+    def write(self, results: pa.Table) -> None:
+        """Write some results."""
+        for rows, writer in zip(self.columns, self.writers, strict=True):
+            writer.write(rows.select_rows(results))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            for writer in self.writers:
+                writer.close()
+        self.stack.__exit__(kind, error, trace)
 
 
 class DatabaseWriter:
@@ -264,10 +338,11 @@ def json_lines(results: pa.Table, workload: Workload) -> Iterator[str]:
     shapes = {rows.query.name: rows for rows in list_query_columns(workload)}
     for batch in results.to_batches(max_chunksize=ROWS_AT_ONCE):
         for row in to_rows(batch):
-            yield (
-                json.dumps(to_json_value(make_json_row(row, shapes[row["query"]])), ensure_ascii=False, allow_nan=False)
-                + "\n"
-            )
+            yield _to_json_line(make_json_row(row, shapes[row["query"]]))
+
+
+def _to_json_line(row: dict[str, Any]) -> str:
+    return json.dumps(to_json_value(row), ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def make_json_row(row: dict[str, Any], rows: QueryColumns) -> dict[str, Any]:

@@ -6,7 +6,7 @@ queries read are never kept: they leave as matches at once.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -181,6 +181,12 @@ def allocate_output(items: int, rows: int) -> MatchOutput:
     )
 
 
+def take_output(found: MatchOutput, rows: Any) -> MatchOutput:
+    """Return some of the matches that left."""
+    parts: list[Any] = [part[..., rows] for part in found]
+    return MatchOutput(*parts)
+
+
 @kernel
 def run_operators(
     run: OperatorRun, arena: Arena, context: EvalContext, scratch: JoinScratch, output: MatchOutput
@@ -340,11 +346,14 @@ class JoinScratch(NamedTuple):
 
 def allocate_scratch(items: int, comparisons: int, rows: int) -> JoinScratch:
     """Create scratch memory for joins of so many rows."""
+    first, last, end = np.empty((3, rows), np.int64)
     return JoinScratch(
         np.empty((comparisons + 1, rows)),
         np.empty((2, rows), np.int64),
         np.empty((items, rows), np.int64),
-        *np.empty((3, rows), np.int64),
+        first,
+        last,
+        end,
         np.empty(rows // (BLOCK - 1) + 2 * MOST_LEVELS),
         np.zeros(MOST_LEVELS, np.int64),
         np.empty(comparisons + 1),

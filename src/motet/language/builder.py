@@ -32,6 +32,7 @@ from motet.model import expression as ex
 from motet.model.names import resolve_variables
 from motet.model.pattern import And, Event, Neg, Not, Or, Pattern, Repeat, Seq
 from motet.model.query import (
+    AfterMatch,
     Aggregate,
     AllVariables,
     Computed,
@@ -44,7 +45,7 @@ from motet.model.query import (
 )
 from motet.model.validate import check_workload
 
-Value = int | float | str | bool | dt.datetime | None
+Value = int | float | str | bool | dt.datetime | dt.timedelta | None
 
 
 # Expressions
@@ -161,7 +162,7 @@ def _as_expression(value: object) -> ex.Expression:
     match value:
         case Operand(node=node):
             return node
-        case None | bool() | int() | float() | str() | dt.datetime():
+        case None | bool() | int() | float() | str() | dt.datetime() | dt.timedelta():
             return ex.Literal(value)
     raise TypeError(f"{value!r} cannot be part of an expression")
 
@@ -486,6 +487,31 @@ class MatchCount:
         return Aggregate("COUNT", alias=alias)
 
 
+def count_distinct(of: AggregateArgument, name: str | None = None, alias: str | None = None) -> Aggregate:
+    """Count distinct values: `COUNT(DISTINCT attribute)` or `COUNT(DISTINCT E.attribute)`.
+
+    Args:
+        of: An attribute of `same` or `group_by`, as text: how many of its values have a match. Or an attribute of an
+            event (`b.price`), an event, or its variable: how many values bound events have.
+        name: The attribute, where `of` is an event or a variable.
+        alias: The name of its column in the result.
+
+    Returns:
+        The aggregate, for `returning`.
+
+    Examples:
+        >>> import motet
+        >>> users = motet.query("q").pattern("A", "B").same("user").returning(motet.count_distinct("user"))
+        >>> users.build().returns[0].label
+        'COUNT(DISTINCT user)'
+    """
+    if isinstance(of, str) and name is None:
+        return Aggregate("COUNT", None, of, alias, distinct=True)
+    node = _aggregate("COUNT", of, name).node
+    assert isinstance(node, ex.KleeneAggregate)
+    return Aggregate("COUNT", node.variable, node.name, alias, distinct=True)
+
+
 @overload
 def count() -> MatchCount: ...
 
@@ -696,6 +722,14 @@ class QueryBuilder:
     def policy(self, policy: Policy | str) -> QueryBuilder:
         """Say which events may be passed over: "SKIP TILL ANY" (the default), "SKIP TILL NEXT" or "CONTIGUOUS"."""
         return self._with(policy=Policy(policy))
+
+    def after_match(self, skip: AfterMatch | str) -> QueryBuilder:
+        """Say which matches are left out: "AFTER MATCH SKIP PAST LAST EVENT" or "AFTER MATCH SKIP TO NEXT EVENT"."""
+        return self._with(after_match=AfterMatch(skip))
+
+    def having(self, condition: Operand) -> QueryBuilder:
+        """Keep the results that satisfy a condition on their columns: `having(column("COUNT(*)") > 10)`."""
+        return self._with(having=condition.node)
 
     def returning(self, *items: ReturnArgument) -> QueryBuilder:
         """Set what to return: aggregates, events, named values, attributes of `group_by`, or "*" (the default)."""

@@ -31,18 +31,23 @@ from motet.plans.detect.build import (
     Unshared,
     default_tree,
     is_plain_sequence,
+    pattern_order,
 )
-from motet.plans.detect.cost import Rates
+from motet.plans.detect.cost import Rates, estimate_by_counts
 from motet.statistics.model import Statistics
 
 # What `auto` compares; of equals the first is taken.
 COMPARED = ("reorder", "share", "multitree", "motto")
-# Seconds that `auto` gives each optimizer that searches: at most so many, and a share of what a run by the best plan
-# without search takes, since more may not pay off, but enough to begin with. Where a run takes less, none searches.
+# Seconds that `auto` gives each optimizer that searches: at most so many, and a share of what all runs by the best plan
+# without search take, since more may not pay off. Where that is less than it takes to begin with, none searches.
 MOST_SECONDS = 1.0
-SHARE_OF_RUN = 0.15
-FEWEST_SECONDS = 0.02
-SHORTEST_RUN = 0.01
+SHARE_OF_RUNS = 0.05
+SECONDS_TO_BEGIN = 0.002
+SECONDS_PER_PATTERN = 0.001
+# Runs of so many times what planning takes are joined as written, at the first number at once, at the second where
+# another order saves no more than that.
+FEW_UNPLANNED = 3.0
+MOST_UNPLANNED = 15.0
 
 
 @dataclass(frozen=True)
@@ -120,10 +125,13 @@ class Motto(JoinOptimizer):
 
 @dataclass(frozen=True)
 class Multitree(JoinOptimizer):
-    """Multi-pattern trees by local search: with `orders_only` the prefix-sharing form of the paper."""
+    """Multi-pattern trees by local search: with `orders_only` the prefix-sharing form of the paper, with more than two
+    `max_patterns` its vertex neighbourhood.
+    """
 
     name: str
     orders_only: bool = False
+    max_patterns: int = 2
 
     def optimize(self, queries: Sequence[JoinSpec], known: Rates, options: SearchOptions) -> JoinPlan:
         return self._search(queries, known, options)
@@ -153,7 +161,9 @@ class Multitree(JoinOptimizer):
     ) -> JoinPlan:
         from motet.optimizer.multitree import multitree
 
-        own = multitree.MultitreeOptions(self.orders_only, seconds=options.seconds, start=start)
+        own = multitree.MultitreeOptions(
+            self.orders_only, self.max_patterns, options.seconds, costs=options.costs, start=start
+        )
         return make_join_plan(multitree.optimize(specs, rates, own).plan_trees, self.name, rates)
 
 
@@ -186,13 +196,23 @@ def share_prefixes(specs: Sequence[JoinSpec], rates: Rates) -> Mapping[JoinSpec,
 class Cheapest(JoinOptimizer):
     """The cheapest plan of several optimizers; those that search get no more time than that may save."""
 
+    def plan_by_counts(self, queries: Sequence[JoinSpec], known: Rates, options: SearchOptions) -> JoinPlan | None:
+        planning = 1e9 * SECONDS_PER_PATTERN * len(queries) / options.runs
+        cost = sum(estimate_by_counts(spec, known) for spec in queries)
+        if cost > MOST_UNPLANNED * planning:
+            return None
+        if cost > FEW_UNPLANNED * planning:
+            saved = cost - sum(estimate_by_counts(spec, known, rarest_first=True) for spec in queries)
+            if saved > planning:
+                return None
+        return JoinPlan({spec: pattern_order(spec) for spec in queries}, "share", {"share": cost}, known)
+
     def optimize(self, queries: Sequence[JoinSpec], known: Rates, options: SearchOptions) -> JoinPlan:
         compared = [get_join_optimizer(name) for name in COMPARED]
         plans = [each.optimize(queries, known, options) for each in compared if not each.searches]
-        run = min(plan.cost for plan in plans) * 1e-9
-        if run >= SHORTEST_RUN:
-            seconds = min(MOST_SECONDS, max(SHARE_OF_RUN * run, FEWEST_SECONDS))
-            seconds = seconds if options.seconds is None else min(seconds, options.seconds)
+        worth = SHARE_OF_RUNS * min(plan.cost for plan in plans) * 1e-9 * options.runs
+        if worth >= SECONDS_TO_BEGIN + SECONDS_PER_PATTERN * len(queries):
+            seconds = min(MOST_SECONDS, worth) if options.seconds is None else min(MOST_SECONDS, worth, options.seconds)
             searching = replace(options, seconds=seconds)
             plans += [each.optimize(queries, known, searching) for each in compared if each.searches]
         best = min(plans, key=lambda plan: plan.cost)
@@ -238,3 +258,8 @@ register(
     joins=Multitree("multitree"),
 )
 register("multitree-prefix", "as multitree, with orders in place of trees", joins=Multitree("multitree-prefix", True))
+register(
+    "multitree-vertex",
+    "as multitree, with up to four patterns sharing a part by one move",
+    joins=Multitree("multitree-vertex", max_patterns=4),
+)

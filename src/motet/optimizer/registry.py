@@ -21,10 +21,14 @@ Plan = TypeVar("Plan")
 
 @dataclass(frozen=True, slots=True)
 class SearchOptions:
-    """How many seconds an optimizer may search (None: no limit), and the cost model it goes by."""
+    """How many seconds an optimizer may search (None: no limit), and the cost model it goes by.
+
+    `runs` is how often the plan will be run over as many events as it is made for: what it serves pays for the search.
+    """
 
     seconds: float | None = 10.0
     costs: str = "calibrated"
+    runs: float = 1.0
 
 
 class Optimizer(Protocol[Query, Known, Plan]):
@@ -35,6 +39,11 @@ class Optimizer(Protocol[Query, Known, Plan]):
     """
 
     searches: ClassVar[bool] = True  # takes the time that it is given
+
+    def plan_by_counts(self, queries: Sequence[Query], known: Known, options: SearchOptions) -> Plan | None:
+        """Return a plan where what is known from counts alone says that no more is worth while, else None."""
+        return None
+
     uses_statistics: bool = True
 
     def optimize(self, queries: Sequence[Query], known: Known, options: SearchOptions) -> Plan:
@@ -124,9 +133,9 @@ def get_join_optimizer(name: str) -> JoinOptimizer:
     return found
 
 
-def plan_trees(specs: Sequence[JoinSpec], optimizer: str, rates: Rates, seconds: float) -> JoinPlan:
-    """Return the join trees that an optimizer chooses in so many seconds."""
-    return get_join_optimizer(optimizer).optimize(specs, rates, SearchOptions(seconds))
+def plan_trees(specs: Sequence[JoinSpec], optimizer: str, rates: Rates, options: SearchOptions) -> JoinPlan:
+    """Return the join trees that an optimizer chooses."""
+    return get_join_optimizer(optimizer).optimize(specs, rates, options)
 
 
 def replan_trees(plan: JoinPlan, specs: Sequence[JoinSpec], optimizer: str, rates: Rates, seconds: float) -> JoinPlan:

@@ -23,11 +23,13 @@ from typing import Any
 
 from motet.errors import MotetError, RunError
 from motet.spark.host_messages import Ask, FeedReply, FeedRequest
-from motet.spark.operator_host import IDLE_SECONDS, OperatorHost
+from motet.spark.operator_host import OperatorHost
 
 FOLDER = "MOTET_HOSTS"  # the variable of the environment that tells workers where hosts listen
 SPAWNER = "spawner"
 CHECK_SECONDS = 2.0  # how often a host looks whether it is still needed
+# A host ends after so many seconds, or so many times the longest interval between micro-batches, up to a limit.
+IDLE_SECONDS, IDLE_INTERVALS, MAX_IDLE_SECONDS = 60.0, 20.0, 7200.0
 
 _own = OperatorHost()  # of this worker, where there are no others
 
@@ -122,7 +124,7 @@ def _fork_host(path: str, spawner: socket.socket) -> None:
 def _serve(listener: socket.socket, parent: int) -> None:
     """Serve workers one after the other until the parent has ended, or nobody has come for long."""
     host = OperatorHost()
-    for connection in _accept(listener, parent, IDLE_SECONDS):
+    for connection in _accept(listener, parent, ends_idle=True):
         with contextlib.suppress(EOFError, OSError), connection:
             request = connection.recv()
             try:
@@ -141,14 +143,17 @@ def _ask(connection: Connection, what: str) -> Any:
     return connection.recv()
 
 
-def _accept(listener: socket.socket, parent: int, idle: float = float("inf")) -> Iterator[Connection]:
-    """Yield connections while the parent lives, and until none has come for so many seconds."""
+def _accept(listener: socket.socket, parent: int, *, ends_idle: bool = False) -> Iterator[Connection]:
+    """Yield connections while the parent lives or, if it `ends_idle`, until none has come for long: for a multiple of
+    the longest time between two so far.
+    """
     listener.settimeout(CHECK_SECONDS)
-    used = time.monotonic()
-    while os.getppid() == parent and time.monotonic() - used < idle:
+    used, idle = time.monotonic(), IDLE_SECONDS
+    while os.getppid() == parent and (not ends_idle or time.monotonic() - used < idle):
         with contextlib.suppress(TimeoutError):
             client, _ = listener.accept()
             client.setblocking(True)
+            idle = min(max(idle, IDLE_INTERVALS * (time.monotonic() - used)), MAX_IDLE_SECONDS)
             yield Connection(client.detach())
             used = time.monotonic()
 

@@ -178,6 +178,8 @@ class StreamMonitor(StreamingQueryListener):
 
     def _move_watermark(self, watermark: datetime | None) -> None:
         metrics = self.metrics
+        if metrics.batches == 1:
+            self.moved_at = self.clock()  # Spark may have taken long to start
         if watermark is not None and watermark != metrics.watermark:
             metrics.watermark = watermark
             self.moved_at, self.warned = self.clock(), False

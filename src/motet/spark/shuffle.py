@@ -107,7 +107,7 @@ class ShufflePlan:
         return self._schema_with_type(self._code_type) if self.coded else self.columns
 
     def _pack(self, tables: Iterator[pa.Table]) -> Batches:
-        for rows in _concat_small_tables(tables):
+        for rows in concat_small_tables(tables):
             no_time, no_type = (
                 pc.is_null(self.schema.to_microseconds(rows[self.schema.time])),
                 pc.is_null(rows[self.schema.type]),
@@ -195,7 +195,7 @@ def _make_batch(tasks: Any, places: Any, blobs: Any, counts: Sequence[int] = (0,
     return pa.record_batch(arrays, schema=PACKED)
 
 
-def _concat_small_tables(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+def concat_small_tables(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
     """Concatenate tables until they are worth packing."""
     waiting: list[pa.Table] = []
     rows = size = 0

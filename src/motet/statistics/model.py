@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from typing import Any
@@ -129,19 +129,51 @@ class Statistics:
         By hand, `{"rates": {"A": 2.5, "B[x > 3]": 0.1}}` is enough: events per second.
         """
         try:
-            found: dict[str, Any] = json.loads(text)
-            known = {each.name: found[each.name] for each in fields(cls) if each.name in found}
+            found = json.loads(text)
+            if not isinstance(found, dict):
+                raise TypeError(f"an object {{...}} is expected, not {str(found)[:40]}")
+            known = {each.name: _read_field(each.name, found[each.name]) for each in fields(cls) if each.name in found}
             if "counts" not in found and "given" not in found:
-                known["given"] = {str(name): _rate(rate) for name, rate in found.get("rates", {}).items()}
-            cells = {
-                format_partition(by.split(", ")) if by else "": {
-                    int(width): _rate(count) for width, count in each.items()
-                }
-                for by, each in known.get("cells", {}).items()
-            }
-            return cls(**{**known, "keys": tuple(known.get("keys", ())), "cells": cells})
-        except (ValueError, TypeError, AttributeError) as error:
+                known["given"] = _read_numbers("rates", found.get("rates", {}), _rate)
+            return cls(**known)
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
             raise DataError(f"these are no statistics such as `motet profile --format json` writes: {error}") from error
+
+
+def _read_field(name: str, value: Any) -> Any:
+    """Return a field of statistics as JSON has it, with its type. Raises `ValueError` or `TypeError`."""
+    match name:
+        case "counts" | "symbols" | "partitionings":
+            return _read_numbers(name, value, _whole)
+        case "given" | "selectivities":
+            return _read_numbers(name, value, _rate)
+        case "first" | "last":
+            return None if value is None else int(value)
+        case "keys":
+            if not isinstance(value, list):
+                raise TypeError(f"keys is {value!r}, not a list of names")
+            return tuple(map(str, value))
+        case "cells":
+            cells = value.items() if isinstance(value, dict) else ()
+            return {
+                format_partition(by.split(", ")) if by else "": {
+                    int(width): count for width, count in _read_numbers("cells", each, _rate).items()
+                }
+                for by, each in cells
+            }
+    return _whole(value)
+
+
+def _read_numbers(name: str, value: Any, read: Callable[[Any], Any]) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError(f"{name} is {value!r}, not an object of names and numbers")
+    return {str(key): read(number) for key, number in value.items()}
+
+
+def _whole(value: Any) -> int:
+    if not isinstance(value, int) or value < 0:
+        raise ValueError(f"{value!r} is no count")
+    return value
 
 
 def _interpolate(points: Sequence[tuple[float, float]], at: float) -> float:

@@ -72,8 +72,8 @@ class PlainSinks(NamedTuple):
 class CompiledPlan:
     """A plan for events of one schema.
 
-    `nodes` are its operators, inputs first. `sinks` read those that the kernel runs, and then path scans: `scans` has the
-    numbers of those of each. `others` has the sinks of all that is listed query by query.
+    `nodes` are its operators, inputs first. `sinks` read those that the kernel runs, and then path scans: `scans` has
+    the numbers of those of each. `others` has the sinks of all that is listed query by query.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class CompiledPlan:
         """The last operator that reads each operator."""
         found = np.arange(len(self.nodes))
         for at, node in enumerate(self.nodes):
-            for each in inputs(node):
+            for each in list_reads(node):
                 found[self.number[each]] = at
         return found
 
@@ -143,7 +143,7 @@ class CompiledPlan:
         for each in self.planned:
             for at, root in enumerate(each.roots):
                 readers.setdefault(root, []).append(Sink(each, at))
-        read = {each for node in self.nodes for each in inputs(node)}
+        read = {each for node in self.nodes for each in list_reads(node)}
         table = np.zeros((len(self.nodes), OPERATOR_WIDTH), np.int32)
         checks: list[OperatorChecks] = []
         own_windows: list[int] = []
@@ -258,6 +258,16 @@ class CompiledPlan:
             return None
         columns = [at for at, position in enumerate(positions) if position in what]
         return (attribute, columns[0]) if len(columns) == 1 else None
+
+
+def list_reads(node: Node) -> tuple[Node, ...]:
+    """Return the nodes whose instances a node reads: of a loop whose paths it lists itself, those of its items."""
+    match node:
+        case JoinNode(inner=LoopNode() as loop):
+            return (node.outer, *loop.items)
+        case PathScanNode():
+            return node.loop.items
+    return inputs(node)
 
 
 def kind_of_operator(node: Node) -> int:

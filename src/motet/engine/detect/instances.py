@@ -42,6 +42,7 @@ from motet.kernels.operators import (
     allocate_scratch,
     flatten_bindings,
     run_operators,
+    take_output,
 )
 from motet.kernels.path_join import filter_paths, find_path_ends_for_rows
 from motet.kernels.paths import (
@@ -156,7 +157,9 @@ class PlanRunner:
             self._make_windows(),
             KeyedClasses(encoded.offsets, encoded.time, encoded.klass, self._symbol_table(plan.symbols)),
             bounds,
-            *np.array([[0], [-1], [0]], np.int64).repeat(nodes, axis=1),
+            np.zeros(nodes, np.int64),
+            np.full(nodes, -1, np.int64),
+            np.zeros(nodes, np.int64),
             state,
             MIN_ROWS_TO_INDEX,
         )
@@ -169,7 +172,9 @@ class PlanRunner:
 
     def _make_windows(self) -> Windows:
         """Return the windows of operators: by their length where that says it all."""
-        lengths, rows, tables = [], [], []
+        lengths: list[int] = []
+        rows: list[int] = []
+        tables: list[Ints] = []
         for at, spans in enumerate(self.plan.windows):
             plain = all(not span.ranked and (not span.slide or span.within == 0) for span in spans)
             longest = max((span.within - 1 if span.within else int(MAX_TIME)) for span in spans)
@@ -220,12 +225,12 @@ class PlanRunner:
                 continue
             found, state[MATCHES] = int(state[MATCHES]), 0
             if found:
-                yield MatchOutput(*(part[..., :found] for part in output))
+                yield take_output(output, slice(found))
             if status == DONE:
                 return
 
     def _run_from_outside(self, operator: int) -> Iterator[MatchOutput | int]:
-        """Run an operator that the kernel does not, and yield its matches, or its number where they are to be listed."""
+        """Run an operator that the kernel does not; yield its matches, or its number where these are to be listed."""
         plan, node = self.plan, self.plan.nodes[operator]
         found = None
         if plan.is_kept(operator):

@@ -7,7 +7,7 @@ same events are products of those matrices, so many more combinations are counte
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -19,16 +19,31 @@ from motet.compile import Program
 from motet.compile.detect import DetectBranch
 from motet.compile.stated_rates import conditions_to_measure
 from motet.engine.encode import EncodedEvents, Ints, encode_branch
-from motet.engine.expressions import evaluate_condition
+from motet.engine.expressions import evaluate, evaluate_condition
 from motet.errors import DataError
-from motet.model.expression import Attribute, Expression, attributes, conjuncts, variables
+from motet.model.expression import Attribute, Comparison, Expression, attributes, conjuncts, variables
 from motet.plans.detect.cost import Rates
 from motet.plans.detect.selectivity import TypedTest, make_typed_test
 from motet.template.symbols import Symbol
 
+Floats = NDArray[np.float64]
+
+
+def _differ(x: Floats, y: Floats) -> NDArray[np.bool_]:
+    """Return where two values are known to be different."""
+    return (x < y) | (x > y)
+
+
+_COMPARE: dict[str, Callable[[Floats, Floats], NDArray[np.bool_]]] = {
+    "=": np.equal,
+    "!=": _differ,
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+}
 INTERVALS = 16
 EVENTS = 32  # of a symbol in an interval
-Floats = NDArray[np.float64]
 
 
 def measure_rates(branch: DetectBranch, encoded: EncodedEvents) -> Rates:
@@ -154,8 +169,25 @@ class EventSample:
         turned = attributes(test)[0].variable != str(one)
         return self._matrices[key].transpose(0, 2, 1) if turned else self._matrices[key]
 
+    def _side(self, expression: Expression, drawn: DrawnEvents) -> Floats | None:
+        """Return a number for each event that was drawn, null as NaN; None for what is no number."""
+        places = pa.array(drawn.events.ravel())
+        found = evaluate(expression, lambda attribute: self.encoded.column(attribute.name).take(places), len(places))
+        if not (pa.types.is_floating(found.type) or pa.types.is_integer(found.type)):
+            return None
+        numbers: Floats = found.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        return numbers.reshape(drawn.events.shape)
+
     def _test_pairs(self, test: Expression, symbols: Sequence[Symbol]) -> Floats:
         rows, columns = (self._draw_events(symbol) for symbol in symbols)
+        match test:
+            case Comparison(operator, left, right) if variables(left) == {"0"} and variables(right) == {"1"}:
+                x, y = self._side(left, rows), self._side(right, columns)
+                if x is not None and y is not None:
+                    holds = _COMPARE[operator](x[:, :, None], y[:, None, :]) & rows.present[:, :, None]
+                    apart = rows.events[:, :, None] != columns.events[:, None, :]
+                    shares: Floats = (holds & columns.present[:, None, :] & apart).astype(np.float64)
+                    return shares
         shape = (len(self._intervals), EVENTS, EVENTS)
         events = {
             "0": np.broadcast_to(rows.events[:, :, None], shape).ravel(),

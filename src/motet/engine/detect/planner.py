@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from motet.compile import Program
+from motet.compile.compiler import count_runs
 from motet.compile.detect import DetectBranch
 from motet.engine.detect.compiled_plan import CompiledPlan
 from motet.engine.detect.measured_rates import count_symbols, measure_rates
@@ -20,7 +21,14 @@ from motet.engine.detect.values import EventColumns
 from motet.engine.encode import EncodedEvents, encode_branch
 from motet.engine.replan import NANOSECOND, PlanChange
 from motet.optimizer.joins import JoinPlan
-from motet.optimizer.registry import extend_plan, get_join_optimizer, get_optimizer, plan_trees, replan_trees
+from motet.optimizer.registry import (
+    SearchOptions,
+    extend_plan,
+    get_join_optimizer,
+    get_optimizer,
+    plan_trees,
+    replan_trees,
+)
 from motet.options import Options
 from motet.plans.detect.build import PlannedQuery, plan_queries
 from motet.plans.detect.cost import Rates
@@ -67,15 +75,25 @@ class BranchPlanner:
     def __post_init__(self) -> None:
         self._planned: list[PlannedQuery] | None = None
         self._compiled: CompiledPlan | None = None
+        self._is_first_batch = False
         self._rates: Rates | None = None
         self._changes = 0  # of rates, that were looked into
         self._began = time.perf_counter()  # when the first plan was there
         self._planning_seconds = 0.0  # seconds of this thread that went into plans since
         self._build_seconds = 0.0  # those that building and compiling a plan took last
 
+    def begin_run(self) -> BranchPlanner:
+        """Look at the rates of the next events: a plan for others is not kept."""
+        self._is_first_batch = True
+        return self
+
     def plan_for(self, encoded: EncodedEvents) -> list[PlannedQuery]:
         """Return the plan for the next events."""
         self.batches += 1
+        is_checked = self._is_first_batch and self._rates is not None and self._needs_rates()
+        if is_checked and any(find_changed_rates(self._rates or Rates(), count_symbols(encoded), DetectReplanPolicy())):
+            self._planned = None
+        self._is_first_batch = False
         if self._planned is None:
             self._make_first_plan(encoded)
             self._began = time.perf_counter()
@@ -133,8 +151,14 @@ class BranchPlanner:
         if branch.trees is not None:
             self.chosen, self._rates, self._planned = branch.trees, branch.trees.rates, branch.planned_queries
         else:
-            rates = measure_rates(branch, encoded) if self._needs_rates() else Rates()
-            self.adopt(plan_trees(branch.join_specs, options.optimizer, rates, options.budget_seconds), rates)
+            specs, optimizer = branch.join_specs, get_join_optimizer(options.optimizer)
+            rates = count_symbols(encoded) if self._needs_rates() else Rates()
+            search = SearchOptions(options.budget_seconds, options.costs, count_runs(rates, options))
+            plan = optimizer.plan_by_counts(specs, rates, search)
+            if plan is None:
+                rates = measure_rates(branch, encoded) if self._needs_rates() else rates
+                plan = optimizer.optimize(specs, rates, search)
+            self.adopt(plan, rates)
 
     def _needs_rates(self) -> bool:
         """Return whether trees are chosen by rates."""
@@ -192,7 +216,8 @@ def plan_ahead(program: Program, branch: DetectBranch, sample: pa.Table, share: 
     found = measure_rates(branch, encoded)
     counts = {symbol: count / share for symbol, count in found.counts.items()}
     rates = replace(found, counts=counts, events=found.events / share)
-    return replace(branch, trees=plan_trees(branch.join_specs, options.optimizer, rates, options.budget_seconds))
+    search = SearchOptions(options.budget_seconds, options.costs)
+    return replace(branch, trees=plan_trees(branch.join_specs, options.optimizer, rates, search))
 
 
 def needs_plan_search(branch: DetectBranch, options: Options) -> bool:

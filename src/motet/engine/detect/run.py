@@ -23,9 +23,9 @@ from motet.engine.detect.query_run import QueryRun, earliest_end, limit_error
 from motet.engine.detect.results import LayoutBuilder, decode_columns
 from motet.engine.detect.values import finish_expressions
 from motet.engine.detect.windows import Bounds, due_range
-from motet.engine.encode import Ints, encode_branch
+from motet.engine.encode import encode_branch
 from motet.engine.metrics import BranchMetrics
-from motet.kernels.operators import MatchOutput, SinkBounds
+from motet.kernels.operators import SinkBounds, take_output
 from motet.kernels.tables import MAX_TIME, MIN_TIME
 from motet.plans.detect.build import PlannedQuery
 from motet.plans.detect.execution import describe_join_run
@@ -141,11 +141,6 @@ def _sink_bounds(compiled: CompiledPlan, bounds: Bounds, plain: NDArray[np.bool_
     since = [earliest_end(sink.planned.query, bounds) for sink in compiled.sinks]
     until = np.where(plain, bounds[1], MAX_TIME)
     return SinkBounds(np.array(since, np.int64), until.astype(np.int64))
-
-
-def take_output(found: MatchOutput, rows: Ints) -> MatchOutput:
-    """Return some of the matches that left."""
-    return MatchOutput(*(part[..., rows] for part in found))
 
 
 def finish_results(

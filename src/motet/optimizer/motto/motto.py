@@ -90,18 +90,23 @@ def optimize(
     began, deadline = time.monotonic(), Deadline(options.seconds)
     costs = ArcCosts(rates, options.prices)
     share = 1.0 if options.variant == "motto-merge" else SHARE_FOR_MERGE
-    graph = build_merge_graph(queries, costs, Deadline(deadline.seconds_left * share))
-    best = _solve(graph, options, deadline.seconds_left * share)
+    for_graph = Deadline(deadline.seconds_left * share)
+    graph = build_merge_graph(queries, costs, for_graph)
+    best = _solve(graph, options, deadline.seconds_left * share, is_complete=not for_graph.is_over)
     if options.variant == "motto":
         left = deadline.seconds_left
-        graph = build_plan_graph(queries, costs, Deadline(left / 4), Deadline(left * 3 / 4))
-        found = _solve(graph, options, deadline.seconds_left)
+        for_subqueries, for_graph = Deadline(left / 4), Deadline(left * 3 / 4)
+        graph = build_plan_graph(queries, costs, for_subqueries, for_graph)
+        is_complete = not (for_subqueries.is_over or for_graph.is_over)
+        found = _solve(graph, options, deadline.seconds_left, is_complete)
         # The bound of the graph of all techniques holds for plans by merging too.
         best = found if found.cost <= best.cost else replace(best, bound=min(found.bound, best.cost), is_optimal=False)
     return replace(best, seconds=time.monotonic() - began)
 
 
-def _solve(graph: PlanGraph, options: MottoOptions, seconds: float) -> MottoPlan:
+def _solve(graph: PlanGraph, options: MottoOptions, seconds: float, is_complete: bool) -> MottoPlan:
+    """Return the best plan in a graph. Of one that time cut short neither a bound nor an optimum is known."""
     tree = solve_steiner(graph.network, seconds, options.seed, options.exact)
     sources = {arc.target: arc.source for arc in tree.arcs}
-    return MottoPlan(options.variant, graph, sources, tree.cost, tree.bound, tree.is_optimal)
+    bound = tree.bound if is_complete else 0.0
+    return MottoPlan(options.variant, graph, sources, tree.cost, bound, tree.is_optimal and is_complete)

@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import combinations, product
+from itertools import combinations, islice, product
 
 from motet.plans.detect.build import JoinSpec, node_order, select_items
 from motet.plans.detect.partial_orders import Bits, bits_of, items_of
 
 Key = int
+# Patterns that repeat the same types have very many parts in common; so many are looked at.
+MOST_COMMON = 200
 
 
 @dataclass
@@ -67,7 +69,7 @@ class KeyedPattern:
 
 
 def find_maximal_common(one: KeyedPattern, other: KeyedPattern, smallest: int = 2) -> list[tuple[Bits, Bits]]:
-    """Return the maximal parts that two patterns have in common, as bits in each of them.
+    """Return the maximal parts that two patterns have in common, as bits in each of them; of very many, some.
 
     An item corresponds to another if their nodes are equal, and two such pairs are compatible if their keys are. Sets
     of compatible pairs are cliques; tests and gaps of more than two items are compared on whole cliques.
@@ -82,7 +84,7 @@ def find_maximal_common(one: KeyedPattern, other: KeyedPattern, smallest: int = 
             near[v] |= 1 << u
             near[u] |= 1 << v
     found: dict[tuple[Bits, Bits], None] = {}
-    for clique in _cliques(0, (1 << len(pairs)) - 1, 0, near):
+    for clique in islice(_cliques(0, (1 << len(pairs)) - 1, 0, near), MOST_COMMON):
         for bits in _find_agreeing(clique, pairs, one, other):
             if bits[0].bit_count() >= smallest:
                 found[bits] = None
@@ -111,7 +113,7 @@ def _find_agreeing(
 ) -> Iterator[tuple[Bits, Bits]]:
     """Yield a clique, or its largest subsets whose parts have equal keys."""
     pending, seen = [clique], {clique}
-    while pending:
+    while pending and len(seen) < MOST_COMMON:
         chosen = pending.pop()
         matched = [pairs[v] for v in items_of(chosen)]
         ours, theirs = bits_of(tuple(a for a, _ in matched)), bits_of(tuple(b for _, b in matched))

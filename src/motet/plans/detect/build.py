@@ -328,8 +328,8 @@ class PlanBuilder:
             input=found,
             places=tuple(columns.index(item) for item in bound),
             new_order=tuple(sorted(own.order - known.order)),
-            new_tests=tuple(sorted(own.tests - known.tests, key=repr)),
-            new_gaps=tuple(sorted(own.gaps - known.gaps, key=repr)),
+            new_tests=tuple(sort_texts(own.tests - known.tests)),
+            new_gaps=tuple(sort_texts(own.gaps - known.gaps)),
         )
         return self._intern_subpattern(node), bound
 
@@ -361,7 +361,7 @@ T = TypeVar("T", Expression, Gap)
 
 def _unchecked(found: Collection[T], items: Callable[[T], Collection[int]], *sides: Collection[int]) -> tuple[T, ...]:
     """Return the tests or gaps whose items are not all on one side, so that no input of a join has checked them."""
-    return tuple(each for each in sorted(found, key=repr) if not any(set(items(each)) <= set(side) for side in sides))
+    return tuple(each for each in sort_texts(found) if not any(set(items(each)) <= set(side) for side in sides))
 
 
 def items_of_test(test: Expression) -> set[int]:
@@ -396,8 +396,15 @@ def node_order(spec: JoinSpec, chosen: Collection[int]) -> list[int]:
 _name = cache(repr)
 
 
+def sort_texts(found: Collection[T]) -> list[T]:
+    """Return tests or gaps in the order of their text: the same in every process."""
+    return sorted(found, key=repr) if len(found) > 1 else list(found)
+
+
 def select_items(spec: JoinSpec, items: Sequence[int]) -> JoinSpec:
     """Return the part of a join spec over some of its items, numbered as they are given."""
+    if list(items) == list(range(len(spec.items))):
+        return spec
     inside = set(items)
     kept = replace(
         spec,

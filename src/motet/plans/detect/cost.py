@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from motet.model.expression import Expression, variables
-from motet.plans.detect.build import JoinSpec, is_left_inner
+from motet.plans.detect.build import JoinSpec, is_left_inner, sort_texts
 from motet.plans.detect.nodes import ItemNode, LeafNode, LoopNode
 from motet.plans.detect.partial_orders import Bits, bits_of, items_of, partial_order_of, share_in_window
 from motet.plans.detect.selectivity import (
@@ -28,6 +28,8 @@ from motet.plans.detect.selectivity import (
 from motet.template.symbols import Symbol
 
 MOST_PATHS = 1e7
+MANY_PARTS = 20.0  # parts of matches for each event
+MOST_LISTED = 100.0  # matches for each event
 LEAST_SHARE = 1e-4  # that a test never holds was not seen of enough pairs
 
 
@@ -112,10 +114,14 @@ class Cardinalities:
         self.share = window_share(spec, rates) if share is None else share
         self.orders = partial_order_of(spec.order)
         self._symbols = symbols_of(spec)
-        self._tests = sorted(spec.tests, key=repr)
+        self._tests = sort_texts(spec.tests)
         self._used = [bits_of(map(int, variables(test))) for test in self._tests]
         self._equal = [number for number, test in enumerate(self._tests) if is_equi_join(test)]
+        self._gaps = [
+            (bits_of(gap.after | gap.before), rates.symbol_count(gap.symbol) / rates.keys) for gap in spec.gaps
+        ]
         self._counts = [self.item_instances(item) for item in spec.items]
+        self.events = sum(self._counts)
         # Caches by set of items or tests: one wrapper of functools.cache for each would cost more than they save.
         self._instances: dict[Bits, float] = {}
         self._selectivities: dict[Bits, float] = {}
@@ -128,8 +134,19 @@ class Cardinalities:
     def instances(self, items: Bits) -> float:
         """Return the expected instances of items given as bits."""
         if items not in self._instances:
-            self._instances[items] = self.combinations(items) * self.selectivity(items)
+            found = self.combinations(items) * self.selectivity(items)
+            self._instances[items] = found * self.gap_selectivity(items) if self._gaps else found
         return self._instances[items]
+
+    def gap_selectivity(self, items: Bits) -> float:
+        """Return the share of combinations that have nothing absent in the gaps among some items.
+
+        A gap between neighbours of n events is a part of a window that is about exponentially distributed, with mean
+        1/n. The share of such gaps without one of m events in the window is then 1 / (1 + m/n).
+        """
+        count = items.bit_count()
+        absent = [events for used, events in self._gaps if not used & ~items]
+        return math.prod(count / (count + events * self.share) for events in absent)
 
     def candidate_pairs(self, outer: Bits, inner: Bits) -> float:
         """Return the pairs a join looks at: those its search by time, and by an equal value, finds."""
@@ -177,13 +194,15 @@ class Cardinalities:
 def join_cost(sizes: Cardinalities, outer: Bits, inner: Bits, prices: Prices = PRICES) -> float:
     """Return the cost of a join: a search for each outer instance, a look at each candidate pair, and the instances
     made.
+
+    Parts of a plain sequence could be left unlisted by a path scan, and no condition keeps them few. So many of them
+    cost more than listing does: they take memory, and may come to nothing.
     """
-    return (
-        prices.node
-        + prices.row * sizes.instances(outer)
-        + prices.pair * sizes.candidate_pairs(outer, inner)
-        + prices.instance * sizes.instances(outer | inner)
-    )
+    made = sizes.instances(outer | inner)
+    cost = prices.node + prices.row * sizes.instances(outer) + prices.pair * sizes.candidate_pairs(outer, inner)
+    if not sizes.spec.tests and (outer | inner).bit_count() < len(sizes.spec.items):
+        made *= 1 + made / (MANY_PARTS * sizes.events)
+    return cost + prices.instance * made
 
 
 def tree_join_cost(sizes: Cardinalities, left: Bits, right: Bits, prices: Prices = PRICES) -> float:
@@ -199,10 +218,33 @@ def path_scan_cost(sizes: Cardinalities, prices: Prices = PRICES) -> float:
     Where nothing is compared, every step leads to a path.
     """
     spec, count = sizes.spec, len(sizes.spec.items)
-    every = bits_of(range(count))
-    if spec.tests or spec.gaps:
+    # More are not listed to the end, or the estimate is wrong.
+    paths = min(sizes.instances(bits_of(range(count))), MOST_LISTED * sizes.events)
+    if spec.tests:
         steps = sum(sizes.candidate_pairs(bits_of(range(begin, count)), 1 << (begin - 1)) for begin in range(1, count))
     else:
-        steps = count * sizes.instances(every)
-    scanned = prices.scanned * sum(map(sizes.item_instances, spec.items))
-    return prices.scan + scanned + prices.step * steps + prices.path * sizes.instances(every)
+        steps = count * paths
+    return prices.scan + prices.scanned * sizes.events + prices.step * steps + prices.path * paths
+
+
+def estimate_by_counts(spec: JoinSpec, rates: Rates, rarest_first: bool = False, prices: Prices = PRICES) -> float:
+    """Return the cost of joining a pattern from the counts of events and guesses how often its conditions hold: in the
+    order of the pattern, or from the rarest event on. O(items + tests), much cheaper than estimating a tree.
+    """
+    if spec.loops:
+        return math.inf
+    counts = [rates.symbol_count(item.symbol) for item in spec.items if isinstance(item, LeafNode)]
+    share, is_ordered = window_share(spec, rates), len(spec.order) == len(counts) * (len(counts) - 1) // 2
+    order = sorted(range(len(counts)), key=counts.__getitem__) if rarest_first else range(len(counts))
+    place = {str(item): at for at, item in enumerate(order)}
+    selectivity = [1.0] * len(counts)
+    for test in spec.tests:
+        selectivity[max(place[name] for name in variables(test))] *= guess_selectivity(test)
+    made, cost = float(rates.keys), prices.row * sum(counts)
+    for size, item in enumerate(order, 1):
+        looked_at = made * counts[item] / rates.keys / (size if is_ordered else 1)
+        made = looked_at * selectivity[size - 1]
+        if size > 1:
+            in_window = share_in_window(size, share)
+            cost += in_window * (prices.pair * looked_at + (prices.row + prices.instance) * made)
+    return cost

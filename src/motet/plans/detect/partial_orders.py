@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from functools import cache, lru_cache
-from math import factorial
+from math import factorial, prod
 
 Bits = int
+# Orders of more items are estimated: there may be very many.
+MOST_EXACT = 12
 
 
 def bits_of(items: Iterable[int]) -> Bits:
@@ -50,8 +52,11 @@ class PartialOrder:
         self.mean_last_place = cache(self._mean_last_place)
         self.mean_first_place = cache(self._mean_first_place)
 
-    def _count_orders(self, items: Bits) -> int:
-        """Count the linear orders of some items."""
+    def _count_orders(self, items: Bits) -> float:
+        """Count the linear orders of some items; of many, as if they were a forest: n! / (what follows each)."""
+        if items.bit_count() > MOST_EXACT:
+            followers = (1 + (self._after.get(item, 0) & items).bit_count() for item in items_of(items))
+            return factorial(items.bit_count()) / prod(followers)
         return sum(self.count_orders(items ^ 1 << last) for last in self._lasts(items)) if items else 1
 
     def probability(self, items: Bits) -> float:
@@ -66,6 +71,9 @@ class PartialOrder:
 
     def _mean_last_place(self, items: Bits, chosen: Bits) -> float:
         """Return the mean place, from 1, that the last of some chosen items has among all."""
+        count = items.bit_count()
+        if count > MOST_EXACT:  # as if all were in any order
+            return count + 1 - (count + 1) / ((items & chosen).bit_count() + 1)
         places = 0.0
         for last in self._lasts(items):
             rest = items ^ 1 << last
@@ -75,6 +83,9 @@ class PartialOrder:
 
     def _mean_first_place(self, items: Bits, chosen: Bits) -> float:
         """Return the mean place, from 1, that the first of some chosen items has among all."""
+        count = items.bit_count()
+        if count > MOST_EXACT:
+            return (count + 1) / ((items & chosen).bit_count() + 1)
         places = 0.0
         for first in self._firsts(items):
             rest = items ^ 1 << first

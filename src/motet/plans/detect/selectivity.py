@@ -20,7 +20,7 @@ from motet.model.expression import (
     variables,
 )
 from motet.model.names import rename_variables
-from motet.plans.detect.build import JoinSpec
+from motet.plans.detect.build import JoinSpec, sort_texts
 from motet.plans.detect.nodes import LeafNode
 from motet.plans.detect.partial_orders import Bits, bits_of
 from motet.template.symbols import Symbol
@@ -67,7 +67,7 @@ def list_tests_to_measure(spec: JoinSpec) -> Iterator[TypedTest]:
     items that they connect.
     """
     symbols = symbols_of(spec)
-    tests = [(bits_of(map(int, variables(test))), test) for test in sorted(spec.tests, key=repr)]
+    tests = [(bits_of(map(int, variables(test))), test) for test in sort_texts(spec.tests)]
     pairs = [(bits, test) for bits, test in tests if bits.bit_count() == 2]
     for group in group_connected([bits for bits, _ in pairs], MOST_GROUPS):
         inside = [test for bits, test in pairs if not bits & ~group]

@@ -1,0 +1,614 @@
+"""Compile a MATCH_RECOGNIZE for the columns of its relation: what the engine evaluates, what is read while matching."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from motet.errors import did_you_mean
+from motet.kernels import row_conditions as rc
+from motet.kernels import row_patterns as rp
+from motet.row_patterns.clauses import MatchClause, Named
+from motet.row_patterns.conditions import ConditionCompiler, ConditionPart, Kind, choose_total, find_kind
+from motet.row_patterns.expressions import DERIVED, AggregateCall, ExpressionParser, Names, Navigation, Node
+from motet.row_patterns.patterns import compile_pattern
+from motet.row_patterns.program import Form, InputColumn, LeafSpec, MatchProgram, OrderKey, OutputColumn, TrackerSpec
+from motet.row_patterns.tokens import quote
+
+_SKIPS = {
+    "past last": rp.SKIP_PAST_LAST,
+    "to next": rp.SKIP_TO_NEXT,
+    "to first": rp.SKIP_TO_FIRST_OF,
+    "to last": rp.SKIP_TO_LAST_OF,
+}
+_OPERATORS = ("and", "or", "not", "is null", "in", "+", "-", "*", "/", "negative", "positive", "brackets")
+_COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A row that is read: the first or last of a set (None: of all rows) with an offset, then so far behind it.
+
+    `final` is whether the whole match counts. In DEFINE, the row itself is `which` CURRENT.
+    """
+
+    which: int
+    variables: str | None
+    offset: int = 0
+    shift: int = 0
+    final: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """An aggregate over the rows of a set: of an input column, or of rows where there is none."""
+
+    function: str
+    variables: str | None
+    column: int | None
+    final: bool
+
+
+@dataclass
+class Tracked:
+    """The sets, targets and aggregates that a tracker follows, numbered as they are met."""
+
+    sets: dict[str, int] = field(default_factory=dict)
+    targets: dict[Target, int] = field(default_factory=dict)
+    totals: dict[Total, int] = field(default_factory=dict)
+
+    def add_target(self, target: Target) -> int:
+        """Return the number of a target."""
+        if target.variables is not None and target.which != rc.CURRENT:
+            self.sets.setdefault(target.variables, len(self.sets))
+        return self.targets.setdefault(target, len(self.targets))
+
+    def add_total(self, total: Total) -> int:
+        """Return the number of an aggregate."""
+        if total.variables is not None:
+            self.sets.setdefault(total.variables, len(self.sets))
+        return self.totals.setdefault(total, len(self.totals))
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """The condition of a variable: parts that speak of a row and its neighbours, and parts that speak of the match."""
+
+    variable: str
+    near: tuple[ConditionPart, ...]
+    dependent: tuple[ConditionPart, ...]
+
+
+@dataclass
+class ClauseDraft:
+    """A MATCH_RECOGNIZE whose expressions are understood; what its input columns are is still to be asked."""
+
+    clause: MatchClause
+    schema: pa.Schema
+    inputs: dict[InputColumn, int] = field(default_factory=dict)
+    conditions: list[Condition] = field(default_factory=list)
+    tracked: Tracked = field(default_factory=Tracked)
+    measured: Tracked = field(default_factory=Tracked)
+    leaves: dict[tuple[object, ...], int] = field(default_factory=dict)
+    passed: list[int] = field(default_factory=list)
+    select: list[tuple[str, str]] = field(default_factory=list)  # what the relation has: text and name
+
+    def select_inputs(self, relation: str) -> str:
+        """Return the query that reads the input columns."""
+        shown = ", ".join(f"{column.text} AS c{at}" for column, at in self.inputs.items())
+        return f"SELECT {shown} FROM {relation}"
+
+    def select_measures(self, matched: str) -> str:
+        """Return the query that makes the relation of what matching gives."""
+        dialect = self.clause.sql.dialect
+        inner = ", ".join(f"{text} AS o{at}" for at, (text, _) in enumerate(self.select))
+        outer = ", ".join(f"o{at} AS {quote(name, dialect)}" for at, (_, name) in enumerate(self.select))
+        # The column beside them makes an aggregate of the engine's an error: it would take all matches together.
+        return f"SELECT {outer} FROM (SELECT {inner}, n AS o_n FROM {matched}) AS measures"
+
+
+def draft_clause(clause: MatchClause, schema: pa.Schema) -> ClauseDraft:
+    """Understand the expressions of a MATCH_RECOGNIZE over a relation with these columns."""
+    return _Drafter(clause, schema).draft
+
+
+class _Drafter:
+    def __init__(self, clause: MatchClause, schema: pa.Schema) -> None:
+        self.clause = clause
+        self.sql = clause.sql
+        self.draft = ClauseDraft(clause, schema)
+        self.variables = clause.variables
+        self.names = Names(
+            {name.lower(): name for name in schema.names}, frozenset((*clause.variables, *clause.subsets))
+        )
+        for name in clause.partition:
+            self.add_column(self.resolve(name))
+        for key in clause.order:
+            self.add_column(self.resolve(key.token))
+        for condition in clause.conditions:
+            self.draft.conditions.append(self.read_condition(condition))
+        self.read_outputs()
+
+    # ----- input columns
+
+    def resolve(self, token: int) -> str:
+        name = self.sql.tokens[token].identifier or ""
+        found = self.names.columns.get(name.lower())
+        if found is None:
+            raise self.sql.error_at(
+                f"there is no column {name!r}", token, hint=did_you_mean(name, self.names.columns.values())
+            )
+        return found
+
+    def add_column(self, name: str) -> int:
+        column = InputColumn(quote(name, self.sql.dialect), name, False)
+        return self.draft.inputs.setdefault(column, len(self.draft.inputs))
+
+    def add_expression(self, node: Node, on_nulls: bool) -> int:
+        """Return the number of the input column that an expression on one row is."""
+        inner = node
+        while inner.kind == "brackets" or inner.kind == "navigate":
+            inner = inner.parts[0]
+        if inner.kind == "column":
+            return self.add_column(inner.value.name)
+        column = InputColumn(f"({self.render_row(node)})", None, on_nulls)
+        return self.draft.inputs.setdefault(column, len(self.draft.inputs))
+
+    def render_row(self, node: Node) -> str:
+        """Return an expression on one row: columns without variables, navigations as what they read."""
+        replaced = {}
+        for leaf in node.leaves():
+            if leaf.kind == "column":
+                text = quote(leaf.value.name, self.sql.dialect)
+            else:
+                text = f"({self.render_row(leaf.parts[0])})"
+            replaced[leaf.first] = (leaf.last, text)
+        return self.sql.render(node.first, node.last, replaced)
+
+    # ----- rows that are read
+
+    def parse(self, named: Named, where: str) -> Node:
+        return ExpressionParser(self.sql, self.names, named.first, named.last, where).parse()
+
+    def error_at_node(self, node: Node, message: str, hint: str | None = None) -> Exception:
+        return self.sql.error_at(message, node.first, node.last, hint)
+
+    def find_target(self, node: Node, variable: str | None, *, all_rows: bool = False) -> Target:
+        """Return the row that a column or navigation reads; `variable` is the one that is being defined."""
+        if node.kind == "column":
+            return self.make_target(rc.LAST, node.value.variable, 0, None, variable, node)
+        if node.kind == "classifier":
+            owner, final = node.value
+            return self.make_target(rc.LAST, owner, 0, final, variable, node)
+        navigation: Navigation = node.value
+        inner = node.parts[0]
+        while inner.kind == "brackets":
+            inner = inner.parts[0]
+        if navigation.function in ("PREV", "NEXT"):
+            shift = navigation.offset if navigation.function == "NEXT" else -navigation.offset
+            if inner.kind == "navigate":
+                if inner.value.function in ("PREV", "NEXT"):
+                    raise self.error_at_node(node, "PREV and NEXT do not stand in each other", "add up the offsets")
+                base = self.find_target(inner, variable)
+            else:
+                base = self.make_target(rc.LAST, self.find_owner(node), 0, None, variable, node)
+            return Target(base.which, base.variables, base.offset, shift, base.final)
+        if any(leaf.kind == "navigate" for leaf in inner.leaves()):
+            raise self.error_at_node(
+                node, f"{navigation.function} takes columns, no other navigation", "as in PREV(LAST(A.x, 1), 2)"
+            )
+        which = rc.FIRST if navigation.function == "FIRST" else rc.LAST
+        return self.make_target(which, self.find_owner(node), navigation.offset, navigation.final, variable, node)
+
+    def make_target(
+        self, which: int, owner: str | None, offset: int, final: bool | None, variable: str | None, node: Node
+    ) -> Target:
+        if variable is None:  # in MEASURES
+            return Target(which, owner, offset, 0, bool(final) or not self.clause.all_rows)
+        if final:
+            raise self.error_at_node(node, "FINAL has no meaning in DEFINE: the match is not complete", "leave it out")
+        if which == rc.LAST and offset == 0 and (owner is None or variable in self.members(owner)):
+            return Target(rc.CURRENT, None)
+        return Target(which, owner, offset)
+
+    def members(self, name: str) -> list[str]:
+        return self.clause.subsets.get(name, [name])
+
+    def find_owner(self, node: Node) -> str | None:
+        """Return the variable whose columns an argument has: one and the same, or none."""
+        inner = node.parts[0]
+        owners = set()
+        for leaf in inner.leaves():
+            if leaf.kind == "column":
+                owners.add(leaf.value.variable)
+            elif leaf.kind == "classifier" and leaf is _unwrap(inner):
+                owners.add(leaf.value[0])
+            else:
+                raise self.error_at_node(leaf, "this cannot stand in the argument of a navigation or an aggregate")
+        if len(owners) > 1:
+            raise self.error_at_node(node, "all columns of an argument must be of one variable")
+        if not owners and node.kind == "navigate":
+            raise self.error_at_node(node, f"{node.value.function} needs a column")
+        return owners.pop() if owners else None
+
+    def find_total(self, node: Node) -> Total:
+        call: AggregateCall = node.value
+        final = bool(call.final) or not self.clause.all_rows
+        if not node.parts:
+            return Total("COUNT", call.variable, None, final)
+        owner = self.find_owner(node)
+        inner = _unwrap(node.parts[0])
+        if inner.kind == "classifier":
+            if call.function != "COUNT":
+                raise self.error_at_node(node, "CLASSIFIER can only be counted", "as in COUNT(CLASSIFIER())")
+            return Total("COUNT", owner, None, final)
+        return Total(call.function, owner, self.add_expression(node.parts[0], False), final)
+
+    # ----- conditions
+
+    def read_condition(self, named: Named) -> Condition:
+        node = self.parse(named, "DEFINE")
+        near: list[ConditionPart] = []
+        dependent: list[ConditionPart] = []
+        for conjunct in _split_conjuncts(node):
+            part = self.read_part(conjunct, named.name)
+            (near if self.is_near(part) else dependent).append(part)
+        return Condition(named.name, tuple(near), tuple(dependent))
+
+    def is_near(self, part: ConditionPart) -> bool:
+        """Return whether a part speaks of a row and its neighbours alone."""
+        if part.op in ("label", "number", "total"):
+            return False
+        targets = list(self.draft.tracked.targets)
+        return (part.op != "load" or targets[part.target].which == rc.CURRENT) and all(map(self.is_near, part.parts))
+
+    def find_row(self, node: Node, variable: str) -> tuple[Target | None, bool] | None:
+        """Return the one row that an expression reads (None: no row at all), and whether it is null where that row is
+        not there and all of its columns are taken as null; None where it reads several rows.
+        """
+        if node.kind == "column":
+            return self.find_target(node, variable), True
+        if node.kind == "navigate":
+            inner = _unwrap(node.parts[0])
+            if inner.kind == "classifier" or (
+                inner.kind == "navigate" and _unwrap(inner.parts[0]).kind == "classifier"
+            ):
+                self.find_target(node, variable)
+                return None
+            while inner.kind == "navigate":
+                inner = _unwrap(inner.parts[0])
+            return self.find_target(node, variable), inner.kind == "column"
+        if node.kind in ("classifier", "number", "aggregate") or node.value == DERIVED:
+            return None
+        found = [self.find_row(part, variable) for part in node.parts]
+        if None in found:
+            return None
+        rows = [each for each in found if each is not None and each[0] is not None]
+        if not rows:
+            return None, True
+        if all(each == rows[0] for each in rows) and (rows[0][1] or rows[0][0] == Target(rc.CURRENT, None)):
+            return rows[0]
+        return rows[0] if len(node.parts) == 1 and node.kind == "brackets" else None
+
+    def read_part(self, node: Node, variable: str) -> ConditionPart:
+        """Return what a condition is: what reads one row is an input column."""
+        row = self.find_row(node, variable)
+        if row is not None and not (row[0] is None and node.kind in ("literal", "interval", "brackets", "negative")):
+            target = row[0] or Target(rc.CURRENT, None)
+            column = self.add_expression(node, row[1] and target != Target(rc.CURRENT, None))
+            return ConditionPart("load", node, target=self.draft.tracked.add_target(target), column=column)
+        return self.read_operator(node, variable)
+
+    def read_operator(self, node: Node, variable: str) -> ConditionPart:
+        tracked = self.draft.tracked
+        parts = node.parts
+        match node.kind:
+            case "literal" if node.value is NotImplemented:
+                target = tracked.add_target(Target(rc.CURRENT, None))
+                return ConditionPart("load", node, target=target, column=self.add_expression(node, False))
+            case "literal":
+                return ConditionPart("constant", node, value=node.value)
+            case "interval":
+                return ConditionPart("interval", node, value=node.value)
+            case "number":
+                return ConditionPart("number", node)
+            case "classifier" | "navigate":
+                return self.read_label(node, variable)
+            case "aggregate":
+                if node.value.final:
+                    raise self.error_at_node(
+                        node, "FINAL has no meaning in DEFINE: the match is not complete", "leave it out"
+                    )
+                total = self.find_total(node)
+                return ConditionPart(
+                    "total", node, target=tracked.add_total(Total(total.function, total.variables, total.column, False))
+                )
+            case "case":
+                parts = self.make_searched(node)
+            case "call" if node.value in ("COALESCE", "ABS"):
+                pass
+            case kind if kind not in _OPERATORS and kind not in _COMPARISONS:
+                shown = f"{node.value}(...)" if kind == "call" else "this expression"
+                raise self.error_at_node(
+                    node,
+                    f"{shown} takes values of several rows, which cannot be evaluated while matching",
+                    "between rows there are + - * /, comparisons, AND, OR, NOT, IN, BETWEEN, CASE, COALESCE and ABS",
+                )
+        op = node.value.lower() if node.kind == "call" else node.kind
+        return ConditionPart(op, node, tuple(self.read_part(part, variable) for part in parts))
+
+    def read_label(self, node: Node, variable: str) -> ConditionPart:
+        target = self.find_target(node, variable)
+        if target == Target(rc.CURRENT, None):
+            return ConditionPart("constant", node, value=variable)
+        return ConditionPart("label", node, target=self.draft.tracked.add_target(target))
+
+    def make_searched(self, node: Node) -> tuple[Node, ...]:
+        """Return the conditions and values of a CASE, one after another; its operand becomes comparisons."""
+        words, parts = list(node.value), list(node.parts)
+        if words[0] != "CASE":
+            return tuple(parts)
+        operand = parts.pop(0)
+        return tuple(
+            Node("=", part.first, part.last, (operand, part), DERIVED) if word == "WHEN" else part
+            for word, part in zip(words[1:], parts, strict=True)
+        )
+
+    # ----- outputs
+
+    def read_outputs(self) -> None:
+        """Note what the relation has: partition columns (and all others where all rows are given) and measures."""
+        clause, select = self.clause, self.draft.select
+        partition = [self.resolve(token) for token in clause.partition]
+        order = [self.resolve(key.token) for key in clause.order]
+        before = list(dict.fromkeys(partition + order if clause.all_rows else partition))
+        measures = [(self.read_measure(named), named.name) for named in clause.measures]
+        after = [name for name in self.draft.schema.names if name not in before] if clause.all_rows else []
+        select.extend((self.pass_column(name), name) for name in before)
+        select.extend(measures)
+        select.extend((self.pass_column(name), name) for name in after)
+        if not select:
+            at = clause.relation_end
+            raise self.sql.error_at("this MATCH_RECOGNIZE has no columns", at, hint="add MEASURES or PARTITION BY")
+        seen: set[str] = set()
+        for _, name in select:
+            if name.lower() in seen:
+                token = next(
+                    (each.token for each in clause.measures if each.name.lower() == name.lower()), clause.relation_end
+                )
+                raise self.sql.error_at(f"there are two columns {name!r}", token, hint="give the measure another name")
+            seen.add(name.lower())
+
+    def pass_column(self, name: str) -> str:
+        column = self.add_column(name)
+        if column not in self.draft.passed:
+            self.draft.passed.append(column)
+        return f"p{self.draft.passed.index(column)}"
+
+    def read_measure(self, named: Named) -> str:
+        node = self.parse(named, "MEASURES")
+        replaced = {}
+        for leaf in node.leaves():
+            replaced[leaf.first] = (leaf.last, self.add_leaf(leaf))
+        return f"({self.sql.render(node.first, node.last, replaced)})"
+
+    def add_leaf(self, node: Node) -> str:
+        """Return the name of the column that a leaf of measures becomes."""
+        measured = self.draft.measured
+        key: tuple[object, ...]
+        match node.kind:
+            case "number":
+                return "n"
+            case "aggregate":
+                key = ("total", measured.add_total(self.find_total(node)))
+            case "column":
+                key = ("row", measured.add_target(self.find_target(node, None)), self.add_column(node.value.name))
+            case _:
+                target = measured.add_target(self.find_target(node, None))
+                inner = _unwrap(node)
+                while inner.kind == "navigate":
+                    inner = _unwrap(inner.parts[0])
+                if inner.kind == "classifier":
+                    key = ("label", target)
+                else:
+                    key = ("row", target, self.add_expression(node, False))
+        return f"m{self.draft.leaves.setdefault(key, len(self.draft.leaves))}"
+
+
+def _unwrap(node: Node) -> Node:
+    while node.kind == "brackets":
+        node = node.parts[0]
+    return node
+
+
+def _split_conjuncts(node: Node) -> Iterator[Node]:
+    inner = _unwrap(node)
+    if inner.kind == "and" and inner.value is None and all(part.value != DERIVED for part in inner.parts):
+        for part in inner.parts:
+            yield from _split_conjuncts(part)
+    else:
+        yield node
+
+
+def finish_program(draft: ClauseDraft, types: Sequence[pa.DataType], *, utc: bool = True) -> MatchProgram:
+    """Return the program of a draft, given the types of its input columns.
+
+    Args:
+        draft: The draft.
+        types: The types of what `ClauseDraft.select_inputs` reads.
+        utc: Whether days have 24 hours in the session's time zone.
+    """
+    return _Finisher(draft, types, utc).finish()
+
+
+class _Finisher:
+    def __init__(self, draft: ClauseDraft, types: Sequence[pa.DataType], utc: bool) -> None:
+        self.draft = draft
+        self.clause = draft.clause
+        self.types = list(types)
+        self.kinds = [find_kind(type) for type in types]
+        self.utc = utc
+        self.numbers = {name: number for number, name in enumerate(self.clause.variables)}
+        self.whole: dict[tuple[int, Form], int] = {}
+        self.floating: dict[int, int] = {}
+
+    def encode(self, column: int, form: Form = "value") -> int:
+        """Return the row of an input column among the whole or floating values."""
+        if form == "value" and self.kinds[column].is_float:
+            return self.floating.setdefault(column, len(self.floating))
+        return self.whole.setdefault((column, form), len(self.whole))
+
+    def finish(self) -> MatchProgram:
+        clause, draft, sql = self.clause, self.draft, self.clause.sql
+        size = len(self.numbers)
+        totals = list(draft.tracked.totals)
+        compiler = ConditionCompiler(
+            sql=sql,
+            dialect=sql.dialect,
+            kinds=self.kinds,
+            encode=self.encode,
+            total_kinds=[Kind("int") if each.column is None else self.check_total(each) for each in totals],
+            total_functions=[each.function for each in totals],
+            utc=self.utc,
+        )
+        masks, conditions = np.full(size, -1, np.int32), np.full(size, -1, np.int32)
+        for condition in draft.conditions:
+            variable = self.numbers[condition.variable]
+            for parts, numbers in ((condition.near, masks), (condition.dependent, conditions)):
+                if parts:
+                    numbers[variable] = compiler.compile(_conjoin(parts))
+        dependent = frozenset(np.flatnonzero(conditions >= 0).tolist())
+        too_large = sql.error_at(
+            "PATTERN has too many steps", *clause.pattern_at, hint="smaller numbers in { }, or fewer parts of PERMUTE"
+        )
+        skip_to = np.zeros(max(size, 1), np.bool_)
+        if clause.skip_to is not None:
+            skip_to[[self.numbers[name] for name in clause.subsets.get(clause.skip_to, [clause.skip_to])]] = True
+        line = sql.text.count("\n", 0, sql.tokens[clause.relation_end].start) + 1
+        tracked, measured = self.make_tracker(draft.tracked), self.make_tracker(draft.measured)
+        if not dependent:
+            tracked = TrackerSpec(tracked.member[:0], tracked.targets, tracked.aggregates[:0])
+        outputs, leaves = self.make_outputs()
+        return MatchProgram(
+            place=f"{sql.origin}:{line}",
+            inputs=tuple(draft.inputs),
+            schema=pa.schema([(f"c{at}", type) for at, type in enumerate(self.types)]),
+            partition=tuple(self.find_inputs(clause.partition)),
+            order=tuple(
+                OrderKey(column, key.descending, key.nulls_first)
+                for key, column in zip(clause.order, self.find_inputs(key.token for key in clause.order), strict=True)
+            ),
+            variables=tuple(self.numbers),
+            pattern=compile_pattern(clause.pattern, self.numbers, dependent, too_large),
+            code=compiler.finish(),
+            masks=masks,
+            conditions=conditions,
+            whole=tuple(self.whole),
+            floating=tuple(self.floating),
+            tracked=tracked,
+            measured=measured,
+            leaves=leaves,
+            outputs=outputs,
+            all_rows=clause.all_rows,
+            show_empty=not clause.all_rows or clause.empty != "omit",
+            show_unmatched=clause.all_rows and clause.empty == "unmatched",
+            skip=_SKIPS[clause.skip],
+            skip_to=skip_to,
+        )
+
+    def find_inputs(self, tokens: Sequence[int] | Iterator[int]) -> Iterator[int]:
+        names = {column.name.lower(): at for column, at in self.draft.inputs.items() if column.name is not None}
+        for token in tokens:
+            yield names[(self.clause.sql.tokens[token].identifier or "").lower()]
+
+    def check_total(self, total: Total) -> Kind:
+        """Return what an aggregate is taken of, unless it cannot be taken of that."""
+        assert total.column is not None
+        kind = self.kinds[total.column]
+        if total.function == "COUNT" or kind.is_number or kind.name == "null":
+            return kind
+        if total.function in ("MIN", "MAX") and kind.name != "other":
+            return kind
+        inputs = list(self.draft.inputs)
+        raise self.clause.sql.error_at(
+            f"{total.function} of {inputs[total.column].text}, which is {self.types[total.column]}, is not supported",
+            self.clause.relation_end,
+        )
+
+    def make_tracker(self, tracked: Tracked) -> TrackerSpec:
+        size = max(len(self.numbers), 1)
+        member = np.zeros((len(tracked.sets), size), np.bool_)
+        for name, at in tracked.sets.items():
+            member[at, [self.numbers[each] for each in self.clause.subsets.get(name, [name])]] = True
+
+        def number(name: str | None) -> int:
+            return rc.ALL_ROWS if name is None else tracked.sets[name]
+
+        targets = [
+            (each.which, rc.ALL_ROWS if each.which == rc.CURRENT else number(each.variables), each.offset, each.shift)
+            for each in tracked.targets
+        ]
+        aggregates = []
+        for total in tracked.totals:
+            if total.column is None:
+                aggregates.append((rc.COUNT_ROWS, number(total.variables), 0))
+                continue
+            kind = self.check_total(total)
+            form: Form = "presence" if total.function == "COUNT" else "value"
+            aggregates.append(
+                (choose_total(total.function, kind), number(total.variables), self.encode(total.column, form))
+            )
+        return TrackerSpec(
+            member, np.array(targets, np.int64).reshape(-1, 4), np.array(aggregates, np.int64).reshape(-1, 3)
+        )
+
+    def make_outputs(self) -> tuple[tuple[OutputColumn, ...], LeafSpec]:
+        draft = self.draft
+        targets, totals = list(draft.measured.targets), list(draft.measured.totals)
+        outputs = [OutputColumn("n", pa.int64(), "number")]
+        outputs += [
+            OutputColumn(f"p{at}", self.types[column], "input", column=column) for at, column in enumerate(draft.passed)
+        ]
+        rows: list[int] = []
+        labels: list[int] = []
+        for key, at in draft.leaves.items():
+            match key:
+                case ("row", int(target), int(column)):
+                    if target not in rows:
+                        rows.append(target)
+                    leaf = rows.index(target)
+                    outputs.append(OutputColumn(f"m{at}", self.types[column], "row", leaf, column))
+                case ("label", int(target)):
+                    labels.append(target)
+                    outputs.append(OutputColumn(f"m{at}", pa.string(), "label", len(labels) - 1))
+                case ("total", int(number)):
+                    outputs.append(self.make_total(f"m{at}", number, totals[number]))
+        return tuple(outputs), LeafSpec(
+            np.array(rows, np.int64),
+            np.array([targets[each].final for each in rows], np.bool_),
+            np.array(labels, np.int64),
+            np.array([targets[each].final for each in labels], np.bool_),
+            np.array([each.final for each in totals], np.bool_),
+        )
+
+    def make_total(self, name: str, leaf: int, total: Total) -> OutputColumn:
+        if total.column is None or total.function == "COUNT":
+            return OutputColumn(name, pa.int64(), "total", leaf, function="COUNT")
+        kind, type = self.check_total(total), self.types[total.column]
+        if total.function == "AVG" or (total.function == "SUM" and kind.is_float):
+            type = pa.float64()
+        elif total.function == "SUM":
+            type = pa.decimal128(38, kind.scale) if kind.name == "decimal" else pa.int64()
+        elif pa.types.is_dictionary(type):
+            type = type.value_type
+        return OutputColumn(name, type, "total", leaf, total.column, total.function, kind.scale)
+
+
+def _conjoin(parts: Sequence[ConditionPart]) -> ConditionPart:
+    found = parts[0]
+    for part in parts[1:]:
+        found = ConditionPart("and", found.node, (found, part))
+    return found

@@ -1,0 +1,97 @@
+"""Run statements in this process: DuckDB evaluates expressions of one row and the statement around row patterns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Self
+
+import pyarrow as pa
+
+from motet.errors import Diagnostic, QueryError
+from motet.row_patterns.compiler import ClauseDraft, finish_program
+from motet.row_patterns.encoding import as_array
+from motet.row_patterns.matching import match_rows
+from motet.row_patterns.statement import Relation
+from motet.row_patterns.tokens import Dialect
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
+
+
+class DuckdbEngine:
+    """A database in memory that knows some tables by name."""
+
+    dialect: Dialect = "duckdb"
+
+    def __init__(self, tables: Mapping[str, pa.Table | ds.Dataset], step_limit: int) -> None:
+        import duckdb
+
+        self.error = duckdb.Error
+        self.connection = duckdb.connect()
+        # Names in the statement are tables that were given, not variables of whoever calls.
+        self.connection.execute("SET TimeZone = 'UTC'; SET python_enable_replacements = false")
+        self.tables = {name.lower(): table for name, table in tables.items()}
+        self.step_limit = step_limit
+        self.count = 0
+        for name, table in tables.items():
+            self.connection.register(name, table)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.connection.close()
+
+    def read_schema(self, query: str) -> pa.Schema:
+        """Return the columns of a query."""
+        return self.query(query).schema
+
+    def query(self, text: str) -> pa.Table:
+        """Return the result of a query."""
+        with self._translate_errors():
+            return self.connection.sql(text).to_arrow_table()
+
+    def add_matches(self, draft: ClauseDraft, relation: Relation) -> str:
+        """Match the rows of a relation, and return the name of the view that comes out."""
+        table = self._read_inputs(draft, relation)
+        program = finish_program(draft, table.schema.types)
+        absent = None
+        if any(column.on_nulls for column in draft.inputs):
+            nothing = f"(SELECT 1 AS one) AS ones LEFT JOIN (SELECT * FROM {relation.text} LIMIT 0) AS none ON true"
+            absent = self.query(relation.select(draft.select_inputs(nothing)))
+        matched = pa.Table.from_batches(
+            [batch for found in match_rows(program, table, absent, self.step_limit) for batch in found.to_batches()],
+            program.output_schema,
+        )
+        self.count += 1
+        source, name = f"motet_matched_{self.count}", f"motet_relation_{self.count}"
+        self.connection.register(source, matched)
+        with self._translate_errors():
+            self.connection.execute(f"CREATE TEMP VIEW {name} AS {relation.select(draft.select_measures(source))}")
+        return name
+
+    def _read_inputs(self, draft: ClauseDraft, relation: Relation) -> pa.Table:
+        """Return the input columns: of a table that was given as they are, else by a query."""
+        names = [column.name for column in draft.inputs]
+        given = None if relation.definitions else self.tables.get(relation.text.lower())
+        if given is not None and all(name is not None for name in names):
+            table = given.select(names) if isinstance(given, pa.Table) else given.to_table(names)
+        else:
+            table = self.query(relation.select(draft.select_inputs(relation.text)))
+        arrays = [as_array(column) for column in table.columns]
+        return pa.table(arrays, [f"c{at}" for at in range(len(names))])
+
+    @contextmanager
+    def _translate_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except self.error as error:
+            raise QueryError([Diagnostic(describe_engine_error(error))], origin="DuckDB") from None
+
+
+def describe_engine_error(error: Exception) -> str:
+    """Return the first lines of what an engine says, without the text of a query that nobody wrote."""
+    message = str(error).split("\nLINE ")[0].strip()
+    return re.sub(r"\s*\n\s*", "; ", message)

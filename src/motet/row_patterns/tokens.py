@@ -1,0 +1,143 @@
+"""Cut SQL into tokens that keep their places, and write stretches of them in the quotes of an engine."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from motet.errors import Diagnostic, QueryError
+from motet.model.span import Span
+
+Dialect = Literal["duckdb", "spark"]
+
+_COMMON = r"""
+    (?P<space>\s+|--[^\n]*|/\*.*?\*/)
+  | (?P<quoted>"(?:[^"]|"")*"|`(?:[^`]|``)*`)
+  | (?P<text>{text})
+  | (?P<number>(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?\w*)
+  | (?P<name>[^\W\d][\w$]*)
+  | (?P<mark>\{{-|-\}}|<=>|<=|>=|<>|!=|==|\|\||::|->|=>|//|.)
+"""
+# In DuckDB's texts a backslash stands for itself, unless the text begins with an e; Spark's escape with it.
+_TEXTS = {
+    "duckdb": r"[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|\$(?P<tag>\w*)\$.*?\$(?P=tag)\$",
+    "spark": r"[rR]'[^']*'|'(?:[^'\\]|\\.|'')*'",
+}
+_PATTERNS = {dialect: re.compile(_COMMON.format(text=text), re.VERBOSE | re.DOTALL) for dialect, text in _TEXTS.items()}
+_QUOTES = {"duckdb": '"', "spark": "`"}
+
+
+@dataclass(frozen=True, slots=True)
+class SqlToken:
+    """A piece of SQL: a name, a quoted name, a text, a number or a mark, and the offsets where it stands."""
+
+    kind: str
+    text: str
+    start: int
+    end: int
+
+    @property
+    def word(self) -> str:
+        """The token in capitals where it is a name or mark, else nothing: what keywords are compared with."""
+        return self.text.upper() if self.kind in ("name", "mark") else ""
+
+    @property
+    def identifier(self) -> str | None:
+        """The name that a token is, without quotes."""
+        if self.kind == "quoted":
+            quote = self.text[0]
+            return self.text[1:-1].replace(quote * 2, quote)
+        return self.text if self.kind == "name" else None
+
+    @property
+    def variable(self) -> str | None:
+        """The name of a variable that a token is: in capitals unless it is quoted."""
+        return self.identifier if self.kind == "quoted" else self.text.upper() if self.kind == "name" else None
+
+
+class SqlText:
+    """A statement as tokens, for one engine."""
+
+    def __init__(self, text: str, origin: str, dialect: Dialect) -> None:
+        self.text = text
+        self.origin = origin
+        self.dialect = dialect
+        self.tokens = self._split()
+
+    def _split(self) -> list[SqlToken]:
+        tokens = []
+        for found in _PATTERNS[self.dialect].finditer(self.text):
+            kind = "text" if found.lastgroup == "tag" else found.lastgroup or "mark"
+            if kind == "mark" and found.group() in "'\"`":
+                raise self.error_at_offsets("this quote is never closed", found.start(), found.end())
+            if kind != "space":
+                tokens.append(SqlToken(kind, found.group(), found.start(), found.end()))
+        return tokens
+
+    def word(self, at: int) -> str:
+        """Return the keyword or mark at a place, nothing behind the end."""
+        return self.tokens[at].word if 0 <= at < len(self.tokens) else ""
+
+    def error_at(self, message: str, first: int, last: int | None = None, hint: str | None = None) -> QueryError:
+        """Return the error at tokens `first` to `last` (exclusive)."""
+        if not self.tokens:
+            return self.error_at_offsets(message, 0, 1, hint)
+        first = min(first, len(self.tokens) - 1)
+        end = self.tokens[min(max(last or 0, first + 1), len(self.tokens)) - 1].end
+        return self.error_at_offsets(message, self.tokens[first].start, end, hint)
+
+    def error_at_offsets(self, message: str, start: int, end: int, hint: str | None = None) -> QueryError:
+        """Return the error at offsets of the text."""
+        line = self.text.count("\n", 0, start) + 1
+        column = start - (self.text.rfind("\n", 0, start) + 1) + 1
+        span = Span(start, max(start + 1, end), line, column)
+        return QueryError([Diagnostic(message, span, hint=hint)], self.text, self.origin)
+
+    def find_closing(self, at: int) -> int:
+        """Return the place of the bracket that closes the one at a place."""
+        depth = 0
+        for place in range(at, len(self.tokens)):
+            depth += {"(": 1, ")": -1}.get(self.word(place), 0)
+            if depth == 0:
+                return place
+        raise self.error_at("this bracket is never closed", at, hint="add a )")
+
+    def render(self, first: int, last: int, replaced: dict[int, tuple[int, str]] | None = None) -> str:
+        """Return tokens `first` to `last` as text in the engine's quotes, with the spaces and comments between them.
+
+        Args:
+            first: The first token.
+            last: The token behind the last.
+            replaced: For a token, the token behind the last of a stretch that another text replaces, and that text.
+        """
+        parts, at, end = [], first, None
+        while at < last:
+            token = self.tokens[at]
+            if end is not None:
+                parts.append(self.text[end : token.start])
+            following, shown = (replaced or {}).get(at) or (at + 1, self._in_own_quotes(token))
+            parts.append(shown)
+            end = self.tokens[following - 1].end
+            at = following
+        return "".join(parts)
+
+    def _in_own_quotes(self, token: SqlToken) -> str:
+        return quote(token.identifier or "", self.dialect) if token.kind == "quoted" else token.text
+
+    def split_at_commas(self, first: int, last: int) -> list[tuple[int, int]]:
+        """Return the parts between commas that stand in no bracket."""
+        parts, depth, start = [], 0, first
+        for at in range(first, last):
+            word = self.word(at)
+            depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(word, 0)
+            if word == "," and depth == 0:
+                parts.append((start, at))
+                start = at + 1
+        return [*parts, (start, last)]
+
+
+def quote(name: str, dialect: Dialect) -> str:
+    """Return a name in the quotes of an engine."""
+    mark = _QUOTES[dialect]
+    return mark + name.replace(mark, mark * 2) + mark
