@@ -339,10 +339,13 @@ def list_condition_names(pattern: Pattern) -> tuple[list[str], list[str]]:
 
 
 def list_repeated_types(pattern: Pattern) -> list[str]:
-    """Return the types that are written several times, never under NOT or NEG: a condition speaks of all of them."""
+    """Return the types that are written several times, without variables and never under NOT or NEG: a condition speaks
+    of all of them.
+    """
     counts = Counter(event.type for event in written_events(pattern))
-    absent = {absence.event.type for absence in absences(pattern)}
-    return [kind for kind, count in counts.items() if count > 1 and kind not in absent]
+    others = {absence.event.type for absence in absences(pattern)}
+    others |= {event.type for event in written_events(pattern) if event.variable is not None}
+    return [kind for kind, count in counts.items() if count > 1 and kind not in others]
 
 
 def draw_number(dice: Dice, name: str, at: At = At.EACH) -> Expression:

@@ -40,7 +40,8 @@ def repetitive_workloads(draw: DrawFn) -> Workload:
         for copy in range(dice.number(1, 4)):
             name = f"{query.name}_{copy}"
             keys = tuple(item for item in query.returns if isinstance(item, GroupKey))
-            queries.append(replace(query, name=name, returns=(*keys, *draw_aggregates(dice, query.pattern, name))))
+            aggregates = draw_aggregates(dice, query.pattern, name)
+            queries.append(replace(query, name=name, returns=(*keys, *aggregates), having=None))
     found = Workload(tuple(queries), drawn.definitions)
     compiled = [compile_query(number, found, 1) for number in range(len(queries))]
     kept = zip(queries, compiled, strict=True)

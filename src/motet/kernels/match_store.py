@@ -100,8 +100,8 @@ def fold_value(value: float) -> int:
 def find_entry(store: MatchStore, index: int, key: int, value: int) -> int:
     """Return the place of a chain in the hash table, or of the free entry where it would be. Expected O(1)."""
     table = store.table
-    folded = (value ^ (value >> 32)) & 0x7FFFFFFF
-    mixed = (folded * 0x1E3779B1) ^ ((key & 0x7FFFFFFF) * 0x05EBCA6B) ^ (index * 0x42B2AE35)
+    folded = np.int64((value ^ (value >> 32)) & 0x7FFFFFFF)  # in full width also where nothing is compiled
+    mixed = (folded * 0x1E3779B1) ^ (np.int64(key & 0x7FFFFFFF) * 0x05EBCA6B) ^ (np.int64(index) * 0x42B2AE35)
     at = (mixed ^ (mixed >> 15) ^ (mixed >> 31)) & (table.shape[0] - 1)
     while table[at, INDEX] >= 0 and (
         table[at, INDEX] != index or table[at, CHAIN_KEY] != key or table[at, VALUE] != value

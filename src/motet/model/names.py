@@ -32,7 +32,8 @@ def resolve_variables(query: Query) -> Query:
     """
     names = {}
     for event in list_events(query.pattern):
-        if event.variable is not None and find_events(query.pattern, event.type) == [event]:
+        is_alone = event.variable is not None and len(find_events(query.pattern, event.variable)) == 1
+        if event.variable is not None and is_alone and find_events(query.pattern, event.type) == [event]:
             names[event.type] = event.variable
     if not names:
         return query

@@ -311,13 +311,26 @@ class _QueryChecker:
             if not meant:
                 if not self._is_missing_event(node):
                     self._report_undefined(node.variable, node.span)
-            elif len(meant) > 1 and not (in_condition and self._are_bound(meant)):
+            elif self._is_ambiguous(node.variable, meant, in_condition):
                 self._report_ambiguous(node.variable, node.span)
             elif meant[0].name in self.forbidden:
                 if isinstance(node, KleeneAggregate):
                     self._report_under_not(node.function, node.variable, node.span)
                 elif node.at != At.EACH:
                     self._report_under_not(node.at.upper(), node.variable, node.span)
+
+    def _is_ambiguous(self, name: str, meant: Sequence[Event], in_condition: bool) -> bool:
+        """Return whether a name may stand for several events where it cannot.
+
+        In a condition the name of a type speaks of all of its events, if they are bound and have no variables.
+        """
+        shared = [event for event in self.all_events if event.variable == meant[0].variable]
+        if meant[0].variable == name:
+            return len(shared) > 1 and not self._are_bound(meant)
+        if len(meant) == 1:
+            return meant[0].variable is not None and len(shared) > 1
+        plain = all(event.variable is None for event in meant)
+        return not (in_condition and plain and self._are_bound(meant))
 
     def _are_bound(self, events: Sequence[Event]) -> bool:
         """Return whether none of these events stands under NOT or NEG, where another may look the same."""

@@ -166,7 +166,8 @@ def evaluate_query(
     partitions = [OraclePartition(prepared, key, members) for key, members in split(events, query.partition).items()]
     found = [(partition, partition.count_matches(limit)) for partition in partitions]
     if not query.is_aggregate:
-        return [match_row(query, prepared.expanded, match) for _, matches in found for match, _, _ in matches]
+        counted = [match for _, matches in found for match, _, extents in matches if extents]
+        return [match_row(query, prepared.expanded, match) for match in counted]
     values = partial(aggregate_values, query, prepared.expanded, counts=counts, totals=totals)
     rows = []
     for group, parts in group_partitions(query, found).items():
@@ -212,11 +213,13 @@ class OraclePartition:
         self.times = [event.time for event in events]
 
     def count_matches(self, limit: int) -> Found:
-        """Find the matches that count, with the ways to read their NOTs and the windows in which they count."""
+        """Find the matches that may count, with the ways to read their NOTs and the windows in which they count when
+        they complete: a match may come to count when what a leading NOT forbids has expired.
+        """
         found = [(match, ways, self.extents(match, ways)) for match, ways in self.matches(limit)]
-        found = [entry for entry in found if entry[2]]
         if self.prepared.query.after_match is AfterMatch.ALL:
             return found
+        found = [entry for entry in found if entry[2]]
         found.sort(key=lambda entry: matching_order(entry[0]))
         if not self.is_sliding:
             taken = self.take([match for match, _, _ in found])

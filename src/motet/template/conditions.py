@@ -5,6 +5,7 @@ matches.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import product
 
 from motet.model.expression import (
     FLIPPED,
@@ -170,16 +171,20 @@ def _steps_between_rounds(graph: PositionGraph, own: set[int]) -> Steps | None:
 
 
 def _steps_between_variables(graph: PositionGraph, ones: set[int], others: set[int]) -> Steps | None:
-    """Return the step from one variable to the other; None where they are not always neighbours."""
+    """Return the steps from one variable to the other; None where they are not always neighbours.
+
+    A variable of an OR has several items, of which a match binds one at most.
+    """
     later = graph.find_reachable()
-    if len(ones) != 1 or len(others) != 1 or any(item in later[item] for item in (*ones, *others)):
+    if any(later[item] & own for own in (ones, others) for item in own):
         return None
-    (p,), (q,) = ones, others
-    flipped = p in later[q]
-    if flipped:
-        p, q = q, p
-    if q not in later[p]:
-        return []  # no match binds both
-    if any(source == p and q in later[middle] for source, middle in graph.follow):
-        return None
-    return [(p, q, flipped)]
+    steps: Steps = []
+    for one, other in product(sorted(ones), sorted(others)):
+        flipped = one in later[other]
+        p, q = (other, one) if flipped else (one, other)
+        if q not in later[p]:
+            continue  # no match binds both
+        if any(source == p and q in later[middle] for source, middle in graph.follow):
+            return None
+        steps.append((p, q, flipped))
+    return steps

@@ -121,7 +121,9 @@ def _within(rows: pa.Table, bounds: Bounds) -> pa.Table:
 
 
 def merge_contributions(query: DetectQuery, rows: pa.Table) -> pa.Table:
-    """Merge contributions of one query that count in the same results."""
+    """Merge contributions of one query that count in the same results; none where they have values to tell apart."""
+    if any(item.distinct for item in query.query.aggregates):
+        return rows
     keys = [*query.query.group_by, END, FROM, UNTIL, DUE]
     summed = _sum_by(query, rows, keys)
     made = {name: summed.column(f"{name}_{how}") for name, how in _sums(query).items()}

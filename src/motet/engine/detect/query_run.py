@@ -190,8 +190,6 @@ class QueryRun:
     def _merge_when_many(self, tables: list[pa.Table]) -> list[pa.Table]:
         """Merge contributions once there are many."""
         rows = sum(map(len, tables))
-        if any(item.distinct for item in self.query.query.aggregates):
-            return tables
         if len(tables) < 2 or rows < max(MERGE_ROWS, 2 * len(tables[0])):
             return tables
         return [merge_contributions(self.query, pa.concat_tables(tables))]
