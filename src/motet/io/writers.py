@@ -134,24 +134,31 @@ class RelationWriter:
     def __init__(self, stream: IO[bytes], schema: pa.Schema, format: OutputFormat) -> None:
         self.stream, self.schema, self.format = stream, schema, format
         self.held: list[pa.Table] = []
-        self.writer: pq.ParquetWriter | csv.CSVWriter | pa.RecordBatchFileWriter | None = None
+        self.writer: pq.ParquetWriter | pa.RecordBatchFileWriter | None = None
         if format is OutputFormat.PARQUET:
             self.writer = pq.ParquetWriter(stream, schema, compression="zstd")
         elif format is OutputFormat.ARROW:
             self.writer = pa.ipc.new_file(stream, schema)
         elif format is OutputFormat.CSV:
-            self.writer = csv.CSVWriter(stream, flatten_columns(schema.empty_table()).schema)
+            self._write_csv(schema.empty_table(), with_names=True)
 
     def write(self, rows: pa.Table) -> None:
         """Write some rows."""
         if self.writer is not None:
-            self.writer.write_table(flatten_columns(rows) if self.format is OutputFormat.CSV else rows)
+            self.writer.write_table(rows)
+        elif self.format is OutputFormat.CSV:
+            self._write_csv(rows, with_names=False)
         elif self.format is OutputFormat.JSONL:
             for batch in rows.to_batches(max_chunksize=ROWS_AT_ONCE):
                 for row in to_rows(batch):
                     self.stream.write(_to_json_line(row).encode())
         else:
             self.held.append(rows)
+
+    def _write_csv(self, rows: pa.Table, with_names: bool) -> None:
+        text = pa.BufferOutputStream()  # Arrow would close the stream, which is not ours
+        csv.write_csv(flatten_columns(rows), text, csv.WriteOptions(include_header=with_names))
+        self.stream.write(text.getvalue())
 
     def close(self) -> None:
         if self.writer is not None:
