@@ -271,6 +271,7 @@ EXPERIMENTS = (
         "every optimizer on workloads of all kinds, planning counted: how far auto is behind the best",
         Seconds(60, 300),
         measure_auto,
+        heavy=True,
     ),
     Experiment(
         "detect-compact",

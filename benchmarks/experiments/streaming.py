@@ -106,5 +106,6 @@ EXPERIMENTS = (
         Seconds(100, 180),
         measure_micro_batches,
         needs=("pyspark",),
+        heavy=True,
     ),
 )
