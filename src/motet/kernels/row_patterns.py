@@ -81,6 +81,19 @@ class PatternCode(NamedTuple):
     condition: SmallInts
 
 
+class RowSearch(NamedTuple):
+    """What a search reads: the pattern, conditions as masks and as code, the rows by partition, and how aggregates of
+    the match so far are carried along.
+    """
+
+    pattern: PatternCode
+    masks: Bytes
+    code: Code
+    values: RowValues
+    tracker: Tracker
+    offsets: Ints
+
+
 class Leaves(NamedTuple):
     """What measures read: `rows` by target, `labels` by target, `totals` by aggregate; whether of the whole match
     (final) rather than of the rows up to the output row.
@@ -159,12 +172,7 @@ def compute_masks(
 
 @kernel
 def match_partitions(
-    pattern: PatternCode,
-    masks: Bytes,
-    code: Code,
-    values: RowValues,
-    tracker: Tracker,
-    offsets: Ints,
+    search: RowSearch,
     rules: OutputRules,
     leaves: Leaves,
     measured: Tracker,
@@ -178,6 +186,8 @@ def match_partitions(
     O(rows * instructions) where failures are remembered and matches do not overlap; else up to exponential in the rows
     of a partition, cut off by the step limit.
     """
+    pattern, masks, code, values = search.pattern, search.masks, search.code, search.values
+    tracker, offsets = search.tracker, search.offsets
     capacity = output.row.size
     while state[PARTITION] < offsets.size - 1:
         low, high = offsets[state[PARTITION]], offsets[state[PARTITION] + 1]

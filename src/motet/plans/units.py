@@ -183,7 +183,9 @@ def _unit_key(compiled: CompiledQuery, forced: str, groups: Groups) -> tuple[obj
     strategy, width, _ = choose_strategy(compiled, forced)
     window = compiled.span, compiled.needs_sweep
     own = {Strategy.STARTS: compiled.span, Strategy.STACKS: window, Strategy.TRENDS: compiled.number}
-    return strategy, width, compiled.channels.shape, groups(compiled.number), own.get(strategy)
+    # Totals of texts are not kept between runs: whether a query's are may not depend on those beside it.
+    extremes = frozenset(channel.column for channel in compiled.channels.extremes) if forced == "live" else None
+    return strategy, width, compiled.channels.shape, groups(compiled.number), own.get(strategy), extremes
 
 
 def _search_units(queries: Sequence[CompiledQuery], merge: Merge, load: Load) -> list[Unit]:

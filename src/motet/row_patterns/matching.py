@@ -145,12 +145,7 @@ class _Matching:
                 np.empty((entries, 3), np.int64), np.empty((entries, 2), np.int64), failed, labels, excluded
             )
             rp.match_partitions(
-                pattern,
-                masks,
-                self.code,
-                self.values,
-                tracker,
-                self.offsets,
+                rp.RowSearch(pattern, masks, self.code, self.values, tracker, self.offsets),
                 rules,
                 leaves,
                 measured,

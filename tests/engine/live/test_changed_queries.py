@@ -70,20 +70,15 @@ def test_a_change_of_queries_changes_nothing_for_the_others(
 
 
 def own_rows(results: pa.Table, query: Query, schema: pa.Schema) -> pa.Table:
-    """The results of one query, in its own columns."""
+    """The results of one query, in its own columns: beside others some may be called `query.column`."""
     own = results.filter(pc.equal(results["query"], query.name))
-    columns = [
-        fitted(own[field.name], field.type) if field.name in own.column_names else pa.nulls(len(own), field.type)
-        for field in schema
-    ]
-    return pa.Table.from_arrays(columns, schema=schema)
 
+    def read(field: pa.Field) -> pa.ChunkedArray | pa.Array:
+        qualified = f"{query.name}.{field.name}"
+        name = qualified if qualified in own.column_names else field.name
+        return own[name] if name in own.column_names else pa.nulls(len(own), field.type)
 
-def fitted(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
-    """A column as the query alone would have it: beside one whose variable repeats, an event is a list of one."""
-    if not (pa.types.is_list(column.type) and pa.types.is_struct(wanted)):
-        return column.cast(wanted)
-    return pa.chunked_array([pa.array([events[0] if events else None for events in column.to_pylist()], wanted)])
+    return pa.Table.from_arrays([read(field) for field in schema], schema=schema)
 
 
 def since(results: pa.Table, query: Query, moment: int) -> pa.Table:
