@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motet.kernels.arrays import Flags, Floats, Ints, SmallInts
+from motet.kernels.expressions import evaluate_comparison
 from motet.kernels.jit import inner
 
 Bytes = NDArray[np.uint8]
@@ -56,14 +57,6 @@ NOT = 29
 IS_NULL = 30
 COALESCE = 31
 CHOOSE = 32  # of a condition and two values: the first where the condition is true, else the second
-
-# Comparisons.
-EQUAL = 0
-DIFFERENT = 1
-LESS = 2
-AT_MOST = 3
-MORE = 4
-AT_LEAST = 5
 
 # What a value is.
 KNOWN = 0
@@ -352,13 +345,13 @@ def evaluate_block(
             top -= 1
             for i in range(size):
                 one, other = ints[top, i], ints[top + 1, i]
-                ints[top, i] = compare(a, one < other, one == other)
+                ints[top, i] = evaluate_comparison(a, one < other, one == other)
                 state[top, i] = max(state[top, i], state[top + 1, i])
         elif op == COMPARE_FLOAT:
             top -= 1
             for i in range(size):
                 x, y = floats[top, i], floats[top + 1, i]
-                ints[top, i] = compare(a, is_less(x, y), x == y or (x != x and y != y))
+                ints[top, i] = evaluate_comparison(a, is_less(x, y), x == y or (x != x and y != y))
                 state[top, i] = max(state[top, i], state[top + 1, i])
         else:
             top = _combine(op, top, size, stack)
@@ -376,22 +369,6 @@ def _load_total(tracker: Tracker, op: int, k: int, power: int, place: int, top: 
     elif count > 0:
         whole = float(tracker.total_ints[k, place]) / float(_POWERS[power])
         stack.floats[top, 0] = (tracker.total_floats[k, place] if op == LOAD_FLOAT_MEAN else whole) / count
-
-
-@inner
-def compare(comparison: int, less: bool, equal: bool) -> bool:
-    """Return what a comparison says of two values that are not null."""
-    if comparison == EQUAL:
-        return equal
-    if comparison == DIFFERENT:
-        return not equal
-    if comparison == LESS:
-        return less
-    if comparison == AT_MOST:
-        return less or equal
-    if comparison == MORE:
-        return not (less or equal)
-    return not less
 
 
 @inner

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from motet.kernels import row_conditions as rc
+from motet.kernels.expressions import AT_LEAST, AT_MOST, DIFFERENT, EQUAL, LESS, MORE
 from motet.row_patterns.expressions import DecimalLiteral, Node
 from motet.row_patterns.program import ConditionCode
 from motet.row_patterns.tokens import Dialect, SqlText
@@ -86,7 +87,7 @@ class ConditionPart:
 
 
 _ARITHMETIC = {"+": (rc.ADD_INT, rc.ADD_FLOAT), "-": (rc.SUB_INT, rc.SUB_FLOAT), "*": (rc.MUL_INT, rc.MUL_FLOAT)}
-_COMPARISONS = {"=": rc.EQUAL, "<>": rc.DIFFERENT, "<": rc.LESS, "<=": rc.AT_MOST, ">": rc.MORE, ">=": rc.AT_LEAST}
+_COMPARISONS = {"=": EQUAL, "<>": DIFFERENT, "<": LESS, "<=": AT_MOST, ">": MORE, ">=": AT_LEAST}
 _TOTALS = {"MIN": (rc.MIN_INT, rc.MIN_FLOAT), "MAX": (rc.MAX_INT, rc.MAX_FLOAT), "SUM": (rc.SUM_INT, rc.SUM_FLOAT)}
 
 
