@@ -15,7 +15,15 @@ from rich.console import Console
 
 from motet.errors import DataError
 from motet.io.text_tables import print_tables
-from motet.io.writers import OutputFormat, choose_format, json_lines, resolve_target, write_file, write_stream
+from motet.io.writers import (
+    OutputFormat,
+    choose_format,
+    json_lines,
+    resolve_target,
+    write_file,
+    write_relation,
+    write_stream,
+)
 from motet.model.expression import Attribute
 from motet.model.pattern import Event, Repeat, Seq
 from motet.model.query import Aggregate, AllVariables, Computed, Query, Variable, Workload
@@ -125,6 +133,14 @@ def test_csv_has_times_in_iso_8601_and_nested_values_as_json() -> None:
     )
     assert text[3].endswith('"2024-01-01T12:00:00.000005+00:00","{""x"": 2}"')
     assert csv.read_csv(io.BytesIO(stream.getvalue())).num_rows == 3
+
+
+def test_csv_of_pieces_without_rows() -> None:
+    none = pa.table({"a": pa.array([], pa.int64())})
+    rows = pa.concat_tables([none, pa.table({"a": [1]}), none, pa.table({"a": [2]}), none])
+    stream = io.BytesIO()
+    write_relation(rows, stream, OutputFormat.CSV)
+    assert stream.getvalue() == b'"a"\n1\n2\n'
 
 
 def test_parquet_is_the_result_table(tmp_path: Path) -> None:

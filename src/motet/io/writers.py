@@ -156,8 +156,12 @@ class RelationWriter:
             self.held.append(rows)
 
     def _write_csv(self, rows: pa.Table, with_names: bool) -> None:
-        text = pa.BufferOutputStream()  # Arrow would close the stream, which is not ours
-        csv.write_csv(flatten_columns(rows), text, csv.WriteOptions(include_header=with_names))
+        flat = flatten_columns(rows)
+        # For a batch without rows Arrow writes what its buffer last held; and it would close a stream that is not ours.
+        filled = [batch for batch in flat.to_batches() if batch.num_rows]
+        text = pa.BufferOutputStream()
+        options = csv.WriteOptions(include_header=with_names)
+        csv.write_csv(pa.Table.from_batches(filled, flat.schema), text, options)
         self.stream.write(text.getvalue())
 
     def close(self) -> None:
