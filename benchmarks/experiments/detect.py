@@ -182,7 +182,7 @@ def write_queries(count: int, size: int, where: Sequence[str], within: str, comm
 
 def list_detect_workloads(setting: Setting) -> dict[str, tuple[Workload, pa.Table]]:
     """Return workloads of all kinds: one pattern or many, plain or with conditions, with rare types, keys and NOT."""
-    events = setting.pick(10_000, 50_000)
+    events = setting.pick(20_000, 200_000)
     even, uneven = make_types(events), make_types(events, skew=0.4)
     rise, offset = "e0.x < e1.x", "e0.v + {number} < e2.v"
     near, far = "WITHIN 60 ms", "WITHIN 300 ms"
@@ -205,8 +205,8 @@ def list_detect_workloads(setting: Setting) -> dict[str, tuple[Workload, pa.Tabl
     found = {name: (parse(text), table) for name, (text, table) in texts.items()}
     absent = "RETURN * PATTERN SEQ(T0 a, NOT T5 n, T1 b, T2 c) WHERE a.x < b.x WITHIN 120 ms"
     beside = "RETURN * PATTERN AND(T0 a, T1 b, T2 c) WHERE a.x < b.x AND b.x < c.x WITHIN 60 ms"
-    trades = motto.make_trades(setting.pick(3_000, 10_000))
-    stocks = multitree.make_stocks(setting.pick(1_000, 3_000), 25)
+    trades = motto.make_trades(setting.pick(5_000, 30_000))
+    stocks = multitree.make_stocks(setting.pick(2_000, 10_000), 25)
     return found | {
         "NOT": (parse(absent), even),
         "AND": (parse(beside), even),

@@ -28,7 +28,7 @@ from tests.strategies import build_stream_table, streams
 
 def can_scan_paths(parts: JoinSpec, items: list[int]) -> bool:
     """Whether some items are a sequence of which only neighbours are compared."""
-    own, _ = restrict_spec(parts, items)
+    own, _ = restrict_spec(parts, tuple(items))
     size = len(items)
     in_sequence = len(own.order) == size * (size - 1) // 2
     tested = [*map(items_of_test, own.tests), *(gap.after | gap.before for gap in own.gaps)]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from motet.plans.detect.build import JoinSpec, JoinTree, PathScan, PlanTree, TreeChooser, can_scan_paths
-from motet.plans.detect.cost import PRICES, Cardinalities, Rates, path_scan_cost, tree_join_cost
+from motet.plans.detect.cost import PRICES, Rates, path_scan_cost, tree_join_cost
 from motet.plans.detect.partial_orders import Bits, items_of
 
 # Up to so many inputs all trees are searched, up to so many all orders; beyond, inputs are joined greedily.
@@ -34,7 +34,7 @@ def choose_cheapest(rates: Rates) -> TreeChooser:
     """Return a chooser of the cheapest tree of a pattern by rates and selectivities, paths where these are cheaper."""
 
     def choose(spec: JoinSpec) -> PlanTree:
-        sizes, items = Cardinalities(spec, rates), range(len(spec.items))
+        sizes, items = rates.sizes_of(spec), range(len(spec.items))
         cost, tree = find_cheapest_tree(
             single_items(items), lambda left, right: tree_join_cost(sizes, left, right), sizes.instances
         )

@@ -155,9 +155,10 @@ class BranchPlanner:
             rates = count_symbols(encoded) if self._needs_rates() else Rates()
             search = SearchOptions(options.budget_seconds, options.costs, count_runs(rates, options))
             plan = optimizer.plan_by_counts(specs, rates, search)
-            if plan is None:
-                rates = measure_rates(branch, encoded) if self._needs_rates() else rates
-                plan = optimizer.optimize(specs, rates, search)
+            if plan is None and self._needs_rates():
+                rates = measure_rates(branch, encoded)
+                plan = optimizer.plan_by_counts(specs, rates, search)
+            plan = plan or optimizer.optimize(specs, rates, search)
             self.adopt(plan, rates)
 
     def _needs_rates(self) -> bool:

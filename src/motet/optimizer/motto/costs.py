@@ -33,14 +33,11 @@ class ArcCosts:
 
     rates: Rates
     prices: Prices = PRICES
-    _sizes: dict[JoinSpec, Cardinalities] = field(default_factory=dict)
     _from_events: dict[JoinSpec, PlanArc] = field(default_factory=dict)
 
     def sizes(self, query: JoinSpec) -> Cardinalities:
         """Return the numbers of instances of the parts of a query."""
-        if query not in self._sizes:
-            self._sizes[query] = Cardinalities(query, self.rates)
-        return self._sizes[query]
+        return self.rates.sizes_of(query)
 
     def instances(self, query: JoinSpec) -> float:
         """Return the number of instances of a query."""

@@ -88,7 +88,7 @@ def drop_window(query: JoinSpec) -> JoinSpec:
 
 def canonicalize(query: JoinSpec) -> JoinSpec:
     """Return a query with its items in the order that is the same for all equal queries."""
-    return restrict_spec(query, range(len(query.items)))[0]
+    return restrict_spec(query, tuple(range(len(query.items))))[0]
 
 
 def covers(source: MatchWindow, beneficiary: MatchWindow) -> bool:

@@ -25,7 +25,7 @@ class TreeBuilder:
 
     def build(self, spec: JoinSpec) -> PlanTree:
         """Return the tree of a query."""
-        _, bound = restrict_spec(spec, range(len(spec.items)))
+        _, bound = restrict_spec(spec, tuple(range(len(spec.items))))
         return renumber_tree(self._build_node(self.number[canonicalize(spec)]), bound)
 
     def _build_node(self, node: int) -> PlanTree:

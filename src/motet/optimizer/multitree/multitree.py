@@ -13,7 +13,7 @@ from motet.optimizer.multitree.plans import MultiPlan, PlanCosts
 from motet.optimizer.solvers.common import Deadline
 from motet.optimizer.solvers.local_search import Limits, SearchResult, anneal
 from motet.plans.detect.build import JoinSpec, JoinTree, PathScan, PlanTree, can_scan_paths
-from motet.plans.detect.cost import Cardinalities, Rates, path_scan_cost
+from motet.plans.detect.cost import Rates, path_scan_cost
 
 LocalSearch = Callable[[PlanSpace, Random, Limits], SearchResult[dict[int, JoinTree]]]
 
@@ -121,7 +121,7 @@ def _choose_scans(specs: Sequence[JoinSpec], rates: Rates, plan: MultiPlan) -> t
     found, saved = [], 0.0
     for number, spec in enumerate(specs):
         if can_scan_paths(spec):
-            change = plan.cost_change([(number, None)]) + path_scan_cost(Cardinalities(spec, rates))
+            change = plan.cost_change([(number, None)]) + path_scan_cost(rates.sizes_of(spec))
             if change < 0:
                 plan.set_tree(number, None)
                 found.append(spec)

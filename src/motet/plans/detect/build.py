@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, reduce
+from functools import cache, cached_property, lru_cache, reduce
 from typing import TypeVar
 
 from motet.model.expression import Expression, variables
@@ -23,6 +23,7 @@ from motet.plans.detect.nodes import (
     PathScanNode,
     Subpattern,
     UnionNode,
+    cache_hash,
     topological_order,
 )
 from motet.plans.detect.partial_orders import Bits, bits_of, partial_order_of
@@ -66,6 +67,7 @@ class Unshared:
 PlanTree = int | tuple["PlanTree", "PlanTree"] | FilterFrom | PathScan | Unshared
 
 
+@cache_hash
 @dataclass(frozen=True)
 class JoinSpec(Subpattern):
     """What a tree joins, and in which window."""
@@ -333,7 +335,7 @@ class PlanBuilder:
         )
         return self._intern_subpattern(node), bound
 
-    def _build_path_scan(self, items: Sequence[int], spec: JoinSpec, group: int) -> tuple[Node, tuple[int, ...]]:
+    def _build_path_scan(self, items: tuple[int, ...], spec: JoinSpec, group: int) -> tuple[Node, tuple[int, ...]]:
         own, bound = restrict_spec(spec, items)
         leaves = tuple(item for item in own.items if isinstance(item, LeafNode))
         edges = []
@@ -373,7 +375,8 @@ def _items_of_gap(gap: Gap) -> frozenset[int]:
     return gap.after | gap.before
 
 
-def restrict_spec(spec: JoinSpec, chosen: Collection[int]) -> tuple[JoinSpec, tuple[int, ...]]:
+@lru_cache(maxsize=1 << 14)  # trees that are compared have most parts in common
+def restrict_spec(spec: JoinSpec, chosen: tuple[int, ...]) -> tuple[JoinSpec, tuple[int, ...]]:
     """Return the part of a join spec over some of its items, renumbered, and those items in their new order.
 
     That is pattern order; items without order stand by what they are, so that equal parts compare equal.

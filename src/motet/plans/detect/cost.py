@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from motet.model.expression import Expression, variables
 from motet.plans.detect.build import JoinSpec, is_left_inner, sort_texts
@@ -68,6 +69,17 @@ class Rates:
     selectivity: Mapping[TypedTest, float] = field(default_factory=dict)
     events: float = 0.0
     _joint: dict[tuple[object, ...], float] = field(default_factory=dict, init=False, compare=False, repr=False)
+    _sizes: dict[JoinSpec, Cardinalities] = field(default_factory=dict, init=False, compare=False, repr=False)
+    known_costs: dict[object, float] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_joint": {}, "_sizes": {}, "known_costs": {}}
+
+    def sizes_of(self, spec: JoinSpec) -> Cardinalities:
+        """Return the expected instances of a spec, computed once."""
+        if spec not in self._sizes:
+            self._sizes[spec] = Cardinalities(spec, self)
+        return self._sizes[spec]
 
     def symbol_count(self, symbol: Symbol) -> float:
         """Return the expected number of events of a symbol."""
@@ -228,8 +240,9 @@ def path_scan_cost(sizes: Cardinalities, prices: Prices = PRICES) -> float:
 
 
 def estimate_by_counts(spec: JoinSpec, rates: Rates, rarest_first: bool = False, prices: Prices = PRICES) -> float:
-    """Return the cost of joining a pattern from the counts of events and guesses how often its conditions hold: in the
-    order of the pattern, or from the rarest event on. O(items + tests), much cheaper than estimating a tree.
+    """Return the cost of joining a pattern from the counts of events and how often its conditions hold, guessed where
+    that was not measured: in the order of the pattern, or from the rarest event on. O(items + tests), much cheaper
+    than estimating a tree.
     """
     if spec.loops:
         return math.inf
@@ -237,9 +250,12 @@ def estimate_by_counts(spec: JoinSpec, rates: Rates, rarest_first: bool = False,
     share, is_ordered = window_share(spec, rates), len(spec.order) == len(counts) * (len(counts) - 1) // 2
     order = sorted(range(len(counts)), key=counts.__getitem__) if rarest_first else range(len(counts))
     place = {str(item): at for at, item in enumerate(order)}
-    selectivity = [1.0] * len(counts)
+    selectivity, symbols = [1.0] * len(counts), symbols_of(spec)
+    together: dict[frozenset[str], list[Expression]] = {}
     for test in spec.tests:
-        selectivity[max(place[name] for name in variables(test))] *= guess_selectivity(test)
+        together.setdefault(variables(test), []).append(test)
+    for names, tests in together.items():
+        selectivity[max(place[name] for name in names)] *= rates.joint_selectivity(tests, symbols)
     made, cost = float(rates.keys), prices.row * sum(counts)
     for size, item in enumerate(order, 1):
         looked_at = made * counts[item] / rates.keys / (size if is_ordered else 1)

@@ -34,8 +34,12 @@ class NodeEstimate:
 
 def estimate_tree_cost(trees: Mapping[JoinSpec, PlanTree], rates: Rates) -> float:
     """Return the cost of trees together in nanoseconds, shared nodes counted once."""
-    builder = PlanBuilder(trees.__getitem__)
-    return sum_costs(estimate_nodes(((builder.build(spec), (spec.within, spec.rows)) for spec in trees), rates))
+    known, key = rates.known_costs, tuple(trees.items())  # optimizers often find the same trees
+    if key not in known:
+        builder = PlanBuilder(trees.__getitem__)
+        roots = ((builder.build(spec), (spec.within, spec.rows)) for spec in trees)
+        known[key] = sum_costs(estimate_nodes(roots, rates))
+    return known[key]
 
 
 def sum_costs(work: Mapping[Node, NodeEstimate]) -> float:
@@ -69,12 +73,12 @@ def _estimate(node: Node, window: Window, rates: Rates, known: Mapping[Node, Nod
         case LoopNode(items):
             alone = JoinSpec((node,), frozenset(), frozenset(), frozenset(), *window)
             events = sum(known[item].instances for item in items)
-            return NodeEstimate(Cardinalities(alone, rates).item_instances(node), 0.0, PRICES.scanned * events)
+            return NodeEstimate(rates.sizes_of(alone).item_instances(node), 0.0, PRICES.scanned * events)
         case UnionNode(parts):
             instances = sum(known[part].instances for part, _ in parts)
             return NodeEstimate(instances, 0.0, PRICES.instance * instances)
         case JoinNode() | FilterNode() | PathScanNode():
-            return _estimate_subpattern(node, Cardinalities(JoinSpec(*node.definition, *window), rates), known)
+            return _estimate_subpattern(node, rates.sizes_of(JoinSpec(*node.definition, *window)), known)
 
 
 def _estimate_subpattern(
