@@ -57,7 +57,7 @@ peers: $(WARM) .venv-peers/.ready ## DuckDB, chDB, Spark, Flink and plain Python
 
 figures: $(WARM) .venv-peers/.ready ## every experiment, peers included, and their results into docs/benchmarks.md
 	$(BIN)/motet bench all --size $(SIZE) --json bench-results
-	$(BIN)/python -m benchmarks.page bench-results docs/benchmarks.md
+	$(BIN)/python -m benchmarks.page bench-results docs/benchmark-tables.md
 
 # What peers need is no part of motet: an environment of their own.
 .venv-peers/.ready: benchmarks/peers/requirements.lock

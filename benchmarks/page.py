@@ -1,4 +1,5 @@
-"""Puts results into a page: whatever stands between `<!-- bench NAME -->` and `<!-- /bench -->` is replaced.
+"""Puts results into a page: whatever stands between `<!-- bench NAME -->` and `<!-- /bench -->` is replaced. Charts that
+the page of conclusions shows are drawn into the folder `images` beside it.
 
 python -m benchmarks.page FOLDER PAGE    # FOLDER: what `motet bench all --json FOLDER` wrote
 """
@@ -10,9 +11,11 @@ import re
 import sys
 from pathlib import Path
 
+from benchmarks.chart import write_chart
 from benchmarks.run import Result
 from benchmarks.show import to_markdown
 
+CHARTED = ("growth-matches", "sharon-12b")
 PLACE = re.compile(r"(?P<open><!-- bench (?P<name>[\w-]+) -->\n)(?P<old>.*?)(?P<close><!-- /bench -->)", re.DOTALL)
 
 
@@ -33,9 +36,13 @@ def read_results(folder: Path) -> dict[str, Result]:
 
 
 def main() -> None:
-    """Fill the page."""
+    """Fill the page, and draw the charts."""
     folder, page = map(Path, sys.argv[1:])
-    page.write_text(fill_page(page.read_text(), read_results(folder)))
+    results = read_results(folder)
+    page.write_text(fill_page(page.read_text(), results))
+    for name in CHARTED:
+        if name in results:
+            write_chart(results[name], page.parent / "images" / f"{name}.svg")
 
 
 if __name__ == "__main__":

@@ -218,27 +218,32 @@ def test_run_takes_every_optimizer(motet: Motet, queries: Path, events: Path, en
         assert outcome.stdout == plain.stdout
 
 
-@pytest.mark.parametrize("engine", ["local", ON_SPARK])
-def test_the_demo_shows_questions_answers_the_plan_and_the_time(motet: Motet, engine: str) -> None:
-    outcome = motet("demo", "--engine", engine, "--rows", "1")
+def test_the_demo_shows_answers_what_sharing_gains_and_the_same_on_spark(motet: Motet) -> None:
+    outcome = motet("demo", "--no-spark")
     assert outcome.status == 0, outcome.stderr
     for expected in (
-        "Per airport and day: how often",
-        "1 of 160 rows",
-        "13 queries in 4 branches",
-        "334,264 rows read in",
+        "very late, then very late     11.5%   19.2%       63.5%        5.8%       208",
+        "COUNT(*) 19, EWR, 08 March  (160 rows)",
+        "events that agree on aircraft: 52 queries in",
+        "times as fast",
     ):
         assert expected in outcome.stdout
+    assert "null" not in outcome.stdout
 
 
-def test_the_demo_offers_a_way_without_java(motet: Motet, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.spark
+def test_the_demo_on_spark_finds_the_same(motet: Motet) -> None:
+    assert "27,511 rows, the same as above" in motet("demo").stdout
+
+
+def test_the_demo_goes_without_java(motet: Motet, monkeypatch: pytest.MonkeyPatch) -> None:
     def nowhere() -> None:
         raise MotetError("Spark needs Java 17")
 
     monkeypatch.setattr("motet.spark.java.find_java_home", nowhere)
     outcome = motet("demo")
-    assert outcome.status == 1
-    assert outcome.stderr == "error: Spark needs Java 17\nWithout Java: motet demo --engine local\n"
+    assert outcome.status == 0
+    assert "left out: Spark needs Java 17" in outcome.stdout
 
 
 def test_help_teaches_by_example(motet: Motet) -> None:

@@ -19,7 +19,8 @@ PAGES = [
     ROOT / "docs" / "examples.md",
     ROOT / "docs" / "sql.md",
     *sorted((ROOT / "docs" / "howto").glob("*.md")),
-    *sorted((ROOT / "docs" / "coming-from").glob("*.md")),
+    *sorted(page for page in (ROOT / "docs" / "coming-from").glob("*.md") if page.stem != "spark-sql"),
+    pytest.param(ROOT / "docs" / "coming-from" / "spark-sql.md", marks=pytest.mark.spark),
 ]
 NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
 

@@ -501,21 +501,20 @@ def translate(
 
 @app.command()
 def demo(
-    engine: Annotated[ReaderEngine, typer.Option(help="On Spark, or in this process (no Java needed).")] = "spark",
-    rows: Annotated[int, typer.Option(min=1, help="Rows of each query to show.")] = 3,
+    spark: Annotated[bool, typer.Option(help="Run the same on a local Spark afterwards (needs Java).")] = True,
     master: Master = "local[*]",
 ) -> None:
-    """Run a dozen queries over a year of flights.
+    """Run sixty queries over a year of flights.
 
-    Shows what each asks and finds, how they were planned together, and how long it took.
+    Shows what they find, what it gains to run them as one plan, and the same on a local Spark.
 
     \b
         motet demo
-        motet demo --engine local
+        motet demo --no-spark
     """
     from motet.cli.demo import run_demo
 
-    run_demo(engine, rows, master)
+    run_demo(spark, master)
 
 
 @app.command()
