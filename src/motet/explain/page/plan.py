@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -71,17 +72,30 @@ def _list_queries(program: Program, plan: dict[str, Any]) -> list[dict[str, Any]
         for query in branch["queries"]:
             where[query["name"]] = {"graph": f"branch-{at}", "place": f"branch {at}", "way": query["way"]}
     workload = program.workload
-    results = plan["actual"]["results"] if "actual" in plan else {}
-    return [
+    found = [
         {
             "name": query.name,
             "text": to_text(query).rstrip("\n"),
             "words": find_leading_comment(query, workload),
             **where[query.name],
-            **({"results": results[query.name]} if results else {}),
         }
         for query in workload.queries
     ]
+    if "actual" in plan:
+        _add_run_facts(found, plan["actual"])
+    return found
+
+
+def _add_run_facts(queries: Sequence[dict[str, Any]], actual: dict[str, Any]) -> None:
+    """Add the results of each query, and the time of what it runs in."""
+    times = {where.lower(): (seconds, share) for where, seconds, share, _ in _list_times(actual)}
+    sizes = Counter(query["place"] for query in queries)
+    for query in queries:
+        place = query["place"]
+        seconds, share = times.get(place) or times[f"branch {place.removeprefix('unit ').split('.')[0]}"]
+        others = f", with {format_count(sizes[place] - 1, 'other query')}" if sizes[place] > 1 else ""
+        query["results"] = actual["results"][query["name"]]
+        query["facts"] = [["took", f"{seconds} s, {share} of the run{others}"]]
 
 
 def _list_tiles(plan: dict[str, Any]) -> Iterator[dict[str, str]]:
@@ -247,20 +261,18 @@ def _list_run_tables(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
         return
     actual = plan["actual"]
     yield _make_table("Time", ("where", "#seconds", "#of the run", "#per event"), _list_times(actual))
-    symbols = [(at, each) for at, branch in enumerate(actual["branches"], 1) for each in branch["symbols"]]
-    estimated = any(each["expected"] is not None for _, each in symbols)
+    symbols: dict[tuple[str, float | None, int], list[str]] = {}  # the branches that found so many of them
+    for at, branch in enumerate(actual["branches"], 1):
+        for each in branch["symbols"]:
+            symbols.setdefault((each["symbol"], each["expected"], each["events"]), []).append(str(at))
+    estimated = any(expected is not None for _, expected, _ in symbols)
     events = (
-        (
-            f"Branch {at}",
-            each["symbol"],
-            *((_format_expected(each["expected"]),) if estimated else ()),
-            f"{each['events']:,}",
-        )
-        for at, each in symbols
+        (symbol, ", ".join(branches), *((_format_expected(expected),) if estimated else ()), f"{found:,}")
+        for (symbol, expected, found), branches in sorted(symbols.items(), key=lambda each: (each[0][0], each[1]))
     )
     title, columns = ("Events: estimated and found", ("#estimated",)) if estimated else ("Events", ())
     words = "estimated by statistics of other rows, or of a sample" if estimated else ""
-    yield _make_table(title, ("branch", "events of", *columns, "#found"), events, words)
+    yield _make_table(title, ("events of", "branches", *columns, "#found"), events, words)
     nodes = [
         (
             f"Branch {at}",
