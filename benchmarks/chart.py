@@ -29,7 +29,7 @@ def write_chart(result: Result, target: Path) -> bool:
     if axes is None:
         return False
     target.parent.mkdir(parents=True, exist_ok=True)
-    build_chart(result, axes).save(str(target))
+    build_chart(result, axes).save(str(target), inline=True)  # html that loads nothing
     return True
 
 

@@ -94,6 +94,11 @@ def __getattr__(name: str) -> object:
     return found
 
 
+def load_ipython_extension(shell: object) -> None:
+    """Register the cell magic `%%motet`, for `%load_ext motet` in a notebook."""
+    import_module("motet.notebook").register_magic(shell)
+
+
 def __dir__() -> list[str]:
     """List every public name, loaded or not."""
     return sorted({*globals(), *_HOMES})

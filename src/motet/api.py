@@ -22,6 +22,7 @@ from motet.explain.diagnosis.select import explain_query
 from motet.explain.page.document import embed_in_iframe
 from motet.explain.page.plan import render_plan_html
 from motet.explain.text import render_plan_text
+from motet.io.progress import Meter
 from motet.io.result import Result
 from motet.model.query import Workload
 from motet.options import Engine, OptionKeywords, Options, resolve_options
@@ -78,7 +79,7 @@ def run(
     options: Options | None = None,
     *,
     engine: Literal["local", "oracle"] | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     **keywords: Unpack[OptionKeywords],
 ) -> pd.DataFrame: ...
 
@@ -90,7 +91,7 @@ def run(
     options: Options | None = None,
     *,
     engine: Literal["local", "oracle"] | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     **keywords: Unpack[OptionKeywords],
 ) -> pa.Table: ...
 
@@ -112,7 +113,7 @@ def run(
     options: Options | None = None,
     *,
     engine: Engine | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     **keywords: Unpack[OptionKeywords],
 ) -> Any:
     """Run a workload over events and return its results.
@@ -125,7 +126,8 @@ def run(
         options: How to read events and run; see `Options`.
         engine: 'local' (in process), 'spark', or 'oracle' (plain enumeration, for small data). By default Spark for a
             Spark DataFrame, else local.
-        progress: Called with the number of rows done so far; in process only.
+        progress: True for a bar, in a notebook or on a terminal; or what is called with the number of rows done so far.
+            In process only.
         **keywords: Options by name, in place of or in addition to `options`.
 
     Returns:
@@ -146,8 +148,6 @@ def run(
     """
     chosen = _choose_engine(events, engine)
     settled = resolve_options(chosen, options, keywords)
-    if progress is not None and chosen != "local":
-        raise OptionError("progress applies to runs in process only: Spark shows its own, the oracle is for small data")
     found, _ = _run(events, as_workload(workload), settled, chosen, progress)
     return found.to_pandas() if is_pandas(events) else found
 
@@ -163,9 +163,11 @@ def _choose_engine(events: Any, engine: Engine | None) -> Engine:
 
 
 def _run(
-    events: Any, workload: Workload, options: Options, engine: Engine, progress: Progress | None = None
+    events: Any, workload: Workload, options: Options, engine: Engine, progress: Progress | bool | None = None
 ) -> tuple[Any, Sequence[Execution]]:
     """Return the results as an Arrow table or a Spark DataFrame, and what is executed for them."""
+    if progress and engine != "local":
+        raise OptionError("progress applies to runs in process only: Spark shows its own, the oracle is for small data")
     if engine == "spark":
         results = _run_on_spark(events, workload, options)
         return results, results.motet.executed
@@ -173,7 +175,12 @@ def _run(
         raise OptionError(
             f"a Spark DataFrame runs on Spark: leave out engine={engine!r}, or give an Arrow or pandas table"
         )
-    outcome = execute(prepare(open_source(events, options, workload), workload, options, engine), progress)
+    job = prepare(open_source(events, options, workload), workload, options, engine)
+    if progress is True:
+        with Meter(job.source.num_rows) as meter:
+            outcome = execute(job, meter.reached, meter.begin)
+    else:
+        outcome = execute(job, progress or None)
     return outcome.table, outcome.executed
 
 
@@ -183,6 +190,7 @@ def ask(
     options: Options | None = None,
     *,
     engine: Engine | None = None,
+    progress: Progress | bool | None = None,
     **keywords: Unpack[OptionKeywords],
 ) -> Result:
     """Run a workload as `run` does and return an answer that knows its queries.
@@ -195,6 +203,7 @@ def ask(
         workload: Queries, as for `run`.
         options: How to read events and run; see `Options`.
         engine: As for `run`.
+        progress: As for `run`.
         **keywords: Options by name.
 
     Returns:
@@ -210,7 +219,7 @@ def ask(
         <Result of q: 1 rows>
     """
     loaded, chosen = as_workload(workload), _choose_engine(events, engine)
-    found, executed = _run(events, loaded, resolve_options(chosen, options, keywords), chosen)
+    found, executed = _run(events, loaded, resolve_options(chosen, options, keywords), chosen, progress)
     return Result(found, loaded, tuple(executed))
 
 

@@ -17,6 +17,7 @@ from motet.errors import DataError
 from motet.language import parse
 from motet.options import Options
 from motet.schema import EventSchema
+from tests.browser.geometry import find_faults, set_window
 
 pytest.importorskip("pyspark")
 By = pytest.importorskip("selenium.webdriver.common.by").By
@@ -24,11 +25,15 @@ By = pytest.importorskip("selenium.webdriver.common.by").By
 from motet.spark.monitor import StreamMonitor  # noqa: E402
 from motet.spark.status_server import StatusPages, start_server  # noqa: E402
 
-QUERY = "QUERY pairs RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 1 min SLIDE 1 min"
+QUERIES = """
+QUERY pairs RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 1 min SLIDE 1 min
+QUERY more RETURN COUNT(*) PATTERN SEQ(A, B, A) WITHIN 1 min SLIDE 1 min
+"""
 
 
 def progress(minute: int, rows: int, results: int, late: int = 0) -> dict[str, Any]:
-    inside = {"late": late, "set_aside": 0, "waiting": 5, "state_bytes": 2000}
+    costs = {"bucket": "0", "branch": "all", "keys": 1, "units": {"pairs": [0.3, 1_500_000], "all": [0.1, 500_000]}}
+    inside = {"late": late, "set_aside": 0, "waiting": 5, "state_bytes": 2000, "units": json.dumps(costs)}
     return {
         "numInputRows": rows,
         "processedRowsPerSecond": rows / 2,
@@ -44,7 +49,7 @@ def progress(minute: int, rows: int, results: int, late: int = 0) -> dict[str, A
 
 def plan() -> Program:
     columns = pa.schema([("time", pa.timestamp("us")), ("type", pa.string())])
-    return compile_workload(parse(QUERY), EventSchema(columns), Options(mode="append"))
+    return compile_workload(parse(QUERIES), EventSchema(columns), Options(mode="append"))
 
 
 @pytest.fixture
@@ -84,6 +89,7 @@ def test_a_stream_is_drawn_as_it_goes(browser: Any, stream: tuple[StreamMonitor,
     assert to_json("needs a look")  # late rows are told by words too
     cells = [each.text for each in browser.find_elements(By.CSS_SELECTOR, "#results tbody tr:first-child td")]
     assert cells[:2] == ["43", "40"]
+    assert cells[3:] == ["75 %", "1.5 MB", "1 query"]  # of its unit, which has another query
     monitor.follow_run(("pairs", "more"), "")
     until(lambda: to_json("added more; removed"))
     assert to_json("(no longer runs)")
@@ -92,6 +98,22 @@ def test_a_stream_is_drawn_as_it_goes(browser: Any, stream: tuple[StreamMonitor,
     browser.find_element(By.ID, "plan").click()
     until(lambda: browser.title == "Plan: clicks")
     assert browser.find_elements(By.CSS_SELECTOR, ".node")
+
+
+def test_many_queries_fit(browser: Any) -> None:
+    names = tuple(f"a_query_of_some_length_from_{at}_to_{at + 1}" for at in range(100))
+    monitor = StreamMonitor(names)
+    monitor.follow_run(names, "")
+    monitor.run_id = None
+    monitor.add(progress(1, 123_456_789, 3))
+    server = start_server(StatusPages(monitor, "clicks", plan), 0, page=True)
+    for width in (1280, 1920):
+        set_window(browser, width)
+        browser.get(f"http://127.0.0.1:{server.server_port}")
+        until(lambda: len(browser.find_elements(By.CSS_SELECTOR, "#results tbody tr")) >= 100)
+        assert not find_faults(browser), f"at {width}"
+    server.shutdown()
+    server.server_close()
 
 
 def respond(address: str, **headers: str) -> tuple[int, str]:

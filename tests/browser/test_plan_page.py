@@ -53,7 +53,7 @@ def five() -> str:
     return motet.plan(SCHEMA, FIVE).to_html()
 
 
-def test_a_query_lights_its_road(browser: Any, five: str, tmp_path: Path) -> None:
+def test_a_query_highlights_its_path(browser: Any, five: str, tmp_path: Path) -> None:
     opened(browser, five, tmp_path)
     assert [each.text for each in browser.find_elements(By.CSS_SELECTOR, "#list .name")] == [
         "two", "three", "other", "pairs", "triples",
@@ -63,7 +63,7 @@ def test_a_query_lights_its_road(browser: Any, five: str, tmp_path: Path) -> Non
     assert {each.get_attribute("aria-label").split(",")[0] for each in lit} == {"start", "A", "B"}
     assert len(browser.find_elements(By.CSS_SELECTOR, ".node:not(.lit)")) >= 2
     said = browser.find_element(By.ID, "said").get_attribute("textContent")
-    assert said == "two: 3 nodes of its road are lit"
+    assert said == "two: 3 nodes of its path are highlighted"
     details = browser.find_element(By.ID, "details").text
     assert "PATTERN SEQ(A, B)" in details
     assert "Two <b>steps</b> & more." in details  # as text, not as markup
@@ -225,7 +225,7 @@ def test_a_run_is_shown_beside_what_was_expected(browser: Any, tmp_path: Path) -
     }
     opened(browser, motet.plan(pa.table(rows), FIVE, analyze=True).to_html(), tmp_path)
     heads = [each.text for each in browser.find_elements(By.CSS_SELECTOR, "#below h2")]
-    assert {"Events: expected and found", "Instances: expected and found", "Time"} <= set(heads)
+    assert {"Events", "Instances: estimated and found", "Time"} <= set(heads)
     assert "results" in buttons(browser, "pairs").text
 
 

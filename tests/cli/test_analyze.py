@@ -13,7 +13,7 @@ def test_the_command_shows_it_in_every_form(motet: Motet, queries: Path, events:
     text = motet(*asked)
     assert text.status == 0, text.stderr
     assert "now: 2 results" in text.stdout
-    assert "A: 2 events, 2 expected" in text.stdout
+    assert "A: 2 events\n" in text.stdout  # counted before in the same rows: that says nothing
     actual = json.loads(motet(*asked, "--format", "json").stdout)["actual"]
     assert actual["rows"] == 5
     assert actual["results"] == {"pairs": 1, "now": 2}
@@ -21,7 +21,7 @@ def test_the_command_shows_it_in_every_form(motet: Motet, queries: Path, events:
     written = motet(*asked, "--format", "html", "-o", page)
     assert written.status == 0, written.stderr
     assert not written.stdout
-    assert "Events: expected and found" in page.read_text()
+    assert '"title":"Events"' in page.read_text()
     nothing = motet("plan", queries, "--analyze")
     assert nothing.status == 2
     assert "give --events" in nothing.stderr

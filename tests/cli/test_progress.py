@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from motet.cli import progress
-from motet.cli.progress import Meter
+from motet.io import progress
+from motet.io.progress import Meter
 from motet.language import parse
 from motet.options import Options
 from motet.pipeline import TableSource, execute, prepare

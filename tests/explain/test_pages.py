@@ -48,9 +48,9 @@ def test_no_two_nodes_lie_on_each_other(graph: tuple[list[tuple[int, int]], list
             apart = right <= other[0] or other[2] <= left or bottom <= other[1] + 1e-6 or other[3] <= top + 1e-6
             assert apart
     for (source, target), route in zip(arcs, placed.routes, strict=True):
-        if route:  # forward: from left to right, all the way
-            assert source != target
-            assert all(one[0] <= other[0] for one, other in pairwise(route))
+        steps = [other[0] - one[0] for one, other in pairwise(route)]
+        assert bool(route) == (source != target)
+        assert all(step >= 0 for step in steps) or all(step <= 0 for step in steps)  # forward or back, all the way
 
 
 @given(st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=5), min_size=1, max_size=30), st.integers(3, 20))
@@ -117,7 +117,8 @@ def test_units_of_one_query_are_summed_up_in_one_lane() -> None:
     assert len(graph["views"]["all"]["lanes"]) == 40
     summary = graph["views"]["summary"]
     assert [lane["words"] for lane in summary["lanes"]] == ["40 units of one query each"]
-    assert [node["label"] for node in summary["nodes"]] == ["start", "40 queries, each alone"]
+    assert [node["label"] for node in summary["nodes"]] == ["start", "40 queries"]
+    assert summary["nodes"][1]["note"] == "120 nodes, none shared"
 
 
 COLOURS = {

@@ -21,7 +21,7 @@ from motet.cli.engines import (
     sql_on_spark,
 )
 from motet.cli.options import PlanFormat, ReaderEngine, ReportFormat, ResultFormat
-from motet.cli.progress import Meter
+from motet.io.progress import Meter
 from motet.cli.report import COMPILING, say, warn
 from motet.cli.text_commands import write_text
 from motet.compile import compile_workload

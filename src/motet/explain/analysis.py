@@ -46,8 +46,13 @@ def analyze_run(program: Program, source: pa.Table | BatchSource, progress: Prog
 
 
 def describe_run(program: Program, analysis: Analysis, counts: Mapping[str, int] | None) -> dict[str, Any]:
-    """Describe a run by the names of queries and symbols."""
+    """Describe a run by the names of queries and symbols; what was counted in the very same rows is not expected."""
     known = program.options.statistics
+    whole = known is not None and (known.sampled or known.events) >= analysis.rows - analysis.set_aside
+
+    def is_counted(symbol: Symbol) -> bool:
+        return whole and known is not None and (not symbol.conditions or format_symbol(symbol) in known.symbols)
+
     names = [query.name for query in program.workload.queries]
     return {
         "rows": analysis.rows,
@@ -62,7 +67,7 @@ def describe_run(program: Program, analysis: Analysis, counts: Mapping[str, int]
                 "symbols": [
                     {
                         "symbol": format_symbol(symbol),
-                        "expected": estimate_events(symbol, counts, known),
+                        "expected": None if is_counted(symbol) else estimate_events(symbol, counts, known),
                         "events": seen.events.get(symbol, 0),
                     }
                     for symbol in sorted(branch.symbols, key=format_symbol)

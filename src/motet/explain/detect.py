@@ -11,7 +11,7 @@ from motet.compile.detect import DetectBranch
 from motet.compile.stated_rates import item_test_text, rates_from_statistics
 from motet.engine.metrics import BranchMetrics
 from motet.explain.branches import describe_input, describe_query, format_clauses, format_input
-from motet.explain.formatting import format_costs, format_count, format_number, round_digits
+from motet.explain.formatting import format_count, format_number, format_time, round_digits
 from motet.explain.motto import describe_motto, format_motto
 from motet.language.printer import expression_text
 from motet.model.expression import Expression
@@ -187,9 +187,10 @@ def format_detect_branch(at: int, branch: dict[str, Any], rows: int | None) -> I
     shared = sum(len(node["queries"]) > 1 and node["kind"] != "leaf" for node in branch["nodes"])
     yield f"  {format_count(len(branch['nodes']), 'node')}, {shared} beyond leaves shared among queries"
     if "cost" in branch:
-        others = format_costs({name: cost for name, cost in branch["estimates"].items() if name != branch["plan"]})
+        costs = {name: format_time(cost * 1000) for name, cost in branch["estimates"].items()}
+        others = ", ".join(f"{name} {cost}" for name, cost in costs.items() if name != branch["plan"])
         against = f"; others would: {others}" if others else ""
-        yield f"  planned by {branch['plan']}, estimated cost {format_number(branch['cost'])}{against}"
+        yield f"  planned by {branch['plan']}, estimated cost {format_time(branch['cost'] * 1000)}{against}"
     if "motto" in branch:
         yield from format_motto(branch["motto"])
     for node in branch["nodes"]:

@@ -28,6 +28,16 @@ def format_number(value: float) -> str:
     return f"{value:,.2f}".rstrip("0").rstrip(".")
 
 
+def format_time(nanoseconds: float) -> str:
+    """Return a time in the unit that fits, to three digits: `850 ns`, `1.2 µs`, `35 ms`."""
+    value, unit = nanoseconds, "ns"
+    for larger in ("µs", "ms", "s"):
+        if value < 1000:
+            break
+        value, unit = value / 1000, larger
+    return f"{format_number(float(f'{value:.3g}'))} {unit}"
+
+
 def format_costs(costs: Mapping[str, float]) -> str:
     """Return costs by name, as in `none 12, share 8.5`."""
     return ", ".join(f"{name} {format_number(cost)}" for name, cost in costs.items())

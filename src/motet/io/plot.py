@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -29,9 +31,31 @@ def draw_chart(answers: Sequence[tuple[QueryColumns, pa.Table]], y: str | None) 
     made = [_draw_query(alt, rows, found, y) for rows, found in answers if len(found)]
     if not made:
         raise MotetError("there is nothing to plot: no query has a result")
-    if len(made) == 1:
-        return made[0]
-    return alt.vconcat(*made[:MAX_CHARTS]).resolve_scale(color="independent", x="independent", y="independent")
+    chart = made[0]
+    if len(made) > 1:
+        together = alt.vconcat(*made[:MAX_CHARTS])
+        chart = together.resolve_scale(color="independent", x="independent", y="independent")
+    object.__setattr__(chart, "__class__", _make_offline(alt, type(chart)))  # altair takes attributes for its own
+    return chart
+
+
+@cache
+def _make_offline(alt: Any, kind: Any) -> Any:
+    """Return a kind of chart that loads nothing from any network, neither in a notebook nor from a file."""
+
+    class OfflineChart(kind):  # type: ignore[misc]
+        def _repr_mimebundle_(self, *args: Any, **keywords: Any) -> Any:
+            if alt.renderers.active != "default":  # chosen by the user
+                return super()._repr_mimebundle_(*args, **keywords)
+            drawn = io.StringIO()
+            self.save(drawn, format="svg")
+            drawable = f"application/vnd.vegalite.{alt.SCHEMA_VERSION.partition('.')[0]}+json"
+            return {drawable: self.to_dict(), "image/svg+xml": drawn.getvalue(), "text/plain": "a chart"}
+
+        def save(self, *args: Any, inline: bool = True, **keywords: Any) -> None:
+            super().save(*args, inline=inline, **keywords)
+
+    return OfflineChart
 
 
 def _draw_query(alt: Any, rows: QueryColumns, found: pa.Table, y: str | None) -> Any:

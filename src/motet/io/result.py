@@ -9,14 +9,12 @@ from typing import Any
 import pyarrow as pa
 
 from motet.errors import MotetError, did_you_mean
+from motet.io.html_tables import format_table
 from motet.io.query_columns import QueryColumns, list_query_columns
-from motet.io.text_tables import format_value, is_number
-from motet.io.values import to_rows
 from motet.model.query import Workload
 from motet.plans.execution import Execution
 
-MAX_ROWS = 10  # of a query in a notebook
-MAX_QUERIES = 8
+MAX_QUERIES = 8  # in a notebook
 
 
 class Result:
@@ -47,13 +45,16 @@ class Result:
         """Return one Arrow table with the rows of all queries."""
         return self._table
 
-    def to_pandas(self) -> Any:
-        """Return one pandas DataFrame with the rows of all queries."""
+    def to_pandas(self, query: str | None = None) -> Any:
+        """Return one pandas DataFrame with the rows of all queries.
+
+        With the name of a query: its rows alone, with a column `a.price` for each attribute of an event `a`.
+        """
         try:
             import pandas  # noqa: F401
         except ImportError as error:
             raise MotetError("to_pandas needs pandas: pip install 'motet[plot]'") from error
-        return self._table.to_pandas()
+        return self._table.to_pandas() if query is None else self[query].flatten().to_pandas()
 
     def to_spark(self, spark: Any = None) -> Any:
         """Return a Spark DataFrame, of the given session if the result is not on Spark already."""
@@ -97,32 +98,7 @@ class Result:
             columns = ", ".join(escape(name) for name in self.content.columns)
             return f"<p><b>A result on Spark</b> that has not run yet: {columns}</p>"
         every = list(list_query_columns(self.workload))
-        parts = [_table_html(rows, rows.select_rows(self._table)) for rows in every[:MAX_QUERIES]]
+        parts = [format_table(rows, rows.select_rows(self._table)) for rows in every[:MAX_QUERIES]]
         if len(every) > MAX_QUERIES:
             parts.append(f"<p>... and {len(every) - MAX_QUERIES:,} more queries: result[name] has the rows of one</p>")
         return "".join(parts)
-
-
-def _table_html(rows: QueryColumns, found: pa.Table) -> str:
-    """Return the first rows of a query as HTML."""
-    name = escape(rows.query.name)
-    if not len(found):
-        return f"<p><b>{name}</b>: no match</p>"
-    head = "".join(f'<th scope="col">{escape(column)}</th>' for column in rows.shown)
-    body = "".join(_row_html(rows, found.schema, row) for row in to_rows(found.slice(0, MAX_ROWS), " "))
-    hidden = len(found) - MAX_ROWS
-    more = f"<p>... and {hidden:,} more row{'s' if hidden > 1 else ''}</p>" if hidden > 0 else ""
-    caption = f'<caption style="text-align: left; font-weight: bold">{name}</caption>'
-    return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
-
-
-def _row_html(rows: QueryColumns, schema: pa.Schema, row: dict[str, Any]) -> str:
-    cells = []
-    for column in rows.shown:
-        side = "right" if is_number(schema.field(column).type) else "left"
-        cells.append(f'<td style="text-align: {side}">{escape(_shorten(format_value(rows, column, row[column])))}</td>')
-    return f"<tr>{''.join(cells)}</tr>"
-
-
-def _shorten(text: str, most: int = 120) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from motet.compile import Program
+from motet.engine.live.costs import name_unit
 from motet.errors import DataError
 from motet.explain.page.document import POLICY, build_document
 from motet.explain.page.plan import render_plan_html
@@ -44,6 +45,7 @@ class StatusPages:
         if path == "/status.json" and page:
             since = asked.get("since", ["0"])[0]
             status = self.monitor.to_json(int(since) if since.isdecimal() else 0)
+            status["places"] = {} if self.get_program is None else _list_places(self.get_program())
             return "application/json", json.dumps(status, allow_nan=False)
         if path == "/plan" and page and self.get_program is not None:
             program = self.get_program()
@@ -51,6 +53,13 @@ class StatusPages:
                 self.drawn = program, render_plan_html(program, title=self.title)
             return HTML, self.drawn[1]
         return None
+
+
+def _list_places(program: Program) -> dict[str, dict[str, Any]]:
+    """Return what each query runs in, by the name that its costs are reported under, and how many queries that has."""
+    groups = [(name_unit(unit), unit.reported) for branch in program.branches for unit in branch.units]
+    groups += [(branch.name, branch.queries) for branch in program.detect]
+    return {each.query.name: {"unit": name, "queries": len(group)} for name, group in groups for each in group}
 
 
 def start_server(pages: StatusPages, port: int, host: str = LOOPBACK, page: bool = False) -> ThreadingHTTPServer:

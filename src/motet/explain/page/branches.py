@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from motet.compile import Branch, Program
-from motet.explain.formatting import format_count, format_number
+from motet.explain.formatting import format_count, format_number, format_time
 from motet.explain.page.graph import Details, Graph, GraphEdge, GraphNode
 from motet.optimizer.registry import is_sharing_optimizer
 from motet.plans.compiled import CompiledQuery
@@ -23,7 +23,7 @@ from motet.statistics.model import format_symbol
 from motet.template.symbols import Symbol
 
 START = "start"
-COUNT_LABELS = {"estimate": "instances, estimated", "actual": "instances, found", "cost_us": "cost, estimated in µs"}
+COUNT_LABELS = {"estimate": "instances, estimated", "actual": "instances, found"}
 
 # What is known of the events of a symbol.
 SymbolDetails = Callable[[Symbol], Details]
@@ -141,7 +141,7 @@ def _build_state(place: Hashable, state: _State, key: str, lane: str, details: S
 def _build_edges(graph: _UnitGraph, keys: Mapping[Hashable, str], cost: float) -> Iterator[GraphEdge]:
     for (source, target, symbol), queries in graph.steps.items():
         name = format_symbol(symbol)
-        details: Details = (("an event of", name), ("cost of the step, estimated", format_number(cost)))
+        details: Details = (("an event of", name), ("estimated cost", f"{format_time(cost)} for each such event"))
         label = name if len(graph.states[target].symbols) > 1 else ""
         kind = "loop" if source == target else "step"
         yield GraphEdge(keys[source], keys[target], kind, tuple(sorted(queries)), label, details=details)
@@ -158,7 +158,8 @@ def build_join_graph(branch: Mapping[str, Any], numbers: Mapping[str, int]) -> G
         for node in query["nodes"]:
             ends.setdefault(node, []).append(query["name"])
     serves = {node["node"]: tuple(sorted(numbers[name] for name in node["queries"])) for node in branch["nodes"]}
-    nodes = [_build_join(node, serves[node["node"]], ends.get(node["node"], [])) for node in branch["nodes"]]
+    whole = branch.get("cost")
+    nodes = [_build_join(node, serves[node["node"]], ends.get(node["node"], []), whole) for node in branch["nodes"]]
     edges = [
         GraphEdge(str(read), str(node["node"]), "step", serves[node["node"]])
         for node in branch["nodes"]
@@ -167,7 +168,9 @@ def build_join_graph(branch: Mapping[str, Any], numbers: Mapping[str, int]) -> G
     return Graph(tuple(nodes), tuple(edges))
 
 
-def _build_join(node: Mapping[str, Any], queries: tuple[int, ...], ends: Sequence[str]) -> GraphNode:
+def _build_join(
+    node: Mapping[str, Any], queries: tuple[int, ...], ends: Sequence[str], whole: float | None
+) -> GraphNode:
     details = [("finds", node["finds"])]
     for name, words in (("order", "in order"), ("tests", "tests"), ("absent", "absent")):
         if node.get(name):
@@ -175,6 +178,9 @@ def _build_join(node: Mapping[str, Any], queries: tuple[int, ...], ends: Sequenc
     for name, words in COUNT_LABELS.items():
         if node.get(name) is not None:
             details.append((words, format_number(round(node[name]) if node[name] >= 100 else node[name])))
+    if whole and node.get("cost_us"):
+        time, share = format_time(node["cost_us"] * 1000), node["cost_us"] / whole
+        details.append(("estimated cost", f"{time}, {share:.0%} of this branch"))
     if ends:
         details.append(("read by", ", ".join(ends)))
     key, is_leaf = str(node["node"]), node["kind"] == "leaf"

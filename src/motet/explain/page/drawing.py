@@ -7,21 +7,27 @@ from itertools import pairwise
 from typing import Any
 
 from motet.explain.page.graph import Details, Graph, GraphEdge, GraphNode, summarize, thin_edges
-from motet.explain.page.layout import GraphLayout, Point, Size, place_in_layers
+from motet.explain.page.layout import ACROSS, GraphLayout, Point, Size, place_in_layers
+from motet.explain.page.lettering import measure_text, wrap_text
 
-LETTER = 7.1  # the width of a letter of a label
-SMALL_LETTER = 6.1  # and of a note
-LONGEST = 30  # letters that are shown
+# Font sizes, as the page's style has them; how far apart lines are; letters of a line, and lines.
+LABEL_SIZE, LABEL_STEP, LABEL_LETTERS, LABEL_LINES = 12.5, 15.0, 26, 4
+NOTE_SIZE, NOTE_STEP, NOTE_LETTERS, NOTE_LINES = 10.5, 13.0, 28, 3
+MARK_SIZE, MARK_LETTERS, MARK_HEIGHT = 10.5, 28, 16.0  # the label of an edge
+LANE_SIZE = 12.5  # bold letters of 12
 MARGIN = 24.0
 LANE_HEAD = 26.0
 LANE_GAP = 22.0
 COLUMN_GAP = 90.0
-LOOP_ROOM = 26.0  # above a lane with loops
-WEAK_DEPTH = 60.0  # how far below its ends a weak edge that leads back may go
+LOOP_HEIGHT = 20.0
+BOW = 60.0  # how far an edge between nodes of one column may reach to the right of it
 APART = 16.0  # between edges that join the same nodes
-MOST_WHOLE = 90  # nodes up to which a graph is shown whole at first
-MOST_SUMMARY = 150
+MOST_WHOLE = 60  # nodes up to which a graph is shown whole at first
+MOST_SUMMARY = 40
 MOST_DRAWN = 2500  # and beyond which only its summary is drawn
+
+# A line of text with its width, as a page shows it.
+Lines = list[tuple[str, float]]
 
 
 def draw_graph(key: str, title: str, words: str, kind: str, graph: Graph) -> dict[str, Any]:
@@ -41,8 +47,9 @@ def draw_columns(graph: Graph, key: str, title: str, words: str) -> dict[str, An
     left, deepest = 0.0, 0.0
     for lane, head in graph.lanes:
         own = [node for node in graph.nodes if node.lane == lane]
-        wide = max(len(head) * LETTER, *(_node_size(node)[0] for node in own), 0.0)
-        heads.append({"words": f"{head} ({len(own)})", "y": 16, "x": round(left + MARGIN)})
+        head = f"{head} ({len(own)})"
+        wide = max(measure_text(head, LANE_SIZE), *(_node_size(node)[0] for node in own), 0.0)
+        heads.append({"words": head, "y": 16, "x": round(left + MARGIN)})
         top = LANE_HEAD
         for node in own:
             size = (wide, _node_size(node)[1])
@@ -53,7 +60,7 @@ def draw_columns(graph: Graph, key: str, title: str, words: str) -> dict[str, An
     number = {node.key: at for at, node in enumerate(graph.nodes)}
     nodes = [_draw_node(node, *places[node.key]) for node in graph.nodes]
     edges = [_draw_edge(edge, number, _draw_bow(places[edge.source], places[edge.target])) for edge in graph.edges]
-    view = _make_view(nodes, edges, heads, left - COLUMN_GAP, deepest)
+    view = _make_view(nodes, edges, heads, left - COLUMN_GAP + BOW, deepest)
     views = {"all": view}
     return {"key": key, "title": title, "words": words, "kind": "candidates", "size": len(nodes), "views": views}
 
@@ -70,35 +77,54 @@ def _place_lanes(graph: Graph) -> dict[str, Any]:
         if not own:
             continue
         if words:
-            heads.append({"words": words, "y": round(top + LANE_HEAD - 10)})
+            heads.append({"words": words, "y": round(top + LANE_HEAD - 10), "x": 12})
+            widest = max(widest, measure_text(words, LANE_SIZE))
             top += LANE_HEAD
         number |= {key: at for at, key in enumerate(own, len(number))}
         inside = [edge for edge in graph.edges if edge.source in own]
         placed = _Lane(list(own.values()), inside, top)
         nodes += placed.nodes
         edges += [_draw_edge(edge, number, path) for edge, path in zip(inside, placed.draw_paths(inside), strict=True)]
-        top += placed.height + LANE_GAP
+        top += placed.layout.height + LANE_GAP
         widest = max(widest, placed.layout.width)
-    below = WEAK_DEPTH if any(edge.weak for edge in graph.edges) else 0.0
-    return _make_view(nodes, edges, heads, widest, top - LANE_GAP + below)
+    bows = BOW if any(edge.weak for edge in graph.edges) else 0.0
+    return _make_view(nodes, edges, heads, widest + bows, top - LANE_GAP)
 
 
 class _Lane:
-    """The nodes and edges of one lane, placed from `top` on: loops are drawn above, edges that lead back below."""
+    """The nodes and edges of one lane, placed from `top` on.
+
+    A loop is drawn above its node. Any other label of an edge is a vertex on its way, so that nothing covers it.
+    """
 
     def __init__(self, nodes: Sequence[GraphNode], edges: Sequence[GraphEdge], top: float) -> None:
         self.number = {node.key: at for at, node in enumerate(nodes)}
-        self.sizes = [_node_size(node) for node in nodes]
-        pairs = dict.fromkeys(self.ends(edge) for edge in edges if not edge.weak)
-        self.layout: GraphLayout = place_in_layers(self.sizes, list(pairs))
-        self.routes = dict(zip(pairs, self.layout.routes, strict=True))
-        above = LOOP_ROOM if any(source == target for source, target in pairs) else 0.0
-        backs = sum(source != target and not points for (source, target), points in self.routes.items())
-        self.top = top + above
-        self.height = above + self.layout.height + (12 + 10 * min(backs, 12) + 8 if backs else 0.0)
-        self.centres = [(x, y + self.top) for x, y in self.layout.centres]
+        loops: dict[int, list[GraphEdge]] = {}
+        arcs: list[tuple[int, int]] = []
+        self.arcs: dict[int, list[int]] = {}  # the arcs of an edge, by its number
+        self.marks: dict[int, int] = {}  # the vertex of its label
+        for at, edge in enumerate(edges):
+            source, target = self.ends(edge)
+            if source == target:
+                loops.setdefault(source, []).append(edge)
+            elif not edge.weak:
+                stops = [source, target]
+                if edge.label:
+                    self.marks[at] = len(nodes) + len(self.marks)
+                    stops.insert(1, self.marks[at])
+                self.arcs[at] = list(range(len(arcs), len(arcs) + len(stops) - 1))
+                arcs += pairwise(stops)
+        self.sizes = [_node_size(node, loops.get(at, ())) for at, node in enumerate(nodes)]
+        # Above a node there is room for its loops.
+        rooms = [sum(map(_loop_height, loops.get(at, ()))) for at in range(len(nodes))]
+        sizes = [(wide, high + room) for (wide, high), room in zip(self.sizes, rooms, strict=True)]
+        sizes += [(_measure_mark(edges[at]), MARK_HEIGHT) for at in self.marks]
+        drops = [room / 2 for room in rooms] + [0.0] * len(self.marks)
+        self.layout: GraphLayout = place_in_layers(sizes, arcs, drops)
+        self.centres = [(x, y + top + drop) for (x, y), drop in zip(self.layout.centres, drops, strict=True)]
+        self.routes = [[(x, y + top) for x, y in route] for route in self.layout.routes]
         self.nodes = [
-            _draw_node(node, *centre, size) for node, centre, size in zip(nodes, self.centres, self.sizes, strict=True)
+            _draw_node(node, *self.centres[at], size) for at, (node, size) in enumerate(zip(nodes, self.sizes, strict=True))
         ]
 
     def ends(self, edge: GraphEdge) -> tuple[int, int]:
@@ -106,25 +132,23 @@ class _Lane:
 
     def draw_paths(self, edges: Sequence[GraphEdge]) -> list[dict[str, Any]]:
         seen: dict[tuple[int, int], int] = {}
-        backs = 0
+        heights: dict[int, float] = {}  # of the loops so far
         paths = []
-        for edge in edges:
+        for at, edge in enumerate(edges):
             pair = source, target = self.ends(edge)
-            turn = seen[pair] = seen.get(pair, -1) + 1
-            if edge.weak:
-                paths.append(_draw_straight(self.nodes[source], self.nodes[target]))
-            elif source == target:
+            if source == target:
                 x, y = self.centres[source]
-                paths.append(_draw_loop(x, y - self.sizes[source][1] / 2, turn))
-            elif self.routes[pair]:
-                shift = APART * ((turn + 1) // 2) * (-1 if turn % 2 else 1)
-                paths.append(_draw_curve([(x, y + self.top) for x, y in self.routes[pair]], shift))
+                heights[source] = heights.get(source, 0.0) + _loop_height(edge)
+                paths.append(_draw_loop(x, y - self.sizes[source][1] / 2, heights[source], bool(edge.label)))
+            elif edge.weak:
+                one, other = ((*self.centres[end], self.sizes[end]) for end in pair)
+                paths.append(_draw_bow(one, other))
             else:
-                backs += 1
-                low = self.top + self.layout.height + 12 + 10 * (backs % 12)
-                (x0, y0), (x1, y1) = self.centres[source], self.centres[target]
-                ends = (x0, y0 + self.sizes[source][1] / 2), (x1, y1 + self.sizes[target][1] / 2)
-                paths.append(_draw_back(*ends, low))
+                pair = min(pair), max(pair)
+                turn = seen[pair] = seen.get(pair, -1) + 1
+                shift = APART * ((turn + 1) // 2) * (-1 if turn % 2 else 1)
+                path = _draw_curve([point for arc in self.arcs[at] for point in self.routes[arc]], shift)
+                paths.append(path | ({"at": _to_page(self.centres[self.marks[at]])} if at in self.marks else {}))
         return paths
 
 
@@ -135,25 +159,49 @@ def _make_view(
     return size | {"lanes": heads, "nodes": nodes, "edges": edges}
 
 
-def _node_size(node: GraphNode) -> Size:
-    label = min(len(node.label), LONGEST) * LETTER
-    note = min(len(node.note), LONGEST + 4) * SMALL_LETTER
-    return max(label, note, 24.0) + 22, 44.0 if node.note else 28.0
+def _set_lines(text: str, letters: int, lines: int, size: float) -> Lines:
+    return [(line, round(measure_text(line, size), 1)) for line in wrap_text(text, letters, lines) if line]
+
+
+def _set_label(node: GraphNode) -> Lines:
+    return _set_lines(node.label, LABEL_LETTERS, LABEL_LINES, LABEL_SIZE)
+
+
+def _set_note(node: GraphNode) -> Lines:
+    return _set_lines(node.note, NOTE_LETTERS, NOTE_LINES, NOTE_SIZE)
+
+
+def _node_size(node: GraphNode, loops: Sequence[GraphEdge] = ()) -> Size:
+    """Return the size of a box: as wide as its text, and as the labels of its loops."""
+    label, note = _set_label(node), _set_note(node)
+    widest = max((width for _, width in (*label, *note)), default=0.0)
+    wide = max(widest + 22, *(_measure_mark(edge) for edge in loops), 46.0)
+    return wide, 13.0 + LABEL_STEP * len(label) + NOTE_STEP * len(note)
+
+
+def _measure_mark(edge: GraphEdge) -> float:
+    return measure_text(edge.label[:MARK_LETTERS], MARK_SIZE) + 6 if edge.label else 0.0
+
+
+def _loop_height(edge: GraphEdge) -> float:
+    return LOOP_HEIGHT + (MARK_HEIGHT if edge.label else 0.0)
 
 
 def _draw_node(node: GraphNode, x: float, y: float, size: Size) -> dict[str, Any]:
     made = {
         "key": node.key, "label": node.label, "kind": node.kind, "queries": list(node.queries),
         "x": round(x - size[0] / 2 + MARGIN, 1), "y": round(y - size[1] / 2 + MARGIN, 1),
-        "w": round(size[0], 1), "h": round(size[1], 1),
+        "w": round(size[0], 1), "h": round(size[1], 1), "lines": _set_label(node),
     }  # fmt: skip
-    return made | _drop_empty({"note": node.note, "facts": _list_details(node.details), "names": list(node.names)})
+    more = {"note": node.note, "notes": _set_note(node), "facts": _list_details(node.details), "names": list(node.names)}
+    return made | _drop_empty(more)
 
 
 def _draw_edge(edge: GraphEdge, number: Mapping[str, int], path: dict[str, Any]) -> dict[str, Any]:
     made = {"source": number[edge.source], "target": number[edge.target], "kind": edge.kind}
     color = {} if edge.color is None else {"tone": edge.color}
-    more = {"weak": edge.weak, "mark": edge.label, "facts": _list_details(edge.details)}
+    mark = _set_lines(edge.label, MARK_LETTERS, 1, MARK_SIZE)
+    more = {"weak": edge.weak, "mark": mark[0] if mark else None, "facts": _list_details(edge.details)}
     return made | {"queries": list(edge.queries)} | path | color | _drop_empty(more)
 
 
@@ -165,6 +213,10 @@ def _drop_empty(values: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value}
 
 
+def _to_page(point: Point) -> list[float]:
+    return [round(point[0] + MARGIN, 1), round(point[1] + MARGIN, 1)]
+
+
 def _draw_path(start: Point, curves: Sequence[Sequence[Point]], middle: Point) -> dict[str, Any]:
     """Draw a path of curves; `middle` is where its label stands."""
 
@@ -172,52 +224,33 @@ def _draw_path(start: Point, curves: Sequence[Sequence[Point]], middle: Point) -
         return " ".join(f"{x + MARGIN:.1f},{y + MARGIN:.1f}" for x, y in points)
 
     path = f"M{text([start])}" + "".join(f" C{text(curve)}" for curve in curves)
-    return {"path": path, "at": [round(middle[0] + MARGIN, 1), round(middle[1] + MARGIN, 1)]}
+    return {"path": path, "at": _to_page(middle)}
 
 
 def _draw_curve(points: Sequence[Point], shift: float = 0.0) -> dict[str, Any]:
-    """Draw a line through points, level at its ends; `shift` bends it up or down between them."""
+    """Draw a line through points, level at each; `shift` bends it up or down between layers."""
     curves = []
     for (x0, y0), (x1, y1) in pairwise(points):
         half = (x1 - x0) / 2
-        curves.append([(x0 + half, y0 + shift), (x1 - half, y1 + shift), (x1, y1)])
-    (x0, y0), (x1, y1) = points[0], points[1]
-    return _draw_path(points[0], curves, ((x0 + x1) / 2, (y0 + y1) / 2 + shift * 0.75))
+        bend = shift if abs(abs(x1 - x0) - ACROSS) < 0.1 else 0.0
+        curves.append([(x0 + half, y0 + bend), (x1 - half, y1 + bend), (x1, y1)])
+    (x0, y0), (x1, y1) = points[0], points[-1]
+    return _draw_path(points[0], curves, ((x0 + x1) / 2, (y0 + y1) / 2))
 
 
-def _draw_straight(source: dict[str, Any], target: dict[str, Any]) -> dict[str, Any]:
-    """Draw an edge from one placed node to another, wherever they are."""
-    (x0, y0), (x1, y1) = (
-        (each["x"] + each["w"] / 2 - MARGIN, each["y"] + each["h"] / 2 - MARGIN) for each in (source, target)
-    )
-    if source is target:
-        return _draw_loop(x0, y0 - source["h"] / 2, 0)
-    if x1 > x0 + 1:
-        return _draw_curve([(x0 + source["w"] / 2, y0), (x1 - target["w"] / 2, y1)])
-    low = max(y0, y1) + 30 + min(abs(x1 - x0) / 12, WEAK_DEPTH)
-    curve = [(x0, low), (x1, low), (x1, y1 + target["h"] / 2)]
-    return _draw_path((x0, y0 + source["h"] / 2), [curve], ((x0 + x1) / 2, low - 6))
-
-
-def _draw_loop(x: float, y: float, turn: int) -> dict[str, Any]:
-    wide, high = 12.0 + 4 * turn, 24.0 + 10 * turn
-    curve = [(x - wide - 8, y - high), (x + wide + 8, y - high), (x + 8, y)]
-    return _draw_path((x - 8, y), [curve], (x, y - high * 0.8))
-
-
-def _draw_back(source: Point, target: Point, low: float) -> dict[str, Any]:
-    """Draw a bow below everything, for an edge that leads back."""
-    (x0, y0), (x1, y1) = source, target
-    reach = low + (low - max(y0, y1)) / 3
-    return _draw_path(source, [[(x0, reach), (x1, reach), target]], ((x0 + x1) / 2, (y0 + y1) / 8 + reach * 0.75))
+def _draw_loop(x: float, y: float, high: float, labelled: bool) -> dict[str, Any]:
+    """Draw a loop that reaches so high above the top of a node, its label over it."""
+    high -= MARK_HEIGHT if labelled else 0.0
+    curve = [(x - 22, y - high * 1.25), (x + 22, y - high * 1.25), (x + 8, y)]  # its top is at 3/4 of that
+    return _draw_path((x - 8, y), [curve], (x, y - high - MARK_HEIGHT / 2 + 4))
 
 
 def _draw_bow(one: tuple[float, float, Size], other: tuple[float, float, Size]) -> dict[str, Any]:
-    """Draw an edge from side to side; between nodes of one column, a bow to the right of it."""
-    if one[0] > other[0]:
-        one, other = other, one
-    x0, y0 = one[0] + one[2][0] / 2, one[1]
-    if one[0] == other[0]:
-        out = x0 + 18 + min(abs(other[1] - y0) / 8, 50)
-        return _draw_path((x0, y0), [[(out, y0), (out, other[1]), (x0, other[1])]], (out, (y0 + other[1]) / 2))
-    return _draw_curve([(x0, y0), (other[0] - other[2][0] / 2, other[1])])
+    """Draw an edge from side to side of boxes; between those of one column, a bow to the right of it."""
+    (x0, y0, (wide0, _)), (x1, y1, (wide1, _)) = one, other
+    if abs(x1 - x0) < 1:
+        right = max(x0 + wide0 / 2, x1 + wide1 / 2)
+        out = right + min(18 + abs(y1 - y0) / 8, BOW)  # three quarters of which it reaches
+        return _draw_path((x0 + wide0 / 2, y0), [[(out, y0), (out, y1), (x1 + wide1 / 2, y1)]], (out, (y0 + y1) / 2))
+    side = 1 if x1 > x0 else -1
+    return _draw_curve([(x0 + side * wide0 / 2, y0), (x1 - side * wide1 / 2, y1)])

@@ -114,25 +114,41 @@ def _iterate_reachable(start: str, neighbours: Mapping[str, Sequence[str]]) -> I
 
 
 def _contract(graph: Graph, few: int) -> Graph:
-    """Merge connected nodes of at most so many queries, and merged parts that have the same neighbours."""
+    """Merge connected nodes of at most so many queries, and all such parts that go on from the same node.
+
+    Of the edges into what was merged, only those from that node stay strong.
+    """
     small = {n.key for n in graph.nodes if len(n.queries) <= few and n.kind not in ("start", "leaf")}
     parts = _find_components(graph, small)
-    place = {node.key: node.key for node in graph.nodes}
-    place |= {node.key: part[0].key for part in parts for node in part}
-    links = ((place[edge.source], place[edge.target]) for edge in graph.edges)
-    before, after = index_neighbours((source, target) for source, target in links if source != target)
-    alike: dict[tuple[object, ...], list[list[GraphNode]]] = {}
+    by_key = {node.key: node for node in graph.nodes}
+    before, _ = index_neighbours((edge.source, edge.target) for edge in graph.edges)
+    groups: dict[tuple[str, str], list[list[GraphNode]]] = {}
     for part in parts:
-        key = part[0].key
-        neighbours = (frozenset(before.get(key, ())), frozenset(after.get(key, ())))
-        alike.setdefault((part[0].lane, *neighbours), []).append(part)
-    summaries = {}
-    for group in alike.values():
-        first = group[0][0].key
-        summaries[first] = _summarize_parts(group)
-        place |= {node.key: first for part in group for node in part}
+        groups.setdefault((part[0].lane, _find_anchor(part, by_key, before, small)), []).append(part)
+    place = {node.key: node.key for node in graph.nodes}
+    anchors: dict[str, str] = {}  # of what was merged
+    summaries: dict[str, GraphNode] = {}
+    for (_, anchor), group in groups.items():
+        merged = _summarize_parts(group)
+        summaries[merged.key] = merged
+        place |= {node.key: merged.key for part in group for node in part}
+        if merged.kind == "group":
+            anchors[merged.key] = anchor
     kept = [summaries.get(node.key, node) for node in graph.nodes if place[node.key] == node.key]
-    return Graph(tuple(kept), tuple(_merge_edges(graph.edges, place)), graph.lanes)
+    return Graph(tuple(kept), tuple(_merge_edges(graph.edges, place, anchors)), graph.lanes)
+
+
+def _find_anchor(
+    part: Sequence[GraphNode], nodes: Mapping[str, GraphNode], before: Mapping[str, Sequence[str]], small: set[str]
+) -> str:
+    """Return the node that a part goes on from.
+
+    Of those before it that is the one of fewest queries that has all of the part's, else the one that has most of them.
+    """
+    found = {key for node in part for key in before.get(node.key, ()) if key not in small}
+    own = set(union_queries(node.queries for node in part))
+    lacking = {key: len(own.difference(nodes[key].queries)) for key in found}
+    return min(found, key=lambda key: (lacking[key], len(nodes[key].queries), key), default="")
 
 
 def _find_components(graph: Graph, keys: set[str]) -> list[list[GraphNode]]:
@@ -157,25 +173,29 @@ def _summarize_parts(parts: Sequence[Sequence[GraphNode]]) -> GraphNode:
     if len(members) == 1:
         return first
     queries = union_queries(node.queries for node in members)
-    if len(parts) == 1:
-        shown = " → ".join(node.label for node in members[:3]) + (" → …" if len(members) > 3 else "")
-        label = shown if all(node.kind == first.kind for node in members) else f"{len(members)} nodes"
-    else:
-        each_alone = len(queries) == len(parts) and all(len(node.queries) == 1 for node in members)
-        label = f"{len(parts)} queries, each alone" if each_alone else f"{len(parts)} parts alike"
-    note = f"{len(members)} nodes, {len(queries)} {'query' if len(queries) == 1 else 'queries'}"
+    label = "1 query" if len(queries) == 1 else f"{len(queries)} queries"
+    most = max(len(node.queries) for node in members)
+    shared = "" if len(queries) == 1 else ", none shared" if most == 1 else f", up to {most} share one"
     names = tuple(node.label for node in members)
+    note = f"{len(members)} nodes{shared}"
     return replace(first, label=label, kind="group", queries=queries, note=note, names=names, details=())
 
 
-def _merge_edges(edges: Iterable[GraphEdge], place: dict[str, str]) -> Iterable[GraphEdge]:
+def _merge_edges(
+    edges: Iterable[GraphEdge], place: Mapping[str, str], anchors: Mapping[str, str]
+) -> Iterable[GraphEdge]:
     found: dict[tuple[str, str, str, str], list[GraphEdge]] = {}
     for edge in edges:
         source, target = place[edge.source], place[edge.target]
         if source != target or (source, target) == (edge.source, edge.target):
-            found.setdefault((source, target, edge.kind, edge.label), []).append(edge)
-    for (source, target, *_), same in found.items():
-        yield replace(same[0], source=source, target=target, queries=union_queries(edge.queries for edge in same))
+            merged = source in anchors or target in anchors
+            found.setdefault((source, target, *(("step", "") if merged else (edge.kind, edge.label))), []).append(edge)
+    for (source, target, kind, label), same in found.items():
+        yield replace(
+            same[0], source=source, target=target, kind=kind, label=label,
+            queries=union_queries(edge.queries for edge in same),
+            weak=source in anchors or anchors.get(target, source) != source,
+        )  # fmt: skip
 
 
 def union_queries(sets: Iterable[Sequence[int]]) -> tuple[int, ...]:

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import TypeVar
 
 SWEEPS = 8
-ACROSS = 64.0  # between layers
+ACROSS = 38.0  # between layers
 BETWEEN = 14.0  # between vertices of a layer
 SLIM = 6.0  # between an arrow that passes and its neighbours
 
@@ -29,21 +29,28 @@ class GraphLayout:
     height: float
 
 
-def place_in_layers(sizes: Sequence[Size], arcs: Sequence[tuple[int, int]]) -> GraphLayout:
+def place_in_layers(
+    sizes: Sequence[Size], arcs: Sequence[tuple[int, int]], drops: Sequence[float] = ()
+) -> GraphLayout:
     """Place vertices 0, 1, ... of some sizes.
 
-    An arc that leads back, or from a vertex to itself, has no points: the caller draws it.
+    An arc that leads back goes from the left side of its vertex to the right side of the other. An arc from a vertex
+    to itself has no points: the caller draws it. `drops` says how far below its middle arcs meet a vertex.
     """
     if not sizes:
         return GraphLayout([], [], 0.0, 0.0)
-    forward = _find_forward_arcs(len(sizes), arcs)
-    layer = _assign_layers(len(sizes), [arcs[at] for at in forward])
+    back = _find_back_arcs(len(sizes), arcs)
+    forward = {
+        at: (target, source) if at in back else (source, target)
+        for at, (source, target) in enumerate(arcs)
+        if source != target
+    }
+    layer = _assign_layers(len(sizes), list(forward.values()))
     # Arcs over several layers go through points that are placed like vertices.
     heights = [height for _, height in sizes]
     chains: dict[int, list[int]] = {}
     links: list[tuple[int, int]] = []
-    for at in forward:
-        source, target = arcs[at]
+    for at, (source, target) in forward.items():
         chain = [source]
         for between in range(layer[source] + 1, layer[target]):
             chain.append(len(heights))
@@ -64,15 +71,20 @@ def place_in_layers(sizes: Sequence[Size], arcs: Sequence[tuple[int, int]]) -> G
     for at, chain in chains.items():
         first, last = chain[0], chain[-1]
         (x0, y0), (x1, y1) = centre[first], centre[last]
+        if drops:
+            y0, y1 = y0 + drops[first], y1 + drops[last]
         # Through a layer an arc goes level, so that it stays between the vertices there.
         inner = [(lefts[layer[v]] + across, centre[v][1]) for v in chain[1:-1] for across in (0.0, widths[layer[v]])]
-        routes[at] = [(x0 + sizes[first][0] / 2, y0), *inner, (x1 - sizes[last][0] / 2, y1)]
+        route = [(x0 + sizes[first][0] / 2, y0), (lefts[layer[first]] + widths[layer[first]], y0)]
+        route += [*inner, (lefts[layer[last]], y1), (x1 - sizes[last][0] / 2, y1)]
+        route = [point for point, _ in groupby(route)]
+        routes[at] = route[::-1] if at in back else route
     height = max(centre[v][1] + heights[v] / 2 for v in centre)
     return GraphLayout([centre[v] for v in range(len(sizes))], routes, lefts[-1] + widths[-1], height)
 
 
-def _find_forward_arcs(size: int, arcs: Sequence[tuple[int, int]]) -> list[int]:
-    """Return the arcs without those that lead back, by depth-first search from vertices without incoming arcs."""
+def _find_back_arcs(size: int, arcs: Sequence[tuple[int, int]]) -> set[int]:
+    """Return the arcs that lead back, by depth-first search from vertices without incoming arcs."""
     leaving: list[list[int]] = [[] for _ in range(size)]
     entered = [False] * size
     for at, (source, target) in enumerate(arcs):
@@ -99,7 +111,7 @@ def _find_forward_arcs(size: int, arcs: Sequence[tuple[int, int]]) -> list[int]:
             else:
                 state[vertex] = 2
                 walk.pop()
-    return [at for at, (source, target) in enumerate(arcs) if source != target and at not in back]
+    return back
 
 
 def _assign_layers(size: int, arcs: Sequence[tuple[int, int]]) -> list[int]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from motet.compile import Program
 from motet.explain.analysis import Analysis, estimate_events
 from motet.explain.branches import MOST_SHARED, PLANS, format_names, format_partition, format_strategy
-from motet.explain.formatting import EQUAL_RATES, find_leading_comment, format_count, format_number
+from motet.explain.formatting import EQUAL_RATES, find_leading_comment, format_count, format_number, format_time
 from motet.explain.gloria import collect_q_sets
 from motet.explain.page.branches import SymbolDetails, build_join_graph, build_template_graph
 from motet.explain.page.document import build_document
@@ -35,7 +37,7 @@ def render_plan_html(
     plan = describe_plan(program, counts, analysis)
     numbers = {query.name: at for at, query in enumerate(program.workload.queries)}
     data = {
-        "title": title or program.workload.origin.strip("<>"),
+        "title": title or _name_workload(program),
         "optimizer": program.options.optimizer,
         "queries": _list_queries(program, plan),
         "tiles": list(_list_tiles(plan)),
@@ -46,6 +48,12 @@ def render_plan_html(
         "text": "\n".join(format_plan(plan)),
     }
     return build_document("plan", data)
+
+
+def _name_workload(program: Program) -> str:
+    """Return the name of the file that the queries came from, else how many there are."""
+    origin = program.workload.origin
+    return format_count(len(program.workload.queries), "query") if origin.startswith("<") else Path(origin).name
 
 
 def _number_detect(plan: dict[str, Any]) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -64,17 +72,30 @@ def _list_queries(program: Program, plan: dict[str, Any]) -> list[dict[str, Any]
         for query in branch["queries"]:
             where[query["name"]] = {"graph": f"branch-{at}", "place": f"branch {at}", "way": query["way"]}
     workload = program.workload
-    results = plan["actual"]["results"] if "actual" in plan else {}
-    return [
+    found = [
         {
             "name": query.name,
             "text": to_text(query).rstrip("\n"),
             "words": find_leading_comment(query, workload),
             **where[query.name],
-            **({"results": results[query.name]} if results else {}),
         }
         for query in workload.queries
     ]
+    if "actual" in plan:
+        _add_run_facts(found, plan["actual"])
+    return found
+
+
+def _add_run_facts(queries: Sequence[dict[str, Any]], actual: dict[str, Any]) -> None:
+    """Add the results of each query, and the time of what it runs in."""
+    times = {where.lower(): (seconds, share) for where, seconds, share, _ in _list_times(actual)}
+    sizes = Counter(query["place"] for query in queries)
+    for query in queries:
+        place = query["place"]
+        seconds, share = times.get(place) or times[f"branch {place.removeprefix('unit ').split('.')[0]}"]
+        others = f", with {format_count(sizes[place] - 1, 'other query')}" if sizes[place] > 1 else ""
+        query["results"] = actual["results"][query["name"]]
+        query["facts"] = [["took", f"{seconds} s, {share} of the run{others}"]]
 
 
 def _list_tiles(plan: dict[str, Any]) -> Iterator[dict[str, str]]:
@@ -141,14 +162,16 @@ def _draw_graphs(
 
 
 def _chart_costs(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield what this plan costs, and what others would, as bars."""
+    """Yield what this plan costs, and what others would, as bars. Of others that cost the same one is enough."""
     for at, branch in enumerate(plan["branches"], 1):
-        bars = _make_bars(branch["estimates"], branch["plan"], PLANS)
-        yield {"title": f"Branch {at}", "words": "estimated nanoseconds per event", "bars": bars}
+        bars = _make_bars(_drop_equal(branch["estimates"], branch["plan"]), branch["plan"], PLANS, format_time)
+        yield {"title": f"Branch {at}", "words": "estimated time per event", "bars": bars}
     for at, branch in _number_detect(plan):
         if branch.get("estimates"):
-            bars = _make_bars(branch["estimates"], branch["plan"], JOIN_PLANS)
-            yield {"title": f"Branch {at}", "words": "estimated microseconds of all joins and loops", "bars": bars}
+            rows = branch["rows"]
+            costs = {name: cost * 1000 / (rows or 1) for name, cost in branch["estimates"].items()}
+            bars = _make_bars(_drop_equal(costs, branch["plan"]), branch["plan"], JOIN_PLANS, format_time)
+            yield {"title": f"Branch {at}", "words": f"estimated time {'per event' if rows else 'in all'}", "bars": bars}
     sharing = plan["sharing"]
     if sharing is not None:
         chart = find_renderer(sharing["optimizer"]).chart(sharing)
@@ -156,12 +179,22 @@ def _chart_costs(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
         notes = [proof if sharing["optimal"] else "a better plan is not ruled out"]
         notes += [EQUAL_RATES] if sharing["rates"] == "equal" else []
         notes += [f"{each['query']} takes no part: {each['why']}" for each in sharing["excluded"][:20]]
-        yield chart | {"bars": _make_bars(chart["bars"], "this plan", {}), "notes": notes}
+        yield chart | {"bars": _make_bars(chart["bars"], "this plan", {}, format_number), "notes": notes}
 
 
-def _make_bars(costs: Mapping[str, float], chosen: str, names: Mapping[str, str]) -> list[dict[str, Any]]:
+def _drop_equal(costs: Mapping[str, float], chosen: str) -> dict[str, float]:
+    """Return the costs of plans without those that cost the same as the chosen one, or as one before."""
+    kept = {costs[chosen]: chosen} if chosen in costs else {}
+    for name, cost in costs.items():
+        kept.setdefault(cost, name)
+    return {name: cost for cost, name in kept.items()}
+
+
+def _make_bars(
+    costs: Mapping[str, float], chosen: str, names: Mapping[str, str], show: Callable[[float], str]
+) -> list[dict[str, Any]]:
     return [
-        {"name": names.get(name, name), "value": cost, "shown": format_number(cost), "chosen": name == chosen}
+        {"name": names.get(name, name), "value": cost, "shown": show(cost), "chosen": name == chosen}
         for name, cost in costs.items()
     ]
 
@@ -174,9 +207,10 @@ def _list_q_sets(plan: dict[str, Any], numbers: Mapping[str, int]) -> list[dict[
     return [each | {"queries": [numbers[name] for name in each["queries"]]} for each in collect_q_sets(sharing)]
 
 
-def _make_table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]], words: str = "") -> dict[str, Any]:
-    note = {"words": words} if words else {}
-    return {"title": title, **note, "head": list(head), "rows": [list(row) for row in rows]}
+def _make_table(
+    title: str, head: Sequence[str], rows: Iterable[Sequence[str]], words: str = "", wide: bool = False
+) -> dict[str, Any]:
+    return {"title": title, "words": words, "wide": wide, "head": list(head), "rows": [list(row) for row in rows]}
 
 
 def _list_inputs(plan: dict[str, Any]) -> dict[str, Any]:
@@ -191,7 +225,7 @@ def _list_inputs(plan: dict[str, Any]) -> dict[str, Any]:
         )
         for at, branch in enumerate((*plan["branches"], *plan["detect"]), 1)
     )
-    return _make_table("What is read", ("branch", "key", "columns", "types", "#rows"), rows)
+    return _make_table("What is read", ("branch", "key", "columns", "types", "#rows"), rows, wide=True)
 
 
 def _list_units(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -211,7 +245,7 @@ def _list_units(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
     ]
     if rows:
         head = ("unit", "strategy", "queries", "computed once", "signature", *(("executed",) if executed else ()))
-        yield _make_table("What runs", head, rows)
+        yield _make_table("What runs", head, rows, wide=True)
     declined = [
         (f"Branch {at}", format_names(each["queries"]), each["reason"])
         for at, branch in enumerate(plan["branches"], 1)
@@ -222,17 +256,23 @@ def _list_units(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _list_run_tables(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the tables of what a run found, beside what was expected."""
+    """Yield the tables of what a run found, beside what was estimated where that was counted in other rows."""
     if "actual" not in plan:
         return
     actual = plan["actual"]
+    yield _make_table("Time", ("where", "#seconds", "#of the run", "#per event"), _list_times(actual))
+    symbols: dict[tuple[str, float | None, int], list[str]] = {}  # the branches that found so many of them
+    for at, branch in enumerate(actual["branches"], 1):
+        for each in branch["symbols"]:
+            symbols.setdefault((each["symbol"], each["expected"], each["events"]), []).append(str(at))
+    estimated = any(expected is not None for _, expected, _ in symbols)
     events = (
-        (f"Branch {at}", each["symbol"], _format_expected(each["expected"]), f"{each['events']:,}")
-        for at, branch in enumerate(actual["branches"], 1)
-        for each in branch["symbols"]
+        (symbol, ", ".join(branches), *((_format_expected(expected),) if estimated else ()), f"{found:,}")
+        for (symbol, expected, found), branches in sorted(symbols.items(), key=lambda each: (each[0][0], each[1]))
     )
-    words = "by the counts of types, and a guess for each condition where nothing was counted"
-    yield _make_table("Events: expected and found", ("branch", "events of", "#expected", "#found"), events, words)
+    title, columns = ("Events: estimated and found", ("#estimated",)) if estimated else ("Events", ())
+    words = "estimated by statistics of other rows, or of a sample" if estimated else ""
+    yield _make_table(title, ("events of", "branches", *columns, "#found"), events, words)
     nodes = [
         (
             f"Branch {at}",
@@ -246,23 +286,23 @@ def _list_run_tables(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
         if node["kind"] != "leaf"
     ]
     if nodes:
-        head = ("branch", "node", "finds", "#expected", "#found")
-        yield _make_table("Instances: expected and found", head, nodes)
-    yield _make_table("Time", ("where", "#seconds", "#share"), _list_times(actual))
+        head = ("branch", "node", "finds", "#estimated", "#found")
+        yield _make_table("Instances: estimated and found", head, nodes)
 
 
-def _list_times(actual: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+def _list_times(actual: dict[str, Any]) -> Iterator[tuple[str, str, str, str]]:
     whole = max(actual["seconds"], 1e-9)
 
-    def row(where: str, seconds: float) -> tuple[str, str, str]:
-        return where, f"{seconds:.3f}", f"{seconds / whole:.0%}"
+    def row(where: str, seconds: float, rows: int) -> tuple[str, str, str, str]:
+        return where, f"{seconds:.3f}", f"{seconds / whole:.0%}", format_time(seconds * 1e9 / rows) if rows else ""
 
     for at, branch in enumerate(actual["branches"], 1):
-        yield row(f"Branch {at}", branch["seconds"])
+        yield row(f"Branch {at}", branch["seconds"], branch["rows"])
         if len(branch["units"]) > 1:
-            yield from (row(f"unit {at}.{unit}", seconds) for unit, seconds in enumerate(branch["units"], 1))
+            units = enumerate(branch["units"], 1)
+            yield from (row(f"unit {at}.{unit}", seconds, branch["rows"]) for unit, seconds in units)
     rest = whole - sum(branch["seconds"] for branch in actual["branches"])
-    yield row("reading, and putting results together", max(rest, 0.0))
+    yield row("reading, and putting results together", max(rest, 0.0), actual["rows"])
 
 
 def _format_expected(value: float | None) -> str:

@@ -13,6 +13,7 @@ const bytes = (value) => {
 };
 const seconds = (value) => (value >= 7200 ? [(value / 3600).toFixed(1), "h"] : value >= 180 ? [(value / 60).toFixed(1), "min"] : [value.toFixed(value < 10 ? 1 : 0), "s"]);
 const moment = (text) => (text ? text.replace("T", " ").replace(/\.\d+/, "").replace("+00:00", " UTC") : "none yet");
+const share = (value) => `${Math.round((100 * value) / Math.max(live.told.units.reduce((sum, unit) => sum + unit.seconds, 0), 1e-9))} %`;
 const clock = (at) => new Date(at * 1000).toLocaleTimeString();
 
 // Name, the number of a micro-batch (null: not known), how to write it, and whether it calls for a look.
@@ -87,11 +88,13 @@ function showResults() {
   const body = part("results").tBodies[0];
   for (const name of Object.keys(told.results)) {
     if (rows.has(name)) continue;
-    const row = { line: make("tr"), total: make("td", { class: "number" }), last: make("td", { class: "number" }), draw: make("td") };
-    row.line.append(make("th", { scope: "row" }, name), row.total, row.last, row.draw);
+    const number = () => make("td", { class: "number" });
+    const row = { line: make("tr"), total: number(), last: number(), draw: make("td"), time: number(), state: number(), others: make("td") };
+    row.line.append(make("th", { scope: "row" }, name), row.total, row.last, row.draw, row.time, row.state, row.others);
     rows.set(name, row);
   }
   const names = Object.keys(told.results);
+  const units = new Map(told.units.map((unit) => [unit.unit, unit]));
   if (live.byMost) names.sort((one, other) => told.results[other] - told.results[one]);
   const wanted = part("search").value.trim().toLowerCase();
   const shown = names.filter((name) => name.toLowerCase().includes(wanted));
@@ -101,6 +104,11 @@ function showResults() {
     row.total.textContent = whole(told.results[name]);
     row.last.textContent = given.length ? whole(given.at(-1)) : "–";
     row.draw.replaceChildren(spark(given.slice(-120), 22, 220));
+    // What a query costs is what its unit does: it shares that with the other queries there.
+    const place = told.places[name], unit = place && units.get(place.unit);
+    row.time.textContent = unit ? share(unit.seconds) : "–";
+    row.state.textContent = unit ? bytes(unit.state_bytes).join(" ") : "–";
+    row.others.textContent = place && place.queries > 1 ? plural(place.queries - 1, "query") : "";
     row.line.classList.toggle("gone", !told.queries.includes(name));
     row.line.firstChild.textContent = told.queries.includes(name) ? name : `${name} (no longer runs)`;
   }
@@ -116,7 +124,7 @@ function showRest() {
     ["counts beyond 64 bits", whole(told.overflows)], ["newest event", moment(told.newest)], ["watermark", moment(told.watermark)],
     ["results", whole(Object.values(told.results).reduce((sum, value) => sum + value, 0))]];
   part("units").tBodies[0].replaceChildren(...told.units.map((unit) => make("tr", {}, make("th", { scope: "row" }, unit.unit),
-    make("td", { class: "number" }, unit.seconds.toFixed(2)), make("td", { class: "number" }, (unit.state_bytes / 1e6).toFixed(1)))));
+    ...[unit.seconds.toFixed(2), share(unit.seconds), bytes(unit.state_bytes).join(" ")].map((text) => make("td", { class: "number" }, text)))));
   part("facts").replaceChildren(...facts.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]));
 }
 

@@ -23,6 +23,9 @@ function showHead() {
 
 // Queries
 
+// A name that may be broken after its underscores.
+const breakable = (name) => name.split(/(?<=_)/).flatMap((word, at) => (at ? [make("wbr"), word] : [word]));
+
 const rows = [];
 function showList() {
   const list = part("list");
@@ -41,7 +44,7 @@ function showList() {
       const results = query.results === undefined ? query.way : `${query.results.toLocaleString("en")} results`;
       const button = make("button", { type: "button", tabindex: -1, "aria-pressed": "false", title: query.name,
         onclick: () => chooseQuery(state.query === at ? null : at) },
-        make("span", { class: "name" }, query.name), make("span", { class: "mark", hidden: true }, "shares"), make("span", { class: "way" }, results));
+        make("span", { class: "name" }, ...breakable(query.name)), make("span", { class: "mark", hidden: true }, "shares"), make("span", { class: "way" }, results));
       rows[at] = { button, item: make("li", {}, button), words: `${query.name}\n${query.text}\n${query.words}`.toLowerCase() };
       return rows[at].item;
     });
@@ -59,6 +62,7 @@ function showList() {
     for (const section of list.children) section.hidden = ![...section.querySelectorAll("li")].some((item) => !item.hidden);
     part("found").textContent = wanted.length ? `${found} of ${plural(rows.length, "query")}` : plural(rows.length, "query");
     settle();
+    markFound();
   };
   part("search").addEventListener("input", filter);
   part("search").addEventListener("keydown", (event) => {
@@ -70,6 +74,19 @@ function showList() {
     }
   });
   filter();
+}
+
+// Marks the nodes whose text has all the words that are searched for, and brings the first into sight.
+function markFound() {
+  if (!drawn) return;
+  const wanted = part("search").value.trim().toLowerCase().split(/\s+/).filter(Boolean);
+  const found = drawn.shown.nodes.flatMap((node, at) => {
+    const words = [node.label, node.note, ...(node.names || [])].join("\n").toLowerCase();
+    return wanted.length && wanted.every((word) => words.includes(word)) ? [at] : [];
+  });
+  drawn.nodes.forEach((element, at) => element.classList.toggle("found", found.includes(at)));
+  if (wanted.length) part("found").textContent = part("found").textContent.replace(/,.*|$/, found.length ? `, ${plural(found.length, "node")} here` : "");
+  reveal(found.slice(0, 1));
 }
 
 // Graphs
@@ -98,11 +115,13 @@ function showGraph() {
       onclick: () => { state.view[state.graph] = name; state.node = null; showGraph(); light(); showDetails(); } },
     name === "summary" ? "Summary" : `All ${here.size.toLocaleString("en")} nodes`))));
   const weak = view().edges.filter((edge) => edge.weak).length;
-  part("legend").textContent = (LEGENDS[here.kind] || "") + (weak ? ` ${plural(weak, here.kind === "candidates" ? "conflict" : "arrow")} ${here.kind === "candidates" ? "" : "of fewest queries "}${weak > 1 ? "are" : "is"} drawn only with a query or node that is chosen.` : "");
+  part("legend").textContent = LEGENDS[here.kind] || "";
+  part("hidden-edges").textContent = weak ? `${plural(weak, here.kind === "candidates" ? "conflict" : "arrow")} ${weak > 1 ? "are" : "is"} drawn only with a query or node that is chosen.` : "";
   drawn = draw(view(), here);
   part("graph").replaceChildren(drawn.svg);
   if (!state.scale[`${state.graph}/${viewName()}`]) fit();
-  else zoom(state.scale[`${state.graph}/${viewName()}`]);
+  else zoom(scale());
+  markFound();
 }
 
 const LEGENDS = {
@@ -124,7 +143,7 @@ function draw(shown, here) {
     if (edge.weak) names.push("weak");
     const arrow = edge.kind === "conflict" ? {} : { "marker-end": "url(#arrow)" };
     const group = make("g", { class: names.join(" ") }, make("path", { d: edge.path, class: "line moves", ...arrow }), make("path", { d: edge.path, class: "reach" }),
-      edge.mark ? make("text", { x: edge.at[0], y: edge.at[1] - 4 }, short(edge.mark, 24)) : null);
+      edge.mark ? make("text", { x: edge.at[0], y: edge.at[1] + 4, "text-anchor": "middle", ...exactly(edge.mark[1]) }, edge.mark[0]) : null);
     const ends = `${shown.nodes[edge.source].label} ${edge.kind === "conflict" ? "against" : "to"} ${shown.nodes[edge.target].label}`;
     withTip(group, () => [ends, ...facts(edge), whoShares(edge.queries)]);
     svg.append(group);
@@ -138,8 +157,7 @@ function draw(shown, here) {
       make("rect", { class: "ring", x: -5, y: -5, width: node.w + 10, height: node.h + 10, rx: 11 }),
       make("rect", { class: "body moves", width: node.w, height: node.h, rx: node.kind === "leaf" || node.kind === "start" ? node.h / 2 : 7 }),
       node.kind === "end" || node.kind === "shared" ? make("rect", { class: "inner", x: 3, y: 3, width: node.w - 6, height: node.h - 6, rx: 5 }) : null,
-      make("text", { x: 11, y: node.note ? 18 : 18.5 }, short(node.label, 30)),
-      node.note ? make("text", { class: "note", x: 11, y: 34 }, short(node.note, 34)) : null,
+      ...written(node),
       sharing ? badge(node) : null);
     group.addEventListener("click", () => chooseNode(at));
     withTip(group, () => [node.label + (node.note ? `: ${node.note}` : ""), ...facts(node), whoShares(node.queries)]);
@@ -156,6 +174,14 @@ function draw(shown, here) {
 }
 
 const WORDS = { state: "totals are kept here", end: "matches end here", start: "start", leaf: "events", group: "several nodes", snapshot: "snapshots are taken here" };
+
+// Text is as wide as its box was made for, whatever the font.
+const exactly = (width) => ({ textLength: width, lengthAdjust: "spacingAndGlyphs" });
+function written(node) {
+  const lines = [...node.lines.map((line) => ["", 15, line]), ...(node.notes || []).map((line) => ["note", 13, line])];
+  let y = 3.5;
+  return lines.map(([name, step, [words, width]]) => make("text", { class: name || null, x: 11, y: (y += step), ...exactly(width) }, words));
+}
 
 function badge(node) {
   const words = `×${node.queries.length}`;
@@ -191,16 +217,23 @@ function walk(event) {
 
 // Zoom
 
-function zoom(scale) {
-  const kept = Math.min(Math.max(scale, 0.2), 2.5);
+const scale = () => state.scale[`${state.graph}/${viewName()}`];
+
+// What is in the middle stays there.
+function zoom(wanted) {
+  const kept = Math.min(Math.max(wanted, 0.2), 2.5);
+  const box = part("graph"), grows = kept / (scale() || kept);
+  const [x, y] = [(box.scrollLeft + box.clientWidth / 2) * grows, (box.scrollTop + box.clientHeight / 2) * grows];
   state.scale[`${state.graph}/${viewName()}`] = kept;
   drawn.svg.setAttribute("width", drawn.shown.width * kept);
   drawn.svg.setAttribute("height", drawn.shown.height * kept);
+  if (grows !== 1) box.scrollTo(x - box.clientWidth / 2, y - box.clientHeight / 2);
 }
 
 function fit() {
-  const room = part("graph").clientWidth || 800;
-  zoom(Math.min(1.15, Math.max((room - 4) / drawn.shown.width, 0.62)));
+  // Once more, should the first have brought a scroll bar.
+  for (const _ of [1, 2]) zoom(Math.min(1.15, Math.max(((part("graph").clientWidth || 800) - 4) / drawn.shown.width, 0.74)));
+  part("graph").scrollTo(0, 0);
 }
 
 function drag() {
@@ -218,7 +251,7 @@ function drag() {
   box.addEventListener("wheel", (event) => {
     if (!event.ctrlKey && !event.metaKey) return;
     event.preventDefault();
-    zoom(state.scale[`${state.graph}/${viewName()}`] * (event.deltaY < 0 ? 1.1 : 1 / 1.1));
+    zoom(scale() * (event.deltaY < 0 ? 1.1 : 1 / 1.1));
   }, { passive: false });
 }
 
@@ -226,10 +259,10 @@ function drag() {
 function reveal(places) {
   if (!places.length) return;
   const box = part("graph");
-  const scale = state.scale[`${state.graph}/${viewName()}`];
+  const by = scale();
   const nodes = places.map((at) => drawn.shown.nodes[at]);
-  const left = Math.min(...nodes.map((node) => node.x)) * scale, top = Math.min(...nodes.map((node) => node.y)) * scale;
-  const right = Math.max(...nodes.map((node) => node.x + node.w)) * scale, bottom = Math.max(...nodes.map((node) => node.y + node.h)) * scale;
+  const left = Math.min(...nodes.map((node) => node.x)) * by, top = Math.min(...nodes.map((node) => node.y)) * by;
+  const right = Math.max(...nodes.map((node) => node.x + node.w)) * by, bottom = Math.max(...nodes.map((node) => node.y + node.h)) * by;
   const to = (low, high, at, room) => (low >= at && high <= at + room ? at : high - low > room ? low - 20 : (low + high - room) / 2);
   const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
   box.scrollTo({ left: to(left, right, box.scrollLeft, box.clientWidth), top: to(top, bottom, box.scrollTop, box.clientHeight), behavior: calm ? "auto" : "smooth" });
@@ -279,7 +312,7 @@ function light() {
   drawn.edges.forEach((element, at) => {
     const edge = drawn.shown.edges[at];
     const near = chosen !== null && (edge.source === node || edge.target === node);
-    const lit = holds(edge.queries) || near || (label !== null && edge.mark === label);
+    const lit = holds(edge.queries) || near || (label !== null && edge.mark && edge.mark[0] === label);
     if (lit && query === null) nearby.add(edge.source).add(edge.target);
     element.classList.toggle("lit", lit);
   });
@@ -323,14 +356,14 @@ function showDetails() {
 // What was chosen, for those who hear the page.
 function inWords() {
   const { query, node, set } = state;
-  if (query !== null) return `${data.queries[query].name}: ${plural(drawn.shown.nodes.filter((each) => each.queries.includes(query)).length, "node")} of its road are lit`;
+  if (query !== null) return `${data.queries[query].name}: ${plural(drawn.shown.nodes.filter((each) => each.queries.includes(query)).length, "node")} of its path are highlighted`;
   if (node !== null) return `${drawn.shown.nodes[node].label}: ${whoShares(drawn.shown.nodes[node].queries)}`;
   return set === null ? "" : `Q-set ${data.sets[set].label}: ${plural(data.sets[set].queries.length, "query")}`;
 }
 
 function overview() {
   const units = graph().units || [];
-  return [make("h2", {}, graph().title), make("p", { class: "muted small" }, "Choose a query to light its road, or a node to see who shares it."),
+  return [make("h2", {}, graph().title), make("p", { class: "muted small" }, "Choose a query to highlight its path, or a node to see who shares it."),
     units.length ? make("section", {}, make("h3", {}, "Units"), make("ul", { class: "small" }, ...units.slice(0, 30).map((unit) => make("li", {}, unit))),
       units.length > 30 ? make("p", { class: "muted small" }, `and ${units.length - 30} more`) : null) : null].filter(Boolean);
 }
@@ -347,7 +380,7 @@ function queryDetails(at) {
   const about = [["runs in", query.place], ["by", query.way], ...(query.facts || [])];
   return [closing(), make("h2", {}, query.name), query.words ? make("p", { class: "muted small" }, query.words) : null, listed(about),
     make("section", {}, make("pre", { tabindex: 0 }, query.text)),
-    make("section", {}, make("h3", {}, "Its road"), make("ol", { class: "chips" }, ...road.map(([node, n]) =>
+    make("section", {}, make("h3", {}, "Its path"), make("ol", { class: "chips" }, ...road.map(([node, n]) =>
       chip(short(node.label, 40), node.queries.length > 1 ? `×${node.queries.length}` : "alone", () => {
         state.graph = data.graphs.indexOf(home);
         state.view[state.graph] = name;
@@ -422,14 +455,14 @@ function showBelow() {
     below.append(make("section", { class: "panel bars" }, make("h2", {}, "This plan against others"), ...bars));
   }
   if (data.sets.length) {
-    const body = data.sets.map((set, at) => make("tr", {}, make("td", {}, make("button", { type: "button", onclick: () => chooseSet(at), "aria-label": `Light Q-set ${set.label}` },
+    const body = data.sets.map((set, at) => make("tr", {}, make("td", {}, make("button", { type: "button", onclick: () => chooseSet(at), "aria-label": `Highlight Q-set ${set.label}` },
       make("span", { class: `set-mark tone-${set.tone}` }, set.label))), make("td", {}, set.snapshots), make("td", { class: "number" }, String(set.transitions)),
       make("td", {}, short(set.queries.map((query) => data.queries[query].name).join(", "), 90))));
     below.append(make("section", { class: "panel" }, make("h2", {}, "Q-sets and their snapshots"), make("div", { class: "scroll" }, table(["Q-set", "snapshots of", "#transitions", "queries"], body))));
   }
   for (const each of data.tables || []) {
-    const body = each.rows.map((row) => make("tr", {}, ...row.map((cell, at) => make("td", { class: each.head[at].startsWith("#") ? "number" : null }, cell))));
-    below.append(make("section", { class: "panel" }, make("h2", {}, each.title), each.words ? make("p", { class: "muted small" }, each.words) : null, make("div", { class: "scroll", tabindex: 0 }, table(each.head, body))));
+    const body = each.rows.map((row) => make("tr", {}, ...row.map((cell, at) => make("td", { class: each.head[at].startsWith("#") ? "number" : null }, ...breakable(cell)))));
+    below.append(make("section", { class: `panel${each.wide ? " wide" : ""}` }, make("h2", {}, each.title), each.words ? make("p", { class: "muted small" }, each.words) : null, make("div", { class: "scroll", tabindex: 0 }, table(each.head, body))));
   }
   below.append(make("details", { class: "panel wide" }, make("summary", {}, "The plan as text"), make("pre", { tabindex: 0 }, data.text)));
 }
@@ -438,10 +471,12 @@ const table = (head, body) => make("table", {}, make("thead", {}, make("tr", {},
 
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape") { part("tip").hidden = true; letGo(); }
-  if (event.key === "/" && document.activeElement !== part("search")) { event.preventDefault(); part("search").focus(); }
+  if (document.activeElement === part("search") || event.ctrlKey || event.metaKey) return;
+  const act = { "/": () => part("search").focus(), "+": () => part("in").click(), "-": () => part("out").click(), 0: fit }[event.key];
+  if (act && drawn) { event.preventDefault(); act(); }
 });
-part("in").addEventListener("click", () => zoom(state.scale[`${state.graph}/${viewName()}`] * 1.25));
-part("out").addEventListener("click", () => zoom(state.scale[`${state.graph}/${viewName()}`] / 1.25));
+part("in").addEventListener("click", () => zoom(scale() * 1.25));
+part("out").addEventListener("click", () => zoom(scale() / 1.25));
 part("fit").addEventListener("click", fit);
 showHead();
 showList();

@@ -1,16 +1,55 @@
-"""How far a run has come, on stderr: a bar on a terminal, else a line now and then."""
+"""How far a run has come: a bar in a notebook or on a terminal, else a line on stderr now and then."""
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
+from html import escape
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 SECONDS_BETWEEN_LINES = 10.0
+SECONDS_BETWEEN_BARS = 0.2  # in a notebook
+
+
+class NotebookBar:
+    """A bar below a cell of a notebook, shown as plain HTML; a short run has none."""
+
+    def __init__(self, total: int | None) -> None:
+        self.total = total
+        self.shown = time.monotonic()
+        self.handle: Any = None
+
+    def show(self, rows: int, words: str) -> None:
+        """Show how far the run has come, unless it was shown just now."""
+        if time.monotonic() - self.shown < SECONDS_BETWEEN_BARS:
+            return
+        self.shown = time.monotonic()
+        value = f' value="{rows}" max="{self.total}"' if self.total else ""
+        self._update(f'<progress{value} style="width: 18em; vertical-align: middle"></progress> {escape(words)}')
+
+    def close(self) -> None:
+        """Clear the bar."""
+        if self.handle is not None:
+            self._update("")
+
+    def _update(self, text: str) -> None:
+        from IPython.display import HTML, display
+
+        if self.handle is None:
+            self.handle = display(HTML(text), display_id=True)
+        else:
+            self.handle.update(HTML(text))
+
+
+def is_in_notebook() -> bool:
+    """Return whether this runs in the kernel of a notebook."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    return hasattr(shell, "kernel")
 
 
 class Meter:
@@ -33,10 +72,11 @@ class Meter:
             disable=not self.console.is_terminal,
         )
         self.task = self.bar.add_task("", total=total, shown="reading")
+        self.notebook_bar = NotebookBar(total) if console is None and is_in_notebook() else None
 
     def __enter__(self) -> Self:
         self.bar.start()
-        if not self.console.is_terminal:
+        if not self.console.is_terminal and self.notebook_bar is None:
             threading.Thread(target=self._show_lines, daemon=True).start()
         return self
 
@@ -45,6 +85,8 @@ class Meter:
     ) -> None:
         self.ended.set()
         self.bar.stop()
+        if self.notebook_bar is not None:
+            self.notebook_bar.close()
 
     def _show_lines(self) -> None:
         """Show a line now and then also where nothing is reported."""
@@ -63,6 +105,9 @@ class Meter:
 
     def _show(self) -> None:
         now = time.monotonic()
+        if self.notebook_bar is not None:
+            self.notebook_bar.show(self.rows, self.describe(now))
+            return
         self.bar.update(self.task, completed=self.rows, shown=self.describe(now))
         if not self.console.is_terminal and now - self.shown >= SECONDS_BETWEEN_LINES:
             self.shown = now

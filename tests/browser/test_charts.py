@@ -1,0 +1,46 @@
+"""Charts as files: a browser shows them without a network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import motet
+from benchmarks.chart import write_chart
+from benchmarks.registry import load_experiments
+from benchmarks.run import Result
+
+By = pytest.importorskip("selenium.webdriver.common.by").By
+pytest.importorskip("altair")
+
+EVENTS = pa.table({"time": list(range(40)), "type": ["A", "B"] * 20, "key": ["u", "u", "v", "v"] * 10})
+QUERY = "QUERY pairs RETURN COUNT(*) PATTERN SEQ(A, B) GROUP BY key WITHIN 10 s SLIDE 10 s"
+
+
+def assert_drawn_offline(browser: Any, file: Path) -> None:
+    browser.get(file.as_uri())
+    assert browser.execute_script("return performance.getEntriesByType('resource').map((e) => e.name)") == []
+    assert browser.find_elements(By.CSS_SELECTOR, "#vis canvas, #vis svg")
+
+
+def test_a_plot_of_results(browser: Any, tmp_path: Path) -> None:
+    chart = motet.ask(EVENTS, QUERY).plot("pairs")
+    chart.save(tmp_path / "plot.html")
+    assert_drawn_offline(browser, tmp_path / "plot.html")
+    wider = chart.properties(width=900)  # altair's own methods go on
+    shown = wider._repr_mimebundle_()
+    assert shown["image/svg+xml"].startswith("<svg")
+    assert "text/html" not in shown  # which would load a script
+
+
+def test_a_chart_of_an_experiment(browser: Any, tmp_path: Path) -> None:
+    experiment = next(each for each in load_experiments().values() if each.axes is not None and not each.axes.by)
+    axes = experiment.axes
+    assert axes is not None
+    rows = [{axes.x: at, **{name: at * 2.0 for name in axes.series}} for at in (1, 2, 3)]
+    result = Result(**{**{name: "" for name in Result.__dataclass_fields__}, "name": experiment.name, "rows": rows})
+    assert write_chart(result, tmp_path / "chart.html")
+    assert_drawn_offline(browser, tmp_path / "chart.html")
