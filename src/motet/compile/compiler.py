@@ -16,7 +16,7 @@ from motet.compile.times import lower_times
 from motet.errors import Diagnostic, QueryError
 from motet.model.expression import Expression, attributes
 from motet.model.names import list_events
-from motet.model.query import AfterMatch, Workload
+from motet.model.query import Workload
 from motet.model.validate import check_workload as validate_workload
 from motet.model.window import TimeWindow
 from motet.optimizer.registry import SearchOptions, SharingReport, get_optimizer, plan_trees
@@ -150,14 +150,14 @@ def _compile_query(
     if options.mode and query.window is None:
         message = "without WITHIN the whole input is one window, and a stream never ends"
         return Diagnostic(message, query.span, query.name, "add WITHIN, with or without SLIDE")
-    is_sliding = isinstance(query.window, TimeWindow) and query.window.slide is not None
-    if options.mode and query.after_match is not AfterMatch.ALL and not is_sliding:
-        message = "without SLIDE, AFTER MATCH SKIP looks at all matches before, which a stream does not keep"
-        return Diagnostic(message, query.span, query.name, "add SLIDE to its WITHIN")
     online = compile_query(number, workload, tick)
     if isinstance(online, CompiledQuery):
         return online
-    return compile_detect(number, workload, tick, online.message)
+    detected = compile_detect(number, workload, tick, online.message)
+    if options.mode and isinstance(detected, DetectQuery) and detected.waits_to_skip:
+        message = "without SLIDE, what AFTER MATCH SKIP PAST LAST EVENT takes is not known while a NOT or NEG is open"
+        return Diagnostic(message, query.span, query.name, "add SLIDE to its WITHIN")
+    return detected
 
 
 def _search_sharing(queries: Sequence[CompiledQuery], options: Options) -> SharingReport | None:
