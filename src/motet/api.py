@@ -28,6 +28,7 @@ from motet.model.query import Workload
 from motet.options import Engine, OptionKeywords, Options, resolve_options
 from motet.pipeline import (
     Progress,
+    Source,
     WorkloadLike,
     as_workload,
     compile_for,
@@ -44,6 +45,7 @@ from motet.pipeline import (
 from motet.plans.execution import Execution
 from motet.row_patterns.duckdb_engine import DuckdbEngine
 from motet.row_patterns.statement import read_statement, run_statement
+from motet.schema import EventSchema
 from motet.statistics.model import Statistics
 from motet.statistics.profile import profile as profile_table
 
@@ -520,7 +522,7 @@ def explain_match(
     source = open_source(events, settled, loaded)
     schema = make_schema(source.schema, settled)
     check_workload(loaded, schema)
-    rows = source.batches()
+    rows = (schema.derive(pa.Table.from_batches([batch]), schema.columns.names) for batch in source.batches())
     return explain_query(loaded, schema, rows, query=query, key=key or {}, start=start, end=end, limit=limit)
 
 
@@ -556,23 +558,29 @@ def profile(
     """
     settled = resolve_options("profile", options, keywords)
     asked = None if workload is None else as_workload(workload)
-    time, type, time_unit = settled.time, settled.type, settled.time_unit
     if is_spark(events):
         from motet.spark.profile import profile as profile_on_spark
 
         return profile_on_spark(_select_on_spark(events, settled), keys, asked, settled)
     source = open_source(events, settled, asked)
     if asked is None:
-        needed = list(dict.fromkeys((time, type, *keys)))
-        require_columns(source.schema.names, needed, "the table of events")
-        return profile_table(source.table(needed), time, type, keys, time_unit)
+        require_columns(source.schema.names, (settled.time, settled.type), "the table of events")
     schema = make_schema(source.schema, settled)
-    found = profile_workload(source.table(columns_to_profile(asked, schema, keys)), asked, schema, keys)
+    require_columns(schema.columns.names, keys, "the table of events")
+    if asked is None:
+        events_read = _read_table(source, schema, (schema.time, schema.type, *keys))
+        return profile_table(events_read, schema.time, schema.type, keys, schema.time_unit)
+    found = profile_workload(_read_table(source, schema, columns_to_profile(asked, schema, keys)), asked, schema, keys)
     program = compile_workload(asked, schema, settled)
     if not program.detect:
         return found
-    shares = measure_selectivities(program, source.table(required_columns(program)))
+    shares = measure_selectivities(program, _read_table(source, schema, required_columns(program)))
     return replace(found, selectivities={typed_test_text(test): share for test, share in shares.items()})
+
+
+def _read_table(source: Source, schema: EventSchema, columns: Sequence[str]) -> pa.Table:
+    """Return all rows with some columns, computed where they are derived."""
+    return schema.derive(source.table(schema.list_sources(columns)), columns)
 
 
 def _columns_of(events: Any, options: Options) -> pa.Schema:
@@ -582,7 +590,7 @@ def _columns_of(events: Any, options: Options) -> pa.Schema:
     if is_spark(events):
         from motet.spark.dataframes import get_arrow_schema, prepare_events
 
-        return get_arrow_schema(prepare_events(events, options.time, options.type))
+        return get_arrow_schema(prepare_events(events, options.time, options.time_unit))
     return open_source(events, options).schema
 
 

@@ -18,6 +18,7 @@ from motet.io.events import (
     EventSource,
     count_event_types,
     guess_types,
+    has_defined_types,
     list_columns,
     make_source,
     open_events,
@@ -32,7 +33,7 @@ from motet.language.builder import QueryBuilder
 from motet.language.builder import workload as build_workload
 from motet.model.query import Query, Workload
 from motet.options import Engine, Options
-from motet.schema import EventSchema
+from motet.schema import EventSchema, make_event_schema
 from motet.statistics.sample import SampledRows, sample_table
 
 Progress = Callable[[int], None]
@@ -106,11 +107,13 @@ def open_source(events: Any, options: Options, workload: Workload | None = None)
     if is_path(events):
         if workload is None:
             return open_events(events, options)
-        source = open_events(events, options, columns=list_columns(workload))
+        needs_type = not has_defined_types(workload)
+        source = open_events(events, options, columns=list_columns(workload), needs_type=needs_type)
         return replace(source, schema=guess_types(source.schema, workload))
     require_options_apply(OTHER, options)
     if is_dataset(events):
-        return select_columns(make_source(events, options, "the dataset"))
+        needs_type = workload is None or not has_defined_types(workload)
+        return select_columns(make_source(events, options, "the dataset"), needs_type)
     return TableSource(prepare_table(as_table(events), options))
 
 
@@ -186,7 +189,7 @@ def is_spark(events: Any) -> bool:
 
 def make_schema(columns: pa.Schema, options: Options) -> EventSchema:
     """Return the columns of events with the roles that the options give them."""
-    return EventSchema(columns, options.time, options.type, options.time_unit)
+    return make_event_schema(columns, options.time, options.type, options.time_unit)
 
 
 def prepare(
@@ -224,9 +227,9 @@ def compile_for(source: Source, workload: Workload, options: Options, types: Seq
 
 def _read_sample(source: Source, workload: Workload, schema: EventSchema) -> SampledRows:
     columns = list_sampled_columns(workload, schema)
-    if isinstance(source, TableSource):
-        return sample_table(source.table(columns))
-    return sample_events(source, columns, schema)
+    read = schema.list_sources(columns)
+    found = sample_table(source.table(read)) if isinstance(source, TableSource) else sample_events(source, read, schema)
+    return replace(found, stretches=tuple(schema.derive(rows, columns) for rows in found.stretches))
 
 
 def check_events(workload: Workload, source: Source, options: Options) -> tuple[Diagnostic, ...]:
@@ -272,7 +275,8 @@ def _enumerate(job: Job) -> Outcome:
     except OverflowError as error:  # Python's own times, in which it counts
         raise DataError(f"the oracle takes timestamps from the year 1 to 9999: {error}") from error
     # No overflows: enumeration ends long before 2**63 matches.
-    return Outcome(result, len(table), count_invalid_rows(table, job.schema), 0)
+    invalid = count_invalid_rows(job.schema.derive(table, [job.schema.type]), job.schema)
+    return Outcome(result, len(table), invalid, 0)
 
 
 def readable(source: Source) -> pa.Table | EventSource:

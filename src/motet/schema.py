@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -15,19 +16,50 @@ from motet.errors import DataError, require_columns
 TICKS = {"day": 86_400_000_000, "s": 1_000_000, "ms": 1_000, "us": 1, "ns": 1}
 TIME_UNITS = ("s", "ms", "us", "ns")
 
+# The column with the types of events as text, where none of theirs has them so.
+TYPE_NAME = "#type"
+# The type of every event where no column has types: a workload defines all that it names.
+ONLY_TYPE = "event"
+
 # Times are before and after this many microseconds since the epoch (some 73,000 years): with a window added, kernels
 # can still tell them from their `MAX_TIME`. Others are set aside.
 MAX_MICROS = 2**61
 
 
+@dataclass(frozen=True, slots=True)
+class DerivedColumn:
+    """A column that is computed when events are read: a field of a struct, or the types of events as text.
+
+    `path` is the column that it is computed from, and the fields that lead to it from there; nothing for the types of
+    events that have none.
+    """
+
+    name: str
+    path: tuple[str, ...]
+
+    def compute(self, rows: pa.Table) -> pa.ChunkedArray:
+        """Compute its values from the columns of some rows."""
+        if not self.path:
+            return pa.chunked_array([_repeat_type(len(rows))])
+        values = rows.column(self.path[0])
+        if self.name == TYPE_NAME:
+            return format_types(values)
+        fields: pa.ChunkedArray = pc.struct_field(values, list(self.path[1:]))
+        return fields.cast(pa.float64()) if pa.types.is_decimal(fields.type) else fields
+
+
 @dataclass(frozen=True)
 class EventSchema:
-    """The columns of an event table, and which of them are time and type."""
+    """The columns of an event table, and which of them are time and type.
+
+    `derived` are those of the columns that the table need not have.
+    """
 
     columns: pa.Schema
     time: str = "time"
     type: str = "type"
     time_unit: str = "s"
+    derived: tuple[DerivedColumn, ...] = ()
 
     def __post_init__(self) -> None:
         for role, name in (("time", self.time), ("type", self.type)):
@@ -38,8 +70,34 @@ class EventSchema:
             raise DataError(
                 f"the time column {self.time!r} is {self.time_type}: it must be a timestamp, a date or a whole number"
             )
-        if not is_text(self.columns.field(self.type).type):
-            raise DataError(f"the type column {self.type!r} is {self.columns.field(self.type).type}: it must be text")
+        held = self.columns.field(self.type).type
+        if not is_text(held):
+            raise DataError(f"the type column {self.type!r} is {held}: it must hold texts, whole numbers or booleans")
+
+    @cached_property
+    def own_columns(self) -> pa.Schema:
+        """The columns that are not derived: those of which an event consists."""
+        derived = {column.name for column in self.derived}
+        return pa.schema([field for field in self.columns if field.name not in derived])
+
+    @property
+    def type_source(self) -> str | None:
+        """The column that the types of events are read from; None if there is none."""
+        path = next((column.path for column in self.derived if column.name == self.type), (self.type,))
+        return path[0] if path else None
+
+    def list_sources(self, names: Collection[str]) -> list[str]:
+        """Return the columns of a table that these are, or are computed from."""
+        paths = {column.name: column.path[:1] for column in self.derived}
+        return list(dict.fromkeys(source for name in names for source in paths.get(name, (name,))))
+
+    def derive(self, rows: pa.Table, names: Collection[str]) -> pa.Table:
+        """Return rows with these columns too, where they are derived and not there yet. O(rows) for each."""
+        missing = set(names) - set(rows.column_names)
+        for column in self.derived:
+            if column.name in missing:
+                rows = rows.append_column(column.name, column.compute(rows))
+        return rows
 
     @property
     def time_type(self) -> pa.DataType:
@@ -77,8 +135,63 @@ class EventSchema:
 
     def kinds(self) -> dict[str, str]:
         """Return the kind of each column, in the words of `motet.model.validate`."""
-        kinds = {field.name: column_kind(field.type) for field in self.columns}
+        kinds = {field.name: column_kind(field.type) for field in self.columns if field.name != TYPE_NAME}
         return kinds | ({self.time: "ticks"} if self.has_integer_time else {})
+
+
+def make_event_schema(columns: pa.Schema, time: str = "time", type: str = "type", time_unit: str = "s") -> EventSchema:
+    """Return the schema of events with these columns, fields of structs among them as `column.field`.
+
+    Types may be texts, whole numbers or booleans, or be missing, where a workload defines all that it names.
+
+    Raises:
+        DataError: There is no time column, or time or type is of another kind.
+    """
+    found: dict[str, tuple[tuple[str, ...], pa.DataType]] = {}
+    for path, data_type in _list_fields(columns, ()):
+        name = ".".join(path)
+        if name not in columns.names:
+            plain = pa.float64() if pa.types.is_decimal(data_type) else data_type
+            found.setdefault(name, (path, plain))
+    if type not in columns.names:
+        found[TYPE_NAME] = ((), pa.string())
+    elif can_be_type(columns.field(type).type) and not is_text(columns.field(type).type):
+        found[TYPE_NAME] = ((type,), pa.string())
+    fields = [*columns, *(pa.field(name, data_type) for name, (_, data_type) in found.items())]
+    derived = tuple(DerivedColumn(name, path) for name, (path, _) in found.items())
+    return EventSchema(pa.schema(fields), time, TYPE_NAME if TYPE_NAME in found else type, time_unit, derived)
+
+
+def _list_fields(
+    columns: pa.Schema | pa.StructType, above: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], pa.DataType]]:
+    """List the fields of structs at any depth, with the path to each."""
+    for field in columns:
+        path = (*above, field.name)
+        if above:
+            yield path, field.type
+        if pa.types.is_struct(field.type):
+            yield from _list_fields(field.type, path)
+
+
+def can_be_type(data_type: pa.DataType) -> bool:
+    """Return whether a column can hold the types of events: texts, whole numbers or booleans."""
+    plain = plain_type(data_type)
+    return is_text(plain) or pa.types.is_integer(plain) or pa.types.is_boolean(plain)
+
+
+def format_types(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return whole numbers or booleans as texts, in dictionaries."""
+    encoded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
+    chunks = [
+        pa.DictionaryArray.from_arrays(chunk.indices.cast(pa.int32()), chunk.dictionary.cast(pa.string()))
+        for chunk in encoded.chunks
+    ]
+    return pa.chunked_array(chunks, pa.dictionary(pa.int32(), pa.string()))
+
+
+def _repeat_type(size: int) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), size), pa.array([ONLY_TYPE]))
 
 
 def build_table(columns: Mapping[str, Any], schema: pa.Schema, size: int) -> pa.Table:
@@ -171,6 +284,7 @@ def readable_type(data_type: pa.DataType) -> pa.DataType:
 
 def column_kind(data_type: pa.DataType) -> str:
     """Return the kind of a column: integer, number, text, boolean, time or other."""
+    data_type = data_type.value_type if pa.types.is_dictionary(data_type) else data_type
     if pa.types.is_integer(data_type):
         return "integer"
     if pa.types.is_floating(data_type) or pa.types.is_decimal(data_type):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 import motet
 from motet.language.printer import to_text
-from motet.model.query import Query, Workload
+from motet.model.query import AllVariables, Query, Workload
 from motet.reference.tables import run_table as enumerate_table
 from tests.chunks import assert_same_in_chunks
 from tests.comparison import assert_same_results
@@ -70,9 +71,9 @@ def test_occurrences_of_a_burst_are_few() -> None:
     assert motet.run(burst, f"RETURN COUNT(*) PATTERN SEQ(A x, A y, A z) {PAST_LAST}")["COUNT(*)"].to_pylist() == [66]
 
 
-def test_a_stream_needs_a_slide() -> None:
+def test_a_stream_needs_a_slide_where_an_absence_is_open() -> None:
     with pytest.raises(motet.QueryError, match="add SLIDE"):
-        motet.live(stream("a1").schema, f"RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 9 {PAST_LAST}")
+        motet.live(stream("a1").schema, f"RETURN COUNT(*) PATTERN SEQ(A, B, NOT C) WITHIN 9 {PAST_LAST}")
 
 
 @settings(max_examples=200)
@@ -89,4 +90,15 @@ def test_any_query_takes_the_same_in_chunks(query: Query, rows: Rows, chunk: int
     workload = select_supported(Workload((query,)))
     note(to_text(workload))
     table = build_stream_table(sorted(rows, key=lambda row: (row["time"] is None, row["time"])))
+    assert_same_in_chunks(workload, table, chunk)
+
+
+@given(query=skip_queries(), rows=streams(max_rows=12), chunk=st.integers(1, 6))
+def test_matches_that_are_taken_are_the_same_in_chunks(query: Query, rows: Rows, chunk: int) -> None:
+    query = replace(query, returns=(AllVariables(),))
+    workload = select_supported(Workload((query,)))
+    note(to_text(workload))
+    # At one time each, for it is not specified which of equal matches is taken.
+    table = build_stream_table([{**row, "time": at} for at, row in enumerate(rows)])
+    assert_same_results(engine_results(workload, table), enumerate_table(workload, table))
     assert_same_in_chunks(workload, table, chunk)

@@ -13,7 +13,7 @@ import pytest
 
 from motet.errors import DataError, UnreadableError
 from motet.io import events as events_module
-from motet.io.events import open_events
+from motet.io.events import count_event_types, open_events
 
 EVENTS = pa.table(
     {
@@ -100,11 +100,17 @@ def test_times_as_text_are_iso_8601(tmp_path: Path, format: str, text: str, type
     assert source.table()["time"].to_pylist() == [value]
 
 
-@pytest.mark.parametrize("name", ["events.csv", "events.jsonl"])
-def test_types_that_look_like_numbers_are_text(tmp_path: Path, name: str) -> None:
-    file = tmp_path / name
-    file.write_text("time,type\n1,7\n" if name.endswith("csv") else '{"time": 1, "type": 7}\n')
-    assert open_events(file).table().to_pylist() == [{"time": 1, "type": "7"}]
+@pytest.mark.parametrize(("written", "read"), [("7", 7), ("-7", -7), ("true", True), ("007", "007"), ("1.5", "1.5")])
+def test_types_in_a_csv_are_numbers_where_they_are_written_so(tmp_path: Path, written: str, read: object) -> None:
+    (tmp_path / "events.csv").write_text(f"time,type\n1,{written}\n2,{written}\n")
+    source = open_events(tmp_path / "events.csv")
+    assert source.table(["type"])["type"].to_pylist() == [read, read]
+    assert count_event_types(source) == {written: 2}
+
+
+def test_types_in_json_are_numbers_where_they_are_written_so(tmp_path: Path) -> None:
+    (tmp_path / "events.jsonl").write_text('{"time": 1, "type": 7}\n')
+    assert open_events(tmp_path / "events.jsonl").table().to_pylist() == [{"time": 1, "type": 7}]
 
 
 def test_nulls_of_a_csv_are_told_from_quoted_text(tmp_path: Path) -> None:
@@ -152,7 +158,7 @@ WRONG_FROM_THE_START = {
     "no names": ("events.csv", "1,A\n2,B\n", r"--header time,type .* names the columns"),
     "times that are none": ("events.csv", "time,type\ntrue,A\n", "column 'time' .* holds bool: that is no time"),
     "text that is no time": ("events.csv", "time,type\nsoon,A\n", "is text, and 'soon' is no ISO 8601 time"),
-    "types that are no text": ("events.jsonl", '{"time": 1, "type": true}\n', "holds bool, but event types are text"),
+    "types that are none": ("events.jsonl", '{"time": 1, "type": 1.5}\n', "holds double, but event types are texts"),
     "unknown ending": ("events.txt", "time,type\n1,A\n", "cannot tell the format of .*events.txt"),
 }
 

@@ -222,7 +222,7 @@ def test_time_and_type_columns_must_fit() -> None:
     assert errors("A WITHIN 1 s", columns={"ts": "time", "kind": "text"}, time="ts", type="kind") == []
     assert errors("A WITHIN 1 s", columns={"time": "text", "type": "number"}) == [
         "the time of events must be timestamps or whole numbers: column 'time' is a text column",
-        "the type of events must be texts: column 'type' is a number column",
+        "the type of events must be texts, whole numbers or booleans: column 'type' is a number column",
     ]
     assert errors("A WITHIN 7", columns={"time": "integer", "type": "text"}) == []
 

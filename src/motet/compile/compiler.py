@@ -15,7 +15,8 @@ from motet.compile.stated_rates import rates_from_statistics
 from motet.compile.times import lower_times
 from motet.errors import Diagnostic, QueryError
 from motet.model.expression import Expression, attributes
-from motet.model.query import AfterMatch, Workload
+from motet.model.names import list_events
+from motet.model.query import Workload
 from motet.model.validate import check_workload as validate_workload
 from motet.model.window import TimeWindow
 from motet.optimizer.registry import SearchOptions, SharingReport, get_optimizer, plan_trees
@@ -93,11 +94,23 @@ def check_workload(
 
     Returns the warnings: problems that do not stop it.
     """
-    warnings = validate_workload(workload, schema.kinds(), types, time=schema.time, type=schema.type)
-    errors = list(_find_schema_problems(workload, schema))
+    warnings = validate_workload(workload, schema.kinds(), types, time=schema.time, type=schema.type_source)
+    errors = [*_find_undefined_type(workload, schema), *_find_schema_problems(workload, schema)]
     if errors:
         raise QueryError(errors, workload.text, workload.origin)
     return warnings
+
+
+def _find_undefined_type(workload: Workload, schema: EventSchema) -> Iterator[Diagnostic]:
+    """Find the first type that no event can have: there is no type column, and it is not defined."""
+    defined = {definition.name for definition in workload.definitions}
+    named = ((query, event) for query in workload.queries for event in list_events(query.pattern))
+    found = next(((query, event) for query, event in named if event.type not in defined), None)
+    if schema.type_source is None and found is not None:
+        query, event = found
+        message = f"the events have no type column, and '{event.type}' is not defined"
+        hint = f"name the column of types with --type or type=, or write EVENT {event.type} AS condition"
+        yield Diagnostic(message, event.span or query.span, query.name, hint)
 
 
 def _find_schema_problems(workload: Workload, schema: EventSchema) -> Iterator[Diagnostic]:
@@ -137,14 +150,14 @@ def _compile_query(
     if options.mode and query.window is None:
         message = "without WITHIN the whole input is one window, and a stream never ends"
         return Diagnostic(message, query.span, query.name, "add WITHIN, with or without SLIDE")
-    is_sliding = isinstance(query.window, TimeWindow) and query.window.slide is not None
-    if options.mode and query.after_match is not AfterMatch.ALL and not is_sliding:
-        message = "without SLIDE, AFTER MATCH SKIP looks at all matches before, which a stream does not keep"
-        return Diagnostic(message, query.span, query.name, "add SLIDE to its WITHIN")
     online = compile_query(number, workload, tick)
     if isinstance(online, CompiledQuery):
         return online
-    return compile_detect(number, workload, tick, online.message)
+    detected = compile_detect(number, workload, tick, online.message)
+    if options.mode and isinstance(detected, DetectQuery) and detected.waits_to_skip:
+        message = "without SLIDE, what AFTER MATCH SKIP PAST LAST EVENT takes is not known while a NOT or NEG is open"
+        return Diagnostic(message, query.span, query.name, "add SLIDE to its WITHIN")
+    return detected
 
 
 def _search_sharing(queries: Sequence[CompiledQuery], options: Options) -> SharingReport | None:

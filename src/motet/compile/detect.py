@@ -95,13 +95,11 @@ def make_detect_branch(
     ranked = any(query.ranked for query in queries)
     symbols = [symbol for query in queries for symbol in (*query.symbols, *query.absent)]
     defined = {symbol.type for symbol in symbols if symbol.type in definitions}
-    if all(query.query.is_aggregate for query in queries):
-        read = {name for query in queries for name in _columns_of(query.query)}
-        conditions = [condition for symbol in symbols for condition in symbol.all_conditions(definitions)]
-        read |= {attribute.name for condition in conditions for attribute in attributes(condition)}
-        columns = tuple(dict.fromkeys((schema.time, schema.type, *partition, *sorted(read))))
-    else:
-        columns = tuple(schema.columns.names)
+    read = {name for query in queries for name in _columns_of(query.query)}
+    conditions = [condition for symbol in symbols for condition in symbol.all_conditions(definitions)]
+    read |= {attribute.name for condition in conditions for attribute in attributes(condition)}
+    own = () if all(query.query.is_aggregate for query in queries) else schema.own_columns.names
+    columns = tuple(dict.fromkeys((*own, schema.time, schema.type, *partition, *sorted(read))))
     endless = any(query.span.ranked or query.span.within == 0 or query.skips_across_windows for query in queries)
     return DetectBranch(
         partition=partition,
@@ -121,6 +119,8 @@ def _columns_of(query: Query) -> Iterator[str]:
     for item in query.returns:
         if isinstance(item, Aggregate) and item.name is not None:
             yield item.name
+        if isinstance(item, Computed):
+            yield from _columns_in(item.expression)
 
 
 def _columns_in(expression: Expression) -> Iterator[str]:
@@ -161,14 +161,14 @@ def match_columns(query: DetectQuery) -> Iterator[tuple[str, frozenset[int] | Ex
                 yield item.label, expression
 
 
-def match_types(query: DetectQuery, columns: pa.Schema) -> Iterator[tuple[str, pa.DataType]]:
+def match_types(query: DetectQuery, schema: EventSchema) -> Iterator[tuple[str, pa.DataType]]:
     """Yield the types of match columns: a list where a variable may be bound more than once."""
-    event = event_type(columns)
+    event = event_type(schema.own_columns)
     for label, what in match_columns(query):
         if isinstance(what, frozenset):
             yield label, pa.list_(event) if max_bindings(query.positions.graph, what) > 1 else event
         else:
-            yield label, value_type(what, columns)
+            yield label, value_type(what, schema.columns)
 
 
 def value_type(expression: Expression, columns: pa.Schema) -> pa.DataType:

@@ -189,7 +189,7 @@ class Program:
         }
         for number, detected in self.detect_queries.items():
             if not detected.query.is_aggregate:
-                found[number] = dict(match_types(detected, self.schema.columns))
+                found[number] = dict(match_types(detected, self.schema))
         return found
 
     @cached_property
@@ -274,6 +274,6 @@ def fingerprint(
     absences = compiled.absent if isinstance(compiled, DetectQuery) else (*compiled.absences, *compiled.negs)
     types = {symbol.type for symbol in (*compiled.symbols, *absences)}
     defined = [to_text(EventDefinition(name, definitions[name])) for name in sorted(types & definitions.keys())]
-    reading = f"{schema.time} {schema.type} {schema.time_unit if schema.has_integer_time else ''}"
+    reading = f"{schema.time} {schema.type_source} {schema.time_unit if schema.has_integer_time else ''}"
     text = "\n".join([reading, *defined, to_text(replace(compiled.query, name="_", having=None))])
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -119,8 +119,9 @@ class LocalRun:
     ) -> Iterator[Chunk]:
         program = self.program
         if isinstance(source, pa.Table):
-            self._count_rows(source, progress)
-            yield source, None, None
+            table = program.schema.derive(source, required_columns(program))
+            self._count_rows(table, progress)
+            yield table, None, None
             return
         in_chunks = all(branch.overlap is not None for branch in program.all_branches)
         in_chunks = in_chunks and _is_time_ordered(source.batches([program.schema.time]), program)
@@ -128,8 +129,9 @@ class LocalRun:
 
     def _read_tables(self, source: BatchSource, progress: Progress | None) -> Iterator[pa.Table]:
         """Read batches as tables with text dictionary-encoded: event data repeats few words."""
-        for batch in source.batches(required_columns(self.program)):
-            table = pa.Table.from_batches([batch])
+        names, schema = required_columns(self.program), self.program.schema
+        for batch in source.batches(schema.list_sources(names)):
+            table = schema.derive(pa.Table.from_batches([batch]), names).select(names)
             self._count_rows(table, progress)
             for at, column in enumerate(table.schema):
                 if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):

@@ -44,10 +44,11 @@ from motet.io.formats import (
 from motet.io.sql import SelectedColumns
 from motet.io.times import choose_time_type, convert_times
 from motet.model.expression import Expression, KleeneAggregate, attributes, walk
+from motet.model.names import list_events
 from motet.model.query import Aggregate, Computed, Workload
 from motet.model.validate import find_problems
 from motet.options import Options
-from motet.schema import is_text, is_time, readable_type
+from motet.schema import can_be_type, format_types, is_text, is_time, readable_type
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
@@ -111,13 +112,16 @@ class EventSource:
         return column if column.type == field.type else pc.cast(column, field.type)
 
 
-def open_events(events: Paths, options: Options | None = None, *, columns: Iterable[str] = ()) -> EventSource:
+def open_events(
+    events: Paths, options: Options | None = None, *, columns: Iterable[str] = (), needs_type: bool = True
+) -> EventSource:
     """Open event files, compute what `select` says, and check their time and type columns.
 
     Args:
         events: A file, a folder, a pattern such as `logs/*.csv`, `-` for standard input, or several of these.
         options: How to read them.
         columns: Those a workload reads: if the files hold nothing at all, not even names, they are taken to exist.
+        needs_type: Whether there must be a type column: where a workload defines all its types, none is needed.
 
     Raises:
         DataError: There are no such files, or they have no time or type column.
@@ -125,7 +129,7 @@ def open_events(events: Paths, options: Options | None = None, *, columns: Itera
     options = options or Options()
     opened = open_files(events, options)
     if opened.schema.names:
-        return select_columns(opened)
+        return select_columns(opened, needs_type)
     return empty_source(opened.origin, opened.format, options.time, options.type, columns)
 
 
@@ -174,7 +178,7 @@ def make_source(
     return EventSource(origin, files, kind, schema, options.time, options.type, content, num_rows, options, base)
 
 
-def select_columns(source: EventSource) -> EventSource:
+def select_columns(source: EventSource, needs_type: bool = True) -> EventSource:
     """Return a source with the columns that `select` makes, and times and types that are such.
 
     Raises:
@@ -187,8 +191,8 @@ def select_columns(source: EventSource) -> EventSource:
         chosen = selected.table() if isinstance(content, pa.Table) else selected
         source = replace(source, files=(), format=OTHER, content=chosen)
     found = source.content.schema
-    _require_time_and_type(found, options, origin, kind)
-    typed = _resolve_type_column(found, options.type, source.format, origin)
+    _require_time_and_type(found, options, origin, kind, needs_type)
+    typed = _resolve_type_column(found, options.type, origin)
     schema = pa.schema([pa.field(field.name, readable_type(field.type)) for field in typed])
     with translate_read_errors(origin, found.names):
         first = _read_first_times(source.content, options.time)
@@ -203,6 +207,9 @@ def prepare_table(table: pa.Table, options: Options, origin: str = "the table of
     schema = pa.schema([pa.field(field.name, readable_type(field.type)) for field in table.schema])
     if not schema.equals(table.schema):
         table = table.cast(schema)
+    if options.type in table.column_names:
+        typed = _resolve_type_column(table.schema, options.type, origin)
+        table = table if typed is table.schema else table.cast(typed)
     if options.time in table.column_names:
         at = table.schema.get_field_index(options.time)
         time = choose_time_type(_read_first_times(table, options.time), options.time, options.time_unit, origin)
@@ -255,10 +262,17 @@ def empty_source(origin: str, kind: str, time: str, type: str, columns: Iterable
 def count_event_types(source: EventSource) -> dict[str, int]:
     """Count the rows of each event type, by one pass over the type column alone."""
     found: Counter[str] = Counter()
-    for batch in source.batches([source.type]):
-        for entry in pc.value_counts(batch.column(0).drop_null()).to_pylist():
+    for batch in source.batches([source.type]) if source.type in source.schema.names else ():
+        types = format_types(pa.chunked_array([batch.column(0).drop_null()])).cast(pa.string())
+        for entry in pc.value_counts(types).to_pylist():
             found[entry["values"]] += entry["counts"]
     return dict(found)
+
+
+def has_defined_types(workload: Workload) -> bool:
+    """Return whether a workload defines every type that it names, so that events need none."""
+    defined = {definition.name for definition in workload.definitions}
+    return all(event.type in defined for query in workload.queries for event in list_events(query.pattern))
 
 
 def list_columns(workload: Workload) -> list[str]:
@@ -283,9 +297,9 @@ def guess_types(schema: pa.Schema, workload: Workload) -> pa.Schema:
     return pa.schema([(field.name, guess(field.name)) if pa.types.is_null(field.type) else field for field in schema])
 
 
-def _require_time_and_type(schema: pa.Schema, options: Options, origin: str, kind: str) -> None:
+def _require_time_and_type(schema: pa.Schema, options: Options, origin: str, kind: str, needs_type: bool) -> None:
     """Raise if the time or the type column is missing, and say how to name another."""
-    for role, name in (("time", options.time), ("type", options.type)):
+    for role, name in (("time", options.time), ("type", options.type))[: 2 if needs_type else 1]:
         try:
             require_columns(schema.names, (name,), origin)
         except DataError as error:
@@ -310,6 +324,8 @@ def _choose_text_types(found: pa.Schema, parts: Sequence[Path | bytes], kind: st
     def choose(field: pa.Field) -> pa.DataType:
         if field.name in (options.column_types or {}):
             return COLUMN_TYPES[(options.column_types or {})[field.name]]
+        if field.name == options.type and kind in (CSV, TSV):
+            return _choose_type_of_types(parts[0], kind, options)
         if pa.types.is_timestamp(field.type):
             # Arrow's json reader forgets the zone of a time: read it as text and parse it here.
             return pa.string() if kind == JSONL and field.name == options.time else pa.timestamp("us", field.type.tz)
@@ -318,11 +334,28 @@ def _choose_text_types(found: pa.Schema, parts: Sequence[Path | bytes], kind: st
     return pa.schema([(field.name, choose(field)) for field in found])
 
 
-def _resolve_type_column(schema: pa.Schema, type: str, kind: str, origin: str) -> pa.Schema:
-    """Return the schema with a type column of text: whole numbers in a text file count as text."""
-    at, found = schema.get_field_index(type), schema.field(type).type
-    if is_text(found):
+def _choose_type_of_types(part: Path | bytes, kind: str, options: Options) -> pa.DataType:
+    """Choose how the types of events in a csv file are read: as whole numbers or booleans where all of the first ones
+    are written as such are, so that 7 stays a 7 and 007 a text.
+    """
+    start = part[: 1 << 16] if isinstance(part, bytes) else read_start(part)
+    lines = start if len(start) < 1 << 16 else start[: start.rfind(b"\n") + 1]
+    try:
+        first = read_text(lines, kind, options).column(options.type).drop_null()
+    except (pa.ArrowException, KeyError):  # a line is wrong, or cut where a text has a line break
+        return pa.string()
+    for found, form in ((pa.int64(), r"^(0|-?[1-9]\d{0,17})$"), (pa.bool_(), "^(true|false)$")):
+        if len(first) and pc.all(pc.match_substring_regex(first, form)).as_py():
+            return found
+    return pa.string()
+
+
+def _resolve_type_column(schema: pa.Schema, type: str, origin: str) -> pa.Schema:
+    """Return the schema with a type column of texts, whole numbers or booleans: one without values holds texts."""
+    at = schema.get_field_index(type)
+    if at < 0 or can_be_type(schema.field(at).type):
         return schema
-    if pa.types.is_null(found) or (kind != PARQUET and pa.types.is_integer(found)):
+    if pa.types.is_null(schema.field(at).type):
         return schema.set(at, pa.field(type, pa.string()))
-    raise DataError(f"column {type!r} of {origin} holds {found}, but event types are text")
+    held = schema.field(at).type
+    raise DataError(f"column {type!r} of {origin} holds {held}, but event types are texts, whole numbers or booleans")

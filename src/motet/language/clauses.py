@@ -43,19 +43,29 @@ def resolve_item(name: str, alias: str | None, group_by: tuple[str, ...], span: 
     return GroupKey(name, span=span) if alias is None and name in group_by else Variable(name, alias, span=span)
 
 
-def resolve_group_keys(returns: tuple[ReturnItem, ...], group_by: tuple[str, ...]) -> tuple[ReturnItem, ...]:
-    """Resolve what RETURN says of GROUP BY attributes: beside aggregates, `e.attribute` is the value of the group."""
+def resolve_group_keys(
+    returns: tuple[ReturnItem, ...], group_by: tuple[str, ...], partition: tuple[str, ...]
+) -> tuple[ReturnItem, ...]:
+    """Resolve what RETURN says of partition attributes: beside aggregates, `e.attribute` is the value of the group; and
+    what looks like an attribute of an event may be a field of a struct.
+    """
     has_aggregate = any(isinstance(item, Aggregate) for item in returns)
     resolved: list[ReturnItem] = []
     for item in returns:
         match item:
             case Variable(name, None) if name in group_by:
                 resolved.append(GroupKey(name, span=item.span))
+            case Computed(Attribute(name, field) as value, alias) if (
+                f"{name}.{field}" in group_by and alias == expression_text(value)
+            ):
+                resolved.append(GroupKey(f"{name}.{field}", span=item.span))
             case Computed(Attribute(_, name, At.EACH) as value, alias) if (
                 has_aggregate and name in group_by and alias == expression_text(value)
             ):
                 if GroupKey(name) not in resolved:
                     resolved.append(GroupKey(name, span=item.span))
+            case Aggregate("COUNT", str() as name, str() as field, distinct=True) if f"{name}.{field}" in partition:
+                resolved.append(replace(item, variable=None, name=f"{name}.{field}"))
             case _:
                 resolved.append(item)
     return tuple(resolved)

@@ -203,7 +203,7 @@ class _Frame:
             query,
             name=name,
             pattern=pattern,
-            returns=resolve_group_keys(query.returns, group_by),
+            returns=resolve_group_keys(query.returns, group_by, (*group_by, *equivalence)),
             equivalence=equivalence,
             group_by=group_by,
             places=tuple((names.get(attribute, attribute), place) for attribute, place in query.places),

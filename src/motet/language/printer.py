@@ -132,8 +132,9 @@ def _item_text(item: ReturnItem) -> str:
         case Variable(name, alias):
             return _with_alias(name_text(name), alias)
         case Aggregate(function, variable, name, alias, distinct=distinct):
-            parts = [name_text(part) for part in (variable, name) if part is not None]
-            return _with_alias(f"{function}({'DISTINCT ' if distinct else ''}{'.'.join(parts) or '*'})", alias)
+            path = "*" if name is None else name_text(name)
+            path = path if variable is None else _path(variable, name)
+            return _with_alias(f"{function}({'DISTINCT ' if distinct else ''}{path})", alias)
         case Computed(expression, alias):
             text = expression_text(expression)
             # In brackets an aggregate is over the events of each match, not over all matches.
@@ -146,7 +147,13 @@ def _with_alias(text: str, alias: str | None) -> str:
 
 
 def _path(variable: str, name: str | None) -> str:
-    return name_text(variable) if name is None else f"{name_text(variable)}.{name_text(name)}"
+    """Return an attribute of a variable as it stands in text, with fields of structs after further dots."""
+    return name_text(variable) if name is None else f"{name_text(variable)}.{_dotted(name)}"
+
+
+def _dotted(name: str) -> str:
+    parts = name.split(".")
+    return ".".join(map(name_text, parts)) if all(parts) else name_text(name)
 
 
 def expression_text(expression: ex.Expression) -> str:
@@ -170,7 +177,7 @@ def _written(expression: ex.Expression) -> tuple[int, str]:
         case ex.Attribute(variable, name, ex.At.EACH):
             return _ATOM, _path(variable, name)
         case ex.Attribute(variable, name, at):
-            return _ATOM, f"{at.upper()}({name_text(variable)}).{name_text(name)}"
+            return _ATOM, f"{at.upper()}({name_text(variable)}).{_dotted(name)}"
         case ex.KleeneAggregate(function, variable, name):
             return _ATOM, f"{function}({_path(variable, name)})"
         case ex.Call(function, arguments):

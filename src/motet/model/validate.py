@@ -41,7 +41,7 @@ class DataDescription:
     columns: Mapping[str, str] | None
     types: Collection[str] | None
     time: str
-    type: str
+    type: str | None  # None: events have none, or they are checked elsewhere
 
 
 def find_problems(
@@ -49,7 +49,7 @@ def find_problems(
     columns: Mapping[str, str] | None = None,
     types: Collection[str] | None = None,
     time: str = "time",
-    type: str = "type",
+    type: str | None = "type",
 ) -> list[Diagnostic]:
     """Find every error and warning of a workload.
 
@@ -73,7 +73,7 @@ def check_workload(
     columns: Mapping[str, str] | None = None,
     types: Collection[str] | None = None,
     time: str = "time",
-    type: str = "type",
+    type: str | None = "type",
 ) -> tuple[Diagnostic, ...]:
     """Return the warnings of a workload. Raises QueryError with all of its errors; see `find_problems`."""
     found = find_problems(workload, columns, types, time, type)
@@ -145,14 +145,16 @@ def _check_data_columns(data: DataDescription) -> Iterator[Diagnostic]:
         return
     for name, role, kinds in (
         (data.time, "time", ("time", "ticks", "integer", "other")),
-        (data.type, "type", ("text", "other")),
+        (data.type, "type", ("text", "integer", "boolean", "other")),
     ):
+        if name is None:
+            continue
         kind = data.columns.get(name)
         if kind is None:
             hint = did_you_mean(name, data.columns)
             yield Diagnostic(f"the data has no column '{name}' for the {role} of events", hint=hint)
         elif kind not in kinds:
-            wanted = "timestamps or whole numbers" if role == "time" else "texts"
+            wanted = "timestamps or whole numbers" if role == "time" else "texts, whole numbers or booleans"
             message = f"the {role} of events must be {wanted}: column '{name}' is {_with_article(kind)} column"
             yield Diagnostic(message, hint=f"name another column with --{role} or {role}=")
 

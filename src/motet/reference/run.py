@@ -100,10 +100,11 @@ def read_events(
 ) -> tuple[list[Occurrence], int]:
     """Read the rows as events in time order, and how many rows have no time or no type."""
     defined = {definition.name for definition in workload.definitions}
+    has_types = any(type in row for row in rows)
     events = []
     for index, row in enumerate(rows):
-        values = {name: normalize_value(value) for name, value in row.items()}
-        if values.get(time) is None or values.get(type) is None:
+        values = read_values(row)
+        if values.get(time) is None or (has_types and values.get(type) is None):
             continue
         event = Occurrence(index, microseconds(values[time], tick), row, values)
         types = {
@@ -111,10 +112,25 @@ def read_events(
             for definition in workload.definitions
             if evaluate_expression(definition.condition, EvaluationScope({"": (event,)}, {"": event})) is True
         }
-        if values[type] not in defined:
-            types.add(values[type])
+        if has_types and type_name(values[type]) not in defined:
+            types.add(type_name(values[type]))
         events.append(Occurrence(index, event.time, row, values, frozenset(types)))
     return sorted(events, key=lambda event: event.time), len(rows) - len(events)
+
+
+def read_values(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a row by name; the fields of a struct are `column.field`, null where the struct is."""
+    values = {name: normalize_value(value) for name, value in row.items()}
+    for name, value in row.items():
+        if isinstance(value, Mapping):
+            for field, inner in read_values(value).items():
+                values.setdefault(f"{name}.{field}", inner)
+    return values
+
+
+def type_name(value: Any) -> str:
+    """Return the type of an event as a pattern writes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def microseconds(value: Any, tick: int | Fraction) -> int:

@@ -45,7 +45,8 @@ def run_table(
 ) -> pa.Table:
     """Compute the result table of a workload over events in any order."""
     events = simplify_table(table)
-    for column in (time, type):
+    needed = (time, type) if find_undefined(workload) else (time,)
+    for column in needed:
         if column not in events.column_names:
             hint = did_you_mean(column, events.column_names)
             raise DataError(f"the events have no column {column!r}" + (f" ({hint})" if hint else ""))
@@ -53,6 +54,15 @@ def run_table(
     workload = read_durations(workload, events.to_pylist(), time, tick)
     result = evaluate(workload, events.to_pylist(), time=time, type=type, tick=tick, counts=counts, limit=limit)
     return build_result_table(result, workload, events.schema, time, tick, counts)
+
+
+def find_undefined(workload: Workload) -> set[str]:
+    """Return the types that a workload names and does not define."""
+    named = set()
+    for query in workload.queries:
+        expanded = expand_pattern(query.pattern)
+        named |= {event.type for event in (*expanded.events, *expanded.absent, *expanded.never)}
+    return named - {definition.name for definition in workload.definitions}
 
 
 def simplify_table(table: pa.Table) -> pa.Table:
@@ -114,8 +124,12 @@ def label_types(query: Query, columns: pa.Schema, counts: str) -> list[tuple[str
 
 
 def column_type(columns: pa.Schema, name: str) -> pa.DataType:
-    """Return the type of an event column; nulls where the events do not have it."""
-    return columns.field(name).type if name in columns.names else pa.null()
+    """Return the type of an event column or of a field of one; nulls where the events do not have it."""
+    if name in columns.names:
+        return columns.field(name).type
+    column, _, field = name.partition(".")
+    inner = columns.field(column).type if column in columns.names else pa.null()
+    return column_type(pa.schema(list(inner)), field) if pa.types.is_struct(inner) else pa.null()
 
 
 def aggregate_type(item: Aggregate, columns: pa.Schema, counts: str) -> pa.DataType:

@@ -17,12 +17,14 @@ from motet.compile import Branch, Program
 from motet.compile.detect import DetectBranch
 from motet.engine.detect.planner import needs_plan_search, plan_ahead
 from motet.engine.encode import read_times
+from motet.engine.local import required_columns
 from motet.errors import DataError, RunError
 from motet.io.events import EventSource
 from motet.plans.execution import Execution
 from motet.schema import EventSchema
 from motet.spark.dataframes import (
     column,
+    derive_columns,
     get_event_schema,
     has_values,
     open_dataframe,
@@ -125,9 +127,11 @@ def run(
     if events.isStreaming:
         raise DataError("the DataFrame is a stream: give it to motet.stream, or one that spark.read makes to motet.run")
     options = program.options
-    events = prepare_events(events, options.time, options.type)
+    events = prepare_events(events, options.time, options.time_unit)
     # Spark's types may differ from those of the files that the program was compiled for.
-    program = _plan_joins(events, replace(program, schema=get_event_schema(events, options)))
+    program = replace(program, schema=get_event_schema(events, options))
+    events = derive_columns(events, program.schema, required_columns(program))
+    program = _plan_joins(events, program)
     job = BatchJob(events, CachedPickle(program), partitions, skew == "auto")
     read, produced = Observation(), Observation()
     truncations = tuple(Observation() for _ in program.detect) if can_truncate(program) else ()
@@ -181,7 +185,8 @@ class BatchJob:
         keys = [column(key) for key in (program.contribution_keys if detects else program.merge_keys)]
         # Without a number, Spark may merge small partitions into one task.
         parts = results.repartition(*keys) if self.partitions is None else results.repartition(self.partitions, *keys)
-        return parts.mapInArrow(make_combine_task(self.cached, detects), to_spark_schema(program.result_schema))
+        combine = make_combine_task(self.cached, detects)
+        return _number_columns(parts).mapInArrow(combine, to_spark_schema(program.result_schema))
 
     def shuffle(self, branch: Branch | DetectBranch, observation: Observation | None) -> tuple[DataFrame, ShufflePlan]:
         """Return the rows that a branch reads, packed, each in the task of its key; and how they were packed."""
@@ -249,9 +254,12 @@ def _pack_rows(rows: DataFrame, plan: ShufflePlan, *, filtered: bool) -> DataFra
         if not filtered:
             code = sf.when(type.isin(list(plan.types or ())), code).when(type.isNotNull(), sf.lit(UNNAMED_TYPE))
         rows = rows.withColumn(plan.schema.type, code)
-    # mapInArrow takes a dot in a name for a field of a struct.
-    numbered = rows.toDF(*(f"c{at}" for at in range(len(rows.columns))))
-    return numbered.mapInArrow(plan.pack_rows, to_spark_schema(PACKED))
+    return _number_columns(rows).mapInArrow(plan.pack_rows, to_spark_schema(PACKED))
+
+
+def _number_columns(rows: DataFrame) -> DataFrame:
+    """Return rows with names that mapInArrow takes: it would read a dot as the way to a field of a struct."""
+    return rows.toDF(*(f"c{at}" for at in range(len(rows.columns))))
 
 
 def _observe_counts(packed: DataFrame, observation: Observation | None = None) -> DataFrame:

@@ -6,7 +6,7 @@ import atexit
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from pathlib import Path
 
@@ -17,11 +17,12 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from motet.errors import DataError, require_columns
-from motet.io.events import EventSource
+from motet.errors import DataError
+from motet.io.events import SAMPLED_TIMES, EventSource
 from motet.io.formats import PARQUET, first_line
+from motet.io.times import choose_time_type
 from motet.options import Options
-from motet.schema import MAX_MICROS, EventSchema
+from motet.schema import MAX_MICROS, ONLY_TYPE, TYPE_NAME, DerivedColumn, EventSchema, make_event_schema
 
 MICROS_PER_UNIT = {"s": 1_000_000, "ms": 1_000, "us": 1}
 UTC_NAMES = ("UTC", "Etc/UTC", "Z", "GMT", "+00:00")
@@ -76,14 +77,58 @@ def column(name: str) -> Column:
     return sf.col("`" + name.replace("`", "``") + "`")
 
 
-def prepare_events(df: DataFrame, *needed: str) -> DataFrame:
-    """Convert columns to types that the engine reads: decimals to doubles. Raise if a needed column is missing."""
-    require_columns(df.columns, needed)
+def prepare_events(df: DataFrame, time: str, time_unit: str) -> DataFrame:
+    """Convert columns to types that the engine reads: decimals to doubles, times that are such to timestamps.
+
+    Raises:
+        DataError: Two columns have one name.
+    """
     twice = next((name for name, count in Counter(df.columns).items() if count > 1), None)
     if twice is not None:
         raise DataError(f"the events have more than one column {twice!r}: rename all but one")
     decimals = [field.name for field in df.schema if isinstance(field.dataType, st.DecimalType)]
-    return df.withColumns({name: column(name).cast("double") for name in decimals}) if decimals else df
+    changed = {name: column(name).cast("double") for name in decimals}
+    if any(field.name == time and isinstance(field.dataType, st.FractionalType) for field in df.schema):
+        changed[time] = _read_floating_times(column(time).cast("double"), time_unit)
+    return df.withColumns(changed) if changed else df
+
+
+def _read_floating_times(times: Column, time_unit: str) -> Column:
+    """Return numbers since 1970 as timestamps without a zone, to the nearest microsecond; null if out of range."""
+    micros = sf.rint(times / 1000 if time_unit == "ns" else times * MICROS_PER_UNIT[time_unit])
+    whole = sf.when((micros > -float(MAX_MICROS)) & (micros < float(MAX_MICROS)), micros).cast("bigint")
+    day = sf.lit(86_400_000_000)
+    rest = sf.pmod(whole, day)
+    seconds = (rest.cast("decimal(11,0)") / sf.lit(1_000_000).cast("decimal(7,0)")).cast("decimal(18,6)")
+    epoch = sf.lit("1970-01-01 00:00:00").cast("timestamp_ntz")
+    return epoch + sf.make_dt_interval(days=sf.call_function("div", whole - rest, day).cast("int"), secs=seconds)
+
+
+def require_likely_unit(df: DataFrame, first: pa.Table, schema: EventSchema) -> None:
+    """Raise if the first times of a DataFrame seem to count another unit; floating ones are read as they were."""
+    if any(field.name == schema.time and isinstance(field.dataType, st.FractionalType) for field in df.schema):
+        first = (
+            df.select(column(schema.time).cast("double")).limit(SAMPLED_TIMES).toArrow().rename_columns([schema.time])
+        )
+    choose_time_type(first[schema.time].combine_chunks(), schema.time, schema.time_unit, "the DataFrame")
+
+
+def derive_columns(df: DataFrame, schema: EventSchema, names: Iterable[str]) -> DataFrame:
+    """Return events with these columns, computed where they are derived: see `EventSchema.derive`."""
+    wanted = set(names) - set(df.columns)
+    found = {each.name: _derive_column(each, schema) for each in schema.derived if each.name in wanted}
+    return df.withColumns(found) if found else df
+
+
+def _derive_column(derived: DerivedColumn, schema: EventSchema) -> Column:
+    if not derived.path:
+        return sf.lit(ONLY_TYPE)
+    value = column(derived.path[0])
+    for field in derived.path[1:]:
+        value = value.getField(field)
+    if derived.name == TYPE_NAME:
+        return value.cast("string")
+    return value.cast("double") if pa.types.is_float64(schema.columns.field(derived.name).type) else value
 
 
 def get_arrow_schema(df: DataFrame) -> pa.Schema:
@@ -93,8 +138,8 @@ def get_arrow_schema(df: DataFrame) -> pa.Schema:
 
 def get_event_schema(df: DataFrame, options: Options) -> EventSchema:
     """Return the schema of a DataFrame of events, to compile a workload for."""
-    columns = get_arrow_schema(prepare_events(df, options.time, options.type))
-    return EventSchema(columns, options.time, options.type, options.time_unit)
+    columns = get_arrow_schema(prepare_events(df, options.time, options.time_unit))
+    return make_event_schema(columns, options.time, options.type, options.time_unit)
 
 
 def from_spark_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.Table:

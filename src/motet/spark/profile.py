@@ -11,11 +11,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from motet.engine import workload_profile
+from motet.errors import require_columns
 from motet.model.query import Workload
 from motet.options import Options
 from motet.schema import EventSchema
 from motet.spark.dataframes import (
     column,
+    derive_columns,
     from_spark_batch,
     get_event_schema,
     has_values,
@@ -37,8 +39,13 @@ def profile(
 
     Cells of keys and panes are estimated from a sample.
     """
-    time, type = options.time, options.type
-    read = prepare_events(df, time, type, *keys)
+    schema = get_event_schema(df, options)
+    if workload is None:
+        require_columns(df.columns, (options.type,))
+    require_columns(schema.columns.names, keys)
+    named = () if workload is None else workload_profile.columns_to_profile(workload, schema)
+    read = derive_columns(prepare_events(df, schema.time, schema.time_unit), schema, (schema.type, *keys, *named))
+    time, type = schema.time, schema.type
     moment = to_microseconds(read, time, options.time_unit)
     no_time, no_type = column(time).isNull(), column(type).isNull()
     # Few rows: one for each type, with and without a time.
@@ -59,7 +66,6 @@ def profile(
     )
     if workload is None:
         return statistics
-    schema = get_event_schema(read, options)
     columns = workload_profile.columns_to_profile(workload, schema)
     request = workload_profile.statistics_request(workload, schema)
     sampled = workload_profile.estimate_statistics(sample_dataframe(read, columns, schema), request, schema)

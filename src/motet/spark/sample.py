@@ -16,13 +16,13 @@ from pyspark.sql import functions as sf
 from motet.compile import Program
 from motet.engine.encode import read_times
 from motet.engine.sampling import compile_by_sample
-from motet.io.events import EventSource
+from motet.io.events import SAMPLED_TIMES, EventSource
 from motet.io.formats import PARQUET
 from motet.io.sample import list_sampled_columns, sample_events
 from motet.model.query import Workload
 from motet.options import Options, TimeUnit
 from motet.schema import EventSchema
-from motet.spark.dataframes import column, get_event_schema, prepare_events
+from motet.spark.dataframes import column, derive_columns, get_event_schema, prepare_events, require_likely_unit
 from motet.spark.parquet import find_plain_files
 from motet.statistics.sample import WHOLE_BELOW, SampledRows
 
@@ -38,14 +38,24 @@ def compile_for(events: DataFrame, workload: Workload, options: Options) -> Prog
     """
     schema = get_event_schema(events, options)
     columns = list_sampled_columns(workload, schema)
-    return compile_by_sample(workload, schema, options, None, lambda: sample_dataframe(events, columns, schema))
+    found: list[SampledRows] = []
+
+    def read() -> SampledRows:
+        found.append(sample_dataframe(events, columns, schema))
+        return found[0]
+
+    program = compile_by_sample(workload, schema, options, None, read)
+    for sample in found:
+        require_likely_unit(events, sample.stretches[0].slice(0, SAMPLED_TIMES), schema)
+    return program
 
 
 def sample_dataframe(events: DataFrame, columns: Sequence[str], schema: EventSchema) -> SampledRows:
     """Return a sample of a DataFrame: of its files, where it is nothing but these, else of the first rows that Spark
     brings, which are all where there are few.
     """
-    read = prepare_events(events, schema.time, schema.type).select(*map(column, columns))
+    prepared = prepare_events(events, schema.time, schema.time_unit)
+    read = derive_columns(prepared, schema, columns).select(*map(column, columns))
     wanted = pa.schema([schema.columns.field(name) for name in columns])
     files = find_plain_files(read, wanted)
     if files:

@@ -25,6 +25,7 @@ from motet.spark.buckets import Buckets, choose_buckets
 from motet.spark.checkpoint import register_start
 from motet.spark.dataframes import (
     column,
+    derive_columns,
     get_event_schema,
     has_values,
     prepare_events,
@@ -132,10 +133,10 @@ def _collect_lines(name: str) -> Column:
 def pack_stream(events: DataFrame, program: Program, buckets: Buckets) -> DataFrame:
     """Pack the rows of a stream into one blob for each bucket of a branch and task."""
     schema = program.schema
-    events = prepare_events(events, schema.time, schema.type)
     branches = program.all_branches
     read = list(dict.fromkeys(name for branch in branches for name in branch.columns))
-    columns = schema.columns.names if program.options.keep_late else read
+    events = derive_columns(prepare_events(events, schema.time, schema.time_unit), schema, read)
+    columns = list(dict.fromkeys((*schema.own_columns.names, *read))) if program.options.keep_late else read
     keys = list(dict.fromkeys(branch.shuffle_by for branch in branches))
     routes = [
         BucketRoute(

@@ -64,11 +64,14 @@ class QueryRun:
         self._waiting: list[tuple[MatchFilter, Matches]] = []  # matches whose alternative is not certain yet
         self._taken_windows: dict[int, Any] = {}  # by block of matches that AFTER MATCH SKIP takes: in which windows
         self._is_full = False
+        self.taken: list[Matches] = []  # by AFTER MATCH SKIP
 
     def list_matches(self, alternative: int) -> Iterator[pa.Table]:
         """Yield the rows of an alternative whose root is not run by the kernel."""
         if self.query.is_sequence_past_last:
-            yield from self.add_matches(alternative, list_occurrences(self.query, self.encoded))
+            found = list_occurrences(self.query, self.encoded)
+            self.taken.append(found)
+            yield from self.add_matches(alternative, found)
             return
         match_filter, limit = self._filter_of(alternative), self.match_limit.limit
         # One more than may be is enough to know; but where matches are filtered later, any may be the one to keep.
@@ -127,6 +130,7 @@ class QueryRun:
                 continue
             match = mask_bindings(found, is_taken)
             kept.append((match_filter, match))
+            self.taken.append(match)
             self._taken_windows[id(match)] = own[is_taken[each.windows.match]]
         if self.query.query.is_aggregate and kept:
             yield self._build_contributions(kept)
@@ -239,8 +243,8 @@ def limit_error(query: DetectQuery, what: str) -> RunError:
 
 
 def earliest_end(query: DetectQuery, bounds: Bounds) -> int:
-    """Return the earliest end of a match that is still to be reported; aggregates need all."""
-    if query.query.is_aggregate or bounds[0] == MIN_TIME:
+    """Return the earliest end of a match that is still to be reported; aggregates and AFTER MATCH SKIP need all."""
+    if query.query.is_aggregate or query.query.after_match is not AfterMatch.ALL or bounds[0] == MIN_TIME:
         return NO_BOUND
     return bounds[0] - (query.span.within if query.needs_window_close else 0)
 

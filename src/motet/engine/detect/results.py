@@ -29,6 +29,7 @@ class LayoutBuilder:
     def __init__(self, runner: PlanRunner, events: Mapping[str, pa.Array]) -> None:
         self.plan, self.encoded, self.events = runner.plan, runner.encoded, events
         self.program = runner.plan.program
+        self.own = {name: events[name] for name in self.program.schema.own_columns.names if name in events}
 
     def build(self, found: MatchOutput) -> Iterator[pa.Table]:
         """Yield the rows of matches, a table for each layout; matches are sorted by query and time."""
@@ -55,7 +56,7 @@ class LayoutBuilder:
             same = bool((place == place[0]).all())
             events = found.columns[place[0], rows] if same else found.columns[place, rows]
             events = pa.array(self.encoded.rows[events])
-            read = self.events if attribute is None else {attribute: self.events[attribute]}
+            read = self.own if attribute is None else {attribute: self.events[attribute]}
             arrays = [pc.take(column, events, boundscheck=False) for column in read.values()]
             columns[label] = arrays[0] if attribute is not None else pa.StructArray.from_arrays(arrays, list(read))
         return as_result_rows(columns, program.result_schema, len(rows))
@@ -88,9 +89,10 @@ class MatchTableBuilder:
         self.query = query
         self.codes = codes
         self.encoded, self.expressions = runner.encoded, runner.expressions
-        self.columns = list(events.values())
-        self.fields = [pa.field(name, array.type) for name, array in events.items()]
         program = runner.plan.program
+        own = {name: events[name] for name in program.schema.own_columns.names if name in events}
+        self.columns = list(own.values())
+        self.fields = [pa.field(name, array.type) for name, array in own.items()]
         self.schema, self.result_schema = program.schema, program.result_schema
         self.column_names = program.column_names[query.number]
 

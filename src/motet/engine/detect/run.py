@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,7 @@ from motet.compile import Program
 from motet.compile.contributions import QUERY
 from motet.compile.detect import DetectBranch
 from motet.engine.detect.aggregate import build_results
+from motet.engine.detect.bindings import match_times
 from motet.engine.detect.compiled_plan import CompiledPlan
 from motet.engine.detect.instances import MemoryLimitReached, PlanRunner
 from motet.engine.detect.matches import as_matches
@@ -23,13 +25,20 @@ from motet.engine.detect.query_run import QueryRun, earliest_end, limit_error
 from motet.engine.detect.results import LayoutBuilder, decode_columns
 from motet.engine.detect.values import finish_expressions
 from motet.engine.detect.windows import Bounds, due_range
-from motet.engine.encode import encode_branch
+from motet.engine.encode import Ints, encode_branch
 from motet.engine.metrics import BranchMetrics
 from motet.kernels.operators import SinkBounds, take_output
 from motet.kernels.tables import MAX_TIME, MIN_TIME
 from motet.plans.detect.build import PlannedQuery
 from motet.plans.detect.execution import describe_join_run
 from motet.plans.execution import Execution
+
+
+class TakenMatches(NamedTuple):
+    """Matches that AFTER MATCH SKIP takes: the row of the first event of each, and the time of the last."""
+
+    first: Ints
+    last: Ints
 
 
 @dataclass
@@ -49,6 +58,7 @@ class DetectRun:
     observed: BranchMetrics | None = None
     report: Callable[[str], None] | None = None  # is told what is done
     executed: Execution | None = None
+    taken: list[TakenMatches] = field(default_factory=list)  # by AFTER MATCH SKIP
 
     @cached_property
     def plans(self) -> BranchPlanner:
@@ -132,6 +142,9 @@ class DetectRun:
                 yield from run_of(sink.planned).add_matches(sink.alternative, matches)
         for run in runs.values():
             yield from run.finish()
+            for found in run.taken:
+                _, last = match_times(found, runner.encoded)
+                self.taken.append(TakenMatches(runner.encoded.rows[found.event[found.begin[:-1]]], last))
             if run.is_truncated:
                 self.truncated.add(run.query.query.name)
 

@@ -132,11 +132,16 @@ class BranchOperator(ABC):
         rows = self.retained.table
         times = read_times(rows, self.program.schema)
         kept = retention_mask(rows, times, self.branch.partition, self.watermark, *self.retention(self.watermark))
+        kept = self._extend_retention(rows, times, kept)
         self.retained = RetainedRows(
             rows if kept.all() else rows.filter(pa.array(kept)).combine_chunks(),
             int(times[kept].max(initial=MIN_TIME)),
         )
         self._drop_rows(kept)
+
+    def _extend_retention(self, rows: pa.Table, times: Times, kept: Flags) -> Flags:
+        """Return which rows to retain, given those that windows need: further ones, where an operator needs them."""
+        return kept
 
     def _drop_rows(self, kept: Flags) -> None:  # noqa: B027
         """Note that only some of the retained rows are kept."""

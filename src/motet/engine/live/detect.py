@@ -21,7 +21,7 @@ from motet.engine.detect.planner import BranchPlanner
 from motet.engine.detect.run import DetectRun, finish_results
 from motet.engine.detect.values import Exactness
 from motet.engine.detect.windows import due_range
-from motet.engine.encode import EncodedEvents, encode_branch, read_times
+from motet.engine.encode import EncodedEvents, encode_branch, encode_keys, read_times
 from motet.engine.live.base import BranchOperator, MicroBatchResult
 from motet.engine.live.encoder import LiveEncoder
 from motet.engine.live.fed_matches import FedMatches, NumbersTooLarge, TooManyInstances
@@ -30,6 +30,7 @@ from motet.engine.live.rows import Flags, Times, select_rows, select_same_keys
 from motet.engine.live.saved import SavedState
 from motet.errors import DataError
 from motet.kernels.tables import MAX_TIME
+from motet.model.query import AfterMatch
 from motet.plans.detect.build import PlannedQuery
 from motet.plans.detect.query import DetectQuery
 
@@ -103,6 +104,34 @@ class DetectOperator(BranchOperator):
             self._forget_fed()
         elif self.fed is not None:
             self.fed.forget(self.watermark, kept)
+
+    def _extend_retention(self, rows: pa.Table, times: Times, kept: Flags) -> Flags:
+        """See `BranchOperator._extend_retention`: no match that AFTER MATCH SKIP takes loses a part of its rows.
+
+        Else another would be taken in its place when matches are searched for again.
+        """
+        skipping = tuple(
+            query
+            for query in self.branch.queries
+            if query.skips_across_windows and query.query.after_match is AfterMatch.PAST_LAST_EVENT
+        )
+        if not skipping or kept.all():
+            return kept
+        run = DetectRun(self.program, self.branch, start_times=self.start_times, planning=self._planner_of(skipping))
+        for _ in run.process(rows):
+            pass
+        codes, _, keys = encode_keys(rows, self.branch.partition)
+        since = np.full(keys, MAX_TIME, np.int64)
+        np.minimum.at(since, codes[kept], times[kept])
+        taken = [(codes[each.first], times[each.first], each.last) for each in run.taken]
+        is_cut = bool(taken)
+        while is_cut:  # a row that is kept for one query may cut a match of another
+            is_cut = False
+            for key, first, last in taken:
+                cut = (first < since[key]) & (since[key] <= last)
+                np.minimum.at(since, key[cut], first[cut])
+                is_cut |= bool(cut.any())
+        return kept | (times >= since[codes])
 
     def _advance(self, rows: pa.Table, times: Times, watermark: int) -> MicroBatchResult:
         held = bool(self.recomputed_queries)

@@ -393,7 +393,8 @@ class _PlainResults:
         }
         for name, grouped in self.groups.items():
             columns[name] = batch.encoded.keys[name].take(pa.array(found.key, mask=~grouped[reader]))
-        events = pa.StructArray.from_arrays(list(batch.event_columns.values()), names=list(batch.event_columns))
+        own = schema.own_columns.names
+        events = pa.StructArray.from_arrays([batch.event_columns[name] for name in own], names=own)
         rows = batch.encoded.rows[found.event]
         for label, shows in self.shows.items():
             shown = shows[reader[owner], found.position]

@@ -15,6 +15,7 @@ from motet.engine.live.detect import DetectOperator
 from motet.engine.live.rows import ReadRows, read_rows
 from motet.engine.live.saved import SavedState
 from motet.engine.live.state import first_unseen_time, restore, save
+from motet.engine.local import required_columns
 from motet.engine.partials import finish, merge
 from motet.kernels.tables import MAX_TIME
 
@@ -52,7 +53,12 @@ class Stream:
 
         Rows before the watermark are late.
         """
-        return self.feed_rows(read_rows(events, self.program.schema), watermark, watermark)
+        return self.feed_rows(self.read(events), watermark, watermark)
+
+    def read(self, events: pa.Table) -> ReadRows:
+        """Read rows, with the columns that are derived from those they have."""
+        schema = self.program.schema
+        return read_rows(schema.derive(events, required_columns(self.program)), schema)
 
     def feed_rows(self, read: ReadRows, watermark: int, late_before: int) -> FeedResult:
         """Add rows, of which those before a time are late, and advance to a watermark."""

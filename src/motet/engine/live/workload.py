@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from motet.compile import Program, compile_workload
 from motet.engine.live.aggregate import AggregateOperator
-from motet.engine.live.rows import ReadRows, read_rows
+from motet.engine.live.rows import ReadRows
 from motet.engine.live.stream import FeedResult, Stream
 from motet.engine.replan import WORD_COST, PlanChange, Replanner, ReplanPolicy, add_queries, remove_queries
 from motet.errors import DataError, MotetError, did_you_mean
@@ -70,7 +70,7 @@ class LiveWorkload:
         No later event may be older than the `watermark`; those that are count as late. Without a watermark, it follows
         the newest event at the distance of the option `watermark`.
         """
-        read = read_rows(events, self.program.schema)
+        read = self._stream.read(events)
         if watermark is not None:
             micros = self._to_microseconds(watermark)
             results = self._feed(read, micros, micros)

@@ -60,7 +60,7 @@ def diagnose(
     diagnosis = _Diagnosis(query, tuple(definitions), schema, events, limit, relax_query(query))
     diagnosis.check_events()
     diagnosis.check_matches()
-    columns = dict.fromkeys((schema.time, schema.type, *query.partition, *_read_columns(query)))
+    columns = dict.fromkeys((schema.time, schema.type_source, *query.partition, *_read_columns(query)))
     return Explanation(
         query=query.name,
         key=key,
@@ -71,7 +71,7 @@ def diagnose(
         hint=diagnosis.hint,
         nearest_match=diagnosis.nearest,
         matches=tuple(diagnosis.matches),
-        columns=tuple(name for name in columns if name in schema.columns.names),
+        columns=tuple(name for name in columns if name is not None and name in schema.columns.names),
     )
 
 

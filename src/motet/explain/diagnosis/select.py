@@ -21,7 +21,7 @@ from motet.schema import EventSchema
 def explain_query(
     workload: Workload,
     schema: EventSchema,
-    batches: Iterable[pa.RecordBatch],
+    rows: Iterable[pa.Table],
     *,
     query: str | None,
     key: Mapping[str, Any],
@@ -29,15 +29,15 @@ def explain_query(
     end: Any,
     limit: int,
 ) -> Explanation:
-    """Explain one query of a workload over the rows of some batches."""
+    """Explain one query of a workload over the rows of some tables."""
     asked = _find_query(workload, query)
     values = {name: _convert_key(name, value, asked, schema) for name, value in key.items()}
     start, end = (_convert_time(bound, schema) for bound in (start, end))
     first, last = (_to_microseconds(bound, schema) for bound in (start, end))
     context = _find_context_size(asked, schema)
     kept = []
-    for batch in batches:
-        table = _filter_key(pa.Table.from_batches([batch]), values)
+    for each in rows:
+        table = _filter_key(each, values)
         if context is not None:
             begin = None if first is None else first - context
             stop = None if last is None else last + context + 1

@@ -78,6 +78,12 @@ class DetectQuery:
         return self.query.after_match is not AfterMatch.ALL and not self.span.slide
 
     @property
+    def waits_to_skip(self) -> bool:
+        """Whether a match may be left out because of another that is not certain yet when both are complete."""
+        past_last = self.query.after_match is AfterMatch.PAST_LAST_EVENT
+        return past_last and self.skips_across_windows and self.needs_window_close
+
+    @property
     def is_combined(self) -> bool:
         """Whether results are combined over partitions."""
         return set(self.partition) != set(self.query.group_by)

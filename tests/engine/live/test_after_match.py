@@ -1,0 +1,80 @@
+"""AFTER MATCH SKIP takes on a stream, however it is cut and wherever its state is saved, what it takes of the whole."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, note
+from hypothesis import strategies as st
+
+from motet.compile import compile_workload
+from motet.engine.live import Stream
+from motet.language import parse
+from motet.language.printer import to_text
+from motet.model.query import AllVariables, Workload
+from motet.options import Options
+from motet.plans.detect.query import DetectQuery, compile_detect
+from motet.reference.tables import run_table as enumerate_table
+from motet.schema import EventSchema
+from tests.comparison import assert_same_results
+from tests.engine.live.micro_batches import SECOND, Rows, endless, micro_batches
+from tests.strategies import STREAM_SCHEMA, build_stream_table, skip_queries, streams
+
+SCHEMA = EventSchema(STREAM_SCHEMA)
+
+
+def run_stream(workload: Workload, batches: list[tuple[Rows, int]], saves: list[bool]) -> pa.Table:
+    """Return all results, with the state saved and restored, and so as small as it can be, between some batches."""
+    stream = Stream(compile_workload(workload, SCHEMA, Options(mode="append")))
+    found = []
+    for (rows, watermark), saved in zip(batches, saves, strict=True):
+        if saved:
+            states, stream = stream.save(), Stream(stream.program)
+            stream.restore(states)
+        found.append(stream.feed(build_stream_table(rows), watermark).results)
+    return pa.concat_tables([*found, stream.finish().results])
+
+
+def select_streamed(workload: Workload) -> Workload:
+    """The queries whose matches can be taken before a stream has ended."""
+    workload = endless(workload)
+    compiled = [compile_detect(number, workload, SECOND) for number in range(len(workload.queries))]
+    kept = zip(workload.queries, compiled, strict=True)
+    taken = [query for query, each in kept if isinstance(each, DetectQuery) and not each.waits_to_skip]
+    return replace(workload, queries=tuple(taken))
+
+
+@pytest.mark.parametrize("returns", ["counts", "matches"])
+@given(data=st.data())
+def test_any_query_takes_on_a_stream_what_the_oracle_takes(returns: str, data: st.DataObject) -> None:
+    queries = tuple(data.draw(skip_queries(name=f"q{number}")) for number in range(data.draw(st.integers(1, 2))))
+    rows = data.draw(streams())
+    if returns == "matches":
+        queries = tuple(replace(query, returns=(AllVariables(),)) for query in queries)
+        # At one time each, for it is not specified which of equal matches is taken.
+        rows = [{**row, "time": at} for at, row in enumerate(rows)]
+    workload = select_streamed(Workload(queries))
+    if not workload.queries:
+        return
+    note(to_text(workload))
+    batches = data.draw(micro_batches(rows))
+    saves = data.draw(st.lists(st.booleans(), min_size=len(batches), max_size=len(batches)))
+    expected = enumerate_table(workload, build_stream_table(rows))
+    assert_same_results(run_stream(workload, batches, saves), expected)
+
+
+def test_rows_of_a_taken_match_stay_until_none_of_them_is_needed() -> None:
+    workload = parse("RETURN * PATTERN SEQ(A x, A y, A z) WITHIN 4 AFTER MATCH SKIP PAST LAST EVENT")
+    # Every three events are an occurrence: which three, depends on all events before.
+    rows = [{"time": at, "type": "A", "k": 0} for at in range(100)]
+    stream = Stream(compile_workload(workload, SCHEMA, Options(mode="append")))
+    found = []
+    for row in rows:
+        states, stream = stream.save(), Stream(stream.program)
+        stream.restore(states)
+        found.append(stream.feed(build_stream_table([row]), row["time"] * SECOND).results)
+        assert len(stream.branches[0].rows) <= 12
+    results = pa.concat_tables([*found, stream.finish().results])
+    assert_same_results(results, enumerate_table(workload, build_stream_table(rows)))
