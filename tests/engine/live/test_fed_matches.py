@@ -42,23 +42,42 @@ PATTERNS = [
     "SEQ(A a, B b, C c) WHERE a.x + b.x + c.x > 3",
     "A a WHERE a.x > 1",
 ]
+# Paths, which may also be found by a policy.
+PATHS = [
+    "SEQ(A a, B b, C c)",
+    "SEQ(A a, B b+, C c)",
+    "SEQ(A a, NOT B n, C c)",
+    "SEQ(A a+, NOT C n, B b)",
+    "A a+ WHERE a.x < NEXT(a).x",
+    "SEQ(A a, B b+, A c) WHERE a.x <= b.x AND b.x < c.x",
+    "SEQ(A a, B b+, C c) WHERE a.x = c.x AND b.y >= NEXT(b).y",
+    "SEQ(A a, OR(A b, B c), B d) WHERE a.x < d.x",
+    "SEQ(A a, A b) WHERE a.x + b.x > 1",
+]
+POLICIES = ["SKIP TILL NEXT", "CONTIGUOUS", "SKIP TILL ANY"]
 WINDOWS = ["WITHIN 4 s", "WITHIN 7 s", "WITHIN 6 s SLIDE 2 s"]
 
 
 @st.composite
-def fed_queries(draw: st.DrawFn) -> str:
-    chosen = draw(st.lists(st.sampled_from(PATTERNS), min_size=1, max_size=4))
+def fed_queries(draw: st.DrawFn, patterns: list[str], policies: list[str]) -> str:
+    chosen = draw(st.lists(st.sampled_from(patterns), min_size=1, max_size=4))
     keyed = draw(st.booleans())
     texts = []
     for number, pattern in enumerate(chosen):
         key = (" AND [k]" if "WHERE" in pattern else " WHERE [k]") if keyed else ""
-        texts.append(f"QUERY q{number} RETURN * PATTERN {pattern}{key} {draw(st.sampled_from(WINDOWS))}")
+        window, policy = draw(st.sampled_from(WINDOWS)), draw(st.sampled_from(policies))
+        texts.append(f"QUERY q{number} RETURN * PATTERN {pattern}{key} {window} {policy}")
     return "\n".join(texts)
 
 
+@pytest.mark.parametrize(
+    ("patterns", "policies"), [(PATTERNS, [""]), (PATHS, POLICIES)], ids=["joins and paths", "policies"]
+)
 @given(data=st.data())
-def test_fed_matches_are_those_of_batch_and_oracle(data: st.DataObject) -> None:
-    text = data.draw(fed_queries())
+def test_fed_matches_are_those_of_batch_and_oracle(
+    patterns: list[str], policies: list[str], data: st.DataObject
+) -> None:
+    text = data.draw(fed_queries(patterns, policies))
     note(text)
     workload, rows = parse(text), data.draw(streams())
     table = build_stream_table(rows)

@@ -28,7 +28,7 @@ from motet.engine.encode import (
 )
 from motet.engine.expressions import evaluate
 from motet.engine.live.encoder import LiveEncoder
-from motet.engine.live.feed_plan import FeedPlanBuilder, Reader
+from motet.engine.live.feed_plan import FeedPlanBuilder, PathStep, Reader
 from motet.engine.live.key_states import KeyIndex
 from motet.kernels.expressions import EventScope, Values, new_stack
 from motet.kernels.feed_matches import (
@@ -55,6 +55,7 @@ from motet.kernels.match_filter import (
 from motet.kernels.match_store import END, TOP, WORK, compact, create_store
 from motet.kernels.ragged import take_rows
 from motet.model.expression import Attribute
+from motet.model.query import Policy
 from motet.plans.compiled import WindowSpan
 from motet.plans.detect.build import PlannedAlternative, PlannedQuery
 from motet.template.positions import max_bindings
@@ -104,6 +105,11 @@ class FedMatches:
         self.count = 0  # events
         self.time = np.zeros(0, np.int64)
         self.rows = np.zeros(0, np.int64)
+        self.neighbour = np.zeros(0, np.int64)
+        self.last = np.zeros(0, np.int64)  # of each key: its last event, or -1 if that is not alone at its time
+        self.reads_neighbours = any(
+            node.loop.policy is Policy.CONTIGUOUS for node in self.builder.nodes if isinstance(node, PathStep)
+        )
         constants = np.array(self.columns.constants or [0.0])
         self.values = Values(np.zeros((0, 0), np.int64), np.zeros((0, 0), np.bool_), np.zeros((0, 0)), constants)
         self._reserve(FIRST_ROWS)
@@ -125,6 +131,7 @@ class FedMatches:
         if wanted > len(self.time):
             size = 2 * wanted
             self.time, self.rows = _enlarged(self.time, size), _enlarged(self.rows, size)
+            self.neighbour = _enlarged(self.neighbour, size)
             ints, known, floats, constants = self.values
             whole, real = max(len(self.columns.ints), 1), max(len(self.columns.floats), 1)
             self.values = Values(
@@ -138,7 +145,7 @@ class FedMatches:
         must be rebuilt then.
         """
         klass = self.encoder.classify(events)
-        chosen = np.flatnonzero(self.encoder.has_symbols[klass])
+        chosen = np.flatnonzero(self.encoder.has_symbols[klass] | self.reads_neighbours)
         size = len(chosen)
         if not size:
             return []
@@ -151,10 +158,31 @@ class FedMatches:
         self.time[first : self.count] = time = times[order]
         self.rows[first : self.count] = place + order
         self._append_values(events, klass, order, first)
-        new = NewEvents(
-            np.arange(first, self.count), klass[order], self.keys.number_rows(events)[order], self._limits(time)
-        )
+        key = self.keys.number_rows(events)[order]
+        if self.reads_neighbours:
+            self.neighbour[first : self.count] = self._find_neighbours(key, time, first)
+        new = NewEvents(np.arange(first, self.count), klass[order], key, self._limits(time))
         return self._apply(new, lists)
+
+    def _find_neighbours(self, key: Ints, time: Ints, first: int) -> Ints:
+        """Return of new events, numbered from `first` on, the one before it in its key, -1 unless both are alone.
+
+        An event is alone if no other of its key has its time.
+        """
+        more = max(self.keys.count, 1) - len(self.last)
+        self.last = np.concatenate((self.last, np.full(more, -1, np.int64)))
+        order = np.argsort(key, kind="stable")
+        keys, times = key[order], time[order]
+        changes = np.diff(keys) != 0
+        begins, ends = np.append(True, changes), np.append(changes, True)
+        is_tied = ~changes & (np.diff(times) == 0)
+        alone = ~(np.append(False, is_tied) | np.append(is_tied, False))
+        event = np.where(alone, first + order, -1)
+        before = np.where(begins, self.last[keys], np.append(-1, event[:-1]))
+        self.last[keys[ends]] = event[ends]
+        found = np.empty(len(order), np.int64)
+        found[order] = np.where(alone, before, -1)
+        return found
 
     def _append_values(self, events: pa.Table, klass: NDArray[np.int32], order: Ints, first: int) -> None:
         """Compute what conditions read of new events, which are some of the rows, in this order.
@@ -246,7 +274,7 @@ class FedMatches:
 
     @property
     def _data(self) -> EventData:
-        return EventData(self.time, self.values)
+        return EventData(self.time, self.neighbour, self.values)
 
     def _make_room(self, limits: Ints) -> None:
         """Drop the rows that have left their windows, and make room for as many again as are left. O(rows)."""
@@ -278,6 +306,8 @@ class FedMatches:
         self.time[: self.count] = self.time[kept_events]
         place = np.cumsum(kept) - 1
         self.rows[: self.count] = place[self.rows[kept_events]]
+        self.neighbour[: self.count] = self.neighbour[kept_events] - gone
+        self.last -= gone
         for part in self.values[:3]:
             part[:, : self.count] = part[:, kept_events].copy()
 
