@@ -270,10 +270,10 @@ def _apply_event(
     kept = -1
     for place in range(classes.offsets[klass], classes.offsets[klass + 1]):
         n = classes.nodes[place]
-        if kept < 0 and not nodes.stored[n]:
-            kept = store.counts[TOP]
-            if not lists:
-                break
+        if not nodes.stored[n]:
+            kept = store.counts[TOP] if kept < 0 else kept
+            if not lists and plan.steps.policy[n] != NEXT:  # which steps it follows must be noted
+                continue
         scratch.begin[n] = store.counts[TOP]
         kind, fits = nodes.kind[n], True
         if kind == EVENT:

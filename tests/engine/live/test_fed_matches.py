@@ -42,7 +42,7 @@ PATTERNS = [
     "SEQ(A a, B b, C c) WHERE a.x + b.x + c.x > 3",
     "A a WHERE a.x > 1",
 ]
-# Paths, which may also be found by a policy.
+# What is found by a policy.
 PATHS = [
     "SEQ(A a, B b, C c)",
     "SEQ(A a, B b+, C c)",
@@ -54,7 +54,7 @@ PATHS = [
     "SEQ(A a, OR(A b, B c), B d) WHERE a.x < d.x",
     "SEQ(A a, A b) WHERE a.x + b.x > 1",
 ]
-POLICIES = ["SKIP TILL NEXT", "CONTIGUOUS", "SKIP TILL ANY"]
+POLICIES = ["SKIP TILL NEXT", "CONTIGUOUS"]
 WINDOWS = ["WITHIN 4 s", "WITHIN 7 s", "WITHIN 6 s SLIDE 2 s"]
 
 
