@@ -229,13 +229,13 @@ def feed_events(
     store: MatchStore,
     scratch: FeedScratch,
     out: FoundMatches,
-    lists: bool,
+    lists: Flags,
 ) -> tuple[int, int]:
     """Apply new events from one on; return which is the next to apply, and why it stopped there.
 
-    Matches are only listed if `lists`: not where events are replayed. An event that finds no room leaves no trace. For
-    each event: O(nodes that it may concern), O(log n) to find what a new row is joined with, then O(1) for each of
-    these but for code, and O(events) for each match that is listed.
+    Matches are listed for readers where `lists`, the last of which tells whether there are any. An event that finds no
+    room leaves no trace, and may be applied again. For each event: O(nodes that it may concern), O(log n) to find what
+    a new row is joined with, then O(1) for each of these but for code, and O(events) for each match that is listed.
     """
     while at < new.event.size:
         top, found, entries = store.counts[TOP], out.counts[0], out.counts[1]
@@ -264,7 +264,7 @@ def _apply_event(
     store: MatchStore,
     scratch: FeedScratch,
     out: FoundMatches,
-    lists: bool,
+    lists: Flags,
 ) -> int:
     nodes, klass = plan.nodes, new.klass[at]
     kept = -1
@@ -272,7 +272,7 @@ def _apply_event(
         n = classes.nodes[place]
         if not nodes.stored[n]:
             kept = store.counts[TOP] if kept < 0 else kept
-            if not lists and plan.steps.policy[n] != NEXT:  # which steps it follows must be noted
+            if not lists[-1] and plan.steps.policy[n] != NEXT:  # which steps it follows must be noted
                 continue
         scratch.begin[n] = store.counts[TOP]
         kind, fits = nodes.kind[n], True
@@ -292,8 +292,8 @@ def _apply_event(
             return NO_ROWS
         scratch.end[n] = store.counts[TOP]
         for reader in range(plan.readers.offsets[n], plan.readers.offsets[n + 1]):
-            if not lists:
-                break
+            if not lists[reader]:
+                continue
             limit = new.limits[plan.readers.span[reader], at]
             for row in range(scratch.begin[n], scratch.end[n]):
                 if store.rows[row, FIRST] < limit:
@@ -486,9 +486,12 @@ def _append_step(
         if row < 0 or (steps.policy[n] == NEIGHBOUR and store.rows[row, END] != data.neighbour[event]):
             continue
         first = store.rows[row, SO_FAR if steps.policy[n] == ANY else FIRST]
-        if first > latest and store.rows[row, LAST] >= since:
-            if steps.policy[n] == ANY or _passes_edge(plan, data, store, scratch, edge, row, event):
-                latest = first
+        if (
+            first > latest
+            and store.rows[row, LAST] >= since
+            and (steps.policy[n] == ANY or _passes_edge(plan, data, store, scratch, edge, row, event))
+        ):
+            latest = first
     if latest < limit:
         return True
     so_far = latest

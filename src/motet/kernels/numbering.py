@@ -157,9 +157,7 @@ def _number_texts(
 
 
 @kernel
-def _fill_text_table(
-    known: Ints, stored: Bytes, table: Ints
-) -> None:
+def _fill_text_table(known: Ints, stored: Bytes, table: Ints) -> None:
     """Enter known texts into an empty table. Expected O(bytes)."""
     for text in range(known.size - 1):
         table[_place_text(known, stored, text, known, stored, table)] = text

@@ -15,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from motet.compile.detect import DetectBranch, match_columns
+from motet.engine.detect.after_match import Candidates, TakenMatches, take_matches
 from motet.engine.detect.bindings import check_overflow
 from motet.engine.detect.code import ExpressionCompiler
 from motet.engine.detect.query_run import QueryRun
@@ -28,7 +29,7 @@ from motet.engine.encode import (
 )
 from motet.engine.expressions import evaluate
 from motet.engine.live.encoder import LiveEncoder
-from motet.engine.live.feed_plan import FeedPlanBuilder, PathStep, Reader
+from motet.engine.live.feed_plan import FeedPlanBuilder, PathStep, Reader, has_history
 from motet.engine.live.key_states import KeyIndex
 from motet.kernels.expressions import EventScope, Values, new_stack
 from motet.kernels.feed_matches import (
@@ -119,6 +120,12 @@ class FedMatches:
         self.store = create_store(FIRST_ROWS, self.width, self.most_indexes)
         self.output = create_output(FIRST_MATCHES, 8 * FIRST_MATCHES)
         self.scratch = _create_scratch(len(nodes.kind), int(nodes.width.max(initial=1)), 64)
+        own = [has_history(planned[reader.query].query) for reader in self.readers]
+        self.replayed = np.array(
+            [*own, any(own)], np.bool_
+        )  # readers whose matches are listed where events are replayed
+        self.taken = {each.query.number: TakenMatches() for each in planned}
+        self.dropped = 0  # events, before the first that is known
         self.plain_results = _PlainResults(self)
         self.known_classes = -1
         self.classes: ClassTable | None = None
@@ -138,8 +145,10 @@ class FedMatches:
                 _enlarged(ints, size, whole), _enlarged(known, size, whole), _enlarged(floats, size, real), constants
             )
 
-    def feed(self, events: pa.Table, times: Ints, place: int, *, lists: bool = True) -> list[FoundMatches]:
+    def feed(self, events: pa.Table, times: Ints, place: int, *, replays: bool = False) -> list[FoundMatches]:
         """Add events, none earlier than those before, the first at a place of the retained rows; return new matches.
+
+        Of events that are replayed, only those of queries that depend on earlier ones.
 
         Raises `DataError` if some row cannot be computed with, `TooManyInstances` and `NumbersTooLarge`; what is kept
         must be rebuilt then.
@@ -162,7 +171,7 @@ class FedMatches:
         if self.reads_neighbours:
             self.neighbour[first : self.count] = self._find_neighbours(key, time, first)
         new = NewEvents(np.arange(first, self.count), klass[order], key, self._limits(time))
-        return self._apply(new, lists)
+        return self._apply(new, self.replayed if replays else np.ones_like(self.replayed))
 
     def _find_neighbours(self, key: Ints, time: Ints, first: int) -> Ints:
         """Return of new events, numbered from `first` on, the one before it in its key, -1 unless both are alone.
@@ -250,7 +259,7 @@ class FedMatches:
 
     # Instances
 
-    def _apply(self, new: NewEvents, lists: bool) -> list[FoundMatches]:
+    def _apply(self, new: NewEvents, lists: NDArray[np.bool_]) -> list[FoundMatches]:
         found: list[FoundMatches] = []
         assert self.classes is not None
         at = 0
@@ -302,6 +311,9 @@ class FedMatches:
         self.store.rows[: self.store.counts[TOP], END] -= gone
         self.store.rows[: self.store.counts[TOP], self.store.items :] -= gone
         self.count -= gone
+        self.dropped += gone
+        for taken in self.taken.values():
+            taken.forget(watermark)
         kept_events = slice(gone, gone + self.count)
         self.time[: self.count] = self.time[kept_events]
         place = np.cumsum(kept) - 1
@@ -330,7 +342,8 @@ class FedMatches:
         bounds: Bounds,
         start_times: Mapping[int, int],
     ) -> Iterator[tuple[pa.Table, str | None]]:
-        """Yield tables of the rows of matches, each with the name of its query if a limit cut it short.
+        """Yield tables of the rows of matches, or of what these contribute to aggregates, each with the name of its
+        query if a limit cut it short.
 
         `take` returns the retained rows at some places, in ascending order.
         """
@@ -356,6 +369,7 @@ class FedMatches:
             planned = self.planned[query]
             run = _FedQueryRun(batch, planned, bounds, start_times.get(planned.query.number))
             tables = [table for number, each in alternatives for table in run.add_matches(number, each)]
+            tables += run.finish()
             name = planned.query.query.name if run.is_truncated else None
             for table in tables:
                 yield table, name
@@ -388,9 +402,9 @@ class _PlainResults:
         schema = self.program.result_schema
         for at, query in enumerate(queries):
             names = self.program.column_names[query.number]
-            columns = [(names[label], what) for label, what in match_columns(query)]
+            columns = [] if has_history(query) else [(names[label], what) for label, what in match_columns(query)]
             residual = any(each.residual for each in fed.planned[fed.readers[at].query].alternatives)
-            self.is_plain[at] = not (query.is_ambiguous or residual) and all(
+            self.is_plain[at] = not (query.is_ambiguous or residual or has_history(query)) and all(
                 isinstance(what, frozenset)
                 and max_bindings(query.positions.graph, what) <= 1
                 and pa.types.is_struct(schema.field(label).type)
@@ -440,6 +454,7 @@ class _FoundEvents:
         self.fed = fed
         self.program = fed.program
         self.codes: Mapping[int, QueryCode] = fed.codes
+        self.names = fed.dropped + events  # numbers that hold from one micro-batch to the next
         places = fed.rows[events]
         order = np.argsort(places)
         self.rows = take(places[order])
@@ -515,6 +530,13 @@ class _FedQueryRun(QueryRun):
 
     def _filter_of(self, alternative: int) -> Any:
         return _FedFilter(self.batch, self.planned, self.planned.alternatives[alternative])
+
+    def _wait(self, match_filter: Any, found: Matches) -> None:
+        self._waiting.append((match_filter, found))
+
+    def _take_matches(self, candidates: Sequence[Candidates]) -> Any:
+        taken = self.batch.fed.taken[self.query.number]
+        return take_matches(self.query, candidates, self.encoded, taken, self.batch.names)
 
 
 def _oldest_start(span: WindowSpan, time: Ints) -> Ints:

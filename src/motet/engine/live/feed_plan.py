@@ -43,6 +43,7 @@ from motet.plans.detect.nodes import (
     PathScanNode,
     topological_order,
 )
+from motet.plans.detect.query import DetectQuery
 from motet.schema import EventSchema, is_text
 from motet.template.symbols import Symbol
 
@@ -73,16 +74,22 @@ class Reader:
     alternative: int
 
 
-def can_feed(planned: PlannedQuery, schema: EventSchema) -> bool:
+def has_history(query: DetectQuery) -> bool:
+    """Return whether what a query gives depends on matches that completed before."""
+    return query.query.is_aggregate or query.query.after_match is not AfterMatch.ALL
+
+
+def can_feed(planned: PlannedQuery, schema: EventSchema, early: bool) -> bool:
     """Return whether the matches of a query can be found event by event, from what earlier micro-batches left.
 
-    It must list its matches as they complete, in a window of time, by joins of single events or as the paths of one
-    loop over them. Texts have no numbers in order that hold beside other texts, so they may only be equal or not.
+    Its matches must be certain as they complete, in a window of time, and be found by joins of single events or as the
+    paths of one loop over them. Texts have no numbers in order that hold beside other texts, so they may only be equal
+    or not. Where values are reported `early`, aggregates are computed anew.
     """
     query = planned.query
-    if query.query.is_aggregate or query.needs_window_close or query.span.ranked or not query.span.within:
+    if query.needs_window_close or query.span.ranked or not query.span.within:
         return False
-    if query.query.after_match is not AfterMatch.ALL:
+    if query.query.is_aggregate and early:
         return False
     if query.query.policy is not Policy.SKIP_TILL_ANY and not query.is_run:
         return False
@@ -194,9 +201,7 @@ class FeedPlanBuilder:
 
     def build(self) -> FeedPlan:
         """Return the tables. All expressions that the queries need besides must be compiled before."""
-        self.indexes: dict[FedNode, list[Lookup]] = {
-            node: _list_lookups(node) for node in self.nodes[: self.stored]
-        }
+        self.indexes: dict[FedNode, list[Lookup]] = {node: _list_lookups(node) for node in self.nodes[: self.stored]}
         order: list[list[tuple[int, int]]] = []
         apart: list[list[tuple[int, int]]] = []
         tests: list[list[list[int]]] = []
@@ -366,12 +371,13 @@ class FeedPlanBuilder:
         """Return the tests of each step and those before it; their own rows are added to those of edges."""
         owners, numbers, sources = [], [], []
         for node in self.nodes:
-            own = [test for test in node.loop.earlier if node.item in test.targets] if isinstance(node, PathStep) else []
+            step = node if isinstance(node, PathStep) else None
+            own = [] if step is None else [test for test in step.loop.earlier if step.item in test.targets]
             owners.append(own)
             for test in own:
                 numbers.append([first_test + len(rows), int(test.first_only)])
                 rows.append(self.compiler.compile_test(test.test, {"0": 0, "1": 1}, {}))
-                sources.append([_is_step(other, node, test.sources) for other in self.nodes])
+                sources.append([_is_step(other, step, test.sources) for other in self.nodes])
         flags = np.array(sources, np.bool_).reshape(len(sources), len(self.nodes))
         return offsets_of(owners), _table(numbers, 2), flags
 
@@ -429,9 +435,9 @@ def _list_lookups(node: FedNode) -> list[Lookup]:
     return [KEY_LOOKUP] if isinstance(node, AbsentEvents | PathStep) else []
 
 
-def _is_step(node: FedNode, other: PathStep, items: frozenset[int]) -> bool:
+def _is_step(node: FedNode, other: PathStep | None, items: frozenset[int]) -> bool:
     """Return whether a node is a step to one of some items of the same loop as another."""
-    return isinstance(node, PathStep) and node.loop is other.loop and node.item in items
+    return isinstance(node, PathStep) and other is not None and node.loop == other.loop and node.item in items
 
 
 def _list_edges(node: FedNode) -> list[tuple[PathStep, Edge]]:
