@@ -76,13 +76,13 @@ class MatchStore(NamedTuple):
     counts: Ints
 
 
-def create_store(rows: int, width: int, indexes: int) -> MatchStore:
-    """Create an empty store with room for so many rows of at most so many items and indexes."""
+def create_store(rows: int, width: int, indexes: int, chains: int) -> MatchStore:
+    """Create an empty store with room for so many rows of at most so many items and indexes, and twice the chains."""
     indexes = max(indexes, 1)
     return MatchStore(
         np.zeros((rows, FACTS + LINKS * indexes + width), np.int64),
         FACTS + LINKS * indexes,
-        np.full((1 << (2 * rows * indexes).bit_length(), ENTRY), -1, np.int64),
+        np.full((1 << (4 * chains).bit_length(), ENTRY), -1, np.int64),
         np.zeros(COUNTS, np.int64),
     )
 

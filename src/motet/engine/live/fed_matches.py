@@ -53,12 +53,12 @@ from motet.kernels.match_filter import (
     new_match_scratch,
     sort_steps,
 )
-from motet.kernels.match_store import END, TOP, WORK, compact, create_store
+from motet.kernels.match_store import END, ENTRIES, TOP, WORK, compact, create_store
 from motet.kernels.ragged import take_rows
 from motet.model.expression import Attribute
 from motet.model.query import Policy
 from motet.plans.compiled import WindowSpan
-from motet.plans.detect.build import PlannedAlternative, PlannedQuery
+from motet.plans.detect.build import PlannedQuery
 from motet.template.positions import max_bindings
 
 Ints = NDArray[np.int64]
@@ -117,7 +117,7 @@ class FedMatches:
         nodes = self.plan.nodes
         self.width = int(nodes.width.max(initial=1))
         self.most_indexes = int(np.diff(self.plan.indexes.offsets).max(initial=1))
-        self.store = create_store(FIRST_ROWS, self.width, self.most_indexes)
+        self.store = create_store(FIRST_ROWS, self.width, self.most_indexes, FIRST_ROWS)
         self.output = create_output(FIRST_MATCHES, 8 * FIRST_MATCHES)
         self.scratch = _create_scratch(len(nodes.kind), int(nodes.width.max(initial=1)), 64)
         own = [has_history(planned[reader.query].query) for reader in self.readers]
@@ -125,6 +125,7 @@ class FedMatches:
             [*own, any(own)], np.bool_
         )  # readers whose matches are listed where events are replayed
         self.taken = {each.query.number: TakenMatches() for each in planned}
+        self.rules: dict[tuple[int, int], Any] = {}  # by number of the query and alternative
         self.dropped = 0  # events, before the first that is known
         self.plain_results = _PlainResults(self)
         self.known_classes = -1
@@ -297,7 +298,7 @@ class FedMatches:
 
     def _compact(self, rows: int, limits: Ints) -> None:
         """Drop the rows that have left their windows, and let there be room for so many."""
-        target = create_store(rows, self.width, self.most_indexes)
+        target = create_store(rows, self.width, self.most_indexes, max(int(self.store.counts[ENTRIES]), FIRST_ROWS))
         target.counts[WORK] = self.store.counts[WORK]
         own = np.ascontiguousarray(limits[self.plan.nodes.span])
         compact(self.store, target, self.plan.indexes, self.values, own)
@@ -374,13 +375,16 @@ class FedMatches:
             for table in tables:
                 yield table, name
 
-    def residual_rules(self, planned: PlannedQuery, alternative: PlannedAlternative) -> Any:
+    def residual_rules(self, planned: PlannedQuery, alternative: int) -> Any:
         """Return what is tested on whole matches of an alternative, and the conditions it is tested by."""
-        codes = self.codes[planned.query.number]
-        return (
-            build_rules(planned.query, alternative, codes, [frozenset()]),
-            build_query_conditions(planned.query, codes, self.plan.code),
-        )
+        place = planned.query.number, alternative
+        if place not in self.rules:
+            codes = self.codes[planned.query.number]
+            self.rules[place] = (
+                build_rules(planned.query, planned.alternatives[alternative], codes, [frozenset()]),
+                build_query_conditions(planned.query, codes, self.plan.code),
+            )
+        return self.rules[place]
 
 
 class _PlainResults:
@@ -496,8 +500,8 @@ class _FedFilter:
     has_open_ends = False
     looks_back = False
 
-    def __init__(self, batch: _FoundEvents, planned: PlannedQuery, alternative: PlannedAlternative) -> None:
-        self.batch, self.query, self.planned = batch, planned.query, alternative
+    def __init__(self, batch: _FoundEvents, planned: PlannedQuery, alternative: int) -> None:
+        self.batch, self.query, self.planned = batch, planned.query, planned.alternatives[alternative]
         self.rules, self.conditions = batch.fed.residual_rules(planned, alternative)
 
     def filter(self, found: Matches) -> Matches:
@@ -529,7 +533,7 @@ class _FedQueryRun(QueryRun):
         super().__init__(any_batch, planned, batch.event_columns, bounds, start_time)
 
     def _filter_of(self, alternative: int) -> Any:
-        return _FedFilter(self.batch, self.planned, self.planned.alternatives[alternative])
+        return _FedFilter(self.batch, self.planned, alternative)
 
     def _wait(self, match_filter: Any, found: Matches) -> None:
         self._waiting.append((match_filter, found))
