@@ -30,15 +30,16 @@ def _first_events(found: Matches, time: Ints, first: Ints) -> None:
 
 @kernel
 def take_past_last(
-    found: Matches, time: Ints, first: Ints, last: Ints, order: Ints, offsets: Ints, taken: Flags
+    found: Matches, time: Ints, first: Ints, last: Ints, order: Ints, offsets: Ints, ends: Ints, taken: Flags
 ) -> None:
     """Mark which matches are taken if the next one begins after the last one that was taken has ended.
 
-    Group g is order[offsets[g]:offsets[g + 1]], matches sorted by last and then first time. O(matches); where several
-    have both times in common, O(bindings * positions) for each of these.
+    Group g is order[offsets[g]:offsets[g + 1]], matches sorted by last and then first time; ends[g] is when the one
+    taken last before these ended (MIN_TIME: there was none), and is moved on. O(matches); where several have both times
+    in common, O(bindings * positions) for each of these.
     """
     for group in range(offsets.size - 1):
-        ended = np.int64(MIN_TIME)
+        ended = ends[group]
         at = offsets[group]
         while at < offsets[group + 1]:
             match = order[at]
@@ -52,14 +53,18 @@ def take_past_last(
                 taken[best] = True
                 ended = last[match]
             at += 1
+        ends[group] = ended
 
 
 @kernel
-def take_first(found: Matches, time: Ints, first: Ints, last: Ints, order: Ints, offsets: Ints, taken: Flags) -> None:
-    """Mark which matches are taken if each group gives its first: group g is order[offsets[g]:offsets[g + 1]], sorted
-    by last and then first time. Costs as `take_past_last`.
-    """
+def take_first(
+    found: Matches, time: Ints, first: Ints, last: Ints, order: Ints, offsets: Ints, ends: Ints, taken: Flags
+) -> None:
+    """Mark which matches are taken if each group gives its first, unless it gave one before: see `take_past_last`."""
     for group in range(offsets.size - 1):
+        if ends[group] > MIN_TIME:
+            continue
+        ends[group] = last[order[offsets[group]]]
         at = best = offsets[group]
         while at < offsets[group + 1] and _are_alike(first, last, order[best], order[at]):
             if _precedes(found, time, order[at], order[best]):

@@ -3,6 +3,9 @@
 An event makes rows at the leaves that it may be bound to. A join adds, for each new row of one side, those that fit on
 the other, found by key, value and time in its index. A step of a path keeps the latest start of all paths to it, and
 paths are listed only where they end. So an event costs what it is joined with, and nothing for what windows hold.
+
+Under SKIP TILL NEXT a step is *open* until the first time at which another may follow it. An event is tested with the
+open steps that it may follow, and those that it follows are found by that time from then on.
 """
 
 from __future__ import annotations
@@ -31,6 +34,8 @@ from motet.kernels.match_store import (
     find_before,
     find_newest,
     fold_value,
+    follow_step,
+    leave_chain,
     link_row,
     read_operand,
     unlink_rows,
@@ -41,6 +46,11 @@ EVENT = 0  # the events of a symbol
 JOIN = 1
 FILTER = 2
 STEP = 3  # an item of a path
+
+# What may come next in a path.
+ANY = 0
+NEXT = 1  # what comes first of all that may
+NEIGHBOUR = 2  # the next event, whatever it is
 
 # How a feed ended.
 DONE = 0
@@ -102,18 +112,24 @@ class ProbeTable(NamedTuple):
 class StepTable(NamedTuple):
     """What steps ask. Node n is the step to an `item` of its path, and has the edges from `edges[n]` on.
 
-    Edge e leads from the step with the index `index[e]`. Its ways are those from `ways[e]` on, each a stretch of
-    indexes of absent events, one of which must be free; its tests those from `tests[e]` on.
+    `policy[n]` says what may come next in its path. Edge e leads from the step with the index `index[e]`. Its ways are
+    those from `ways[e]` on, each a stretch of indexes of absent events, one of which must be free; its tests those from
+    `tests[e]` on. Tests of node n and the steps before it in a path are the rows from `earlier[n]` on: `test` has the
+    number of each and whether only the first of those steps counts, `source` which nodes they are.
     """
 
     item: SmallInts
     begins: Flags
+    policy: SmallInts
     edges: Ints
     index: SmallInts
     ways: Ints
     forbids: Ints
     forbidden: SmallInts
     tests: Ints
+    earlier: Ints
+    test: SmallInts
+    source: Flags
 
 
 class ReaderTable(NamedTuple):
@@ -158,9 +174,12 @@ class NewEvents(NamedTuple):
 
 
 class EventData(NamedTuple):
-    """What is known of each event by its number: its time and values."""
+    """What is known of each event by its number: its time and values, and the one before it in its key, -1 where either
+    of the two has others at its time.
+    """
 
     time: Ints
+    neighbour: Ints
     values: Values
 
 
@@ -210,13 +229,13 @@ def feed_events(
     store: MatchStore,
     scratch: FeedScratch,
     out: FoundMatches,
-    lists: bool,
+    lists: Flags,
 ) -> tuple[int, int]:
     """Apply new events from one on; return which is the next to apply, and why it stopped there.
 
-    Matches are only listed if `lists`: not where events are replayed. An event that finds no room leaves no trace. For
-    each event: O(nodes that it may concern), O(log n) to find what a new row is joined with, then O(1) for each of
-    these but for code, and O(events) for each match that is listed.
+    Matches are listed for readers where `lists`, the last of which tells whether there are any. An event that finds no
+    room leaves no trace, and may be applied again. For each event: O(nodes that it may concern), O(log n) to find what
+    a new row is joined with, then O(1) for each of these but for code, and O(events) for each match that is listed.
     """
     while at < new.event.size:
         top, found, entries = store.counts[TOP], out.counts[0], out.counts[1]
@@ -245,16 +264,16 @@ def _apply_event(
     store: MatchStore,
     scratch: FeedScratch,
     out: FoundMatches,
-    lists: bool,
+    lists: Flags,
 ) -> int:
     nodes, klass = plan.nodes, new.klass[at]
     kept = -1
     for place in range(classes.offsets[klass], classes.offsets[klass + 1]):
         n = classes.nodes[place]
-        if kept < 0 and not nodes.stored[n]:
-            kept = store.counts[TOP]
-            if not lists:
-                break
+        if not nodes.stored[n]:
+            kept = store.counts[TOP] if kept < 0 else kept
+            if not lists[-1] and plan.steps.policy[n] != NEXT:  # which steps it follows must be noted
+                continue
         scratch.begin[n] = store.counts[TOP]
         kind, fits = nodes.kind[n], True
         if kind == EVENT:
@@ -273,8 +292,8 @@ def _apply_event(
             return NO_ROWS
         scratch.end[n] = store.counts[TOP]
         for reader in range(plan.readers.offsets[n], plan.readers.offsets[n + 1]):
-            if not lists:
-                break
+            if not lists[reader]:
+                continue
             limit = new.limits[plan.readers.span[reader], at]
             for row in range(scratch.begin[n], scratch.end[n]):
                 if store.rows[row, FIRST] < limit:
@@ -441,28 +460,94 @@ def _append_step(
 ) -> bool:
     """Append an event as a step of paths, if some path in the window may lead to it; return whether there was room.
 
-    Its FIRST is an upper bound where edges have tests or absences, which listing checks. O(edges log n).
+    Its FIRST is an upper bound where edges have tests or absences, which listing checks. O(edges log n); under SKIP
+    TILL NEXT O(open steps that it may follow, and those that it does).
     """
     steps, event, key = plan.steps, new.event[at], new.key[at]
     moment = data.time[event]
     latest = moment if steps.begins[n] else MIN_TIME
+    limit = new.limits[plan.nodes.span[n], at]
     for edge in range(steps.edges[n], steps.edges[n + 1]):
+        since = _free_since(plan, store, edge, key, moment)
+        if steps.policy[n] == NEXT:
+            if not _follow_steps(plan, data, store, scratch, edge, event, key, limit):
+                return False
+            row = find_newest(store, steps.index[edge] + 1, key, moment)
+            while row >= 0:
+                if (
+                    store.rows[row, FIRST] > latest
+                    and store.rows[row, LAST] >= since
+                    and _passes_edge(plan, data, store, scratch, edge, row, event)
+                ):
+                    latest = store.rows[row, FIRST]
+                row = store.rows[row, FACTS + LINKS + PREVIOUS]
+            continue
         row = find_before(store, find_newest(store, steps.index[edge], key, 0), FACTS, moment)
+        if row < 0 or (steps.policy[n] == NEIGHBOUR and store.rows[row, END] != data.neighbour[event]):
+            continue
+        first = store.rows[row, SO_FAR if steps.policy[n] == ANY else FIRST]
         if (
-            row >= 0
-            and store.rows[row, SO_FAR] > latest
-            and store.rows[row, LAST] >= _free_since(plan, store, edge, key, moment)
+            first > latest
+            and store.rows[row, LAST] >= since
+            and (steps.policy[n] == ANY or _passes_edge(plan, data, store, scratch, edge, row, event))
         ):
-            latest = store.rows[row, SO_FAR]
-    if latest < new.limits[plan.nodes.span[n], at]:
+            latest = first
+    if latest < limit:
         return True
     so_far = latest
-    if plan.nodes.stored[n]:
+    if steps.policy[n] == NEXT:
+        so_far = MAX_TIME
+    elif plan.nodes.stored[n]:
         before = find_newest(store, plan.indexes.offsets[n], key, 0)
         if before >= 0:
             so_far = max(so_far, store.rows[before, SO_FAR])
     scratch.scope.current[0] = event
     return _append(plan, new, at, data, store, scratch, n, latest, so_far)
+
+
+@inner
+def _follow_steps(
+    plan: FeedPlan,
+    data: EventData,
+    store: MatchStore,
+    scratch: FeedScratch,
+    edge: int,
+    event: int,
+    key: int,
+    limit: int,
+) -> bool:
+    """Let an event be the next step of all open ones that it may follow by an edge; return whether there was room.
+
+    Those that have left the window are not looked at again.
+    """
+    index, moment = plan.steps.index[edge], data.time[event]
+    newer, row = np.int64(-1), find_newest(store, index, key, 0)
+    while row >= 0:
+        if store.rows[row, LAST] < moment:
+            store.counts[WORK] += 1
+            is_old = store.rows[row, FIRST] < limit
+            if is_old or _passes_edge(plan, data, store, scratch, edge, row, event):
+                older = leave_chain(store, index, key, row, newer)
+                if not is_old and not follow_step(store, index, key, row, moment):
+                    return False
+                row = older
+                continue
+        newer, row = row, store.rows[row, FACTS + PREVIOUS]
+    return True
+
+
+@inner
+def _passes_edge(
+    plan: FeedPlan, data: EventData, store: MatchStore, scratch: FeedScratch, edge: int, row: int, event: int
+) -> bool:
+    """Return whether the tests of an edge hold for a step and an event after it."""
+    current = scratch.scope.current
+    current[0], current[1] = store.rows[row, store.items], event
+    scratch.scope.following[0] = event
+    for number in range(plan.steps.tests[edge], plan.steps.tests[edge + 1]):
+        if not _passes_test(plan, data, scratch, number):
+            return False
+    return True
 
 
 @inner
@@ -507,13 +592,17 @@ def _list_paths(
         row = walk[depth, 0]
         n = store.rows[row, NODE]
         if walk[depth, 1] < 0:
-            if steps.begins[n] and data.time[store.rows[row, store.items + 0]] >= limit:
+            if (
+                steps.begins[n]
+                and data.time[store.rows[row, store.items]] >= limit
+                and _agrees_with_earlier(plan, data, store, scratch, depth)
+            ):
                 found, to = out.counts[0], out.counts[1]
                 if found == out.key.size or to + depth + 1 > out.event.size:
                     return False
                 for back in range(depth + 1):
                     step = walk[depth - back, 0]
-                    out.event[to + back] = store.rows[step, store.items + 0]
+                    out.event[to + back] = store.rows[step, store.items]
                     out.position[to + back] = plan.readers.position[reader, steps.item[store.rows[step, NODE]]]
                 _end_match(out, reader, key, to + depth + 1)
             walk[depth, 1], walk[depth, 2] = steps.edges[n], -2
@@ -528,30 +617,54 @@ def _list_paths(
 
 
 @inner
+def _agrees_with_earlier(plan: FeedPlan, data: EventData, store: MatchStore, scratch: FeedScratch, depth: int) -> bool:
+    """Return whether the tests of steps and those before them hold in the path that was walked. O(depth^2 x tests)."""
+    steps, walk, current = plan.steps, scratch.walk, scratch.scope.current
+    for later in range(depth):
+        node = store.rows[walk[later, 0], NODE]
+        for number in range(steps.earlier[node], steps.earlier[node + 1]):
+            for back in range(depth, later, -1):
+                if steps.source[number, store.rows[walk[back, 0], NODE]]:
+                    current[0] = store.rows[walk[back, 0], store.items]
+                    current[1] = store.rows[walk[later, 0], store.items]
+                    if not _passes_test(plan, data, scratch, steps.test[number, 0]):
+                        return False
+                    if steps.test[number, 1]:
+                        break
+    return True
+
+
+@inner
 def _step_back(
     plan: FeedPlan, data: EventData, store: MatchStore, scratch: FeedScratch, depth: int, key: int, limit: int
 ) -> bool:
     """Move to the next row that may come before the one at this depth; return whether there is one."""
-    steps, walk, current = plan.steps, scratch.walk, scratch.scope.current
+    steps, walk = plan.steps, scratch.walk
     row, candidate = walk[depth, 0], walk[depth, 2]
-    moment, n = store.rows[row, LAST], store.rows[row, NODE]
+    moment, n, event = store.rows[row, LAST], store.rows[row, NODE], store.rows[row, store.items]
+    policy = steps.policy[n]
+    slot = FACTS + LINKS if policy == NEXT else FACTS
     for edge in range(walk[depth, 1], steps.edges[n + 1]):
-        if candidate == -2:
-            candidate = find_before(store, find_newest(store, steps.index[edge], key, 0), FACTS, moment)
+        if candidate != -2:
+            candidate = store.rows[candidate, slot + PREVIOUS]
+        elif policy == NEXT:
+            candidate = find_newest(store, steps.index[edge] + 1, key, moment)
         else:
-            candidate = store.rows[candidate, FACTS + PREVIOUS]
+            candidate = find_before(store, find_newest(store, steps.index[edge], key, 0), FACTS, moment)
         since = _free_since(plan, store, edge, key, moment)
-        while candidate >= 0 and store.rows[candidate, SO_FAR] >= limit and store.rows[candidate, LAST] >= since:
+        while candidate >= 0 and (policy == NEXT or store.rows[candidate, SO_FAR] >= limit):
+            if policy == NEIGHBOUR and store.rows[candidate, END] != data.neighbour[event]:
+                break
+            if policy == ANY and store.rows[candidate, LAST] < since:
+                break
             store.counts[WORK] += 1
-            if store.rows[candidate, FIRST] >= limit:
-                current[0], current[1] = store.rows[candidate, store.items + 0], store.rows[row, store.items + 0]
-                scratch.scope.following[0] = current[1]
-                fits = True
-                for number in range(steps.tests[edge], steps.tests[edge + 1]):
-                    fits = fits and _passes_test(plan, data, scratch, number)
-                if fits:
-                    walk[depth, 1], walk[depth, 2] = edge, candidate
-                    return True
-            candidate = store.rows[candidate, FACTS + PREVIOUS]
+            if (
+                store.rows[candidate, FIRST] >= limit
+                and store.rows[candidate, LAST] >= since
+                and _passes_edge(plan, data, store, scratch, edge, candidate, event)
+            ):
+                walk[depth, 1], walk[depth, 2] = edge, candidate
+                return True
+            candidate = store.rows[candidate, slot + PREVIOUS]
         candidate = -2
     return False

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from motet.kernels.arrays import Flags, Ints, SmallInts
+from motet.kernels.arrays import MAX_TIME, Flags, Ints, SmallInts
 from motet.kernels.expressions import Values
 from motet.kernels.instances import change_value
 from motet.kernels.jit import inner, kernel
@@ -22,7 +22,8 @@ LAST = 1
 END = 2  # its last event
 KEY = 3
 NODE = 4
-SO_FAR = 5  # for a step: the greatest FIRST in its chain up to here
+SO_FAR = 5  # for a step: the greatest FIRST in its chain up to here, ...
+FOLLOWED = 5  # ... or for one of SKIP TILL NEXT: the time of the next step, MAX_TIME while there is none
 FACTS = 6
 # Links of a row in an index: the row before it, one further back, and how many there are before it.
 PREVIOUS = 0
@@ -43,13 +44,18 @@ COUNTS = 3
 
 NOT_LINKED = -2
 
+# What an index tells rows apart by, where it is not the value of an item.
+BY_KEY = -1
+OPEN_STEPS = -2  # by key, only those that have no next step
+FOLLOWED_STEPS = -3  # by key and the time of the next step, those that have one
+
 
 class IndexTable(NamedTuple):
     """The indexes of all nodes: node n has those from `offsets[n]` to `offsets[n + 1]`.
 
     Index x tells rows apart by key and, where `item[x]` is not negative, by a value of the event at that item: that in
     row `value[x]` of the floats, changed as a test says (see `motet.kernels.instances.Tests`). Rows without a value are
-    not in it.
+    not in it. A negative item is one of those named above.
     """
 
     offsets: Ints
@@ -70,13 +76,13 @@ class MatchStore(NamedTuple):
     counts: Ints
 
 
-def create_store(rows: int, width: int, indexes: int) -> MatchStore:
-    """Create an empty store with room for so many rows of at most so many items and indexes."""
+def create_store(rows: int, width: int, indexes: int, chains: int) -> MatchStore:
+    """Create an empty store with room for so many rows of at most so many items and indexes, and twice the chains."""
     indexes = max(indexes, 1)
     return MatchStore(
         np.zeros((rows, FACTS + LINKS * indexes + width), np.int64),
         FACTS + LINKS * indexes,
-        np.full((1 << (2 * rows * indexes).bit_length(), ENTRY), -1, np.int64),
+        np.full((1 << (4 * chains).bit_length(), ENTRY), -1, np.int64),
         np.zeros(COUNTS, np.int64),
     )
 
@@ -136,32 +142,67 @@ def link_row(store: MatchStore, indexes: IndexTable, values: Values, row: int) -
     node, key = store.rows[row, NODE], store.rows[row, KEY]
     begin = indexes.offsets[node]
     for index in range(begin, indexes.offsets[node + 1]):
-        slot, value = FACTS + LINKS * (index - begin), 0
-        links = store.rows[row, slot : slot + LINKS]
-        links[PREVIOUS] = NOT_LINKED
-        if indexes.item[index] >= 0:
-            event = store.rows[row, store.items + indexes.item[index]]
+        item, slot, value = indexes.item[index], FACTS + LINKS * (index - begin), np.int64(0)
+        store.rows[row, slot + PREVIOUS] = NOT_LINKED
+        is_open = store.rows[row, FOLLOWED] == MAX_TIME
+        if (item == OPEN_STEPS and not is_open) or (item == FOLLOWED_STEPS and is_open):
+            continue
+        if item == FOLLOWED_STEPS:
+            value = store.rows[row, FOLLOWED]
+        elif item >= 0:
+            event = store.rows[row, store.items + item]
             found = read_operand(values, indexes.value[index], event, indexes.change[index], indexes.constant[index])
             if np.isnan(found):
                 continue
             value = fold_value(found)
-        at = find_entry(store, index, key, value)
-        if store.table[at, INDEX] < 0:
-            if 2 * store.counts[ENTRIES] >= store.table.shape[0]:
-                return False
-            store.counts[ENTRIES] += 1
-            store.table[at, INDEX], store.table[at, CHAIN_KEY], store.table[at, VALUE] = index, key, value
-            store.table[at, HEAD] = -1
-        newest = store.table[at, HEAD]
-        links[PREVIOUS], links[JUMP], links[DEPTH] = newest, row, 0
-        if newest >= 0:
-            jump = store.rows[newest, slot + JUMP]
-            beyond = store.rows[jump, slot + JUMP]
-            depth, middle = store.rows[newest, slot + DEPTH], store.rows[jump, slot + DEPTH]
-            links[JUMP] = beyond if depth - middle == middle - store.rows[beyond, slot + DEPTH] else newest
-            links[DEPTH] = depth + 1
-        store.table[at, HEAD] = row
+        if not _push_row(store, index, slot, key, value, row):
+            return False
     return True
+
+
+@inner
+def _push_row(store: MatchStore, index: int, slot: int, key: int, value: int, row: int) -> bool:
+    """Let a row be the newest of a chain; return whether there was room."""
+    at = find_entry(store, index, key, value)
+    if store.table[at, INDEX] < 0:
+        if 2 * store.counts[ENTRIES] >= store.table.shape[0]:
+            return False
+        store.counts[ENTRIES] += 1
+        store.table[at, INDEX], store.table[at, CHAIN_KEY], store.table[at, VALUE] = index, key, value
+        store.table[at, HEAD] = -1
+    newest = store.table[at, HEAD]
+    links = store.rows[row, slot : slot + LINKS]
+    links[PREVIOUS], links[JUMP], links[DEPTH] = newest, row, 0
+    if newest >= 0:
+        jump = store.rows[newest, slot + JUMP]
+        beyond = store.rows[jump, slot + JUMP]
+        depth, middle = store.rows[newest, slot + DEPTH], store.rows[jump, slot + DEPTH]
+        links[JUMP] = beyond if depth - middle == middle - store.rows[beyond, slot + DEPTH] else newest
+        links[DEPTH] = depth + 1
+    store.table[at, HEAD] = row
+    return True
+
+
+@inner
+def leave_chain(store: MatchStore, index: int, key: int, row: int, newer: int) -> int:
+    """Take a step out of the chain of open ones, `newer` being the one before it there or -1; return the one after."""
+    older = store.rows[row, FACTS + PREVIOUS]
+    if newer >= 0:
+        store.rows[newer, FACTS + PREVIOUS] = older
+    else:
+        store.table[find_entry(store, index, key, 0), HEAD] = older
+    store.rows[row, FACTS + PREVIOUS] = NOT_LINKED
+    return older
+
+
+@inner
+def follow_step(store: MatchStore, index: int, key: int, row: int, moment: int) -> bool:
+    """Note the time of the next step of one that has left the chain of open ones; return whether there was room.
+
+    `index` is that of open steps; the one after it has those with a next step.
+    """
+    store.rows[row, FOLLOWED] = moment
+    return _push_row(store, index + 1, FACTS + LINKS, key, moment, row)
 
 
 @inner

@@ -13,7 +13,9 @@ from motet.engine.detect.bindings import concat_bindings, match_identities, matc
 from motet.engine.detect.windows import compute_oldest_starts
 from motet.engine.encode import EncodedEvents, Ints
 from motet.kernels.after_match import first_events, take_first, take_occurrences, take_past_last
+from motet.kernels.arrays import MIN_TIME
 from motet.kernels.match_filter import KeyedEvents, Matches, MatchWindows
+from motet.kernels.numbering import RowIndex
 from motet.kernels.ragged import offsets_from_counts
 from motet.model.query import AfterMatch
 from motet.plans.detect.query import DetectQuery
@@ -29,10 +31,43 @@ class Candidates(NamedTuple):
     counts: Any
 
 
-def take_matches(query: DetectQuery, candidates: Sequence[Candidates], encoded: EncodedEvents) -> list[Flags]:
-    """Return for each match and window of the candidates whether it is taken.
+class TakenMatches:
+    """When the last match ended that was taken in each group of a stream, a group being of one key, window and, where
+    each first event gives a match, first event.
+    """
 
-    O(candidates * log candidates): all matches are there already.
+    def __init__(self) -> None:
+        self.groups = RowIndex(3)
+        self.ends = np.full(0, MIN_TIME)
+
+    def read(self, groups: Sequence[Ints]) -> tuple[Ints, Ints]:
+        """Return the numbers of groups, and when the last match taken in each ended. O(groups)."""
+        rows = np.stack([*groups, *([np.zeros_like(groups[0])] * (3 - len(groups)))], axis=1)
+        numbers = self.groups.number(rows)
+        more = self.groups.count - len(self.ends)
+        if more > 0:
+            self.ends = np.concatenate((self.ends, np.full(len(self.ends) + more, MIN_TIME)))
+        return numbers, self.ends[numbers]
+
+    def forget(self, watermark: int) -> None:
+        """Forget windows that have closed. O(groups)."""
+        kept = np.flatnonzero(self.groups.words[: self.groups.count, 1] > watermark)
+        rows, ends = self.groups.words[kept], self.ends[kept]
+        self.groups, self.ends = RowIndex(3), ends
+        self.groups.number(rows)
+
+
+def take_matches(
+    query: DetectQuery,
+    candidates: Sequence[Candidates],
+    encoded: EncodedEvents,
+    before: TakenMatches | None = None,
+    names: Ints | None = None,
+) -> list[Flags]:
+    """Return for each match and window of the candidates whether it is taken, `before` being those taken before.
+
+    `names` are the numbers of events that hold from one call to the next. O(candidates * log candidates): all matches
+    are there already.
     """
     found = concat_bindings([each.found for each in candidates])
     starts = np.cumsum([0, *(len(each.found.key) for each in candidates)])
@@ -46,7 +81,8 @@ def take_matches(query: DetectQuery, candidates: Sequence[Candidates], encoded: 
     window = closes[open_rows] if query.span.slide else np.zeros(len(own), np.int64)
     groups: list[Ints] = [found.key[own].astype(np.int64), window]
     if query.query.after_match is AfterMatch.TO_NEXT_EVENT:
-        groups.append(first_events(found, encoded.time)[own])
+        events = first_events(found, encoded.time)[own]
+        groups.append(events if names is None else names[events])
     order = np.lexsort((first[own], last[own], *groups))
     is_new = np.zeros(len(order), np.bool_)
     is_new[:1] = True
@@ -55,7 +91,10 @@ def take_matches(query: DetectQuery, candidates: Sequence[Candidates], encoded: 
     offsets = np.append(np.flatnonzero(is_new), len(order))
     take = take_past_last if query.query.after_match is AfterMatch.PAST_LAST_EVENT else take_first
     chosen = np.zeros(len(order), np.bool_)
-    take(found, encoded.time, first, last, own[order], offsets, chosen)
+    before = TakenMatches() if before is None else before
+    numbers, ends = before.read([values[order][offsets[:-1]] for values in groups])
+    take(found, encoded.time, first, last, own[order], offsets, ends, chosen)
+    before.ends[numbers] = ends
     taken = np.zeros(len(match), np.bool_)
     taken[open_rows[order[chosen]]] = True
     bounds = offsets_from_counts(np.array([len(each.windows.match) for each in candidates]))

@@ -121,7 +121,7 @@ class QueryRun:
         for match_filter, found in self._waiting:
             windows, is_reported, _ = self._list_windows(match_filter, found)
             candidates.append(Candidates(found, windows, is_reported))
-        taken = take_matches(self.query, candidates, self.encoded)
+        taken = self._take_matches(candidates)
         kept: list[tuple[MatchFilter, Matches]] = []
         for (match_filter, found), each, own in zip(self._waiting, candidates, taken, strict=True):
             is_taken = np.zeros(len(found.key), np.bool_)
@@ -137,6 +137,9 @@ class QueryRun:
         elif kept:
             for match_filter, match in kept:
                 yield from self._list_rows(match_filter, match)
+
+    def _take_matches(self, candidates: Sequence[Candidates]) -> Any:
+        return take_matches(self.query, candidates, self.encoded)
 
     def _exceed_limit(self, what: str) -> None:
         """Raise an error, or mark the query as truncated."""

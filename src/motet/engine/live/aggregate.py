@@ -29,6 +29,7 @@ from motet.engine.live.rows import (
     Times,
     find_bad_rows,
     next_timers,
+    select_rows,
     select_same_keys,
     timers_for,
 )
@@ -83,7 +84,7 @@ class AggregateOperator(BranchOperator):
         self.ranks = np.zeros(0, np.int64)
         self.unreplayed: pa.Table | None = None
         self.is_restored = False  # and no micro-batch was fed since then
-        self.passed: Counter[Symbol] = Counter()  # events by symbol that the watermark passed at last
+        self._passed: tuple[Any, Sequence[frozenset[Symbol]]] = np.zeros(0, np.int32), []  # classes of what was passed
         self.oldest = int(MAX_TIME)  # the least time of any such event so far
         self.values = {c.number: program.partial_schema.empty_table() for c in branch.queries if c.needs_sweep}
 
@@ -117,7 +118,7 @@ class AggregateOperator(BranchOperator):
 
     def _run(self, rows: pa.Table, times: Times, new: Flags, watermark: int) -> pa.Table:
         """Return the partial results that become final as the watermark moves."""
-        self.passed = Counter()
+        self._passed = np.zeros(0, np.int32), []
         tables: list[pa.Table] = []
         if self.rerun:
             due = select_same_keys(rows, self._find_due_rows(times, watermark), self.branch.partition)
@@ -128,9 +129,9 @@ class AggregateOperator(BranchOperator):
                 with self.times.charge(unit):
                     tables += run_unit_partials(self.program, unit, encoded, bounds)[0]
         if self.slots or self.fed:
-            passed = rows.filter(pa.array(new))
+            passed = select_rows(rows, new)
             self._replay_due_keys(passed, watermark)  # first: events of before have no classes that are new now
-            encoded = self._encode(passed)
+            encoded = self._encode(passed, times[new])
             self._count_passed(encoded)
             nothing = np.zeros(0, np.int64)
             fed_numbers, ranks = self._number_fed_keys(encoded) if self.fed else (nothing, nothing)
@@ -221,7 +222,12 @@ class AggregateOperator(BranchOperator):
         """Count the events of each symbol that the watermark passes now."""
         fresh = encoded.time >= self.watermark
         self.oldest = min(self.oldest, int(encoded.time[fresh].min(initial=MAX_TIME)))
-        self.passed = count_by_symbol(encoded.klass[fresh], encoded.classes)
+        self._passed = encoded.klass[fresh], encoded.classes
+
+    @property
+    def passed(self) -> Counter[Symbol]:
+        """How many events of each symbol the watermark passed at last."""
+        return count_by_symbol(*self._passed)
 
     def _early_results(self, rows: pa.Table, times: Times, new: Flags, watermark: int) -> pa.Table:
         """Return values of windows that are still open, over the events that the watermark has passed."""
@@ -246,10 +252,10 @@ class AggregateOperator(BranchOperator):
         shown = partials.filter(pa.array(np.isin(partials["query"].to_numpy(), open_ended)))
         return finish(self.program, merge(self.program, self._drop_partial_windows(shown)))
 
-    def _encode(self, rows: pa.Table) -> EncodedEvents:
+    def _encode(self, rows: pa.Table, times: Times | None = None) -> EncodedEvents:
         """Encode rows with the same class numbers as in earlier batches, so that machines can be reused."""
         if self.encoder.is_supported:
-            return self.encoder.encode(rows, read_times(rows, self.program.schema))
+            return self.encoder.encode(rows, read_times(rows, self.program.schema) if times is None else times)
         encoded = encode_branch(self.program, self.branch, rows)
         numbers, classes = self.context.number_classes(self.branch.name, encoded.classes)
         if self.branch.ranked:

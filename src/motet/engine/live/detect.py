@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from motet.compile.contributions import END, QUERY
+from motet.compile import Program
+from motet.compile.contributions import END, QUERY, UNTIL
 from motet.compile.detect import DetectBranch
 from motet.engine.context import RunContext
 from motet.engine.detect.aggregate import merge_contributions
@@ -36,6 +38,7 @@ from motet.plans.detect.query import DetectQuery
 
 FEWEST_EVENTS = 256  # after which the joins of a young stream are planned again, ...
 WINDOWS_PER_PLAN = 8  # ... and windows after which those of an old one are
+FEWEST_CONTRIBUTIONS = 1024  # that are merged
 
 
 class _SomeQueries(BranchPlanner):
@@ -54,6 +57,85 @@ class _SomeQueries(BranchPlanner):
             self._planned = [each for each in whole if each.query.number in self.numbers]
         self.chosen = self.planner.chosen
         return self._planned
+
+
+class OpenContributions:
+    """What matches so far contribute to windows that are open, or until they expire, in pieces.
+
+    `next_end` is when the next window of them ends.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all."""
+        self.pieces: list[pa.Table] = []
+        self.next_end = int(MAX_TIME)
+        self._limit = FEWEST_CONTRIBUTIONS
+
+    def append(self, rows: pa.Table) -> None:
+        """Add contributions; those that count in the same results are merged once they may be half of all."""
+        if not len(rows):
+            return
+        self.pieces.append(rows)
+        self._note_ends(rows)
+        if sum(map(len, self.pieces)) > self._limit:
+            self._set_rows(pa.concat_tables(self.pieces))
+
+    def take_due(self, before: int, watermark: int) -> list[pa.Table]:
+        """Return what the results are made of that become final as the watermark moves, and keep what is left then."""
+        if not self.pieces:
+            return []
+        rows = pa.concat_tables(self.pieces)
+        number = rows[QUERY].to_numpy()
+        end = rows[END].to_numpy()
+        due = np.zeros(len(rows), np.bool_)
+        for query in self._queries(rows):
+            if query.span.is_continuous:  # a result counts all that has not expired
+                since, until = due_range(query, (before, watermark))
+                own = number == query.number
+                due |= own & bool((own & (since <= end) & (end < until)).any())
+            elif self.next_end <= watermark:
+                due |= (number == query.number) & (end <= watermark)
+        self.drop_old(watermark)
+        return [rows.filter(pa.array(due))] if due.any() else []
+
+    def drop_old(self, watermark: int) -> None:
+        """Drop what counts in no result after a watermark. O(contributions), if windows have ended since."""
+        if not self.pieces or (watermark < self.next_end and not self._has_continuous):
+            return
+        rows = pa.concat_tables(self.pieces)
+        number, end = rows[QUERY].to_numpy(), rows[END].to_numpy()
+        until = rows[UNTIL].fill_null(0).to_numpy()
+        kept = np.zeros(len(rows), np.bool_)
+        for query in self._queries(rows):
+            lasts = until if query.span.is_continuous else end
+            kept |= (number == query.number) & (lasts > watermark)
+        self.next_end = int(MAX_TIME)
+        self._set_rows(rows.filter(pa.array(kept)))
+
+    def _set_rows(self, rows: pa.Table) -> None:
+        own = [(query, rows.filter(pc.equal(rows[QUERY], query.number))) for query in self._queries(rows)]
+        self.pieces = [merge_contributions(query, each) for query, each in own]
+        for piece in self.pieces:
+            self._note_ends(piece)
+        self._limit = 2 * sum(map(len, self.pieces)) + FEWEST_CONTRIBUTIONS
+
+    def _queries(self, rows: pa.Table) -> list[DetectQuery]:
+        return [self.program.detect_queries[number] for number in pc.unique(rows[QUERY]).to_pylist()]
+
+    @property
+    def _has_continuous(self) -> bool:
+        return any(query.span.is_continuous for piece in self.pieces for query in self._queries(piece))
+
+    def _note_ends(self, rows: pa.Table) -> None:
+        """Note when windows end: matches of continuous queries set no timer."""
+        for query in self._queries(rows):
+            if not query.span.is_continuous:
+                own = rows[END].to_numpy()[rows[QUERY].to_numpy() == query.number]
+                self.next_end = min(self.next_end, int(own.min(initial=MAX_TIME)))
 
 
 class DetectOperator(BranchOperator):
@@ -78,6 +160,7 @@ class DetectOperator(BranchOperator):
         self.encoder = LiveEncoder(context, branch)
         self.can_feed = self.encoder.is_supported
         self.inexact: frozenset[Exactness] = frozenset()  # what cannot be compared as floats
+        self.contributions = OpenContributions(self.program)
         self._plan: list[PlannedQuery] = []
         self._search_planner: _SomeQueries | None = None
         self._unplanned = self._plan_after = 0  # events since the last plan, and how many may come before the next
@@ -98,6 +181,7 @@ class DetectOperator(BranchOperator):
     def _forget_fed(self) -> None:
         """Drop all live instances; they are rebuilt from retained rows."""
         self.fed, self.is_planned, self.rerun = None, False, ()
+        self.contributions.clear()
 
     def _drop_rows(self, kept: Flags) -> None:
         if self.fed is not None and self.fed.is_wasteful:
@@ -163,23 +247,27 @@ class DetectOperator(BranchOperator):
             rows = pa.concat_tables([self.retained.table, rows])
             times = read_times(rows, self.program.schema)
         result = self._search(rows, times, watermark, self.rerun) if self.rerun else self._empty_result
-        if self.fed is None or not len(passed):
+        if self.fed is None:
             return result
-        place = self.retained.size
-        found = self.fed.feed(passed, new_times, place)
+        found = self.fed.feed(passed, new_times, self.retained.size) if len(passed) else []
         self._unplanned += len(passed)
-        if not found:
-            return result
         tables, truncated = [result.results], set(result.truncated)
-        bounds = (self.watermark, watermark)
-
-        def take(places: Times) -> pa.Table:
-            return self.retained.take(places, passed)
-
-        for table, name in self.fed.build_results(found, take, bounds, self.start_times):
-            tables.append(table)
+        for table, name in self.fed.build_results(
+            found, partial(self.retained.take, added=passed), (self.watermark, watermark), self.start_times
+        ):
+            (self.contributions if QUERY in table.column_names else tables).append(table)
             truncated |= {name} if name is not None else set()
+        due = self.contributions.take_due(self.watermark, watermark)
+        if due and self.branch.is_scattered:
+            more = self._due_contributions(due, watermark)
+            result = replace(result, contributions=pa.concat_tables([result.contributions, more]))
+        elif due:
+            tables += finish_results(due, self.program, self.watermark, watermark)
         return replace(result, results=pa.concat_tables(tables), truncated=frozenset(truncated))
+
+    @property
+    def next_state_timer(self) -> int:
+        return self.contributions.next_end
 
     def _plan_fed(self, passed: pa.Table) -> None:
         """Plan for the events of a window after so many have come, and go on with another plan if there is one."""
@@ -195,11 +283,18 @@ class DetectOperator(BranchOperator):
         if self.is_planned and plan is self._plan:
             return
         self._plan, self.is_planned = plan, True
-        fed = [each for each in plan if can_feed(each, self.program.schema)]
+        reports_early = self.program.options.mode == "update"
+        fed = [each for each in plan if can_feed(each, self.program.schema, reports_early)]
         self.rerun = tuple(each.query for each in plan if each not in fed)
         self.fed = FedMatches(self.encoder, self.branch, fed, self.inexact) if fed else None
+        self.contributions.clear()
         if self.fed is not None and len(held):
-            self.fed.feed(held, read_times(held, self.program.schema), 0, lists=False)
+            found = self.fed.feed(held, read_times(held, self.program.schema), 0, replays=True)
+            take, bounds = partial(self.retained.take, added=held.slice(0, 0)), (self.watermark, self.watermark)
+            for table, _ in self.fed.build_results(found, take, bounds, self.start_times):
+                if QUERY in table.column_names:
+                    self.contributions.append(table)
+            self.contributions.drop_old(self.watermark)
 
     def _search(
         self, rows: pa.Table, times: Times, watermark: int, queries: tuple[DetectQuery, ...]

@@ -15,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from motet.compile.detect import DetectBranch, match_columns
+from motet.engine.detect.after_match import Candidates, TakenMatches, take_matches
 from motet.engine.detect.bindings import check_overflow
 from motet.engine.detect.code import ExpressionCompiler
 from motet.engine.detect.query_run import QueryRun
@@ -28,7 +29,7 @@ from motet.engine.encode import (
 )
 from motet.engine.expressions import evaluate
 from motet.engine.live.encoder import LiveEncoder
-from motet.engine.live.feed_plan import FeedPlanBuilder, Reader
+from motet.engine.live.feed_plan import FeedPlanBuilder, PathStep, Reader, has_history
 from motet.engine.live.key_states import KeyIndex
 from motet.kernels.expressions import EventScope, Values, new_stack
 from motet.kernels.feed_matches import (
@@ -52,11 +53,12 @@ from motet.kernels.match_filter import (
     new_match_scratch,
     sort_steps,
 )
-from motet.kernels.match_store import END, TOP, WORK, compact, create_store
+from motet.kernels.match_store import END, ENTRIES, TOP, WORK, compact, create_store
 from motet.kernels.ragged import take_rows
 from motet.model.expression import Attribute
+from motet.model.query import Policy
 from motet.plans.compiled import WindowSpan
-from motet.plans.detect.build import PlannedAlternative, PlannedQuery
+from motet.plans.detect.build import PlannedQuery
 from motet.template.positions import max_bindings
 
 Ints = NDArray[np.int64]
@@ -104,15 +106,27 @@ class FedMatches:
         self.count = 0  # events
         self.time = np.zeros(0, np.int64)
         self.rows = np.zeros(0, np.int64)
+        self.neighbour = np.zeros(0, np.int64)
+        self.last = np.zeros(0, np.int64)  # of each key: its last event, or -1 if that is not alone at its time
+        self.reads_neighbours = any(
+            node.loop.policy is Policy.CONTIGUOUS for node in self.builder.nodes if isinstance(node, PathStep)
+        )
         constants = np.array(self.columns.constants or [0.0])
         self.values = Values(np.zeros((0, 0), np.int64), np.zeros((0, 0), np.bool_), np.zeros((0, 0)), constants)
         self._reserve(FIRST_ROWS)
         nodes = self.plan.nodes
         self.width = int(nodes.width.max(initial=1))
         self.most_indexes = int(np.diff(self.plan.indexes.offsets).max(initial=1))
-        self.store = create_store(FIRST_ROWS, self.width, self.most_indexes)
+        self.store = create_store(FIRST_ROWS, self.width, self.most_indexes, FIRST_ROWS)
         self.output = create_output(FIRST_MATCHES, 8 * FIRST_MATCHES)
         self.scratch = _create_scratch(len(nodes.kind), int(nodes.width.max(initial=1)), 64)
+        own = [has_history(planned[reader.query].query) for reader in self.readers]
+        self.replayed = np.array(
+            [*own, any(own)], np.bool_
+        )  # readers whose matches are listed where events are replayed
+        self.taken = {each.query.number: TakenMatches() for each in planned}
+        self.rules: dict[tuple[int, int], Any] = {}  # by number of the query and alternative
+        self.dropped = 0  # events, before the first that is known
         self.plain_results = _PlainResults(self)
         self.known_classes = -1
         self.classes: ClassTable | None = None
@@ -125,20 +139,23 @@ class FedMatches:
         if wanted > len(self.time):
             size = 2 * wanted
             self.time, self.rows = _enlarged(self.time, size), _enlarged(self.rows, size)
+            self.neighbour = _enlarged(self.neighbour, size)
             ints, known, floats, constants = self.values
             whole, real = max(len(self.columns.ints), 1), max(len(self.columns.floats), 1)
             self.values = Values(
                 _enlarged(ints, size, whole), _enlarged(known, size, whole), _enlarged(floats, size, real), constants
             )
 
-    def feed(self, events: pa.Table, times: Ints, place: int, *, lists: bool = True) -> list[FoundMatches]:
+    def feed(self, events: pa.Table, times: Ints, place: int, *, replays: bool = False) -> list[FoundMatches]:
         """Add events, none earlier than those before, the first at a place of the retained rows; return new matches.
+
+        Of events that are replayed, only those of queries that depend on earlier ones.
 
         Raises `DataError` if some row cannot be computed with, `TooManyInstances` and `NumbersTooLarge`; what is kept
         must be rebuilt then.
         """
         klass = self.encoder.classify(events)
-        chosen = np.flatnonzero(self.encoder.has_symbols[klass])
+        chosen = np.flatnonzero(self.encoder.has_symbols[klass] | self.reads_neighbours)
         size = len(chosen)
         if not size:
             return []
@@ -151,10 +168,31 @@ class FedMatches:
         self.time[first : self.count] = time = times[order]
         self.rows[first : self.count] = place + order
         self._append_values(events, klass, order, first)
-        new = NewEvents(
-            np.arange(first, self.count), klass[order], self.keys.number_rows(events)[order], self._limits(time)
-        )
-        return self._apply(new, lists)
+        key = self.keys.number_rows(events)[order]
+        if self.reads_neighbours:
+            self.neighbour[first : self.count] = self._find_neighbours(key, time, first)
+        new = NewEvents(np.arange(first, self.count), klass[order], key, self._limits(time))
+        return self._apply(new, self.replayed if replays else np.ones_like(self.replayed))
+
+    def _find_neighbours(self, key: Ints, time: Ints, first: int) -> Ints:
+        """Return of new events, numbered from `first` on, the one before it in its key, -1 unless both are alone.
+
+        An event is alone if no other of its key has its time.
+        """
+        more = max(self.keys.count, 1) - len(self.last)
+        self.last = np.concatenate((self.last, np.full(more, -1, np.int64)))
+        order = np.argsort(key, kind="stable")
+        keys, times = key[order], time[order]
+        changes = np.diff(keys) != 0
+        begins, ends = np.append(True, changes), np.append(changes, True)
+        is_tied = ~changes & (np.diff(times) == 0)
+        alone = ~(np.append(False, is_tied) | np.append(is_tied, False))
+        event = np.where(alone, first + order, -1)
+        before = np.where(begins, self.last[keys], np.append(-1, event[:-1]))
+        self.last[keys[ends]] = event[ends]
+        found = np.empty(len(order), np.int64)
+        found[order] = np.where(alone, before, -1)
+        return found
 
     def _append_values(self, events: pa.Table, klass: NDArray[np.int32], order: Ints, first: int) -> None:
         """Compute what conditions read of new events, which are some of the rows, in this order.
@@ -222,7 +260,7 @@ class FedMatches:
 
     # Instances
 
-    def _apply(self, new: NewEvents, lists: bool) -> list[FoundMatches]:
+    def _apply(self, new: NewEvents, lists: NDArray[np.bool_]) -> list[FoundMatches]:
         found: list[FoundMatches] = []
         assert self.classes is not None
         at = 0
@@ -246,7 +284,7 @@ class FedMatches:
 
     @property
     def _data(self) -> EventData:
-        return EventData(self.time, self.values)
+        return EventData(self.time, self.neighbour, self.values)
 
     def _make_room(self, limits: Ints) -> None:
         """Drop the rows that have left their windows, and make room for as many again as are left. O(rows)."""
@@ -260,7 +298,7 @@ class FedMatches:
 
     def _compact(self, rows: int, limits: Ints) -> None:
         """Drop the rows that have left their windows, and let there be room for so many."""
-        target = create_store(rows, self.width, self.most_indexes)
+        target = create_store(rows, self.width, self.most_indexes, max(int(self.store.counts[ENTRIES]), FIRST_ROWS))
         target.counts[WORK] = self.store.counts[WORK]
         own = np.ascontiguousarray(limits[self.plan.nodes.span])
         compact(self.store, target, self.plan.indexes, self.values, own)
@@ -274,10 +312,15 @@ class FedMatches:
         self.store.rows[: self.store.counts[TOP], END] -= gone
         self.store.rows[: self.store.counts[TOP], self.store.items :] -= gone
         self.count -= gone
+        self.dropped += gone
+        for taken in self.taken.values():
+            taken.forget(watermark)
         kept_events = slice(gone, gone + self.count)
         self.time[: self.count] = self.time[kept_events]
         place = np.cumsum(kept) - 1
         self.rows[: self.count] = place[self.rows[kept_events]]
+        self.neighbour[: self.count] = self.neighbour[kept_events] - gone
+        self.last -= gone
         for part in self.values[:3]:
             part[:, : self.count] = part[:, kept_events].copy()
 
@@ -300,7 +343,8 @@ class FedMatches:
         bounds: Bounds,
         start_times: Mapping[int, int],
     ) -> Iterator[tuple[pa.Table, str | None]]:
-        """Yield tables of the rows of matches, each with the name of its query if a limit cut it short.
+        """Yield tables of the rows of matches, or of what these contribute to aggregates, each with the name of its
+        query if a limit cut it short.
 
         `take` returns the retained rows at some places, in ascending order.
         """
@@ -326,17 +370,21 @@ class FedMatches:
             planned = self.planned[query]
             run = _FedQueryRun(batch, planned, bounds, start_times.get(planned.query.number))
             tables = [table for number, each in alternatives for table in run.add_matches(number, each)]
+            tables += run.finish()
             name = planned.query.query.name if run.is_truncated else None
             for table in tables:
                 yield table, name
 
-    def residual_rules(self, planned: PlannedQuery, alternative: PlannedAlternative) -> Any:
+    def residual_rules(self, planned: PlannedQuery, alternative: int) -> Any:
         """Return what is tested on whole matches of an alternative, and the conditions it is tested by."""
-        codes = self.codes[planned.query.number]
-        return (
-            build_rules(planned.query, alternative, codes, [frozenset()]),
-            build_query_conditions(planned.query, codes, self.plan.code),
-        )
+        place = planned.query.number, alternative
+        if place not in self.rules:
+            codes = self.codes[planned.query.number]
+            self.rules[place] = (
+                build_rules(planned.query, planned.alternatives[alternative], codes, [frozenset()]),
+                build_query_conditions(planned.query, codes, self.plan.code),
+            )
+        return self.rules[place]
 
 
 class _PlainResults:
@@ -358,9 +406,9 @@ class _PlainResults:
         schema = self.program.result_schema
         for at, query in enumerate(queries):
             names = self.program.column_names[query.number]
-            columns = [(names[label], what) for label, what in match_columns(query)]
+            columns = [] if has_history(query) else [(names[label], what) for label, what in match_columns(query)]
             residual = any(each.residual for each in fed.planned[fed.readers[at].query].alternatives)
-            self.is_plain[at] = not (query.is_ambiguous or residual) and all(
+            self.is_plain[at] = not (query.is_ambiguous or residual or has_history(query)) and all(
                 isinstance(what, frozenset)
                 and max_bindings(query.positions.graph, what) <= 1
                 and pa.types.is_struct(schema.field(label).type)
@@ -411,6 +459,7 @@ class _FoundEvents:
         self.fed = fed
         self.program = fed.program
         self.codes: Mapping[int, QueryCode] = fed.codes
+        self.names = fed.dropped + events  # numbers that hold from one micro-batch to the next
         places = fed.rows[events]
         order = np.argsort(places)
         self.rows = take(places[order])
@@ -452,8 +501,8 @@ class _FedFilter:
     has_open_ends = False
     looks_back = False
 
-    def __init__(self, batch: _FoundEvents, planned: PlannedQuery, alternative: PlannedAlternative) -> None:
-        self.batch, self.query, self.planned = batch, planned.query, alternative
+    def __init__(self, batch: _FoundEvents, planned: PlannedQuery, alternative: int) -> None:
+        self.batch, self.query, self.planned = batch, planned.query, planned.alternatives[alternative]
         self.rules, self.conditions = batch.fed.residual_rules(planned, alternative)
 
     def filter(self, found: Matches) -> Matches:
@@ -485,7 +534,14 @@ class _FedQueryRun(QueryRun):
         super().__init__(any_batch, planned, batch.event_columns, bounds, start_time)
 
     def _filter_of(self, alternative: int) -> Any:
-        return _FedFilter(self.batch, self.planned, self.planned.alternatives[alternative])
+        return _FedFilter(self.batch, self.planned, alternative)
+
+    def _wait(self, match_filter: Any, found: Matches) -> None:
+        self._waiting.append((match_filter, found))
+
+    def _take_matches(self, candidates: Sequence[Candidates]) -> Any:
+        taken = self.batch.fed.taken[self.query.number]
+        return take_matches(self.query, candidates, self.encoded, taken, self.batch.names)
 
 
 def _oldest_start(span: WindowSpan, time: Ints) -> Ints:

@@ -13,9 +13,12 @@ from motet.engine.detect.code import ExpressionCompiler, build_tests
 from motet.engine.detect.tables import edge_symbols, gap_sides, sort_edges
 from motet.kernels.expressions import EQUAL, Bytecode
 from motet.kernels.feed_matches import (
+    ANY,
     EVENT,
     FILTER,
     JOIN,
+    NEIGHBOUR,
+    NEXT,
     STEP,
     ClassTable,
     FeedPlan,
@@ -24,7 +27,7 @@ from motet.kernels.feed_matches import (
     ReaderTable,
     StepTable,
 )
-from motet.kernels.match_store import IndexTable
+from motet.kernels.match_store import BY_KEY, FOLLOWED_STEPS, OPEN_STEPS, IndexTable
 from motet.kernels.ragged import flatten_lists, offsets_of
 from motet.model.expression import Call, Comparison, Expression, KleeneAggregate, Like, Literal, walk
 from motet.model.query import AfterMatch, Computed, Policy
@@ -40,6 +43,7 @@ from motet.plans.detect.nodes import (
     PathScanNode,
     topological_order,
 )
+from motet.plans.detect.query import DetectQuery
 from motet.schema import EventSchema, is_text
 from motet.template.symbols import Symbol
 
@@ -70,18 +74,26 @@ class Reader:
     alternative: int
 
 
-def can_feed(planned: PlannedQuery, schema: EventSchema) -> bool:
+def has_history(query: DetectQuery) -> bool:
+    """Return whether what a query gives depends on matches that completed before."""
+    return query.query.is_aggregate or query.query.after_match is not AfterMatch.ALL
+
+
+def can_feed(planned: PlannedQuery, schema: EventSchema, early: bool) -> bool:
     """Return whether the matches of a query can be found event by event, from what earlier micro-batches left.
 
-    It must list its matches as they complete, in a window of time, by joins of single events or as the paths of one
-    loop over them. Texts have no numbers in order that hold beside other texts, so they may only be equal or not.
+    Its matches must be certain as they complete, in a window of time, and be found by joins of single events or as the
+    paths of one loop over them. Texts have no numbers in order that hold beside other texts, so they may only be equal
+    or not. Where values are reported `early`, aggregates are computed anew.
     """
     query = planned.query
-    if query.query.is_aggregate or query.needs_window_close or query.span.ranked or not query.span.within:
+    if query.needs_window_close or query.span.ranked or not query.span.within:
         return False
-    if query.query.after_match is not AfterMatch.ALL:
+    if query.query.is_aggregate and early:
         return False
-    if query.query.policy is not Policy.SKIP_TILL_ANY or any(query.absence_conditions) or len(query.negs):
+    if query.query.policy is not Policy.SKIP_TILL_ANY and not query.is_run:
+        return False
+    if any(query.absence_conditions) or len(query.negs):
         return False
     computed = [item.expression for item in query.query.returns if isinstance(item, Computed)]
     if any(_orders_texts(each, schema) for each in (*query.match_conditions, *computed)):
@@ -93,7 +105,7 @@ def _can_feed_alternative(planned: PlannedAlternative) -> bool:
     if planned.deferred or planned.alternative.opening or planned.alternative.closing:
         return False
     if (loop := _root_loop(planned.root)) is not None:
-        return loop.policy is Policy.SKIP_TILL_ANY and all(isinstance(item, LeafNode) for item in loop.items)
+        return all(isinstance(item, LeafNode) for item in loop.items)
     return all(isinstance(node, LeafNode | JoinNode | FilterNode) for node in topological_order([planned.root]))
 
 
@@ -136,7 +148,8 @@ class Lookup(NamedTuple):
     constant: int
 
 
-BY_KEY = Lookup(-1, -1, 0, 0)
+KEY_LOOKUP, OPEN_LOOKUP, FOLLOWED_LOOKUP = (Lookup(kind, -1, 0, 0) for kind in (BY_KEY, OPEN_STEPS, FOLLOWED_STEPS))
+POLICIES = {Policy.SKIP_TILL_ANY: ANY, Policy.SKIP_TILL_NEXT: NEXT, Policy.CONTIGUOUS: NEIGHBOUR}
 
 
 @dataclass(frozen=True)
@@ -188,9 +201,7 @@ class FeedPlanBuilder:
 
     def build(self) -> FeedPlan:
         """Return the tables. All expressions that the queries need besides must be compiled before."""
-        self.indexes: dict[FedNode, list[Lookup]] = {
-            node: [BY_KEY] if isinstance(node, AbsentEvents | PathStep) else [] for node in self.nodes[: self.stored]
-        }
+        self.indexes: dict[FedNode, list[Lookup]] = {node: _list_lookups(node) for node in self.nodes[: self.stored]}
         order: list[list[tuple[int, int]]] = []
         apart: list[list[tuple[int, int]]] = []
         tests: list[list[list[int]]] = []
@@ -205,7 +216,7 @@ class FeedPlanBuilder:
                     own = self.indexes[other]
                     own += [] if lookup in own else [lookup]
         flat = [self.indexes.get(node, []) for node in self.nodes]
-        lookups = np.array([lookup for own in flat for lookup in own] or [BY_KEY], np.int32)
+        lookups = np.array([lookup for own in flat for lookup in own] or [KEY_LOOKUP], np.int32)
         indexes = IndexTable(offsets_of(flat), *(np.ascontiguousarray(column) for column in lookups.T))
         self.first_index = indexes.offsets
         width = max([1, *(_width(node) for node in self.nodes)])
@@ -267,7 +278,7 @@ class FeedPlanBuilder:
                     (outer, Lookup(node.outer_items.index(one), *ours)),
                     (inner, Lookup(node.inner_items.index(other), *theirs)),
                 ]
-        return [(outer, BY_KEY), (inner, BY_KEY)]
+        return [(outer, KEY_LOOKUP), (inner, KEY_LOOKUP)]
 
     def _build_probes(
         self, equal: Sequence[Sequence[tuple[FedNode, Lookup]]], width: int
@@ -283,7 +294,7 @@ class FeedPlanBuilder:
                 case FilterNode():
                     to = {place: column for column, place in enumerate(each.places)}
                     columns = [to.get(column, -1) for column in range(_width(_fed(each.input)))]
-                    probes.append(_Probe(self.number[_fed(each.input)], -1, -1, BY_KEY, True, columns, [], [], []))
+                    probes.append(_Probe(self.number[_fed(each.input)], -1, -1, KEY_LOOKUP, True, columns, [], [], []))
         high_offsets, high = flatten_lists([probe.high for probe in probes])
         low_offsets, low = flatten_lists([probe.low for probe in probes])
         table = ProbeTable(
@@ -336,19 +347,39 @@ class FeedPlanBuilder:
                 own_tests = sorted(edge.tests, key=repr)
                 tests.append([self.compiler.compile_test(test, {"0": 0, "1": 1}, symbols) for test in own_tests])
         forbids, forbidden = flatten_lists([way for each in ways for way in each])
+        rows = [row for own in tests for row in own]
+        earlier, numbers, sources = self._build_earlier_tests(first_test, rows)
         steps = StepTable(
             item=np.array([node.item if isinstance(node, PathStep) else 0 for node in self.nodes], np.int32),
             begins=np.array(
                 [isinstance(node, PathStep) and node.item in node.loop.firsts for node in self.nodes], np.bool_
             ),
+            policy=np.array([POLICIES[node.loop.policy] if isinstance(node, PathStep) else ANY for node in self.nodes]),
             edges=offsets_of(edges),
             index=np.array(index, np.int32),
             ways=offsets_of(ways),
             forbids=forbids,
             forbidden=forbidden,
             tests=first_test + offsets_of(tests),
+            earlier=earlier,
+            test=numbers,
+            source=sources,
         )
-        return steps, [row for own in tests for row in own]
+        return steps, rows
+
+    def _build_earlier_tests(self, first_test: int, rows: list[list[int]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the tests of each step and those before it; their own rows are added to those of edges."""
+        owners, numbers, sources = [], [], []
+        for node in self.nodes:
+            step = node if isinstance(node, PathStep) else None
+            own = [] if step is None else [test for test in step.loop.earlier if step.item in test.targets]
+            owners.append(own)
+            for test in own:
+                numbers.append([first_test + len(rows), int(test.first_only)])
+                rows.append(self.compiler.compile_test(test.test, {"0": 0, "1": 1}, {}))
+                sources.append([_is_step(other, step, test.sources) for other in self.nodes])
+        flags = np.array(sources, np.bool_).reshape(len(sources), len(self.nodes))
+        return offsets_of(owners), _table(numbers, 2), flags
 
     def _build_readers(self) -> ReaderTable:
         spans, positions, counts = [], [], []
@@ -395,6 +426,18 @@ def make_bytecode(compiler: ExpressionCompiler) -> Bytecode:
         np.array(compiler.floats or [0.0], np.float64),
         np.zeros((1, 1), np.int64),
     )
+
+
+def _list_lookups(node: FedNode) -> list[Lookup]:
+    """Return how rows of a node are found besides by its joins."""
+    if isinstance(node, PathStep) and node.loop.policy is Policy.SKIP_TILL_NEXT:
+        return [OPEN_LOOKUP, FOLLOWED_LOOKUP]
+    return [KEY_LOOKUP] if isinstance(node, AbsentEvents | PathStep) else []
+
+
+def _is_step(node: FedNode, other: PathStep | None, items: frozenset[int]) -> bool:
+    """Return whether a node is a step to one of some items of the same loop as another."""
+    return isinstance(node, PathStep) and other is not None and node.loop == other.loop and node.item in items
 
 
 def _list_edges(node: FedNode) -> list[tuple[PathStep, Edge]]:

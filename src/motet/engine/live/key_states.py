@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from motet.engine.encode import combine_keys, encode_dictionary, number_distinct, read_column, to_numpy
+from motet.engine.encode import read_column
 from motet.engine.live.saved import SavedState
+from motet.kernels.numbering import RowIndex, TextIndex
 from motet.kernels.ragged import concat_offsets, expand_ranges, offsets_from_counts
 from motet.kernels.tables import MAX_TIME
 
@@ -28,8 +29,13 @@ class KeyIndex:
         self.added = schema.empty_table()  # by the last call of `number_keys`
         self._nothing = self.added
         self._pieces: list[pa.Table] = [self.added]
-        self._numbers: dict[Any, int] = {}
+        self._begin_numbers()
         self.count = 0
+
+    def _begin_numbers(self) -> None:
+        self._numbers = RowIndex(len(self.partition))
+        self._texts = [TextIndex() for _ in self.partition]  # of the columns that hold texts
+        self._others: list[dict[Any, int]] = [{} for _ in self.partition]  # of those that hold neither these nor words
 
     @property
     def partition(self) -> Sequence[str]:
@@ -44,37 +50,24 @@ class KeyIndex:
         return self._pieces[0]
 
     def number_keys(self, values: Mapping[str, pa.Array], count: int) -> Ints:
-        """Return the numbers of distinct keys, numbering new ones. O(keys given)."""
+        """Return the numbers of keys, numbering new ones. O(keys given)."""
         if not self.partition:
             self.count = max(self.count, min(count, 1))
             return np.zeros(count, np.int64)
-        known = self._numbers
-        given = _as_hashable([values[name] for name in self.partition])
-        numbers = [known.setdefault(key, len(known)) for key in given]
-        found = np.array(numbers, np.int64)
+        found = self._numbers.number(self._as_words([values[name] for name in self.partition]))
         self.added = self._nothing
-        if len(known) > self.count:
-            new = pa.array(np.flatnonzero(found >= self.count))
+        if self._numbers.count > self.count:
+            before = np.maximum.accumulate(np.append(self.count - 1, found[:-1]))
+            new = pa.array(np.flatnonzero(found > before))
             arrays = [values[field.name].take(new).cast(field.type) for field in self.schema]
             self.added = pa.Table.from_arrays(arrays, schema=self.schema)
             self._pieces.append(self.added)
-            self.count = len(known)
+            self.count = self._numbers.count
         return found
 
     def number_rows(self, table: pa.Table) -> Ints:
         """Return the number of the key of each row, numbering new ones. O(rows)."""
-        if not self.partition:
-            return np.zeros(len(table), np.int64)
-        if len(self.partition) == 1 and pa.types.is_integer(table[self.partition[0]].type):
-            codes, distinct = number_distinct(table[self.partition[0]])
-            values, count = {self.partition[0]: pa.array(distinct, self.schema.types[0])}, len(distinct)
-        else:
-            columns = [encode_dictionary(table[name]) for name in self.partition]
-            codes, values, count = combine_keys(
-                [to_numpy(column.indices) for column in columns], columns, self.partition, len(table)
-            )
-        numbers: Ints = self.number_keys(values, count)[codes]
-        return numbers
+        return self.number_keys({name: read_column(table, name) for name in self.partition}, len(table))
 
     def restore(self, values: pa.Table) -> None:
         """Continue with the keys of a saved state."""
@@ -84,8 +77,8 @@ class KeyIndex:
 
     def _set_values(self, values: pa.Table) -> None:
         self._pieces = [values.combine_chunks()]
-        keys = _as_hashable([read_column(values, name) for name in self.partition])
-        self._numbers = {key: at for at, key in enumerate(keys)}
+        self._begin_numbers()
+        self._numbers.number(self._as_words([read_column(values, name) for name in self.partition]))
 
     @property
     def columns(self) -> dict[str, pa.Array]:
@@ -99,14 +92,24 @@ class KeyIndex:
         self.count = int(wanted.sum())
         return np.cumsum(wanted) - 1
 
-
-def _as_hashable(columns: Sequence[pa.Array]) -> list[Any]:
-    """Return the keys of some columns as values that can be looked up."""
-    lists = [
-        (column.view(f"int{column.type.bit_width}") if pa.types.is_temporal(column.type) else column).to_pylist()
-        for column in columns
-    ]
-    return lists[0] if len(lists) == 1 else list(zip(*lists, strict=True))
+    def _as_words(self, columns: Sequence[pa.Array]) -> Ints:
+        """Return the keys of some columns as rows of words: texts as their numbers."""
+        words = np.empty((len(columns[0]), len(columns)), np.int64)
+        for at, column in enumerate(columns):
+            kind = column.type
+            if pa.types.is_integer(kind) and kind != pa.uint64():
+                words[:, at] = column.to_numpy(zero_copy_only=False)
+            elif pa.types.is_string(kind):
+                _, offsets, data = column.buffers()
+                begin = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1]
+                texts = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+                words[:, at] = self._texts[at].number(begin, texts)
+            elif pa.types.is_temporal(kind):
+                words[:, at] = column.view(f"int{kind.bit_width}").to_numpy(zero_copy_only=False)
+            else:
+                numbers = self._others[at]
+                words[:, at] = [numbers.setdefault(value, len(numbers)) for value in column.to_pylist()]
+        return words
 
 
 @dataclass(frozen=True)

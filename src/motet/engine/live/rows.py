@@ -53,11 +53,13 @@ def read_rows(table: pa.Table, schema: EventSchema) -> ReadRows:
     before = len(table)
     if table[schema.type].null_count:
         table = table.filter(pc.is_valid(table[schema.type]))
-    if not can_read_at_once(table, schema):
+    if can_read_at_once(table, schema):
+        times = read_times(table, schema)
+    else:
         micros = schema.to_microseconds(read_column(table, schema.time))
         if micros.null_count:
-            table = table.filter(pc.is_valid(micros))
-    times = read_times(table, schema)
+            table, micros = table.filter(pc.is_valid(micros)), micros.drop_null()
+        times = micros.to_numpy(zero_copy_only=False)
     types = number_distinct(table[schema.type])
     return ReadRows(table, times, types, before - len(table), int(times.max(initial=MIN_TIME)))
 

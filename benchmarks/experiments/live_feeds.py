@@ -1,0 +1,124 @@
+"""A stream in process in feeds of any size: what it costs against one batch run, and per event of `motet.live`."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+
+import motet
+from benchmarks.measure import Measurement
+from benchmarks.registry import OURS, Experiment, Row, Seconds, Setting
+from benchmarks.streams import SECOND
+from motet.compile import compile_workload
+from motet.engine.live import Stream
+from motet.engine.local import run_table
+from motet.language import parse
+from motet.options import Options
+from motet.schema import EventSchema
+
+EVENTS, FEED, KEYS, TYPES = 100_000, 1_000, 500, 5
+COLUMNS = pa.schema(
+    [("time", pa.timestamp("us")), ("type", pa.string()), ("k", pa.int64()), ("x", pa.int64())]
+)
+# A thousand events a second. The policies begin with few events, for batches follow each run to its end.
+CASES = {
+    "20 continuous sequences": (20, "COUNT(*) PATTERN SEQ({0}, {1}, {2}) GROUP BY k WITHIN 20 s"),
+    "adjacent condition": (1, "COUNT(*) PATTERN {0} a+ WHERE a.x < NEXT(a).x GROUP BY k WITHIN 40 s SLIDE 10 s"),
+    "60 sequences in panes": (60, "COUNT(*) PATTERN SEQ({0}, {1}, {2}) GROUP BY k WITHIN 60 s SLIDE 10 s"),
+    "20 count windows": (20, "COUNT(*) PATTERN SEQ({0}, {1}, {2}) GROUP BY k WITHIN 100 EVENTS"),
+    "20 detection": (20, "* PATTERN SEQ({0} a, {1} b, {2} c) WHERE [k] AND a.x < b.x AND b.x < c.x WITHIN 20 s"),
+    "20 SKIP TILL NEXT": (20, "* PATTERN SEQ({0} a, {1} b, {2} c) WHERE [k] AND a.x < b.x WITHIN 20 s SKIP TILL NEXT"),
+    "20 AFTER MATCH SKIP": (
+        20,
+        "* PATTERN SEQ({0} a, {1} b, {2} c) WHERE [k] AND a.x < b.x AND b.x < c.x WITHIN 20 s SLIDE 10 s "
+        "AFTER MATCH SKIP PAST LAST EVENT",
+    ),
+}
+PATTERN = "RETURN * PATTERN SEQ({0} a, {1} b, {2} c) WHERE [k] AND a.x < b.x AND b.x < c.x WITHIN 10 s"
+
+
+def make_events(count: int, seed: int = 1) -> pa.Table:
+    """Return events, a thousand a second."""
+    rng = np.random.default_rng(seed)
+    columns = [
+        pa.array(np.arange(count) * (SECOND // 1000), pa.timestamp("us")),
+        pa.array([f"t{kind}" for kind in range(TYPES)]).take(pa.array(rng.integers(0, TYPES, count))),
+        rng.integers(0, KEYS, count),
+        rng.integers(0, 100, count),
+    ]
+    return pa.table(columns, schema=COLUMNS)
+
+
+def make_queries(count: int, text: str) -> str:
+    """Return queries over three random types each."""
+    rng = np.random.default_rng(1)
+    types = [[f"t{kind}" for kind in rng.choice(TYPES, 3, replace=False)] for _ in range(count)]
+    return "\n".join(f"QUERY q{at} {text.format(*own)}" for at, own in enumerate(types))
+
+
+def measure_cpu(run: Callable[[], object]) -> float:
+    """Return the CPU seconds of a call."""
+    began = time.process_time()
+    run()
+    return time.process_time() - began
+
+
+def measure_feeds(setting: Setting) -> list[Row]:
+    """Measure feeds against one batch run in turn, and then CPU per event of `motet.live`."""
+    pa.set_cpu_count(1)
+    events = make_events(EVENTS)
+    schema = EventSchema(COLUMNS)
+    rows: list[Row] = []
+    for name, (count, text) in CASES.items():
+        workload = parse(make_queries(count, f"RETURN {text}"))
+
+        def feed_all(workload: motet.Workload = workload) -> None:
+            stream = Stream(compile_workload(workload, schema, Options(mode="append")))
+            for at in range(0, EVENTS, FEED):
+                stream.feed(events.slice(at, FEED), at * (SECOND // 1000))
+            stream.finish()
+
+        program = compile_workload(workload, schema)
+        fed, whole = [], []
+        for _ in range(setting.repeats):
+            whole.append(measure_cpu(lambda program=program: run_table(program, events)))
+            fed.append(measure_cpu(feed_all))
+        ratio = statistics.median(fed) / statistics.median(whole)
+        rows.append(
+            {"case": name, "batch, s": Measurement.of(whole), "fed, s": Measurement.of(fed), "ratio": ratio}
+        )
+    for patterns, size, count in ((1, 1, 500), (1, 100, 200), (1, EVENTS, 1), (50, 100, 100), (50, EVENTS, 1)):
+        times = measure_live(patterns, size, count, setting.repeats)
+        rows.append({"case": f"motet.live, {patterns} SEQ of 3, feeds of {size:,}", "us per event": Measurement.of(times)})
+    return rows
+
+
+def measure_live(patterns: int, size: int, count: int, repeats: int) -> list[float]:
+    """Return CPU microseconds per event of some feeds, after those that fill the window and plan."""
+    events = make_events(20_000 + repeats * size * count, seed=2)
+    live = motet.live(COLUMNS, make_queries(patterns, PATTERN))
+    at = 0
+    for at in range(0, 20_000, 1_000):
+        live.feed(events.slice(at, 1_000))
+    at, times = 20_000, []
+    for _ in range(repeats):
+        feeds = [events.slice(at + each * size, size) for each in range(count)]
+        at += size * count
+        times.append(1e6 * measure_cpu(lambda feeds=feeds: [live.feed(feed) for feed in feeds]) / (size * count))
+    return times
+
+
+EXPERIMENTS = (
+    Experiment(
+        "live-feeds",
+        OURS,
+        "",
+        f"a stream in process: feeds of {FEED:,} over {EVENTS:,} events against one batch run; CPU per event of motet.live",
+        Seconds(60, 60),
+        measure_feeds,
+    ),
+)
