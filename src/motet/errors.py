@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from motet.model.span import Span
 
+SHOWN_LETTERS, SHOWN_BEFORE = 240, 120  # of a line of a query in a message, and those before the place
+
 
 class MotetError(Exception):
     """Any problem that a user can act on."""
@@ -47,10 +49,14 @@ class Diagnostic:
         lines = [f"{place}{kind}: {self.message}{inside}"]
         if self.span and text:
             source = text.splitlines()[self.span.line - 1] if self.span.line <= len(text.splitlines()) else ""
-            width = max(1, min(self.span.end - self.span.start, len(source) - self.span.column + 1))
             gutter = f"{self.span.line:>5} | "
-            shown = source.expandtabs(1)
-            lines += [gutter + shown, " " * (len(gutter) + self.span.column - 1) + "^" * width]
+            # Of a long line, what is around the place.
+            cut = max(self.span.column - 1 - SHOWN_BEFORE, 0) if len(source) > SHOWN_LETTERS else 0
+            shown = source[cut : cut + SHOWN_LETTERS].expandtabs(1)
+            column = self.span.column - 1 - cut
+            width = max(1, min(self.span.end - self.span.start, len(shown) - column))
+            shown = ("..." if cut else "") + shown + ("..." if len(source) > cut + SHOWN_LETTERS else "")
+            lines += [gutter + shown, " " * (len(gutter) + 3 * bool(cut) + column) + "^" * width]
         if self.hint:
             lines.append(f"      = {self.hint}")
         return "\n".join(lines)

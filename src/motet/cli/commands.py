@@ -287,8 +287,11 @@ def notes(outcome: Outcome, found: int, seconds: float) -> Iterator[str]:
     if outcome.truncated:
         yield f"not all matches of {', '.join(outcome.truncated)} were found: a limit was reached"
     if outcome.overflows:
-        counts = format_count(outcome.overflows, "COUNT")
-        yield f"{counts} beyond 2^63 - 1 given as null (--counts double gives them roughly)"
+        values = format_count(outcome.overflows, "value")
+        yield (
+            f"{values} given as null: a COUNT beyond 2^63 - 1, or a SUM of whole numbers beyond 2^53 "
+            "(--counts double gives them roughly)"
+        )
 
 
 @dataclass(frozen=True)

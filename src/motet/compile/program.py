@@ -209,6 +209,21 @@ class Program:
         return found
 
     @cached_property
+    def whole_sums(self) -> dict[str, list[str]]:
+        """The result columns that are exact sums of whole numbers, with the queries that sum."""
+        found: dict[str, list[str]] = {}
+        for number, query in enumerate(self.workload.queries):
+            for item in query.aggregates:
+                if item.function == "SUM" and self.sums_exactly(item.name):
+                    found.setdefault(self.column_names[number][item.label], []).append(query.name)
+        return found
+
+    def sums_exactly(self, column: str | None) -> bool:
+        """Return whether sums of a column are null where a double does not hold them exactly."""
+        known = column in self.schema.columns.names and self.options.counts == "exact"
+        return known and pa.types.is_integer(self.schema.plain_type(str(column)))
+
+    @cached_property
     def contribution_keys(self) -> tuple[str, ...]:
         """The columns on which contributions that may have to be merged agree."""
         combined = [

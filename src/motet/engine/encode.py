@@ -283,8 +283,9 @@ def classify_events(
 
 def numeric_values(column: pa.Array, kind: str) -> Any:
     """Return the values to sum, or their squares; 0 for null."""
-    numbers = to_numpy(column.cast(pa.float64()))
-    return numbers * numbers if kind == "square" else numbers
+    numbers = to_numpy(column.cast(pa.float64(), safe=False))  # to the nearest double
+    with np.errstate(over="ignore"):
+        return numbers * numbers if kind == "square" else numbers
 
 
 def order_preserving_codes(column: pa.Array, kind: str) -> Any:
@@ -293,8 +294,8 @@ def order_preserving_codes(column: pa.Array, kind: str) -> Any:
         bits = (to_numpy(column).astype(np.float64) + 0.0).view(np.int64)
         places = bits ^ ((bits >> 63) & np.int64(2**63 - 1))
     else:
-        whole = to_microseconds(column, "us") if is_time(column.type) else _to_signed(column)
-        places = to_numpy(whole)
+        check_extremes(column, kind)
+        places = to_numpy(to_microseconds(column, "us") if is_time(column.type) else column.cast(pa.int64()))
     if kind == "max":
         places = ~places
     if column.null_count:
@@ -302,14 +303,20 @@ def order_preserving_codes(column: pa.Array, kind: str) -> Any:
     return places
 
 
-def _to_signed(column: pa.Array) -> pa.Array:
-    try:
-        return column.cast(pa.int64())
-    except pa.ArrowInvalid as error:
+def check_extremes(column: pa.Array, kind: str) -> None:
+    """Raise an error if whole numbers have no code: they need 64 bits and a sign, and one code stands for null."""
+    if column.type not in (pa.int64(), pa.uint64()):
+        return
+    least, most = pc.min_max(column).as_py().values()
+    if least is None:
+        return
+    has_null_code = least == ~int(NO_MINIMUM) if kind == "max" else most == NO_MINIMUM
+    if has_null_code or most > NO_MINIMUM:
+        worst = most if most >= NO_MINIMUM else least
         raise DataError(
-            f"MIN and MAX compare whole numbers of 64 bits with a sign, and a column has {pc.max(column)}: cast it, as "
-            "in --select '* REPLACE (CAST(x AS DOUBLE) AS x)'"
-        ) from error
+            f"MIN and MAX compare whole numbers of 64 bits with a sign, and a column has {worst}: cast it, as in "
+            "--select '* REPLACE (CAST(x AS DOUBLE) AS x)'"
+        )
 
 
 def rank_values(column: pa.Array) -> tuple[pa.Array, pa.Array]:

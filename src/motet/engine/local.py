@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from motet.compile import Branch, Program
 from motet.engine.encode import count_invalid_rows, group_rows
 from motet.engine.metrics import BranchMetrics
-from motet.engine.partials import count_overflows, finish, merge
+from motet.engine.partials import finish, merge, settle_overflows
 from motet.engine.run import run_branch
 from motet.errors import RunError
 from motet.plans.execution import Execution, Executions
@@ -175,14 +175,19 @@ class LocalRun:
         for run in self._detect_runs:
             pieces = run.process(table.select(run.branch.columns), emit_from, emit_to)
             results = finish_results(pieces, self.program, emit_from, emit_to)
-            yield from results if run.observed is None else run.observed.time_tables(results)
+            for result in results if run.observed is None else run.observed.time_tables(results):
+                yield self._settle(result)
 
     def _finish_partials(self, partials: list[pa.Table]) -> pa.Table:
         program = self.program
         combined = pa.concat_tables(partials) if partials else program.partial_schema.empty_table()
         # Each branch has merged what it has of a result, except for what takes a sweep over time.
         result = finish(program, merge(program, combined) if program.needs_sweep else combined)
-        self.overflows += count_overflows(program, result)
+        return self._settle(result)
+
+    def _settle(self, result: pa.Table) -> pa.Table:
+        result, overflows = settle_overflows(self.program, result)
+        self.overflows += overflows
         return result
 
     def _cut_to_memory_limit(self, table: pa.Table, excess: int) -> pa.Table:

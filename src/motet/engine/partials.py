@@ -32,6 +32,7 @@ from motet.schema import build_table
 Ints = NDArray[np.int64]
 Reals = NDArray[np.float64]
 Located = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]  # where channels are: see `locate_channels`
+MAX_EXACT_SUM = 2**53 - 1  # a double holds all whole numbers up to here, and a rounded one is larger
 Texts = dict[int, pa.Array]  # by extreme channel of text: the words its places refer to
 
 
@@ -338,14 +339,32 @@ def finish(program: Program, partials: pa.Table) -> pa.Table:
     return pa.concat_tables([program.result_schema.empty_table(), *tables])
 
 
-def count_overflows(program: Program, result: pa.Table) -> int:
-    """Return how many counts exceeded 64 bits: exact counts are null there, and only there."""
+def settle_overflows(program: Program, result: pa.Table) -> tuple[pa.Table, int]:
+    """Make sums that are not exact null; return how many these are, with the counts that exceeded 64 bits.
+
+    Exact counts are null there, and only there. A sum of whole numbers comes here as NaN where it is not exact, since
+    null stands for a sum of nothing.
+    """
     overflows = 0
+
+    def count(missing: Any, names: Sequence[str]) -> int:
+        return pc.sum(pc.is_in(result.column("query").filter(missing), pa.array(names))).as_py() or 0
+
     for label, names in program.count_columns.items():
         if result.column(label).null_count:
-            queries = result.column("query").filter(pc.is_null(result.column(label)))
-            overflows += pc.sum(pc.is_in(queries, pa.array(names))).as_py() or 0
-    return overflows
+            overflows += count(pc.is_null(result.column(label)), names)
+    for label, names in program.whole_sums.items():
+        inexact = pc.fill_null(pc.is_nan(result.column(label)), False)
+        if pc.any(inexact).as_py():
+            overflows += count(inexact, names)
+            values = pc.if_else(inexact, pa.scalar(None, pa.float64()), result.column(label))
+            result = result.set_column(result.schema.get_field_index(label), label, values)
+    return result, overflows
+
+
+def mark_inexact(sums: Reals) -> Reals:
+    """Return sums of whole numbers with NaN for those that a double may not hold exactly."""
+    return np.where(np.abs(sums) <= MAX_EXACT_SUM, sums, np.nan)
 
 
 def _finish_group(program: Program, compiled: CompiledQuery, table: pa.Table) -> pa.Table:
@@ -395,16 +414,19 @@ def _compute_output(program: Program, output: ResultColumn, table: pa.Table) -> 
     total, shift = _numpy(table, f"f{output.total}"), _numpy(table, f"fe{output.total}")
     with np.errstate(all="ignore"):
         if output.function == "SUM":
-            return pa.array(_ldexp(total, shift), mask=count == 0)
+            summed = _ldexp(total, shift)
+            if program.sums_exactly(output.column):
+                return pa.array(mark_inexact(summed), mask=count == 0)
+            return pa.array(summed, mask=(count == 0) | np.isnan(summed))
         mean = _ldexp(total / count, shift - exponent)
         if output.function == "AVG":
-            return pa.array(mean, mask=count == 0)
+            return pa.array(mean, mask=(count == 0) | np.isnan(mean))
         squares, square_shift = _numpy(table, f"f{output.square}"), _numpy(table, f"fe{output.square}")
         square = _ldexp(squares / count, square_shift - exponent)
         correction = np.where(exponent > 0, 1.0, count / np.where(count > 1, count - 1, 1))
         variance = np.maximum(square - mean * mean, 0.0) * correction
         value = np.sqrt(variance) if output.function == "STDDEV" else variance
-    return pa.array(value, mask=(exponent <= 0) & (count < 2))
+    return pa.array(value, mask=((exponent <= 0) & (count < 2)) | np.isnan(value))
 
 
 def _compute_count(program: Program, whole: Ints, mantissa: Reals, exponent: NDArray[np.int32]) -> pa.Array:

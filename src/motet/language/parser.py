@@ -320,7 +320,7 @@ class _Reader:
         tree = self._parse("where", clause)
         if tree is None or clause is None:
             return (), {}
-        for entry in split_where(tree):
+        for entry in self._try(clause, lambda: list(split_where(tree))) or ():
             if entry.data == "equivalence":
                 for name, place in (self._try(clause, read_names, entry) or {}).items():
                     equivalence.setdefault(name, place)

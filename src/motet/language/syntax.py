@@ -20,6 +20,7 @@ from motet.model.span import Span
 Node = TypeVar("Node")
 
 MAX_DEPTH = 150
+MAX_TOKENS = 100_000  # of a clause
 
 STARTS = ("pattern", "where", "condition", "returns", "names", "duration", "token")
 
@@ -98,6 +99,8 @@ def parse_clause(start: str, tokens: Sequence[Token], clause: str, place: Token)
     """Parse the tokens of one clause; `place` is where to point when the clause is empty."""
     if not tokens:
         raise ClauseError(f"{clause} is empty", span_of(place), f"expected {_EXPECTED_AT_START[start]}")
+    if len(tokens) > MAX_TOKENS:
+        raise ClauseError(f"{clause} has {len(tokens):,} words", span_of(place), f"at most {MAX_TOKENS:,} are read")
     machine = grammar().parse_interactive(start=start)
     try:
         for token in tokens:

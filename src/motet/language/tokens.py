@@ -31,13 +31,30 @@ _BEFORE_NAME = frozenset({"COMMA", "LPAR", "LSQB", "BANG", "AMP", "BAR", "NOT", 
 _AFTER_NAME = frozenset({"RPAR", "RSQB", "COMMA", "PLUS", "STAR", "QUESTION", "LBRACE", "AMP", "BAR"})
 _OPERAND_STARTS = frozenset({"WORD", "NAME", "NUMBER", "LSQB", "LT", "LPAR", "STAR"})
 
+_MAX_LETTERS = 500_000  # of a clause
+_CLAUSE_WORDS = re.compile(r"\b(?:QUERY|RETURN|PATTERN|WHERE|WITHIN)\b", re.IGNORECASE)
+
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 
 
 def tokenize(text: str) -> tuple[list[Token], list[Diagnostic]]:
     """Cut a text into tokens, each word resolved as a keyword or a name, and what is wrong with their letters."""
+    too_long = _find_long_clause(text)
+    if too_long is not None:
+        return [], [too_long]
     tokens, problems = _lex(text)
     return _resolve_words(tokens, problems), problems
+
+
+def _find_long_clause(text: str) -> Diagnostic | None:
+    """Find a clause that would take seconds to cut into tokens alone."""
+    starts = [found.span() for found in _CLAUSE_WORDS.finditer(text)]
+    for (start, end), (following, _) in zip(starts, [*starts[1:], (len(text), 0)], strict=True):
+        if following - start > _MAX_LETTERS:
+            place = Span(start, end, text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start))
+            message = f"{text[start:end].upper()} has {following - start:,} letters"
+            return Diagnostic(message, place, hint=f"at most {_MAX_LETTERS:,} are read")
+    return None
 
 
 def _lex(text: str) -> tuple[list[Token], list[Diagnostic]]:

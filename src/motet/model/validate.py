@@ -32,6 +32,10 @@ AGGREGATE_COLUMNS = frozenset({"query", "window_start", "window_end", "time"})
 MATCH_COLUMNS = frozenset({"query", "start", "end"})
 
 _MAX_LENGTH = 2**61  # microseconds or events: added to any time, it stays below what kernels take for never
+# What one query may ask for before anything is computed.
+_MAX_WINDOWS = 1_000_000  # that hold an event
+_MAX_POSITIONS = 1_000  # of a pattern: events that it binds, each copy of a repetition by itself
+_MAX_CONDITIONS = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +193,7 @@ class _QueryChecker:
 
     def check(self) -> list[Diagnostic]:
         self._check_empty_names()
+        self._check_size()
         self._check_parts()
         self._check_absences()
         self._check_variable_names()
@@ -212,6 +217,18 @@ class _QueryChecker:
         types = [event.type for event in self.all_events]
         if not all((self.query.name, *types, *variables_given, *self.query.partition)):
             self._report("a name cannot be empty", self.query.span, "give it letters")
+
+    def _check_size(self) -> None:
+        """Find the smallest part that stands for too many events, and too many conditions."""
+        for part in reversed(list(walk_pattern(self.query.pattern))):
+            size = _count_positions(part)
+            if size > _MAX_POSITIONS:
+                hint = f"at most {_MAX_POSITIONS:,} in a pattern: A+ and A{{2,}} have no limit, and cost less"
+                self._report(f"this stands for {size:,} events", part.span or self.query.span, hint)
+                break
+        if len(self.query.conditions) > _MAX_CONDITIONS:
+            hint = f"at most {_MAX_CONDITIONS:,}: ranges and IN take less"
+            self._report(f"WHERE has {len(self.query.conditions):,} conditions", self.query.span, hint)
 
     def _check_parts(self) -> None:
         """Find operators without parts, groups that bind nothing, and impossible repetitions."""
@@ -505,6 +522,9 @@ class _QueryChecker:
                 self._check_length(size, "WITHIN", span)
                 if slide is not None:
                     self._check_length(slide, "SLIDE", span)
+                    if size // max(slide, 1) > _MAX_WINDOWS:
+                        message = f"SLIDE is too short: each event is in {size // slide:,} windows"
+                        self._report(message, span, f"at most {_MAX_WINDOWS:,}: a longer SLIDE, or a shorter WITHIN")
                     if slide > size > 0:
                         message = "SLIDE is longer than WITHIN: what happens between two windows is never seen"
                         self._report(message, span, warning=True)
@@ -527,6 +547,16 @@ class _QueryChecker:
         for absence in find_open_absences(self.query.pattern):
             message = "a NOT with nothing bound before or after it needs a window of time, not of EVENTS"
             self._report(message, absence.span, "as in WITHIN 10 min")
+
+
+def _count_positions(pattern: Pattern) -> int:
+    """Count the events that a pattern has a position for, each copy that a repetition makes by itself."""
+    match pattern:
+        case Repeat(part, low, high):
+            return _count_positions(part) * max(low + 1 if high is None else high, 1)
+        case Seq(parts) | And(parts) | Or(parts):
+            return sum(map(_count_positions, parts))
+    return 1
 
 
 # Columns of the result

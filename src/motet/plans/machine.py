@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import compress
 
 import numpy as np
 
@@ -266,19 +267,16 @@ def _find_direct_order(merged: MergedAutomaton, edges: list[MachineEdge]) -> lis
         if merged.fold[edge.source] == edge.source
     ]
     ordered: list[MachineEdge] = []
-    waiting = settled
+    waiting, readers = settled, Counter(edge.source for edge in settled)
     while waiting:
-        read = [edge.source for edge in waiting]
         # An edge may go once nobody else still has to read its target.
-        ready = [
-            edge
-            for edge in waiting
-            if all(source != edge.target for other, source in zip(waiting, read, strict=True) if other is not edge)
-        ]
+        is_ready = [readers[edge.target] == (edge.source == edge.target) for edge in waiting]
+        ready = list(compress(waiting, is_ready))
         if not ready:
             return None
         ordered += ready
-        waiting = [edge for edge in waiting if not any(edge is gone for gone in ready)]
+        readers.subtract(edge.source for edge in ready)
+        waiting = [edge for edge, gone in zip(waiting, is_ready, strict=True) if not gone]
     return ordered
 
 

@@ -15,6 +15,8 @@ from motet.reference.aggregates import aggregate_bag
 from motet.reference.expressions import LARGEST, EvaluationScope, Occurrence, evaluate_expression
 from motet.reference.positions import ExpandedPattern, max_bindings
 
+LARGEST_SUM = 2**53  # from here on, doubles leave out whole numbers
+
 
 @dataclass(frozen=True, slots=True)
 class Match:
@@ -56,7 +58,7 @@ def aggregate_values(
 ) -> dict[str, Any]:
     """Return the values of RETURN over all matches of a group and window, by label."""
     return {
-        item.label: finish_count(aggregate_over(query, expanded, item, matches), item, counts, totals)
+        item.label: finish_value(aggregate_over(query, expanded, item, matches), item, counts, totals)
         for item in query.aggregates
     }
 
@@ -77,17 +79,23 @@ def aggregate_over(query: Query, expanded: ExpandedPattern, item: Aggregate, mat
         value = event.values.get(item.name)
         if value is not None:
             bag[value] += times
+    if item.function == "SUM" and bag and all(isinstance(value, int) for value in bag):
+        return sum(value * times for value, times in bag.items())
     return len(bag) if item.distinct else aggregate_bag(item.function, bag)
 
 
-def finish_count(value: Any, item: Aggregate, counts: str, totals: OracleTotals) -> Any:
-    """Make a COUNT a BIGINT, null and counted where it overflows, or a DOUBLE where asked; others stay as they are."""
-    if item.function != "COUNT":
+def finish_value(value: Any, item: Aggregate, counts: str, totals: OracleTotals) -> Any:
+    """Make a COUNT a BIGINT and a SUM of whole numbers an exact DOUBLE, null and counted where they are too large, or
+    roughly a DOUBLE where asked; others stay as they are.
+    """
+    if item.function not in ("COUNT", "SUM") or not isinstance(value, int):
         return value
     if counts == "double":
         return float(value)
-    if value <= LARGEST:
+    if item.function == "COUNT" and value <= LARGEST:
         return value
+    if item.function == "SUM" and abs(value) < LARGEST_SUM:
+        return float(value)
     totals.overflows += 1
     return None
 

@@ -139,7 +139,7 @@ def run(
     # Every branch reads all rows: the first counts them.
     results = [job.run_branch(at, None if at else read, each) for at, each in enumerate(observations)]
     observed = reduce(DataFrame.union, results).observe(produced, count_overflows(program))
-    return SparkRun(observed, program, events, read, produced, truncations)
+    return SparkRun(hide_inexact_sums(observed, program), program, events, read, produced, truncations)
 
 
 def _plan_joins(events: DataFrame, program: Program) -> Program:
@@ -295,14 +295,24 @@ def collect_names(name: str) -> Column:
 
 
 def count_overflows(program: Program) -> Column:
-    """Return how many exact counts are null because they exceed 64 bits."""
+    """Return how many exact counts are null because they exceed 64 bits, and how many sums are not exact."""
     # One literal for all names: a call to the JVM for each would take longer than a small query.
     missing = [
         sf.count_if(column(label).isNull() & (sf.find_in_set(column("query"), sf.lit(",".join(names))) > 0))
         for label, names in program.count_columns.items()
     ]
+    missing += [
+        sf.count_if(sf.isnan(column(label)) & (sf.find_in_set(column("query"), sf.lit(",".join(names))) > 0))
+        for label, names in program.whole_sums.items()
+    ]
     overflows = reduce(Column.__add__, missing, sf.lit(0).cast("bigint"))
     return sf.coalesce(overflows, sf.lit(0)).alias("overflows")
+
+
+def hide_inexact_sums(results: DataFrame, program: Program) -> DataFrame:
+    """Make sums null that were given as NaN for not being exact."""
+    sums = {label: sf.when(~sf.isnan(column(label)), column(label)) for label in program.whole_sums}
+    return results.withColumns(sums) if sums else results
 
 
 def _read_observation(observation: Observation) -> dict[str, Any]:

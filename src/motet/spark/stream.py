@@ -20,7 +20,7 @@ from motet.errors import DataError, OptionError
 from motet.model.query import Workload
 from motet.options import Options
 from motet.plans.sharing import Sharing
-from motet.spark.batch import collect_names, count_overflows
+from motet.spark.batch import collect_names, count_overflows, hide_inexact_sums
 from motet.spark.buckets import Buckets, choose_buckets
 from motet.spark.checkpoint import register_start
 from motet.spark.dataframes import (
@@ -122,7 +122,7 @@ def run(events: DataFrame, program: Program) -> StreamRun:
         bodies = bodies.repartition("place")
     results = bodies.mapInArrow(make_result_task(cached), to_spark_schema(_get_task_schema(program)))
     results = results.observe(RESULT_METRICS, count_overflows(program), _collect_lines(COUNTS)).drop(COUNTS)
-    return StreamRun(results, program)
+    return StreamRun(hide_inexact_sums(results, program), program)
 
 
 def _collect_lines(name: str) -> Column:

@@ -18,7 +18,7 @@ from motet.engine.detect.bindings import entries_at
 from motet.engine.detect.instances import PlanRunner
 from motet.engine.detect.windows import Bounds
 from motet.engine.encode import EncodedEvents, Ints, read_column
-from motet.engine.partials import filter_having
+from motet.engine.partials import filter_having, mark_inexact
 from motet.kernels.match_filter import Matches
 from motet.kernels.ragged import expand_ranges
 from motet.model.query import Aggregate
@@ -74,7 +74,7 @@ def _values(query: DetectQuery, item: Aggregate, found: Matches, encoded: Encode
     values = {"count": pa.array(np.bincount(match_of, minlength=size).astype(np.int64))}
     parts = PARTS[item.function]
     if "sum" in parts:
-        numbers = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        numbers = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
         values["sum"] = pa.array(np.bincount(match_of, numbers, size))
         if "squares" in parts:
             values["squares"] = pa.array(np.bincount(match_of, numbers * numbers, size))
@@ -110,7 +110,7 @@ def build_results(query: DetectQuery, rows: pa.Table, program: Program, bounds: 
         if item.distinct:
             columns[names[item.label]] = _count_distinct(grouped, [*groups, END], f"{prefix}values")
         else:
-            columns[names[item.label]] = _result(item, summed, prefix, program.options.counts)
+            columns[names[item.label]] = _result(item, summed, prefix, program)
     return filter_having(program, query, build_table(columns, program.result_schema, size))
 
 
@@ -169,15 +169,17 @@ def _times(query: DetectQuery, end: Ints, schema: EventSchema) -> dict[str, pa.A
     }
 
 
-def _result(item: Aggregate, table: pa.Table, prefix: str, counts: str) -> Any:
+def _result(item: Aggregate, table: pa.Table, prefix: str, program: Program) -> Any:
     if item.function == "COUNT":
         number = table.column(f"{NUMBER}_sum" if item.variable is None else f"{prefix}count_sum")
-        return number.cast(pa.float64()) if counts == "double" else number
+        return number.cast(pa.float64()) if program.options.counts == "double" else number
     if item.function in ("MIN", "MAX"):
         return table.column(f"{prefix}extreme_{item.function.lower()}")
     count = table.column(f"{prefix}count_sum").to_numpy().astype(np.float64)
     total = table.column(f"{prefix}sum_sum").to_numpy()
     with np.errstate(all="ignore"):
+        if item.function == "SUM" and program.sums_exactly(item.name):
+            return pa.array(mark_inexact(total), mask=count == 0)
         if item.function == "SUM":
             return _mask_unknown(total, count > 0)
         if item.function == "AVG":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,15 @@ import pyarrow.compute as pc
 from motet.compile import Branch
 from motet.engine.context import RunContext
 from motet.engine.detect.windows import due_range
-from motet.engine.encode import EncodedEvents, Ints, count_by_symbol, encode_branch, read_column, read_times
+from motet.engine.encode import (
+    EncodedEvents,
+    Ints,
+    check_extremes,
+    count_by_symbol,
+    encode_branch,
+    read_column,
+    read_times,
+)
 from motet.engine.expressions import evaluate
 from motet.engine.live.base import BranchOperator, MicroBatchResult
 from motet.engine.live.costs import name_unit
@@ -98,6 +107,7 @@ class AggregateOperator(BranchOperator):
         return result
 
     def _advance(self, rows: pa.Table, times: Times, watermark: int) -> MicroBatchResult:
+        self._check_extremes(rows)  # before any unit has seen them
         new = (times >= self.watermark) & (times < watermark)
         results, partials = self._finish_partials(self._run(rows, times, new, watermark))
         if self.program.options.mode == "update" and new.any():
@@ -264,11 +274,22 @@ class AggregateOperator(BranchOperator):
 
     def _check_rows(self, rows: pa.Table) -> None:
         """Compute everything that depends on single rows; a failure means that some row is bad."""
+        self._check_extremes(rows)
         self._encode(rows)
         for compiled in self.row_queries:
             for condition in compiled.adjacent:
                 for side in (condition.before, condition.after):
                     evaluate(side, lambda attribute: read_column(rows, attribute.name), len(rows))
+
+    def _check_extremes(self, rows: pa.Table) -> None:
+        for name, kind in self._extremes:
+            check_extremes(read_column(rows, name), kind)
+
+    @cached_property
+    def _extremes(self) -> set[tuple[str, str]]:
+        """The columns of which minima and maxima are kept, and which of the two."""
+        channels = [channel for query in self.branch.queries for channel in query.channels.extremes]
+        return {(str(channel.column), channel.kind) for channel in channels}
 
     def _finish_partials(self, partials: pa.Table) -> tuple[pa.Table, pa.Table]:
         """Split partials into final results, and totals to be merged with those of other parts of the stream."""

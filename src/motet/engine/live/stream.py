@@ -16,18 +16,20 @@ from motet.engine.live.rows import ReadRows, read_rows
 from motet.engine.live.saved import SavedState
 from motet.engine.live.state import first_unseen_time, restore, save
 from motet.engine.local import required_columns
-from motet.engine.partials import finish, merge
+from motet.engine.partials import finish, merge, settle_overflows
 from motet.kernels.tables import MAX_TIME
 
 
 @dataclass(frozen=True)
 class FeedResult:
-    """Final results of a micro-batch, how many rows took no part in it, and the queries that a limit cut short."""
+    """Final results of a micro-batch, how many rows took no part in it, the queries that a limit cut
+    short, and the counts and sums that are null because they are too large."""
 
     results: pa.Table
     late: int
     invalid_rows: int
     truncated: frozenset[str] = frozenset()
+    overflows: int = 0
 
 
 def create_operator(
@@ -72,8 +74,9 @@ class Stream:
             tables += finish_results([contributions], self.program)
         full = [table for table in tables if len(table)] or tables[:1]
         results = full[0] if len(full) == 1 else pa.concat_tables(full)
+        results, overflows = settle_overflows(self.program, results)
         late, invalid = max(len(part.late) for part in parts), max(part.invalid_rows for part in parts)
-        return FeedResult(results, late, invalid, frozenset().union(*(part.truncated for part in parts)))
+        return FeedResult(results, late, invalid, frozenset().union(*(part.truncated for part in parts)), overflows)
 
     def finish(self) -> FeedResult:
         """End the stream: everything buffered becomes final."""

@@ -29,13 +29,14 @@ class LiveWorkload:
     """A long-running workload. Feed it events as they come; the results equal those of one run over all events.
 
     `changes` lists every other plan that was considered, why, and whether it was adopted. `late` and `invalid_rows`
-    count rows that took no part.
+    count rows that took no part, `overflows` counts and sums that are null for being too large.
     """
 
     def __init__(self, workload: Workload, schema: EventSchema, options: Options) -> None:
         self.options = options
         self.late = 0
         self.invalid_rows = 0
+        self.overflows = 0
         self.changes: list[PlanChange] = []
         self._stream = Stream(compile_workload(workload, schema, options))
         self._watermark = int(MIN_TIME)
@@ -160,6 +161,7 @@ class LiveWorkload:
     def _count(self, answer: FeedResult) -> pa.Table:
         self.late += answer.late
         self.invalid_rows += answer.invalid_rows
+        self.overflows += answer.overflows
         return answer.results
 
     def _to_microseconds(self, moment: Moment) -> int:
