@@ -14,7 +14,7 @@ from rich.markup import escape
 
 from motet import datasets
 from motet.cli.commands import notes
-from motet.cli.engines import execute_on_spark
+from motet.cli.engines import SparkTarget, execute_on_spark
 from motet.compile import Program
 from motet.errors import MotetError
 from motet.explain.formatting import find_leading_comment
@@ -44,7 +44,7 @@ def run_demo(engine: Engine, rows: int, master: str) -> None:
     started = time.monotonic()
     with console.status(f"running on {'a local Spark' if engine == 'spark' else 'this process'} ..."):
         job = prepare(source, workload, Options(), engine)
-        outcome = execute_on_spark(job, master) if engine == "spark" else execute(job)
+        outcome = execute_on_spark(job, SparkTarget(master)) if engine == "spark" else execute(job)
     seconds = time.monotonic() - started
     for of_query in list_query_columns(workload):
         show_answer(console, of_query, workload, outcome.table, rows)
