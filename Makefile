@@ -10,7 +10,7 @@ WORKERS ?= 2
 SIZE ?= quick
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format lint types imports suite nojit docs bench peers figures lock clean
+.PHONY: help demo test check format lint types imports suite nojit docs wheel bench peers figures lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -49,6 +49,14 @@ suite: $(WARM)
 docs: $(READY) ## build the documentation into build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
+# Two wheels: one with compiled kernels for this Python and platform, one in pure Python for all others.
+wheel: $(READY) ## build wheels and the source distribution into dist, and check them
+	rm -rf dist
+	$(BIN)/motet warm --cache build/kernels
+	MOTET_WHEEL_KERNELS=build/kernels $(BIN)/python -m build --no-isolation --wheel
+	$(BIN)/python -m build --no-isolation
+	$(BIN)/twine check --strict dist/*
+
 bench: $(WARM) ## every experiment (a quarter of an hour; SIZE=paper: hours); results in bench-results
 	$(BIN)/motet bench all --size $(SIZE) --json bench-results
 
@@ -77,10 +85,9 @@ clean: ## remove the environment and every cache
 	rm -rf $(VENV) .venv-peers build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache spark-warehouse
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# Compiled kernels are kept beside their source: compile them once here rather than in every Spark worker at once.
+# Compiled kernels are kept in their package: compile them once here rather than in every Spark worker at once.
 $(WARM): $(READY) $(wildcard src/motet/kernels/*.py)
-	@find src/motet/kernels -name '*.nb[ic]' -delete
-	@$(BIN)/python -m motet.engine.warm
+	@$(BIN)/motet warm
 	@touch $@
 
 # --require-hashes: nothing is installed that the lock does not name, the build back end included.

@@ -13,6 +13,7 @@ _HOMES = {
     "live": "motet.api",
     "plan": "motet.api",
     "profile": "motet.api",
+    "register": "motet.api",
     "run": "motet.api",
     "sql": "motet.api",
     "stream": "motet.api",
@@ -52,7 +53,7 @@ _HOMES = {
 }
 
 if TYPE_CHECKING:
-    from motet.api import ask, batches, explain_match, live, plan, profile, run, sql, stream
+    from motet.api import ask, batches, explain_match, live, plan, profile, register, run, sql, stream
     from motet.dialects import translate
     from motet.errors import DataError, MotetError, OptionError, QueryError, RunError
     from motet.io.result import Result
@@ -139,6 +140,7 @@ __all__ = [
     "profile",
     "query",
     "read",
+    "register",
     "run",
     "seq",
     "sql",

@@ -383,6 +383,33 @@ def sql(
     return found.to_pandas() if tables and all(map(is_pandas, tables.values())) else found
 
 
+def register(session: Any, name: str = "motet") -> None:
+    """Let SQL of a Spark session run queries: `SELECT * FROM motet(TABLE(events), 'RETURN ...')`.
+
+    The first argument is a table or a subquery, the second the queries as a text; options follow by name, such as
+    `time => 'at'` and `type => 'kind'`. Spark knows the columns of the result. Rows are divided by the keys that all
+    queries have in common; without any, or where totals over `[attr]` are combined, one task runs all of them. A key
+    is never cut: `motet.run` over a DataFrame does that.
+
+    Args:
+        session: The session, classic or Connect; its `spark.sql.shuffle.partitions` is the number of tasks.
+        name: What the function is called.
+
+    Returns:
+        Nothing.
+
+    Examples:
+        >>> import motet
+        >>> motet.register(spark)  # doctest: +SKIP
+        >>> found = spark.sql(  # doctest: +SKIP
+        ...     "SELECT * FROM motet(TABLE(events), 'RETURN COUNT(*) PATTERN SEQ(A, B) GROUP BY k WITHIN 1 h SLIDE 1 h')"
+        ... )
+    """
+    from motet.spark.table_function import register as register_function
+
+    register_function(session, name)
+
+
 def _open_relation(events: Any) -> Any:
     """Return a table of a SQL statement as Arrow data: a table, or a dataset of files."""
     found = open_unselected(events, Options())

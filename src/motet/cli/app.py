@@ -17,6 +17,7 @@ from motet.cli.options import (
     BenchSize,
     Budget,
     ColumnTypes,
+    Conf,
     Costs,
     CountsOption,
     Delimiter,
@@ -185,7 +186,10 @@ def plan(
 @app.command()
 def run(
     file: QueryFile,
-    events: Events,
+    events: OptionalEvents = None,
+    table: Annotated[
+        str | None, typer.Option(help="A table of Spark's catalog, in place of --events.", show_default=False)
+    ] = None,
     time: Time = "time",
     type: Type = "type",
     time_unit: Unit = "s",
@@ -213,6 +217,7 @@ def run(
     memory_limit: MemoryLimit = "4GiB",
     on_limit: OnLimitOption = "error",
     master: Master = "local[*]",
+    conf: Conf = None,
 ) -> None:
     """Run queries over events.
 
@@ -220,8 +225,13 @@ def run(
         motet run queries.motet --events trades.parquet
         motet run queries.motet --events logs/ --time at --type kind --output results.jsonl
         motet run queries.motet --events trades.csv --engine spark --master 'local[4]' --format csv
+        motet run queries.motet --table market.trades --engine spark --master spark://host:7077
     """
-    if engine == "local" and holds_a_handful(events):
+    if bool(events) == (table is not None):
+        raise typer.BadParameter("give --events or --table, one of them")
+    if table is not None and engine != "spark":
+        raise typer.BadParameter("--table names a table of Spark's catalog: add --engine spark")
+    if engine == "local" and holds_a_handful(events or []):
         interpret_kernels()
     from motet.cli import commands
 
@@ -235,7 +245,9 @@ def run(
         memory_limit=memory_limit,
         on_limit=on_limit,
     )
-    commands.run(file, events, options, engine, master, commands.ResultOutput.to(output, format, limit or None))
+    target = commands.SparkTarget(master, conf or ())
+    results = commands.ResultOutput.to(output, format, limit or None)
+    commands.run(file, table or events or [], options, engine, target, results)
 
 
 @app.command()
@@ -260,6 +272,7 @@ def sql(
     limit: Annotated[int, typer.Option(min=0, help="Rows shown on the terminal; 0 for all.")] = 20,
     step_limit: Annotated[int, typer.Option(min=1, help=help_text("step_limit"))] = 1_000_000_000,
     master: Master = "local[*]",
+    conf: Conf = None,
 ) -> None:
     """Run a SQL query whose relations may have MATCH_RECOGNIZE.
 
@@ -271,13 +284,17 @@ def sql(
     from motet.cli import commands
 
     shown = commands.ResultOutput.to(output, format, limit or None)
-    commands.sql(file, events or [], Options(step_limit=step_limit), engine, master, shown)
+    target = commands.SparkTarget(master, conf or ())
+    commands.sql(file, events or [], Options(step_limit=step_limit), engine, target, shown)
 
 
 @app.command()
 def stream(
     file: QueryFile,
-    source: Annotated[str, typer.Option(help="Spark source: parquet, json, csv, rate, kafka, ...")] = "parquet",
+    source: Annotated[str, typer.Option(help="Spark source: parquet, json, csv, rate, kafka, delta, ...")] = "parquet",
+    table: Annotated[
+        str | None, typer.Option(help="A table of Spark's catalog as the source.", show_default=False)
+    ] = None,
     option: Annotated[
         list[str] | None, typer.Option(help="Option of the source, NAME=VALUE; may be repeated.", show_default=False)
     ] = None,
@@ -294,10 +311,13 @@ def stream(
     checkpoint: Annotated[
         str | None, typer.Option(help="Folder that a restart goes on from.", show_default=False)
     ] = None,
-    sink: Annotated[str, typer.Option(help="lines (on the terminal), console, parquet, kafka, ...")] = "lines",
+    sink: Annotated[str, typer.Option(help="lines (on the terminal), console, parquet, kafka, delta, ...")] = "lines",
     output: Annotated[str | None, typer.Option(help="Folder of a sink that writes files.", show_default=False)] = None,
     sink_option: Annotated[
         list[str] | None, typer.Option(help="Option of the sink, NAME=VALUE; may be repeated.", show_default=False)
+    ] = None,
+    output_table: Annotated[
+        str | None, typer.Option(help="A table of Spark's catalog for results; made if need be.", show_default=False)
     ] = None,
     late: Annotated[str | None, typer.Option(help="Folder for rows that come too late.", show_default=False)] = None,
     mode: Annotated[OutputMode, typer.Option(help=help_text("mode"))] = "append",
@@ -327,9 +347,7 @@ def stream(
     jar: Annotated[
         list[str] | None, typer.Option(help="The same as a jar file; may be repeated.", show_default=False)
     ] = None,
-    conf: Annotated[
-        list[str] | None, typer.Option(help="Setting of Spark, NAME=VALUE; may be repeated.", show_default=False)
-    ] = None,
+    conf: Conf = None,
     time: Time = "time",
     type: Type = "type",
     time_unit: Unit = "s",
@@ -393,8 +411,8 @@ def stream(
     streaming.stream(
         file,
         options,
-        source=streaming.make_source(source, option or [], schema, json, select or []),
-        sink=streaming.make_sink(sink, output, sink_option or [], late),
+        source=streaming.make_source(source, option or [], schema, json, select or [], table),
+        sink=streaming.make_sink(sink, output, sink_option or [], late, output_table),
         trigger=trigger,
         once=once,
         watch=watch,
@@ -425,6 +443,7 @@ def profile(
     engine: Annotated[ReaderEngine, typer.Option(help="In this process or on Spark.")] = "local",
     format: Annotated[ReportFormat, typer.Option(help="For people or for programs.")] = "text",
     master: Master = "local[*]",
+    conf: Conf = None,
 ) -> None:
     """Count events by type, and say how they spread over time and keys.
 
@@ -436,7 +455,8 @@ def profile(
     from motet.cli import commands
 
     options = make_reading_options(time, type, time_unit, delimiter, header, column_type, select)
-    commands.profile(events, tuple(key or ()), queries, options, engine, master, format)
+    target = commands.SparkTarget(master, conf or ())
+    commands.profile(events, tuple(key or ()), queries, options, engine, target, format)
 
 
 @app.command(name="explain-match")
@@ -515,6 +535,31 @@ def demo(
     from motet.cli.demo import run_demo
 
     run_demo(spark, master)
+
+
+@app.command()
+def warm(
+    cache: Annotated[
+        Path | None,
+        typer.Option(help="Folder for them; by default the package, or the user's cache.", show_default=False),
+    ] = None,
+    cpu: Annotated[
+        str, typer.Option(help="Processor to compile for: host, or a baseline that all nodes have, such as x86-64-v3.")
+    ] = "baseline",
+) -> None:
+    """Compile all kernels now, so that no run, worker or node has to.
+
+    The folder can be copied to other machines of the same system, Python and numba: MOTET_KERNEL_CACHE names it there.
+    Without --cache the kernels become part of the installed package, and travel in its archive or image.
+
+    \b
+        motet warm
+        motet warm --cpu x86-64-v2
+        motet warm --cache kernels/
+    """
+    from motet.cli.warm import warm_kernels
+
+    warm_kernels(cache, cpu)
 
 
 @app.command()

@@ -14,9 +14,10 @@ from rich.console import Console
 
 from motet.cli import interrupts, report
 from motet.cli.engines import (
+    SparkTarget,
     data_errors_as_run_errors,
+    execute_dataframe,
     execute_on_spark,
-    execute_selected_on_spark,
     profile_source,
     sql_on_spark,
 )
@@ -194,11 +195,16 @@ def read_statistics(statistics: Path | None) -> Statistics | None:
 
 
 def run(
-    file: Path, events: Sequence[Path], options: Options, engine: Engine, master: str, output: ResultOutput
+    file: Path,
+    events: Sequence[Path] | str,
+    options: Options,
+    engine: Engine,
+    target: SparkTarget,
+    output: ResultOutput,
 ) -> None:
-    """Run, write the results, and say how it went."""
+    """Run over files, or a table of Spark's catalog, write the results, and say how it went."""
     workload = read(file)
-    if engine == "spark" and options.select:
+    if isinstance(events, str) or (engine == "spark" and options.select):
         source, job = None, None
     else:
         source = open_for(workload, events, options)
@@ -212,9 +218,9 @@ def run(
             meter.begin("running on Spark")
         with data_errors_as_run_errors():
             if job is None:
-                outcome = execute_selected_on_spark(workload, events, options, master)
+                outcome = execute_dataframe(workload, events, options, target)
             elif engine == "spark":
-                outcome = execute_on_spark(job, master)
+                outcome = execute_on_spark(job, target)
             elif as_found:
                 outcome = write_as_found(job, output, meter)
             else:
@@ -230,7 +236,7 @@ def run(
 
 
 def sql(
-    file: Path, tables: Sequence[str], options: Options, engine: ReaderEngine, master: str, output: ResultOutput
+    file: Path, tables: Sequence[str], options: Options, engine: ReaderEngine, target: SparkTarget, output: ResultOutput
 ) -> None:
     """Run a statement, and write its result."""
     from motet import api
@@ -239,7 +245,7 @@ def sql(
         raise typer.BadParameter("the result of a statement is not written as a DuckDB database: use parquet")
     events = name_paths(tables)
     with Meter(None) as meter:
-        rows = sql_on_spark(file, events, options, master) if engine == "spark" else api.sql(file, events, options)
+        rows = sql_on_spark(file, events, options, target) if engine == "spark" else api.sql(file, events, options)
     output.write_relation(rows)
     say(f"{format_count(len(rows), 'row')} in {meter.seconds:.1f} s")
 
@@ -340,7 +346,7 @@ def profile(
     queries: Path | None,
     options: Options,
     engine: ReaderEngine,
-    master: str,
+    target: SparkTarget,
     shown: ReportFormat,
 ) -> None:
     """Take statistics and show them; of the symbols and windows of queries too, where some are given."""
@@ -355,7 +361,7 @@ def profile(
         source = open_for(workload, events, options)
         warn_of_events(check_events(workload, source, options), workload)
     require_columns(source.schema.names, keys, source.origin)
-    found = profile_source(source, events, keys, workload, options, engine, master)
+    found = profile_source(source, events, keys, workload, options, engine, target)
     if shown == "json":
         write_text(found.to_json())
         return

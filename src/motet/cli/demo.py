@@ -16,7 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from motet import datasets
-from motet.cli.engines import execute_on_spark
+from motet.cli.engines import SparkTarget, execute_on_spark
 from motet.compile import Program
 from motet.errors import MotetError
 from motet.explain.branches import format_partition
@@ -189,8 +189,8 @@ def show_spark(console: Console, workload: Workload, expected: pa.Table, master:
         return
     with console.status("running on a local Spark ..."):
         job = prepare(open_events(datasets.path(DATASET)), workload, Options(), "spark")
-        outcome, first = measure(lambda: execute_on_spark(job, master))
-        again, second = measure(lambda: execute_on_spark(job, master))
+        outcome, first = measure(lambda: execute_on_spark(job, SparkTarget(master)))
+        again, second = measure(lambda: execute_on_spark(job, SparkTarget(master)))
     if not (outcome.table.equals(expected) and again.table.equals(expected)):
         raise MotetError("Spark gave other results than this process")
     console.print(f"  {len(expected):,} rows, the same as above")

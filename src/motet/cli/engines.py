@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from motet.cli.options import ReaderEngine
+from motet.cli.options import ReaderEngine, parse_pairs
 from motet.compile import Program
 from motet.engine.local import Outcome, sort_results
 from motet.errors import DataError, RunError
@@ -30,28 +31,47 @@ def data_errors_as_run_errors() -> Iterator[None]:
         raise RunError(str(error)) from error
 
 
-def execute_on_spark(job: Job, master: str) -> Outcome:
-    """Run on a session of this machine, and bring the results here."""
-    from motet.spark.session import local_session
+@dataclass(frozen=True)
+class SparkTarget:
+    """The Spark that a command runs on: a master, and settings written NAME=VALUE."""
 
+    master: str
+    settings: Sequence[str] = ()
+
+    def start(self) -> Any:
+        """Start a session there."""
+        from motet.spark.session import local_session
+
+        return local_session(self.master, config=parse_pairs(self.settings, "--conf"))
+
+
+def execute_on_spark(job: Job, target: SparkTarget) -> Outcome:
+    """Run on Spark, and bring the results here."""
     assert job.program is not None
-    return _collect(readable(job.source), job.program, local_session(master))
+    return _collect(readable(job.source), job.program, target.start())
 
 
-def execute_selected_on_spark(workload: Workload, events: Sequence[Path], options: Options, master: str) -> Outcome:
-    """Run over the columns that `select` makes, as Spark computes them, and bring the results here."""
+def execute_dataframe(
+    workload: Workload, events: Sequence[Path] | str, options: Options, target: SparkTarget
+) -> Outcome:
+    """Run over what only Spark can open or compute: a table of its catalog, or the columns that `select` makes of files
+    or a table; and bring the results here.
+    """
     from motet.spark.sample import compile_for
-    from motet.spark.session import local_session
 
-    session = local_session(master)
+    session = target.start()
     selected = _select_on_spark(events, options, session)
     return _collect(selected, compile_for(selected, workload, options), session)
 
 
-def _select_on_spark(events: Sequence[Path], options: Options, session: Any) -> Any:
-    from motet.spark.dataframes import open_dataframe, select_columns
+def _select_on_spark(events: Sequence[Path] | str, options: Options, session: Any) -> Any:
+    from motet.spark.dataframes import open_dataframe, open_table, select_columns
 
-    return select_columns(open_dataframe(open_files(events, options), session), options.select)
+    if isinstance(events, str):
+        opened = open_table(events, session)
+    else:
+        opened = open_dataframe(open_files(events, options), session)
+    return select_columns(opened, options.select)
 
 
 def _collect(events: Any, program: Program, session: Any) -> Outcome:
@@ -65,12 +85,11 @@ def _collect(events: Any, program: Program, session: Any) -> Outcome:
     return Outcome(table, metrics["rows"], metrics["set_aside"], metrics["overflows"], started.truncated())
 
 
-def sql_on_spark(file: Path, events: Any, options: Options, master: str) -> pa.Table:
-    """Run a statement on a session of this machine, and bring its result here."""
+def sql_on_spark(file: Path, events: Any, options: Options, target: SparkTarget) -> pa.Table:
+    """Run a statement on Spark, and bring its result here."""
     from motet import api
-    from motet.spark.session import local_session
 
-    local_session(master)
+    target.start()
     started = api.sql(file, events, options, engine="spark")
     with unwrap_worker_errors():
         return started.toArrow()
@@ -95,7 +114,7 @@ def profile_source(
     workload: Workload | None,
     options: Options,
     engine: ReaderEngine,
-    master: str,
+    target: SparkTarget,
 ) -> Statistics:
     """Return statistics of event files, for a workload where there is one."""
     if engine == "local":
@@ -104,8 +123,7 @@ def profile_source(
         return api.profile(source, workload, options.for_reading(), keys=keys)
     from motet.spark.dataframes import open_dataframe
     from motet.spark.profile import profile as profile_on_spark
-    from motet.spark.session import local_session
 
-    session = local_session(master)
+    session = target.start()
     opened = _select_on_spark(events, options, session) if options.select else open_dataframe(source, session)
     return profile_on_spark(opened, keys, workload, options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -50,7 +51,21 @@ StatisticsFile = Annotated[Path | None, _option("statistics", show_default=False
 MatchLimit = Annotated[int | None, _option("match_limit", min=1, show_default=False)]
 MemoryLimit = Annotated[str, _option("memory_limit")]
 OnLimitOption = Annotated[OnLimit, _option("on_limit")]
-Master = Annotated[str, typer.Option(help="Spark master, for --engine spark.")]
+Master = Annotated[str, typer.Option(help="Spark master, for --engine spark: local[4], spark://host:7077, yarn, ...")]
+Conf = Annotated[
+    list[str] | None, typer.Option(help="Setting of Spark, NAME=VALUE; may be repeated.", show_default=False)
+]
+
+
+def parse_pairs(options: Sequence[str], name: str) -> dict[str, str]:
+    """Return options that are written NAME=VALUE."""
+    found = {}
+    for option in options:
+        key, equals, value = option.partition("=")
+        if not equals or not key:
+            raise typer.BadParameter(f"{name} {option!r}: write NAME=VALUE")
+        found[key] = value
+    return found
 
 
 def make_reading_options(

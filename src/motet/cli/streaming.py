@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from motet.cli.engines import unwrap_worker_errors
+from motet.cli.options import parse_pairs
 from motet.cli.report import say
 from motet.explain.formatting import format_count
 from motet.options import Options
@@ -25,35 +26,33 @@ if TYPE_CHECKING:
 
 
 def make_source(
-    format: str, options: Sequence[str], schema: str | None, json: str | None, select: Sequence[str]
+    format: str,
+    options: Sequence[str],
+    schema: str | None,
+    json: str | None,
+    select: Sequence[str],
+    table: str | None = None,
 ) -> StreamSource:
     """Return a source from its options on the command line."""
     from motet.spark.service import StreamSource
 
-    return StreamSource(format, parse_pairs(options, "--option"), schema, json, tuple(select))
+    return StreamSource(format, parse_pairs(options, "--option"), schema, json, tuple(select), table)
 
 
-def make_sink(format: str, output: str | None, options: Sequence[str], late: str | None) -> StreamSink:
+def make_sink(
+    format: str, output: str | None, options: Sequence[str], late: str | None, table: str | None = None
+) -> StreamSink:
     """Return a sink from its options on the command line."""
     from motet.spark.service import JSON_LINES, StreamSink
 
     given = parse_pairs(options, "--sink-option")
     if output is not None:
         given["path"] = output
-    if format == JSON_LINES and given:
+    if format == JSON_LINES and (given or table is not None):
         raise typer.BadParameter("results go to the terminal: name a --sink for files, such as parquet")
-    return StreamSink(format, given, late)
-
-
-def parse_pairs(options: Sequence[str], name: str) -> dict[str, str]:
-    """Return options that are written NAME=VALUE."""
-    found = {}
-    for option in options:
-        key, equals, value = option.partition("=")
-        if not equals or not key:
-            raise typer.BadParameter(f"{name} {option!r}: write NAME=VALUE")
-        found[key] = value
-    return found
+    if output is not None and table is not None:
+        raise typer.BadParameter("give --output or --output-table, not both")
+    return StreamSink(format, given, late, table)
 
 
 def make_session(

@@ -1,15 +1,13 @@
-"""Compile every kernel, or load it from the cache: `python -m motet.engine.warm`.
-
-Two processes that compile the same kernel at once may corrupt the cache on disk, so it is best done once, before others
-start. Two processes share the work, each with kernels of its own.
-"""
+"""Compile every kernel, or load it from the cache: `motet warm`. Two processes share the work."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from multiprocessing.queues import SimpleQueue
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -18,8 +16,9 @@ from motet.compile import compile_workload
 from motet.engine.live import Stream
 from motet.engine.live.detect import DetectOperator
 from motet.engine.local import run_table
+from motet.errors import RunError
+from motet.kernels.cache import FOLDER, fill_first_folder, load_only
 from motet.kernels.compiler import KERNELS, on_each_compilation
-from motet.kernels.order import order_by_key
 from motet.kernels.resume import extend_states, renumber_states
 from motet.kernels.state_migration import NodeSources, merge_states
 from motet.kernels.totals import list_layouts, make_layout
@@ -32,6 +31,7 @@ from motet.row_patterns.matching import match_rows
 from motet.row_patterns.tokens import SqlText
 from motet.schema import EventSchema
 
+PROCESSES = 2
 _EVENTS = pa.table({"time": [1, 2, 3, 4], "type": ["A", "A", "B", "B"], "k": ["p"] * 4, "x": [1.0, 2.0, 3.0, 4.0]})
 
 # Sliding, continuous and count windows, partitions combined or not.
@@ -49,6 +49,10 @@ _DETECTION = """
     QUERY joins RETURN * PATTERN SEQ(A a, NOT B n, B b, NOT A last) WHERE a.x < b.x AND n.x = a.x WITHIN 4 s
         SKIP TILL NEXT
     QUERY loop RETURN * PATTERN SEQ(A a, B+, B b) WHERE a.x < b.x WITHIN 4 s
+    QUERY apart RETURN * PATTERN SEQ(A a, B b) WITHIN 4 s AFTER MATCH SKIP PAST LAST EVENT
+    QUERY first RETURN * PATTERN SEQ(A a, B b) WITHIN 4 s AFTER MATCH SKIP TO NEXT EVENT
+    QUERY occurrences RETURN COUNT(*) PATTERN SEQ(A a, B b) GROUP BY k WITHIN 4 s SLIDE 2 s
+        AFTER MATCH SKIP PAST LAST EVENT
 """
 # Matches that a stream finds event by event.
 _FED = "RETURN * PATTERN SEQ(A a, B b) WHERE a.x < b.x WITHIN 4 s"
@@ -62,21 +66,30 @@ _ROW_PATTERN = """events MATCH_RECOGNIZE (PARTITION BY k ORDER BY time MEASURES 
     PATTERN (A B+) DEFINE A AS x > PREV(x), B AS x > A.x)"""
 
 
-def warm() -> None:
-    """Run each kind of query once."""
-    for part in _PARTS:
-        part()
+def load_kernels() -> bool:
+    """Load all kernels that were compiled before, and compile none; return whether that was all of them."""
+    loaded = [load_only(part) for part in _PARTS]
+    return all(loaded)
 
 
-def warm_in_parallel() -> None:
-    """Compile all kernels in two processes, and show how far they are."""
-    order_by_key(np.zeros(1, np.int32), np.zeros(1, np.int64), 1)  # both parts need it
+def compile_kernels(folder: Path | None = None, processor: str | None = None) -> None:
+    """Compile all kernels that are not in the cache, and show how far it is.
+
+    Args:
+        folder: Where to write them; by default into the package, or where that cannot be written to, the user's cache.
+        processor: What to compile for, of `list_baselines`; by default for this machine alone.
+    """
+    if folder is not None:
+        os.environ[FOLDER] = str(folder.resolve())
+    if processor is not None:
+        os.environ |= {"NUMBA_CPU_NAME": processor, "NUMBA_CPU_FEATURES": ""}
     context = multiprocessing.get_context("spawn")
     compiled = context.SimpleQueue()
-    processes = [context.Process(target=_warm_part, args=(number, compiled)) for number in range(len(_PARTS))]
+    shares = [_PARTS[number::PROCESSES] for number in range(PROCESSES)]
+    processes = [context.Process(target=_compile_parts, args=(share, compiled)) for share in shares]
     for process in processes:
         process.start()
-    done, ended = 1, 0
+    done = ended = 0
     while ended < len(processes):
         if compiled.get():
             done += 1
@@ -84,18 +97,20 @@ def warm_in_parallel() -> None:
             sys.stderr.flush()
         else:
             ended += 1
-    sys.stderr.write("\n")
+    sys.stderr.write("\n" if done else "all kernels are there\n")
     for process in processes:
         process.join()
     if any(process.exitcode for process in processes):
-        raise SystemExit("kernels could not be compiled")
+        raise RunError("kernels could not be compiled")
 
 
-def _warm_part(number: int, compiled: multiprocessing.queues.SimpleQueue[bool]) -> None:
-    """Run one part; put True for each kernel that was compiled, and False at the end."""
-    on_each_compilation(lambda: compiled.put(True))
+def _compile_parts(parts: Sequence[Callable[[], None]], compiled: SimpleQueue[bool]) -> None:
+    """Run some parts; put True for each kernel that was compiled, and False at the end."""
+    fill_first_folder()
+    on_each_compilation(lambda _: compiled.put(True))
     try:
-        _PARTS[number]()
+        for part in parts:
+            part()
     finally:
         compiled.put(False)
 
@@ -118,11 +133,15 @@ def _warm_slots_and_stacks() -> None:
     merge_states(nothing, none, nothing, none, layout, 0, NodeSources(numbers, flags), numbers, 1, 0)
 
 
-def _warm_detection_pairs_and_trends() -> None:
-    """Run matches by joins and by paths, totals between pairs, and a condition on neighbours."""
+def _warm_detection_and_pairs() -> None:
+    """Run matches by joins and by paths, and totals between pairs."""
     _run(_DETECTION, Options())
     _run(_RELATED, Options(optimizer="motto"))
     _run(_PAIRS, Options(windows="pairs"))
+
+
+def _warm_trends_and_feeds() -> None:
+    """Run a condition on neighbours, and matches that a stream finds event by event."""
     _run(_TRENDS, Options())
     for queries in (_TRENDS, _FED):
         stream = Stream(compile_workload(parse(queries), EventSchema(_EVENTS.schema), Options(mode="append")))
@@ -143,16 +162,10 @@ def _warm_row_patterns() -> None:
     list(match_rows(finish_program(draft, inputs.schema.types), inputs, None, 1000))
 
 
-def _warm_slots_stacks_and_row_patterns() -> None:
-    _warm_slots_and_stacks()
-    _warm_row_patterns()
-
-
-_PARTS: tuple[Callable[[], None], ...] = (_warm_slots_stacks_and_row_patterns, _warm_detection_pairs_and_trends)
-
-
-if __name__ == "__main__":
-    if (os.cpu_count() or 1) > 1:
-        warm_in_parallel()
-    else:
-        warm()
+# In an order by which two processes have about as much to do.
+_PARTS: tuple[Callable[[], None], ...] = (
+    _warm_slots_and_stacks,
+    _warm_detection_and_pairs,
+    _warm_row_patterns,
+    _warm_trends_and_feeds,
+)

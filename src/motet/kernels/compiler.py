@@ -16,6 +16,8 @@ from numba.core import event, types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 
+from motet.kernels.cache import KernelCache
+
 F = TypeVar("F", bound=Callable[..., object])
 
 KERNELS: list[object] = []  # all that were imported
@@ -27,8 +29,11 @@ def compile_kernel(function: F) -> F:
     A kernel makes no arrays and returns none. Those it works on belong to its caller, so no references to them are
     counted, which would cost more than most of what a kernel does.
     """
-    KERNELS.append(compiled := _compile(function, cache=True, pipeline_class=_KernelCompiler))
-    return compiled
+    compiled: Any = _compile(function, pipeline_class=_KernelCompiler)
+    if hasattr(compiled, "_cache"):  # not where the compiler is off
+        compiled._cache = KernelCache(function)
+    KERNELS.append(compiled)
+    return cast(F, compiled)
 
 
 def compile_inner(function: F) -> F:
@@ -114,12 +119,12 @@ def on_first_compilation(callback: Callable[[], None]) -> None:
     event.register("numba:compile", _Listener(callback, lambda _: None))
 
 
-def on_each_compilation(callback: Callable[[], None]) -> None:
-    """Call back whenever a kernel has been compiled."""
+def on_each_compilation(callback: Callable[[str], None]) -> None:
+    """Call back with its name whenever a kernel has been compiled."""
 
     def call_for_kernels(ended: event.Event) -> None:
-        if ended.data["dispatcher"] in KERNELS:
-            callback()
+        if (dispatcher := ended.data["dispatcher"]) in KERNELS:
+            callback(dispatcher.py_func.__name__)
 
     event.register("numba:compile", _Listener(None, call_for_kernels))
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import threading
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
-from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sf
+from pyspark.sql import types as st
 
 from motet.compile import Branch, Program
 from motet.compile.detect import DetectBranch
@@ -31,11 +32,19 @@ from motet.spark.dataframes import (
     prepare_events,
     to_spark_schema,
 )
-from motet.spark.parquet import find_plain_files, split_files
+from motet.spark.parquet import FileScan, find_scan, split_files
 from motet.spark.serialization import CachedPickle
 from motet.spark.session import local_session
-from motet.spark.shuffle import COUNTS, PACKED, UNNAMED_TYPE, ShufflePlan, hash_type
-from motet.spark.skew import HOT_KEY_FACTOR, TaskLayout, estimate_key_skew, hash_keys, plan_even_layout, plan_layout
+from motet.spark.shuffle import COUNTS, PACKED, UNNAMED_TYPE, Batches, ShufflePlan, hash_type
+from motet.spark.skew import (
+    HOT_KEY_FACTOR,
+    ROWS_PER_TASK,
+    TaskLayout,
+    estimate_key_skew,
+    hash_keys,
+    plan_even_layout,
+    plan_layout,
+)
 from motet.spark.tasks import (
     TRUNCATED,
     can_truncate,
@@ -49,6 +58,11 @@ from motet.spark.tasks import (
 SAMPLE_FRACTION = 0.001
 MAX_SAMPLE_ROWS = 1_000_000
 IS_RELEVANT = "#takes part"
+# Rows of each of Spark's partitions that are looked at where that is enough.
+HEAD_ROWS = 4_096
+IS_CUT = "cut"
+# Plans whose partitions may begin with rows that are not like the rest.
+SORTED_PLAN = re.compile(r"\b(Sort|Exchange|Window|SortAggregate|TakeOrdered\w*)\b")
 # If a branch takes more than this share of the rows, all of them go to its tasks, which count those that are set aside:
 # that costs less than to have Spark observe them, unless it would bring mostly rows of no use.
 COUNT_IN_TASKS_ABOVE = 0.5
@@ -193,14 +207,15 @@ class BatchJob:
         schema = self.program.schema
         columns = pa.schema([schema.columns.field(name) for name in branch.columns])
         events = self.events.select(*map(column, branch.columns))
-        files = find_plain_files(events, columns)
-        layout, relevant_share = self._choose_layout(events, files, columns, branch)
+        scan = find_scan(events, columns)
+        layout, relevant_share = self._choose_layout(events, scan, columns, branch)
         types = None if branch.types is None else tuple(sorted(branch.types))
         plan = ShufflePlan(schema, columns, branch.partition, types, _can_encode_types(branch, schema), layout)
-        if files:
-            tasks = split_files(files, events.sparkSession)
+        if scan is not None:
+            tasks = split_files(scan.files, events.sparkSession)
             numbers = events.sparkSession.range(0, len(tasks), 1, len(tasks))
-            packed = _observe_counts(numbers.mapInArrow(plan.pack_files(tasks), to_spark_schema(PACKED)), observation)
+            pack = plan.pack_files(tasks, scan)
+            packed = _observe_counts(numbers.mapInArrow(pack, to_spark_schema(PACKED)), observation)
         elif observation is not None and relevant_share > COUNT_IN_TASKS_ABOVE:
             packed = _observe_counts(_pack_rows(events, plan, filtered=False), observation)
         else:
@@ -210,7 +225,7 @@ class BatchJob:
         return packed.repartition(layout.tasks, "task") if layout.fixed else packed.repartition("task"), plan
 
     def _choose_layout(
-        self, events: DataFrame, files: Sequence[Path], columns: pa.Schema, branch: Branch | DetectBranch
+        self, events: DataFrame, scan: FileScan | None, columns: pa.Schema, branch: Branch | DetectBranch
     ) -> tuple[TaskLayout, float]:
         """Return where rows go, and which share of them is relevant (0 if unknown).
 
@@ -222,7 +237,7 @@ class BatchJob:
         # Two slices of a key may both find a match that adds to what is combined later, so such keys stay whole.
         is_whole = isinstance(branch, DetectBranch) and branch.needs_combine
         if self.cut_hot_keys and branch.overlap is not None and layout.tasks > HOT_KEY_FACTOR and not is_whole:
-            seen = estimate_key_skew(files, branch.partition, self.program.schema.type, branch.types)
+            seen = scan and estimate_key_skew(scan, branch.partition, self.program.schema.type, branch.types)
             even = plan_even_layout(seen.rows, seen.largest, limit, self.partitions) if seen else None
             if even is not None:
                 layout = even
@@ -235,14 +250,59 @@ class BatchJob:
     ) -> tuple[TaskLayout, float]:
         schema = self.program.schema
         needed = list(dict.fromkeys((*branch.partition, schema.time)))
-        chosen = events.sample(fraction=SAMPLE_FRACTION, seed=1).orderBy(sf.rand(seed=1)).limit(MAX_SAMPLE_ROWS)
-        relevant = _is_relevant(events, branch, schema).alias(IS_RELEVANT)
-        sample = chosen.select(*map(column, needed), relevant).toArrow()
+        chosen = events.select(*map(column, needed), _is_relevant(events, branch, schema).alias(IS_RELEVANT))
+        sample, fraction = _sample_heads(chosen, self.partitions or limit) or _sample_all(chosen)
         rows = sample.filter(sample[IS_RELEVANT]).drop_columns(IS_RELEVANT)
         rows = rows.cast(pa.schema([columns.field(name) for name in needed]))
         hashes, times = hash_keys(rows, branch.partition), read_times(rows, schema)
-        layout = plan_layout(hashes, times, SAMPLE_FRACTION, overlap, limit, self.partitions)
+        layout = plan_layout(hashes, times, fraction, overlap, limit, self.partitions)
         return layout, len(rows) / max(len(sample), 1)
+
+
+def _sample_all(rows: DataFrame) -> tuple[pa.Table, float]:
+    """Return a random sample of rows, for which Spark computes all of them, and the share of them that it is."""
+    chosen = rows.sample(fraction=SAMPLE_FRACTION, seed=1).orderBy(sf.rand(seed=1)).limit(MAX_SAMPLE_ROWS)
+    return chosen.toArrow(), SAMPLE_FRACTION
+
+
+def _sample_heads(rows: DataFrame, tasks: int) -> tuple[pa.Table, float] | None:
+    """Return the first rows of each of Spark's partitions, for which it computes few others, and about which share of
+    all rows they are; None if they may not be like the rest: partitions that are sorted or come out of a shuffle, or
+    too few of them to tell where in time the rows of a key are.
+    """
+    if SORTED_PLAN.search(_explain(rows)):
+        return None
+    # mapInArrow takes a dot in a name for a field of a struct.
+    numbered = rows.toDF(*(f"c{at}" for at in range(len(rows.columns))))
+    schema = st.StructType([*numbered.schema, st.StructField(IS_CUT, st.BooleanType())])
+    found = numbered.mapInArrow(_take_head, schema).toArrow()
+    heads, rest = found.drop_columns(IS_CUT).rename_columns(rows.columns), pc.sum(found[IS_CUT]).as_py() or 0
+    if not rest:
+        return heads, 1.0
+    # How much follows is not known: enough for all tasks is assumed.
+    return (heads, len(heads) / max(len(heads), tasks * ROWS_PER_TASK)) if rest >= tasks else None
+
+
+def _explain(rows: DataFrame) -> str:
+    """Return the plan by which Spark would compute rows."""
+    internal: Any = rows
+    classic = getattr(internal, "_jdf", None)
+    return str(internal._explain_string() if classic is None else classic.queryExecution().executedPlan().toString())
+
+
+def _take_head(batches: Batches) -> Batches:
+    """Yield the first rows of a task; the first of them says whether there are more."""
+    rows = 0
+    heads = []
+    for batch in batches:
+        heads.append(batch.slice(0, HEAD_ROWS - rows))
+        rows += len(batch)
+        if rows > HEAD_ROWS:
+            break
+    for number, head in enumerate(heads):
+        is_cut = [rows > HEAD_ROWS and not number, *[False] * (len(head) - 1)]
+        if len(head):
+            yield pa.record_batch([*head.columns, pa.array(is_cut)], names=[*head.schema.names, IS_CUT])
 
 
 def _pack_rows(rows: DataFrame, plan: ShufflePlan, *, filtered: bool) -> DataFrame:

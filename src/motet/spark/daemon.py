@@ -7,18 +7,23 @@ task, which walks all those modules unless they are frozen.
 from __future__ import annotations
 
 import gc
+import sys
 
 import pyarrow as pa
 
-from motet.engine.warm import warm
+from motet.engine.warm import load_kernels
+from motet.kernels.compiler import on_each_compilation
 from motet.spark.host_process import start_spawner
 
 
 def preload() -> None:
-    """Load the compiled kernels, and freeze all that is loaded."""
+    """Load the compiled kernels, and freeze all that is loaded. Others are compiled by the first task that needs them,
+    and the log says so.
+    """
     # A task has one core.
     pa.set_cpu_count(1)
-    warm()
+    on_each_compilation(lambda name: sys.stderr.write(f"motet: compiled {name}, which no kernel cache had\n"))
+    load_kernels()
     gc.collect()
     gc.freeze()
 

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.streaming import DataStreamReader
 
 from motet.errors import DataError
 from motet.io.events import SAMPLED_TIMES, EventSource
@@ -45,6 +46,20 @@ def open_dataframe(source: EventSource | pa.Table, session: SparkSession) -> Dat
         for batch in source.batches():
             writer.write_batch(batch.cast(schema, safe=False))
     return session.read.parquet(folder)
+
+
+def open_table(name: str, session: SparkSession, reader: DataFrameReader | DataStreamReader | None = None) -> DataFrame:
+    """Open a table of the catalog, as a batch or, by a reader of streams, as a stream.
+
+    Raises:
+        DataError: There is none of that name.
+    """
+    try:
+        opened = (reader or session.read).table(name)
+        _ = opened.schema  # on Connect, only now the table is looked for
+    except Exception as error:
+        raise DataError(f"the table {name!r} cannot be opened: {first_line(error)}") from error
+    return opened
 
 
 def select_columns(events: DataFrame, select: Sequence[str]) -> DataFrame:

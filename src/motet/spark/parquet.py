@@ -1,7 +1,7 @@
 """Read the parquet files of a DataFrame with pyarrow inside the tasks, without Spark's rows in between.
 
 It takes a third of the time that Spark's own reading, with rows turned to Arrow, takes; but only a DataFrame that is
-nothing but columns of files can be read so.
+nothing but columns of files, and filters and columns that pyarrow computes as Spark does, can be read so.
 """
 
 from __future__ import annotations
@@ -18,17 +18,15 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from motet.errors import DataError
+from motet.spark.columns import CannotTranslate, Expression, evaluate, list_columns
+from motet.spark.file_plans import find_classic_scan, find_connect_scan
 
 # Files that are opened before any task runs, to see what they hold and how often a key occurs.
 MAX_INSPECTED_FILES = 16
 ROWS_PER_READ = 250_000
 # What opening a file counts for beside reading it, and the least that a task reads: Spark's own measures.
 FILE_OPEN_BYTES = 4 << 20
-# A plan that only reads: columns of parquet files, nothing computed, renamed, filtered or joined.
-SCAN_PLAN = re.compile(r"(Project \[[^\]()=]*\]\s*)?[+\-: ]*Relation \[[^\]]*\] parquet\s*")
-# What Spark reads plain parquet files by, and how it lists them.
-PARQUET_FORMAT = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"
-FILE_INDEX = "org.apache.spark.sql.execution.datasources.InMemoryFileIndex"
+DEFAULT_TASK_BYTES = 128 << 20
 # Under these settings Spark passes over files that it cannot read.
 LENIENT_SETTINGS = ("spark.sql.files.ignoreCorruptFiles", "spark.sql.files.ignoreMissingFiles")
 # Files whose times are in the calendars of old say so.
@@ -44,31 +42,87 @@ class FileRange:
     end: int
 
 
-def find_plain_files(events: DataFrame, columns: pa.Schema) -> list[Path]:
-    """Return the files of a DataFrame that is nothing but these columns of local parquet files; else none."""
-    classic: Any = getattr(events, "_jdf", None)
-    if classic is None or any("." in name for name in columns.names):
-        return []
+@dataclass(frozen=True)
+class FileScan:
+    """A DataFrame as columns computed of parquet files: the files, their columns that are read, the expression of each
+    column of the DataFrame, and the conditions that a row must meet.
+    """
+
+    files: tuple[Path, ...]
+    stored: pa.Schema
+    columns: pa.Schema
+    outputs: tuple[Expression, ...]
+    conditions: tuple[Expression, ...]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is nothing but columns of the files, by their own names."""
+        return not self.conditions and self.outputs == tuple(("column", name) for name in self.columns.names)
+
+    def can_encode(self, name: str) -> bool:
+        """Return whether a column can be read as a dictionary."""
+        return self.outputs[self.columns.names.index(name)][0] == "column"
+
+    def read(self, part: FileRange, coded: Sequence[str] = ()) -> Iterator[pa.Table]:
+        """Yield the rows of a range of a file, with some columns as dictionaries."""
+        outputs = dict(zip(self.columns.names, self.outputs, strict=True))
+        stored = [str(outputs[name][1]) for name in coded]
+        for rows in read_range(part, self.stored, stored):
+            yield self.compute(rows)
+
+    def compute(self, rows: pa.Table) -> pa.Table:
+        """Return the columns of rows that meet all conditions."""
+        for condition in self.conditions:
+            rows = rows.filter(evaluate(condition, rows))
+        return pa.table([self._compute_column(at, rows) for at in range(len(self.columns))], names=self.columns.names)
+
+    def _compute_column(self, at: int, rows: pa.Table) -> pa.Array | pa.ChunkedArray:
+        expression, type = self.outputs[at], self.columns.field(at).type
+        if expression[0] == "column":
+            return rows[expression[1]]
+        values = evaluate(expression, rows)
+        return pa.repeat(values, len(rows)).cast(type) if isinstance(values, pa.Scalar) else values.cast(type)
+
+
+def find_scan(events: DataFrame, columns: pa.Schema) -> FileScan | None:
+    """Return how a DataFrame with these columns is computed of local parquet files; None if only Spark can tell."""
+    if any("." in name for name in columns.names):
+        return None
     conf = events.sparkSession.conf
     if any(conf.get(setting, "false") == "true" for setting in LENIENT_SETTINGS):
-        return []
-    plan = classic.queryExecution().optimizedPlan()
-    text = plan.toString()
-    if " AS " in text or not SCAN_PLAN.fullmatch(text) or not _is_plain(plan.collectLeaves().head().relation()):
-        return []
+        return None
+    try:
+        stored, outputs, conditions = (
+            find_classic_scan(events) if hasattr(events, "_jdf") else find_connect_scan(events)
+        )
+    except (CannotTranslate, KeyError):
+        return None
+    used = sorted(set().union(*map(list_columns, (*outputs, *conditions))))
+    read = pa.schema([stored.field(name) for name in used])
+    # A column that is handed on as it is comes in the type that it has in the DataFrame.
+    kinds = zip(outputs, columns, strict=True)
+    if not used or any(each[0] == "column" and read.field(each[1]).type != field.type for each, field in kinds):
+        return None
     urls = [urlparse(file) for file in events.inputFiles()]
-    files = [Path(unquote(url.path)) for url in urls]
-    if not all(url.scheme == "file" and file.is_file() for url, file in zip(urls, files, strict=True)):
-        return []
-    return files if all(_can_read(file, columns) for file in pick_evenly(files, MAX_INSPECTED_FILES)) else []
+    files = tuple(Path(unquote(url.path)) for url in urls)
+    if not files or not all(url.scheme == "file" and file.is_file() for url, file in zip(urls, files, strict=True)):
+        return None
+    if not all(_can_read(file, read) for file in pick_evenly(files, MAX_INSPECTED_FILES)):
+        return None
+    return FileScan(files, read, columns, tuple(outputs), tuple(conditions))
+
+
+def find_plain_files(events: DataFrame, columns: pa.Schema) -> list[Path]:
+    """Return the files of a DataFrame that is nothing but these columns of local parquet files; else none."""
+    scan = find_scan(events, columns)
+    return list(scan.files) if scan is not None and scan.is_plain else []
 
 
 def split_files(files: Sequence[Path], session: SparkSession) -> list[list[FileRange]]:
     """Split files over tasks: each reads about as much as Spark would give it."""
-    internal: Any = session
-    most = internal._jsparkSession.sessionState().conf().filesMaxPartitionBytes()
+    most, cores = _find_task_limits(session)
     sizes = [(str(file), file.stat().st_size) for file in files]
-    fair = sum(size + FILE_OPEN_BYTES for _, size in sizes) // session.sparkContext.defaultParallelism
+    fair = sum(size + FILE_OPEN_BYTES for _, size in sizes) // cores
     share = max(FILE_OPEN_BYTES, min(most, fair))
     tasks: list[list[FileRange]] = []
     taken = share
@@ -88,10 +142,21 @@ def read_range(part: FileRange, columns: pa.Schema, coded: Sequence[str] = ()) -
     with _open(Path(part.file), coded) as file:
         firsts = [_find_first_byte(file, group) for group in range(file.num_row_groups)]
         groups = [group for group, first in enumerate(firsts) if part.start <= first < part.end]
-        there = [name for name in columns.names if name in file.schema_arrow.names]
-        batches = file.iter_batches(ROWS_PER_READ, row_groups=groups, columns=there, use_threads=False)
-        for batch in batches if groups else ():
-            yield pa.table([_convert_column(batch, field, part.file, coded) for field in columns], names=columns.names)
+        yield from read_groups(file, groups, columns, coded, part.file)
+
+
+def read_groups(
+    file: pq.ParquetFile,
+    groups: Sequence[int],
+    columns: pa.Schema,
+    coded: Sequence[str] = (),
+    name: str = "a file",
+    rows: int = ROWS_PER_READ,
+) -> Iterator[pa.Table]:
+    """Yield the rows of row groups, so many at a time."""
+    there = [name for name in columns.names if name in file.schema_arrow.names]
+    for batch in file.iter_batches(rows, row_groups=groups, columns=there, use_threads=False) if groups else ():
+        yield pa.table([_convert_column(batch, field, name, coded) for field in columns], names=columns.names)
 
 
 def pick_evenly(things: Sequence[Any], most: int) -> list[Any]:
@@ -100,10 +165,15 @@ def pick_evenly(things: Sequence[Any], most: int) -> list[Any]:
     return [things[at * len(things) // count] for at in range(count)]
 
 
-def _is_plain(relation: Any) -> bool:
-    """Return whether a relation is just its files: table formats based on parquet keep deleted rows elsewhere."""
-    names = [part.getClass().getName() for part in (relation.fileFormat(), relation.location())]
-    return names == [PARQUET_FORMAT, FILE_INDEX]
+def _find_task_limits(session: SparkSession) -> tuple[int, int]:
+    """Return the most bytes that a task reads, and the number of tasks that run at a time, as far as that is known."""
+    internal: Any = session
+    if hasattr(internal, "_jsparkSession"):
+        limit = internal._jsparkSession.sessionState().conf().filesMaxPartitionBytes()
+        return limit, session.sparkContext.defaultParallelism
+    told = re.fullmatch(r"(\d+)b?", session.conf.get("spark.sql.files.maxPartitionBytes", "") or "")
+    tasks = int(session.conf.get("spark.sql.shuffle.partitions") or 1)
+    return int(told[1]) if told else DEFAULT_TASK_BYTES, max(1, tasks // 2)
 
 
 def _open(file: Path, coded: Sequence[str] = ()) -> pq.ParquetFile:

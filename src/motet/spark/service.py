@@ -22,7 +22,7 @@ from motet.io.writers import json_lines
 from motet.language import read
 from motet.model.query import Workload
 from motet.options import Options
-from motet.spark.dataframes import column
+from motet.spark.dataframes import column, open_table
 from motet.spark.monitor import StreamMonitor
 from motet.spark.replanner import StreamReplanner
 from motet.spark.stream import StreamRun, compile_stream, run
@@ -39,7 +39,7 @@ Say = Callable[[str], None]
 @dataclass(frozen=True)
 class StreamSource:
     """Where rows come from. `json` is the schema of a text column `value` to read as JSON (Kafka); `select` are SQL
-    expressions that make the columns that queries name.
+    expressions that make the columns that queries name; `table` is a table of the catalog, which has its own format.
     """
 
     format: str
@@ -47,9 +47,20 @@ class StreamSource:
     schema: str | None = None
     json: str | None = None
     select: tuple[str, ...] = ()
+    table: str | None = None
 
     def open(self, session: SparkSession) -> DataFrame:
         """Open a streaming DataFrame of events."""
+        events = self._load(session)
+        if self.json is not None:
+            # A text that is no JSON has no time: it is counted and set aside.
+            parsed = events.select(sf.from_json(sf.col("value").cast("string"), self.json).alias("event"))
+            events = parsed.select("event.*")
+        return events.selectExpr(*self.select) if self.select else events
+
+    def _load(self, session: SparkSession) -> DataFrame:
+        if self.table is not None:
+            return open_table(self.table, session, session.readStream.options(**self.options))
         reader = session.readStream.format(self.format).options(**self.options)
         if self.schema is not None:
             reader = reader.schema(self.schema)
@@ -62,21 +73,19 @@ class StreamSource:
             except Exception as error:
                 message = f"the columns of {path} cannot be told from its files: name them with --schema"
                 raise DataError(f"{message} ({first_line(error)})") from error
-        events = reader.load()
-        if self.json is not None:
-            # A text that is no JSON has no time: it is counted and set aside.
-            parsed = events.select(sf.from_json(sf.col("value").cast("string"), self.json).alias("event"))
-            events = parsed.select("event.*")
-        return events.selectExpr(*self.select) if self.select else events
+        return reader.load()
 
 
 @dataclass(frozen=True)
 class StreamSink:
-    """Where results go. `late` is a folder for rows that came too late, as JSON lines."""
+    """Where results go. `late` is a folder for rows that came too late, as JSON lines; `table` a table of the catalog,
+    which is made in the format if need be.
+    """
 
     format: str = JSON_LINES
     options: dict[str, str] = field(default_factory=dict)
     late: str | None = None
+    table: str | None = None
 
     def write_batch(self, stream: StreamRun, batch: DataFrame, number: int, show: Say) -> None:
         """Write a micro-batch; one that is done again after a failure replaces what it wrote before."""
@@ -91,7 +100,9 @@ class StreamSink:
             options: dict[str, Any] = dict(self.options)
             path = options.pop("path", None)
             writer = self._convert(results).write.format(self.format).options(**options)
-            if path is None:
+            if self.table is not None:
+                writer.mode("append").saveAsTable(self.table)
+            elif path is None:
                 writer.mode("append").save()
             else:
                 writer.mode("overwrite").save(f"{path}/batch={number}")
@@ -114,7 +125,8 @@ class StreamSink:
             writer = writer.trigger(**trigger)
         if by_batch:
             return writer.foreachBatch(lambda batch, number: self.write_batch(stream, batch, number, show)).start()
-        return writer.format(self.format).options(**self.options).start()
+        writer = writer.format(self.format).options(**self.options)
+        return writer.start() if self.table is None else writer.toTable(self.table)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import sys
 import threading
 import warnings
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -33,28 +33,32 @@ def local_session(
     partitions: int | None = None,
     config: dict[str, str] | None = None,
 ) -> SparkSession:
-    """Start a session on this machine (`local[n]` or `local-cluster[...]`); `config` overrides every setting made here.
+    """Start a session on this machine (`local[n]` or `local-cluster[...]`) or on a cluster, whose nodes have motet or
+    get it with the job (`spark.archives` and `spark.pyspark.python`); `config` overrides every setting made here.
 
     A session that already runs is returned as it is, as `SparkSession.builder` does.
     """
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
-    prepare_environment()
+    config = config or {}
+    prepare_environment(master, config.get("spark.pyspark.python"))
+    logging = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
     settings = {
         "spark.app.name": name,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": str(partitions or 2 * _count_cores(master)),
+        "spark.sql.shuffle.partitions": str(partitions or 2 * _count_cores(master, config)),
         "spark.sql.adaptive.enabled": "true",
         "spark.sql.adaptive.coalescePartitions.parallelismFirst": "true",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(ROWS_PER_ARROW_BATCH),
         "spark.python.daemon.module": DAEMON,
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_logging_config()}",
-        "spark.executor.extraJavaOptions": f"-Dlog4j2.configurationFile={_logging_config()}",
-        **(config or {}),
+        "spark.driver.extraJavaOptions": logging,
+        # The nodes of a cluster have logs of their own.
+        **({"spark.executor.extraJavaOptions": logging} if is_on_this_machine(master) else {}),
+        **config,
     }
     builder = SparkSession.builder.master(master)
     for key, value in settings.items():
@@ -85,20 +89,33 @@ def stream_session(
     if jars:
         settings["spark.jars"] = ",".join(jars)
     settings |= config or {}
-    return local_session(master, name="motet stream", partitions=_count_cores(master), config=settings)
+    return local_session(master, name="motet stream", partitions=_count_cores(master, settings), config=settings)
 
 
-def prepare_environment() -> None:
-    """Set what any session of this process needs: a Java, workers that find motet, and few messages."""
+def is_on_this_machine(master: str) -> bool:
+    """Return whether a master runs all that it runs on this machine."""
+    return master.startswith("local")
+
+
+def prepare_environment(master: str = "local", python: str | None = None) -> None:
+    """Set what any session of this process needs: a Java, workers that find motet, and few messages.
+
+    Args:
+        master: Where tasks run.
+        python: The Python of the workers, as nodes see it; by default the one that runs this.
+    """
     os.environ["JAVA_HOME"] = str(find_java_home())
     # Workers take `python3` from PATH otherwise, which need not be the one that has motet.
+    if python is not None:
+        os.environ["PYSPARK_PYTHON"] = python
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     # Executors run in folders of their own, where a relative PYTHONPATH of this process leads nowhere.
     package_root = str(Path(__file__).resolve().parents[2])
     paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([*paths, package_root]))
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    if is_on_this_machine(master):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     if os.environ.get("MOTET_DEBUG"):
         # Both are read by log4j2.properties.
         os.environ.setdefault("MOTET_SPARK_LOG", "error")
@@ -141,14 +158,15 @@ def _show_fatal_lines(source: int, target: int, last: deque[str]) -> None:
                 shown.flush()
 
 
-def _logging_config() -> str:
-    return Path(__file__).with_name("log4j2.properties").as_uri()
-
-
-def _count_cores(master: str) -> int:
-    """Return how many cores a local master has: `local[4]`, `local[*]`, `local-cluster[2,1,1024]`."""
+def _count_cores(master: str, config: Mapping[str, str]) -> int:
+    """Return how many cores tasks have: of a local master (`local[4]`, `local[*]`, `local-cluster[2,1,1024]`), or those
+    that the settings ask a cluster for.
+    """
     if cluster := re.fullmatch(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,.*\]", master):
         return int(cluster[1]) * int(cluster[2])
     if threads := re.match(r"local\[\s*(\d+)", master):
         return int(threads[1])
-    return 1 if master == "local" else os.cpu_count() or 1
+    if is_on_this_machine(master):
+        return 1 if master == "local" else os.cpu_count() or 1
+    executors = int(config.get("spark.executor.instances", "1")) * int(config.get("spark.executor.cores", "1"))
+    return int(config.get("spark.cores.max", executors)) or 1

@@ -22,7 +22,7 @@ from motet.engine.encode import group_rows, read_times
 from motet.schema import EventSchema
 from motet.spark.buckets import find_balanced_keys
 from motet.spark.dataframes import from_spark_batch
-from motet.spark.parquet import FileRange, read_range
+from motet.spark.parquet import FileRange, FileScan
 from motet.spark.serialization import table_from_ipc, table_to_ipc
 from motet.spark.skew import Bounds, TaskLayout, hash_keys
 
@@ -79,13 +79,13 @@ class ShufflePlan:
         arriving = self._schema_with_type(pa.int64()) if self.coded else self.columns
         yield from self._pack(self._from_hashes(from_spark_batch(batch, arriving)) for batch in batches)
 
-    def pack_files(self, tasks: Sequence[Sequence[FileRange]]) -> Task:
+    def pack_files(self, tasks: Sequence[Sequence[FileRange]], scan: FileScan) -> Task:
         """Make a task that packs and counts what the parquet files of its number hold."""
-        dictionaries = (self.schema.type,) if self.coded else ()
+        dictionaries = (self.schema.type,) if self.coded and scan.can_encode(self.schema.type) else ()
 
         def pack(batches: Batches) -> Batches:
             ranges = (each for batch in batches for number in batch.column(0).to_pylist() for each in tasks[number])
-            tables = (rows for each in ranges for rows in read_range(each, self.columns, dictionaries))
+            tables = (rows for each in ranges for rows in scan.read(each, dictionaries))
             yield from self._pack(map(self._from_names, tables))
 
         return pack

@@ -14,7 +14,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -24,7 +23,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from motet.engine.encode import encode_dictionary
-from motet.spark.parquet import MAX_INSPECTED_FILES, pick_evenly
+from motet.spark.parquet import MAX_INSPECTED_FILES, FileScan, pick_evenly, read_groups
 
 # Fewer rows than this are not worth a task of their own.
 ROWS_PER_TASK = 20_000
@@ -126,34 +125,33 @@ class KeySkew:
     largest: float
 
 
-def estimate_key_skew(
-    files: Sequence[Path], keys: Sequence[str], type: str, types: frozenset[str] | None
-) -> KeySkew | None:
+def estimate_key_skew(scan: FileScan, keys: Sequence[str], type: str, types: frozenset[str] | None) -> KeySkew | None:
     """Estimate from parquet files the number of rows of some types and their key skew; None if they do not show it.
 
     It only ever rules skew out: if a key might hold too many rows, Spark samples them, which reads all rows.
     """
-    if not files or not keys:
+    if not keys:
         return None
-    picked = pick_evenly(files, MAX_INSPECTED_FILES)
+    picked = pick_evenly(scan.files, MAX_INSPECTED_FILES)
     seen: list[pa.Table] = []
-    stored = 0
+    stored = read = 0
     for file in picked:
         with pq.ParquetFile(file) as opened:
             stored += opened.metadata.num_rows
             for group in pick_evenly(range(opened.num_row_groups), MAX_ROW_GROUPS):
-                batches = opened.iter_batches(ROWS, row_groups=[group], columns=list(dict.fromkeys((*keys, type))))
-                seen += [pa.Table.from_batches([batch]) for batch in [next(batches, None)] if batch is not None]
+                rows = next(read_groups(opened, [group], scan.stored, rows=ROWS), None)
+                if rows is not None:
+                    read += len(rows)
+                    seen.append(scan.compute(rows).select(list(dict.fromkeys((*keys, type)))))
     if not seen:
         return None
     rows = pa.concat_tables(seen).drop_null()
     if types is not None:
         rows = rows.filter(pc.is_in(rows[type].cast(pa.string()), pa.array(sorted(types), pa.string())))
-    read = sum(len(table) for table in seen)
     if not len(rows):
         return None
     counts = rows.select(list(keys)).group_by(list(keys)).aggregate([([], "count_all")])["count_all"]
-    return KeySkew(stored / len(picked) * len(files) * len(rows) / read, pc.max(counts).as_py() / len(rows))
+    return KeySkew(stored / len(picked) * len(scan.files) * len(rows) / read, pc.max(counts).as_py() / len(rows))
 
 
 def plan_even_layout(rows: float, largest: float, limit: int, partitions: int | None) -> TaskLayout | None:

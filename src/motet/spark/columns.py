@@ -1,0 +1,327 @@
+"""Columns that are computed over Arrow data just as Spark computes them, translated from plans of Spark.
+
+An expression is a tuple: `("column", name)`, `("literal", value, type)`, or the name of an operation and its operands.
+Only those are translated that mean the same in pyarrow, nulls and NaNs included.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Expression = tuple[Any, ...]
+Values = pa.ChunkedArray | pa.Array | pa.Scalar
+
+# Spark's types, by the names that it has for them.
+ARROW_TYPES: dict[str, pa.DataType] = {
+    "boolean": pa.bool_(),
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+}
+INTEGRAL = ("tinyint", "smallint", "int", "bigint")
+COMPARISONS = {
+    "EqualTo": "equal",
+    "EqualNullSafe": "same",
+    "GreaterThan": "greater",
+    "GreaterThanOrEqual": "greater_equal",
+    "LessThan": "less",
+    "LessThanOrEqual": "less_equal",
+}
+# Whole numbers may overflow, of which Spark makes an error.
+ARITHMETIC = {"Add": "add", "Subtract": "subtract", "Multiply": "multiply"}
+FUNCTIONS = {
+    "==": "equal",
+    ">": "greater",
+    ">=": "greater_equal",
+    "<": "less",
+    "<=": "less_equal",
+    "and": "and",
+    "or": "or",
+    "not": "not",
+    "isNull": "is_null",
+    "isNotNull": "is_not_null",
+    "+": "add",
+    "-": "subtract",
+    "*": "multiply",
+}
+
+
+class CannotTranslate(Exception):
+    """Pyarrow may not compute this as Spark does."""
+
+
+def list_columns(expression: Expression) -> set[str]:
+    """Return the columns that an expression reads."""
+    operation, *operands = expression
+    if operation == "column":
+        return {operands[0]}
+    return set().union(*(list_columns(each) for each in operands if isinstance(each, tuple)))
+
+
+def evaluate(expression: Expression, rows: pa.Table) -> Values:
+    """Compute an expression for each row."""
+    match expression:
+        case ("column", name):
+            column = rows[name]
+            return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+        case ("literal", value, type):
+            return pa.scalar(value, type)
+        case ("in", value, values, type):
+            found = evaluate(value, rows)
+            known = pc.is_in(found, pa.array(values, type))
+            return pc.if_else(pc.is_valid(found), known, pa.scalar(None, pa.bool_()))
+        case ("case", *parts):
+            *pairs, otherwise = [evaluate(part, rows) for part in parts]
+            # The last first: each condition that holds overrides those after it.
+            steps = reversed(list(zip(pairs[::2], pairs[1::2], strict=True)))
+            return reduce(lambda rest, step: pc.if_else(pc.fill_null(step[0], False), step[1], rest), steps, otherwise)
+        case ("cast", value, type):
+            return evaluate(value, rows).cast(type)
+        case (operation, *operands):
+            return _OPERATIONS[operation](*(evaluate(operand, rows) for operand in operands))
+    raise AssertionError(expression)
+
+
+def _greater(left: Values, right: Values) -> Values:
+    found = pc.greater(left, right)
+    if not pa.types.is_floating(left.type):
+        return found
+    return pc.or_(found, pc.and_(pc.is_nan(left), pc.invert(pc.is_nan(right))))  # to Spark, a NaN is above all
+
+
+def _equal(left: Values, right: Values) -> Values:
+    found = pc.equal(left, right)
+    if not pa.types.is_floating(left.type):
+        return found
+    return pc.or_(found, pc.and_(pc.is_nan(left), pc.is_nan(right)))
+
+
+def _same(left: Values, right: Values) -> Values:
+    """Return whether values are equal, where a null equals a null."""
+    both_null = pc.and_(pc.is_null(left), pc.is_null(right))
+    return pc.or_(pc.fill_null(_equal(left, right), False), both_null)
+
+
+def _greater_equal(left: Values, right: Values) -> Values:
+    found = pc.greater_equal(left, right)
+    return pc.or_(found, pc.is_nan(left)) if pa.types.is_floating(left.type) else found
+
+
+_OPERATIONS: dict[str, Callable[..., Values]] = {
+    "equal": _equal,
+    "same": _same,
+    "greater": _greater,
+    "greater_equal": _greater_equal,
+    "less": lambda left, right: _greater(right, left),
+    "less_equal": lambda left, right: _greater_equal(right, left),
+    "and": pc.and_kleene,
+    "or": pc.or_kleene,
+    "not": pc.invert,
+    "is_null": pc.is_null,
+    "is_not_null": pc.is_valid,
+    "add": pc.add,
+    "subtract": pc.subtract,
+    "multiply": pc.multiply,
+    "coalesce": pc.coalesce,
+    "concat": lambda *texts: pc.binary_join_element_wise(*texts, ""),
+}
+
+
+def translate_catalyst(expression: Any, columns: Mapping[int, Expression]) -> Expression:
+    """Translate an expression of Catalyst, in which attributes are known by their ids.
+
+    Raises:
+        CannotTranslate: Pyarrow may not compute it as Spark does.
+    """
+    kind = expression.getClass().getSimpleName()
+
+    def translate(part: Any) -> Expression:
+        return translate_catalyst(part, columns)
+
+    match kind:
+        case "AttributeReference":
+            return columns[expression.exprId().id()]
+        case "Alias":
+            return translate(expression.child())
+        case "Literal":
+            value = _literal_value(expression.value())
+            if isinstance(value, float) and math.isnan(value):
+                raise CannotTranslate("NaN")  # Spark may pass over row groups that have some
+            return "literal", value, _type_of(expression)
+        case "And" | "Or":
+            return kind.lower(), translate(expression.left()), translate(expression.right())
+        case "Not":
+            return "not", translate(expression.child())
+        case "IsNull" | "IsNotNull":
+            return "is_null" if kind == "IsNull" else "is_not_null", translate(expression.child())
+        case _ if kind in COMPARISONS or kind in ARITHMETIC:
+            left, right = expression.left(), expression.right()
+            if _type_of(left) != _type_of(right) or (kind in ARITHMETIC and _type_of(left) != pa.float64()):
+                raise CannotTranslate(kind)
+            return (COMPARISONS | ARITHMETIC)[kind], translate(left), translate(right)
+        case "In" | "InSet":
+            return _translate_in(expression, kind, translate)
+        case "If":
+            parts = expression.predicate(), expression.trueValue(), expression.falseValue()
+            return "case", *map(translate, parts)
+        case "CaseWhen":
+            branches = [expression.branches().apply(at) for at in range(expression.branches().size())]
+            parts = [translate(part) for branch in branches for part in (branch._1(), branch._2())]
+            last = expression.elseValue()
+            return (
+                "case",
+                *parts,
+                translate(last.get()) if last.isDefined() else ("literal", None, _type_of(expression)),
+            )
+        case "Coalesce" | "Concat":
+            children = [expression.children().apply(at) for at in range(expression.children().size())]
+            if kind == "Concat" and _type_of(expression) != pa.string():
+                raise CannotTranslate(kind)
+            return kind.lower(), *map(translate, children)
+        case "Cast":
+            return _translate_cast(expression, translate)
+    raise CannotTranslate(kind)
+
+
+def _translate_in(expression: Any, kind: str, translate: Callable[[Any], Expression]) -> Expression:
+    value = expression.value() if kind == "In" else expression.child()
+    type = _type_of(value)
+    if pa.types.is_floating(type):
+        raise CannotTranslate(kind)
+    if kind == "In":
+        members = [expression.list().apply(at) for at in range(expression.list().size())]
+        listed = [translate(member) for member in members]
+        if not all(member[0] == "literal" and member[2] == type for member in listed):
+            raise CannotTranslate(kind)
+        values = [member[1] for member in listed]
+    else:
+        found = expression.hset().iterator()
+        values = []
+        while found.hasNext():
+            values.append(_literal_value(found.next()))
+    if None in values:
+        raise CannotTranslate(kind)
+    return "in", translate(value), tuple(values), type
+
+
+def _translate_cast(expression: Any, translate: Callable[[Any], Expression]) -> Expression:
+    before = expression.child().dataType().simpleString()
+    after = expression.dataType().simpleString()
+    widens = before in INTEGRAL and after in INTEGRAL and INTEGRAL.index(before) <= INTEGRAL.index(after)
+    if not widens and not (before in INTEGRAL[:3] and after == "double") and (before, after) != ("float", "double"):
+        raise CannotTranslate(f"{before} as {after}")
+    return "cast", translate(expression.child()), ARROW_TYPES[after]
+
+
+def _type_of(expression: Any) -> pa.DataType:
+    name = expression.dataType().simpleString()
+    if name not in ARROW_TYPES:
+        raise CannotTranslate(name)
+    return ARROW_TYPES[name]
+
+
+def _literal_value(value: Any) -> Any:
+    return value if value is None or isinstance(value, bool | int | float | str) else value.toString()
+
+
+def translate_connect(
+    expression: Any, columns: Mapping[str, Expression], types: Mapping[str, pa.DataType]
+) -> Expression:
+    """Translate an expression of Spark Connect, in which columns are known by their names.
+
+    Types of the columns that it reads are given, for Spark Connect has none yet.
+
+    Raises:
+        CannotTranslate: Pyarrow may not compute it as Spark does.
+    """
+    match expression.WhichOneof("expr_type"):
+        case "unresolved_attribute":
+            name = read_name(expression.unresolved_attribute.unparsed_identifier)
+            if name in columns:
+                return columns[name]
+        case "alias":
+            return translate_connect(expression.alias.expr, columns, types)
+        case "literal":
+            return _translate_literal(expression.literal)
+        case "unresolved_function":
+            called = expression.unresolved_function
+            operands = [translate_connect(part, columns, types) for part in called.arguments]
+            if called.function_name == "in":
+                return _check_members(operands, types)
+            if called.function_name in FUNCTIONS:
+                return FUNCTIONS[called.function_name], *_unify_types(called.function_name, operands, types)
+    raise CannotTranslate(str(expression)[:100])
+
+
+def read_name(identifier: str) -> str:
+    """Return the name of a column that is quoted or not.
+
+    Raises:
+        CannotTranslate: It may be a field of a column.
+    """
+    if identifier.startswith("`") and identifier.endswith("`") and "`" not in identifier[1:-1].replace("``", ""):
+        return identifier[1:-1].replace("``", "`")
+    if "." in identifier or "`" in identifier or "*" in identifier:
+        raise CannotTranslate(identifier)
+    return identifier
+
+
+def _translate_literal(literal: Any) -> Expression:
+    kinds = {"boolean": "boolean", "integer": "int", "long": "bigint", "double": "double", "string": "string"}
+    kind = literal.WhichOneof("literal_type")
+    if kind not in kinds:
+        raise CannotTranslate(str(kind))
+    return "literal", getattr(literal, kind), ARROW_TYPES[kinds[kind]]
+
+
+def _find_type(expression: Expression, types: Mapping[str, pa.DataType]) -> pa.DataType | None:
+    match expression:
+        case ("column", name):
+            return types[name]
+        case ("literal", _, type):
+            return type
+        case ("add" | "subtract" | "multiply", left, _):
+            return _find_type(left, types)
+    return pa.bool_()
+
+
+def _unify_types(name: str, operands: Sequence[Expression], types: Mapping[str, pa.DataType]) -> list[Expression]:
+    """Give whole numbers the type of the column that they are compared with, as Spark does."""
+    found = [_find_type(operand, types) for operand in operands]
+    if name in ("and", "or", "not", "isNull", "isNotNull"):
+        return list(operands)
+    if len(operands) != 2:
+        raise CannotTranslate(name)
+    unified = list(operands)
+    for at, other in ((0, 1), (1, 0)):
+        literal = operands[at]
+        if literal[0] == "literal" and isinstance(literal[1], int) and not isinstance(literal[1], bool):
+            wide = found[other]
+            if wide in (pa.int64(), pa.float64()):
+                unified[at] = "literal", float(literal[1]) if wide == pa.float64() else literal[1], wide
+                found[at] = wide
+    if found[0] != found[1] or (name in "+-*" and found[0] != pa.float64()):
+        raise CannotTranslate(name)
+    return unified
+
+
+def _check_members(operands: Sequence[Expression], types: Mapping[str, pa.DataType]) -> Expression:
+    value, *members = operands
+    type = _find_type(value, types)
+    pairs = [_unify_types("==", [value, member], types)[1] for member in members]
+    if pa.types.is_floating(type) or not all(pair[0] == "literal" and pair[1] is not None for pair in pairs):
+        raise CannotTranslate("in")
+    return "in", value, tuple(pair[1] for pair in pairs), type

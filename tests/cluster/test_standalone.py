@@ -1,0 +1,164 @@
+"""A cluster whose workers have no motet: the environment travels with the job. Results are those of one process, also
+where an executor or a worker is killed in the middle, and no worker compiles a kernel.
+
+With MOTET_LONG=1 the archive holds all that motet depends on, packed by venv-pack.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import motet
+from tests.cluster.jobs import QUERIES, make_events, write_events
+from tests.cluster.standalone import SPARK_HOME, Cluster, start_cluster
+from tests.comparison import assert_same_results
+from tests.packaging.environment import ROOT, build_wheel, clean_environment, make_environment, pack_environment, run
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+WHOLE = bool(os.environ.get("MOTET_LONG"))
+# The README's example as a script for spark-submit.
+SCRIPT = """
+import motet
+from motet import datasets
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.getOrCreate()
+flights = spark.read.parquet(str(datasets.path("nyc_flights")))
+answer = motet.run(flights, "examples/flights.motet")
+answer.toArrow().to_pandas().to_parquet("{output}")
+"""
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of an environment that has motet from its wheel."""
+    folder = tmp_path_factory.mktemp("environment")
+    return make_environment(folder / "venv", build_wheel(folder), whole=WHOLE)
+
+
+@pytest.fixture(scope="module")
+def archive(python: Path) -> Path:
+    target = python.parents[2] / "environment.tar.gz"
+    if not WHOLE:
+        return pack_environment(python, target)
+    command = [str(Path(sys.executable).with_name("venv-pack")), "--prefix", str(python.parents[1])]
+    run([*command, "--output", str(target), "--compress-level", "1"], env=clean_environment())
+    return target
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with start_cluster(tmp_path_factory.mktemp("cluster")) as started:
+        yield started
+
+
+def start_job(names: str, folder: Path, cluster: Cluster, archive: Path) -> subprocess.Popen[str]:
+    """Start jobs of `tests.cluster.jobs` on the cluster."""
+    environment = clean_environment(PYTHONPATH=f"{ROOT}{os.pathsep}{Path(motet.__file__).parents[1]}")
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.cluster.jobs", names, str(folder), cluster.url, str(archive)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder, env=environment,
+    )  # fmt: skip
+
+
+def finish_job(process: subprocess.Popen[str], cluster: Cluster) -> list[str]:
+    """Wait for jobs to end, and return the lines that they printed."""
+    out, err = process.communicate(timeout=600)
+    assert process.returncode == 0, out[-2000:] + err[-4000:] + cluster.logs[-6000:]
+    return out.splitlines()
+
+
+def await_signal(folder: Path, process: subprocess.Popen[str]) -> None:
+    """Wait until a job says that it is in the middle of its work."""
+    while not (folder / "kill").exists():
+        assert process.poll() is None, process.communicate()[1][-4000:]
+        time.sleep(0.02)
+
+
+def read_results(file: Path, events: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Return what a job wrote, and what one process finds."""
+    expected = motet.run(events, QUERIES)
+    found = pq.read_table(file).select(expected.column_names).cast(expected.schema)
+    assert len(found) == len(expected) > 100
+    return found, expected
+
+
+def test_batches_with_a_hot_key(cluster: Cluster, archive: Path, tmp_path: Path) -> None:
+    events = make_events(20_000, hot=0.7)
+    write_events(events, tmp_path / "events")
+    first, *lines = finish_job(start_job("batch", tmp_path, cluster, archive), cluster)
+    # Workers had motet from the archive, unpacked in their own folders.
+    assert all(re.search(r"/work-\d/app-.*/environment/lib/", file) for file in json.loads(first))
+    assert json.loads(lines[0])["rows"] == len(events)
+    for name in ("files", "rows"):
+        assert_same_results(*read_results(tmp_path / f"{name}.parquet", events))
+    assert "motet: compiled" not in cluster.logs
+
+
+def test_an_executor_is_killed_in_a_batch(cluster: Cluster, archive: Path, tmp_path: Path) -> None:
+    events = make_events(10_000)
+    write_events(events, tmp_path / "events")
+    process = start_job("kill", tmp_path, cluster, archive)
+    await_signal(tmp_path, process)
+    cluster.kill_executor()
+    finish_job(process, cluster)
+    assert_same_results(*read_results(tmp_path / "killed.parquet", events))
+
+
+def test_a_script_by_spark_submit_gives_the_rows_of_one_process(
+    cluster: Cluster, python: Path, archive: Path, tmp_path: Path
+) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.format(output=tmp_path / "found.parquet"))
+    submit = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", cluster.url, "--archives", f"{archive}#environment"]
+    settings = {
+        "spark.pyspark.python": "./environment/bin/python",
+        "spark.pyspark.driver.python": str(python),
+        "spark.python.daemon.module": "motet.spark.daemon",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.executor.memory": "512m",
+    }
+    for name, value in settings.items():
+        submit += ["--conf", f"{name}={value}"]
+    run([*submit, str(script)], cwd=ROOT, env=clean_environment(SPARK_LOCAL_IP="127.0.0.1"), timeout=600)
+    from motet import datasets
+
+    expected = motet.run(datasets.load("nyc_flights"), ROOT / "examples" / "flights.motet")
+    found = pq.read_table(tmp_path / "found.parquet").select(expected.column_names).cast(expected.schema)
+    assert_same_results(found, expected)
+
+
+def test_the_command_line_runs_there(cluster: Cluster, python: Path, archive: Path, tmp_path: Path) -> None:
+    events = make_events(5_000)
+    write_events(events, tmp_path / "events")
+    (tmp_path / "queries.motet").write_text(QUERIES)
+    command = [str(python), "-m", "motet", "run", "queries.motet", "--events", "events", "--engine", "spark"]
+    command += ["--master", cluster.url, "--output", "found.parquet", "--conf", f"spark.archives={archive}#environment"]
+    command += ["--conf", "spark.pyspark.python=./environment/bin/python", "--conf", "spark.executor.memory=512m"]
+    run(command, cwd=tmp_path, env=clean_environment(SPARK_LOCAL_IP="127.0.0.1"), timeout=600)
+    assert_same_results(*read_results(tmp_path / "found.parquet", events))
+
+
+def test_a_worker_is_killed_in_a_stream(cluster: Cluster, archive: Path, tmp_path: Path) -> None:
+    """The last test on this cluster: one of its workers does not come back."""
+    events = make_events(16_000)
+    end = pa.table({"time": [10**6], "type": ["Z"], "k": [0], "x": [0.0]}, schema=events.schema)
+    write_events(pa.concat_tables([events, end]), tmp_path / "events")
+    process = start_job("stream", tmp_path, cluster, archive)
+    await_signal(tmp_path, process)
+    cluster.kill_worker()
+    cluster.start_worker()
+    finish_job(process, cluster)
+    assert_same_results(*read_results(tmp_path / "stream.parquet", events))
+    assert "motet: compiled" not in cluster.logs
