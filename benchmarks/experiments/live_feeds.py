@@ -21,9 +21,7 @@ from motet.options import Options
 from motet.schema import EventSchema
 
 EVENTS, FEED, KEYS, TYPES = 100_000, 1_000, 500, 5
-COLUMNS = pa.schema(
-    [("time", pa.timestamp("us")), ("type", pa.string()), ("k", pa.int64()), ("x", pa.int64())]
-)
+COLUMNS = pa.schema([("time", pa.timestamp("us")), ("type", pa.string()), ("k", pa.int64()), ("x", pa.int64())])
 # A thousand events a second. The policies begin with few events, for batches follow each run to its end.
 CASES = {
     "20 continuous sequences": (20, "COUNT(*) PATTERN SEQ({0}, {1}, {2}) GROUP BY k WITHIN 20 s"),
@@ -88,12 +86,12 @@ def measure_feeds(setting: Setting) -> list[Row]:
             whole.append(measure_cpu(lambda program=program: run_table(program, events)))
             fed.append(measure_cpu(feed_all))
         ratio = statistics.median(fed) / statistics.median(whole)
-        rows.append(
-            {"case": name, "batch, s": Measurement.of(whole), "fed, s": Measurement.of(fed), "ratio": ratio}
-        )
+        rows.append({"case": name, "batch, s": Measurement.of(whole), "fed, s": Measurement.of(fed), "ratio": ratio})
     for patterns, size, count in ((1, 1, 500), (1, 100, 200), (1, EVENTS, 1), (50, 100, 100), (50, EVENTS, 1)):
         times = measure_live(patterns, size, count, setting.repeats)
-        rows.append({"case": f"motet.live, {patterns} SEQ of 3, feeds of {size:,}", "us per event": Measurement.of(times)})
+        rows.append(
+            {"case": f"motet.live, {patterns} SEQ of 3, feeds of {size:,}", "us per event": Measurement.of(times)}
+        )
     return rows
 
 

@@ -60,8 +60,10 @@ def test_nothing_overlaps_or_is_cut_off(browser: Any, queries: int, tmp_path: Pa
         ("mark.setAttribute('y', 0)", "cut off: label"),
         ("document.querySelector('.scroll').style.width = '2rem'", "scrolls sideways"),
         ("document.querySelector('.details').style.marginTop = '-9rem'", "panel over panel"),
-        ("n.at(-1).setAttribute('transform', `translate(${mark.getAttribute('x') - 20},${mark.getAttribute('y') - 20})`)",
-         "an arrow crosses"),
+        (
+            "n.at(-1).setAttribute('transform', `translate(${mark.getAttribute('x') - 20},${mark.getAttribute('y') - 20})`)",
+            "an arrow crosses",
+        ),
     ],
 )
 def test_what_is_wrong_is_found(browser: Any, harm: str, seen: str, tmp_path: Path) -> None:

@@ -75,7 +75,10 @@ def test_counts_that_overflow_are_said_and_doubles_are_offered(motet: Motet, tmp
     (tmp_path / "e.csv").write_text("time,type\n" + "".join(f"{at},A\n" for at in range(64)))
     outcome = motet("run", tmp_path / "q", "--events", tmp_path / "e.csv", "--format", "jsonl")
     assert json.loads(outcome.stdout)["values"] == {"COUNT(*)": None}
-    assert "1 value given as null: a COUNT beyond 2^63 - 1, or a SUM of whole numbers beyond 2^53 (--counts double" in outcome.stderr
+    assert (
+        "1 value given as null: a COUNT beyond 2^63 - 1, or a SUM of whole numbers beyond 2^53 (--counts double"
+        in outcome.stderr
+    )
     outcome = motet("run", tmp_path / "q", "--events", tmp_path / "e.csv", "--format", "jsonl", "--counts", "double")
     assert json.loads(outcome.stdout)["values"] == {"COUNT(*)": 2.0**64}
 

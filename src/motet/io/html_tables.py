@@ -58,7 +58,8 @@ def format_table(rows: QueryColumns, found: pa.Table) -> str:
     shown = to_rows(found.slice(0, MAX_ROWS), " ")
     columns = [_make_column(label, found.schema.field(label).type, shown) for label in rows.shown]
     body = "".join(
-        f"<tr>{''.join(cell for each in columns for cell in each.format_cells(rows, row[each.name]))}</tr>" for row in shown
+        f"<tr>{''.join(cell for each in columns for cell in each.format_cells(rows, row[each.name]))}</tr>"
+        for row in shown
     )
     hidden = len(found) - MAX_ROWS
     more = f"<p>... and {hidden:,} more row{'s' if hidden > 1 else ''}</p>" if hidden > 0 else ""

@@ -124,7 +124,8 @@ class _Lane:
         self.centres = [(x, y + top + drop) for (x, y), drop in zip(self.layout.centres, drops, strict=True)]
         self.routes = [[(x, y + top) for x, y in route] for route in self.layout.routes]
         self.nodes = [
-            _draw_node(node, *self.centres[at], size) for at, (node, size) in enumerate(zip(nodes, self.sizes, strict=True))
+            _draw_node(node, *self.centres[at], size)
+            for at, (node, size) in enumerate(zip(nodes, self.sizes, strict=True))
         ]
 
     def ends(self, edge: GraphEdge) -> tuple[int, int]:
@@ -193,7 +194,12 @@ def _draw_node(node: GraphNode, x: float, y: float, size: Size) -> dict[str, Any
         "x": round(x - size[0] / 2 + MARGIN, 1), "y": round(y - size[1] / 2 + MARGIN, 1),
         "w": round(size[0], 1), "h": round(size[1], 1), "lines": _set_label(node),
     }  # fmt: skip
-    more = {"note": node.note, "notes": _set_note(node), "facts": _list_details(node.details), "names": list(node.names)}
+    more = {
+        "note": node.note,
+        "notes": _set_note(node),
+        "facts": _list_details(node.details),
+        "names": list(node.names),
+    }
     return made | _drop_empty(more)
 
 

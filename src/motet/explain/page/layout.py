@@ -29,9 +29,7 @@ class GraphLayout:
     height: float
 
 
-def place_in_layers(
-    sizes: Sequence[Size], arcs: Sequence[tuple[int, int]], drops: Sequence[float] = ()
-) -> GraphLayout:
+def place_in_layers(sizes: Sequence[Size], arcs: Sequence[tuple[int, int]], drops: Sequence[float] = ()) -> GraphLayout:
     """Place vertices 0, 1, ... of some sizes.
 
     An arc that leads back goes from the left side of its vertex to the right side of the other. An arc from a vertex

@@ -171,7 +171,11 @@ def _chart_costs(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
             rows = branch["rows"]
             costs = {name: cost * 1000 / (rows or 1) for name, cost in branch["estimates"].items()}
             bars = _make_bars(_drop_equal(costs, branch["plan"]), branch["plan"], JOIN_PLANS, format_time)
-            yield {"title": f"Branch {at}", "words": f"estimated time {'per event' if rows else 'in all'}", "bars": bars}
+            yield {
+                "title": f"Branch {at}",
+                "words": f"estimated time {'per event' if rows else 'in all'}",
+                "bars": bars,
+            }
     sharing = plan["sharing"]
     if sharing is not None:
         chart = find_renderer(sharing["optimizer"]).chart(sharing)
