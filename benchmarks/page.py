@@ -1,4 +1,4 @@
-"""Puts results into a page: whatever stands between `<!-- bench NAME -->` and `<!-- /bench -->` is replaced. Charts that
+"""Put results into a page: whatever stands between `<!-- bench NAME -->` and `<!-- /bench -->` is replaced. Charts that
 the page of conclusions shows are drawn into the folder `images` beside it.
 
 python -m benchmarks.page FOLDER PAGE    # FOLDER: what `motet bench all --json FOLDER` wrote

@@ -402,7 +402,7 @@ def register(session: Any, name: str = "motet") -> None:
         >>> import motet
         >>> motet.register(spark)  # doctest: +SKIP
         >>> found = spark.sql(  # doctest: +SKIP
-        ...     "SELECT * FROM motet(TABLE(events), 'RETURN COUNT(*) PATTERN SEQ(A, B) GROUP BY k WITHIN 1 h SLIDE 1 h')"
+        ...     "SELECT * FROM motet(TABLE(events), 'RETURN COUNT(*) PATTERN SEQ(A, B) GROUP BY k WITHIN 1 h SLIDE 1h')"
         ... )
     """
     from motet.spark.table_function import register as register_function

@@ -46,7 +46,8 @@ def register_magic(shell: InteractiveShell) -> None:
         except MotetError as error:  # its message has the place: no traceback says more
             raise UsageError(str(error)) from None
 
-    shell.register_magic_function(motet, "cell")
+    register: Any = shell.register_magic_function
+    register(motet, "cell")
 
 
 def run_cell(shell: InteractiveShell, line: str, cell: str) -> Any:

@@ -16,8 +16,8 @@ from motet.io import progress
 
 pytest.importorskip("IPython")
 
-from IPython.core.error import UsageError  # noqa: E402
-from IPython.core.interactiveshell import InteractiveShell  # noqa: E402
+from IPython.core.error import UsageError
+from IPython.core.interactiveshell import InteractiveShell
 
 EVENTS = pa.table({"time": [1, 2, 3, 4], "type": ["A", "B", "A", "B"], "x": [1, 5, 2, 7]})
 COUNT = "QUERY pairs RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 10 s SLIDE 10 s"

@@ -1,4 +1,4 @@
-"""What a reader would see go wrong on a page, found by geometry: boxes over boxes, text out of its box, things cut off."""
+"""Find by geometry what a reader would see go wrong on a page: boxes over boxes, text out of its box, parts cut off."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ const over = (a, b, slack = 0.5) =>
 const within = (a, b, slack = 1) =>
   a.left >= b.left - slack && a.right <= b.right + slack && a.top >= b.top - slack && a.bottom <= b.bottom + slack;
 const shown = (element) => element.getClientRects().length > 0 && getComputedStyle(element).display !== "none";
-const name = (element) => (element.textContent || element.id || element.className || element.tagName).toString().slice(0, 60);
+const name = (element) =>
+  (element.textContent || element.id || element.className || element.tagName).toString().slice(0, 60);
 
 for (const svg of document.querySelectorAll("#graph svg, .drawing svg")) {
   const paper = box(svg);
@@ -26,27 +27,34 @@ for (const svg of document.querySelectorAll("#graph svg, .drawing svg")) {
       if (!within(box(text), bodies[at])) faults.push(`out of its box: ${name(text)}`);
     }
     bodies.forEach((body, other) => {
-      if (other < at && over(bodies[at], body)) faults.push(`one over the other: ${name(node)} / ${name(nodes[other])}`);
+      if (other < at && over(bodies[at], body))
+        faults.push(`one over the other: ${name(node)} / ${name(nodes[other])}`);
       const badge = node.querySelector(".badge");
       if (other !== at && badge && over(box(badge), body)) faults.push(`over a box: ×n of ${name(node)}`);
     });
   });
   labels.forEach((label, at) => {
     if (!within(box(label), paper)) faults.push(`cut off: label ${name(label)}`);
-    bodies.forEach((body, other) => { if (over(box(label), body)) faults.push(`label ${name(label)} over ${name(nodes[other])}`); });
-    labels.forEach((other, number) => { if (number < at && over(box(label), box(other))) faults.push(`label ${name(label)} over label ${name(other)}`); });
+    bodies.forEach((body, other) => {
+      if (over(box(label), body)) faults.push(`label ${name(label)} over ${name(nodes[other])}`);
+    });
+    labels.slice(0, at).forEach((other) => {
+      if (over(box(label), box(other))) faults.push(`label ${name(label)} over label ${name(other)}`);
+    });
   });
   const matrix = svg.getScreenCTM();
   for (const edge of [...svg.querySelectorAll(".edge:not(.weak):not(.conflict)")].filter(shown)) {
     const path = edge.querySelector(".line");
     if (!within(box(path), paper, 2)) faults.push(`cut off: arrow to ${name(edge)}`);
     const length = path.getTotalLength();
-    const [source, target] = [path.getPointAtLength(0), path.getPointAtLength(length)].map((point) => point.matrixTransform(matrix));
-    const touches = (body, point, by) => point.x > body.left - by && point.x < body.right + by && point.y > body.top - by && point.y < body.bottom + by;
+    const [source, target] = [0, length].map((at) => path.getPointAtLength(at).matrixTransform(matrix));
+    const touches = (body, point, by) =>
+      point.x > body.left - by && point.x < body.right + by && point.y > body.top - by && point.y < body.bottom + by;
     for (let step = 1; step < 24; step += 1) {
       const point = path.getPointAtLength((length * step) / 24).matrixTransform(matrix);
       bodies.forEach((body, at) => {
-        if (touches(body, point, -1.5) && !touches(body, source, 2) && !touches(body, target, 2)) faults.push(`an arrow crosses ${name(nodes[at])}`);
+        if (touches(body, point, -1.5) && !touches(body, source, 2) && !touches(body, target, 2))
+          faults.push(`an arrow crosses ${name(nodes[at])}`);
       });
     }
   }
@@ -55,14 +63,21 @@ if (document.documentElement.scrollWidth > innerWidth) faults.push("the page is 
 for (const element of document.querySelectorAll("body *")) {
   if (element.closest("svg, #graph, .hidden-text, .skip, #tip, iframe, script") || !shown(element)) continue;
   const style = getComputedStyle(element);
-  if (style.overflowX !== "visible" && element.scrollWidth > element.clientWidth + 1) faults.push(`scrolls sideways: ${name(element)}`);
-  if (style.overflowY === "hidden" && element.scrollHeight > element.clientHeight + 1) faults.push(`cut off below: ${name(element)}`);
-  if (style.textOverflow === "ellipsis" && element.scrollWidth > element.clientWidth) faults.push(`shortened: ${name(element)}`);
+  if (style.overflowX !== "visible" && element.scrollWidth > element.clientWidth + 1)
+    faults.push(`scrolls sideways: ${name(element)}`);
+  if (style.overflowY === "hidden" && element.scrollHeight > element.clientHeight + 1)
+    faults.push(`cut off below: ${name(element)}`);
+  if (style.textOverflow === "ellipsis" && element.scrollWidth > element.clientWidth)
+    faults.push(`shortened: ${name(element)}`);
 }
 const panels = [...document.querySelectorAll(".panel, .tile")].filter(shown);
 panels.forEach((panel, at) => {
-  if (!within(box(panel), { left: 0, right: innerWidth, top: -Infinity, bottom: Infinity })) faults.push(`out of the window: ${name(panel)}`);
-  panels.slice(0, at).forEach((other) => { if (!panel.contains(other) && !other.contains(panel) && over(box(panel), box(other))) faults.push(`panel over panel: ${name(panel)}`); });
+  if (!within(box(panel), { left: 0, right: innerWidth, top: -Infinity, bottom: Infinity }))
+    faults.push(`out of the window: ${name(panel)}`);
+  panels.slice(0, at).forEach((other) => {
+    if (!panel.contains(other) && !other.contains(panel) && over(box(panel), box(other)))
+      faults.push(`panel over panel: ${name(panel)}`);
+  });
 });
 return [...new Set(faults)].slice(0, 20);
 """

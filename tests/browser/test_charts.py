@@ -40,7 +40,7 @@ def test_a_chart_of_an_experiment(browser: Any, tmp_path: Path) -> None:
     experiment = next(each for each in load_experiments().values() if each.axes is not None and not each.axes.by)
     axes = experiment.axes
     assert axes is not None
-    rows = [{axes.x: at, **{name: at * 2.0 for name in axes.series}} for at in (1, 2, 3)]
-    result = Result(**{**{name: "" for name in Result.__dataclass_fields__}, "name": experiment.name, "rows": rows})
+    rows = [{axes.x: at, **dict.fromkeys(axes.series, at * 2.0)} for at in (1, 2, 3)]
+    result = Result(**{**dict.fromkeys(Result.__dataclass_fields__, ""), "name": experiment.name, "rows": rows})
     assert write_chart(result, tmp_path / "chart.html")
     assert_drawn_offline(browser, tmp_path / "chart.html")

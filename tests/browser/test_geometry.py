@@ -61,7 +61,8 @@ def test_nothing_overlaps_or_is_cut_off(browser: Any, queries: int, tmp_path: Pa
         ("document.querySelector('.scroll').style.width = '2rem'", "scrolls sideways"),
         ("document.querySelector('.details').style.marginTop = '-9rem'", "panel over panel"),
         (
-            "n.at(-1).setAttribute('transform', `translate(${mark.getAttribute('x') - 20},${mark.getAttribute('y') - 20})`)",
+            "n.at(-1).setAttribute('transform',"
+            " `translate(${mark.getAttribute('x') - 20},${mark.getAttribute('y') - 20})`)",
             "an arrow crosses",
         ),
     ],

@@ -1,4 +1,4 @@
-"""Workloads of many sizes over the events of a shop, as people write them: some alike, some not, some with long names."""
+"""Workloads of many sizes over the events of a shop, some alike, some not, some with long names."""
 
 from __future__ import annotations
 

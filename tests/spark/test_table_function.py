@@ -1,4 +1,4 @@
-"""`SELECT * FROM motet(TABLE(events), '...')` gives what a run over the same rows gives, with columns that Spark knows."""
+"""`SELECT * FROM motet(TABLE(events), '...')` gives what a run over the same rows gives, with a known schema."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ def test_rows_are_those_of_a_run(spark: SparkSession, events: pa.Table, queries:
 def test_results_can_be_joined_and_options_be_given(spark: SparkSession, events: pa.Table) -> None:
     statement = f"""
         SELECT k, sum(`COUNT(*)`) AS total
-        FROM motet(TABLE(SELECT time AS at, type AS kind, k, x FROM seen_events), '{KEYED}', time => 'at', type => 'kind')
+        FROM motet(
+            TABLE(SELECT time AS at, type AS kind, k, x FROM seen_events), '{KEYED}', time => 'at', type => 'kind'
+        )
         WHERE query = 'sliding' GROUP BY k
     """
     rows = in_process(events, KEYED).filter(pc.equal(pc.field("query"), "sliding"))

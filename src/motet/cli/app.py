@@ -233,7 +233,7 @@ def run(
         raise typer.BadParameter("--table names a table of Spark's catalog: add --engine spark")
     if engine == "local" and holds_a_handful(events or []):
         interpret_kernels()
-    from motet.cli import commands
+    from motet.cli import commands, engines
 
     options = replace(
         make_reading_options(time, type, time_unit, delimiter, header, column_type, select),
@@ -245,7 +245,7 @@ def run(
         memory_limit=memory_limit,
         on_limit=on_limit,
     )
-    target = commands.SparkTarget(master, conf or ())
+    target = engines.SparkTarget(master, conf or ())
     results = commands.ResultOutput.to(output, format, limit or None)
     commands.run(file, table or events or [], options, engine, target, results)
 
@@ -281,10 +281,10 @@ def sql(
         motet sql dips.sql --events trades=trades/ --events firms=firms.csv --output dips.jsonl
         motet sql dips.sql --events trades.parquet --engine spark --master 'local[4]'
     """
-    from motet.cli import commands
+    from motet.cli import commands, engines
 
     shown = commands.ResultOutput.to(output, format, limit or None)
-    target = commands.SparkTarget(master, conf or ())
+    target = engines.SparkTarget(master, conf or ())
     commands.sql(file, events or [], Options(step_limit=step_limit), engine, target, shown)
 
 
@@ -452,10 +452,10 @@ def profile(
         motet profile --events trades.parquet --queries queries.motet
         motet profile --events trades.parquet --format json > statistics.json
     """
-    from motet.cli import commands
+    from motet.cli import commands, engines
 
     options = make_reading_options(time, type, time_unit, delimiter, header, column_type, select)
-    target = commands.SparkTarget(master, conf or ())
+    target = engines.SparkTarget(master, conf or ())
     commands.profile(events, tuple(key or ()), queries, options, engine, target, format)
 
 

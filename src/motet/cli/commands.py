@@ -22,7 +22,6 @@ from motet.cli.engines import (
     sql_on_spark,
 )
 from motet.cli.options import PlanFormat, ReaderEngine, ReportFormat, ResultFormat
-from motet.io.progress import Meter
 from motet.cli.report import COMPILING, say, warn
 from motet.cli.text_commands import write_text
 from motet.compile import compile_workload
@@ -31,6 +30,7 @@ from motet.errors import DataError, Diagnostic, MotetError, require_columns
 from motet.explain.formatting import format_count
 from motet.io.events import EventSource, count_event_types, empty_source, guess_types, list_columns, open_events
 from motet.io.formats import PARQUET
+from motet.io.progress import Meter
 from motet.io.text_tables import UNLIMITED, print_relation, print_tables
 from motet.io.writers import (
     DatabaseWriter,

@@ -35,13 +35,15 @@ def draw_chart(answers: Sequence[tuple[QueryColumns, pa.Table]], y: str | None) 
     if len(made) > 1:
         together = alt.vconcat(*made[:MAX_CHARTS])
         chart = together.resolve_scale(color="independent", x="independent", y="independent")
-    object.__setattr__(chart, "__class__", _make_offline(alt, type(chart)))  # altair takes attributes for its own
+    kind: Any = type(chart)
+    object.__setattr__(chart, "__class__", _make_offline(kind))  # altair takes attributes for its own
     return chart
 
 
 @cache
-def _make_offline(alt: Any, kind: Any) -> Any:
+def _make_offline(kind: Any) -> Any:
     """Return a kind of chart that loads nothing from any network, neither in a notebook nor from a file."""
+    import altair as alt
 
     class OfflineChart(kind):  # type: ignore[misc]
         def _repr_mimebundle_(self, *args: Any, **keywords: Any) -> Any:

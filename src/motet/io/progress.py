@@ -38,12 +38,13 @@ class NotebookBar:
             self._update("")
 
     def _update(self, text: str) -> None:
-        from IPython.display import HTML, display
+        from IPython import display
 
+        notebook: Any = display
         if self.handle is None:
-            self.handle = display(HTML(text), display_id=True)
+            self.handle = notebook.display(notebook.HTML(text), display_id=True)
         else:
-            self.handle.update(HTML(text))
+            self.handle.update(notebook.HTML(text))
 
 
 def is_in_notebook() -> bool:

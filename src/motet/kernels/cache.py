@@ -89,7 +89,7 @@ def list_baselines() -> list[str]:
     ]
 
 
-class KernelCache(_Cache):  # type: ignore[misc]
+class KernelCache(_Cache):
     """The compiled code of one kernel, in the folders where it may be."""
 
     def __init__(self, function: Kernel) -> None:

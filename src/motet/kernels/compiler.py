@@ -119,7 +119,7 @@ def on_first_compilation(callback: Callable[[], None]) -> None:
     event.register("numba:compile", _Listener(callback, lambda _: None))
 
 
-def on_each_compilation(callback: Callable[[str], None]) -> None:
+def on_each_compilation(callback: Callable[[str], object]) -> None:
     """Call back with its name whenever a kernel has been compiled."""
 
     def call_for_kernels(ended: event.Event) -> None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 Expression = tuple[Any, ...]
-Values = pa.ChunkedArray | pa.Array | pa.Scalar
+Values = Any  # a ChunkedArray, an Array or a Scalar of pyarrow
 
 # Spark's types, by the names that it has for them.
 ARROW_TYPES: dict[str, pa.DataType] = {
@@ -175,8 +175,8 @@ def translate_catalyst(expression: Any, columns: Mapping[int, Expression]) -> Ex
         case "In" | "InSet":
             return _translate_in(expression, kind, translate)
         case "If":
-            parts = expression.predicate(), expression.trueValue(), expression.falseValue()
-            return "case", *map(translate, parts)
+            choices = expression.predicate(), expression.trueValue(), expression.falseValue()
+            return "case", *map(translate, choices)
         case "CaseWhen":
             branches = [expression.branches().apply(at) for at in range(expression.branches().size())]
             parts = [translate(part) for branch in branches for part in (branch._1(), branch._2())]

@@ -61,7 +61,7 @@ class FileScan:
 
     def can_encode(self, name: str) -> bool:
         """Return whether a column can be read as a dictionary."""
-        return self.outputs[self.columns.names.index(name)][0] == "column"
+        return bool(self.outputs[self.columns.names.index(name)][0] == "column")
 
     def read(self, part: FileRange, coded: Sequence[str] = ()) -> Iterator[pa.Table]:
         """Yield the rows of a range of a file, with some columns as dictionaries."""

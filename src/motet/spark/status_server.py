@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -15,6 +15,8 @@ from motet.engine.live.costs import name_unit
 from motet.errors import DataError
 from motet.explain.page.document import POLICY, build_document
 from motet.explain.page.plan import render_plan_html
+from motet.plans.compiled import CompiledQuery
+from motet.plans.detect.query import DetectQuery
 from motet.spark.monitor import StreamMonitor
 
 LOOPBACK = "127.0.0.1"
@@ -57,6 +59,7 @@ class StatusPages:
 
 def _list_places(program: Program) -> dict[str, dict[str, Any]]:
     """Return what each query runs in, by the name that its costs are reported under, and how many queries that has."""
+    groups: list[tuple[str, Sequence[CompiledQuery | DetectQuery]]]
     groups = [(name_unit(unit), unit.reported) for branch in program.branches for unit in branch.units]
     groups += [(branch.name, branch.queries) for branch in program.detect]
     return {each.query.name: {"unit": name, "queries": len(group)} for name, group in groups for each in group}

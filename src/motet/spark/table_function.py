@@ -29,7 +29,7 @@ from motet.spark.dataframes import from_spark_batch, to_spark_schema
 
 
 @dataclass
-class CompiledCall(AnalyzeResult):  # type: ignore[misc]
+class CompiledCall(AnalyzeResult):
     """What Spark has to know of a call, and what its tasks need: the program, and the columns that they get."""
 
     program: bytes = b""
@@ -39,10 +39,11 @@ class CompiledCall(AnalyzeResult):  # type: ignore[misc]
 def register(session: SparkSession, name: str = "motet") -> None:
     """Make the function known to a session by a name."""
     tasks = int(session.conf.get("spark.sql.shuffle.partitions") or 1)
-    session.udtf.register(name, sf.arrow_udtf(_make_function(find_balanced_keys(tasks).tolist())))
+    function: Any = sf.arrow_udtf(_make_function(find_balanced_keys(tasks).tolist()))
+    session.udtf.register(name, function)
 
 
-def compile_call(table: st.StructType, queries: str, options: Options, task_keys: list[int]) -> CompiledCall:
+def compile_call(table: Any, queries: str, options: Options, task_keys: list[int]) -> CompiledCall:
     """Compile queries over a table, and say how its rows are divided: by the keys that all of them have in common,
     hashed to one bucket for each task; into one where there are none, or where totals of keys are combined.
     """

@@ -142,9 +142,9 @@ class DetectRun:
                 yield from run_of(sink.planned).add_matches(sink.alternative, matches)
         for run in runs.values():
             yield from run.finish()
-            for found in run.taken:
-                _, last = match_times(found, runner.encoded)
-                self.taken.append(TakenMatches(runner.encoded.rows[found.event[found.begin[:-1]]], last))
+            for taken in run.taken:
+                _, last = match_times(taken, runner.encoded)
+                self.taken.append(TakenMatches(runner.encoded.rows[taken.event[taken.begin[:-1]]], last))
             if run.is_truncated:
                 self.truncated.add(run.query.query.name)
 
