@@ -20,7 +20,7 @@ from motet.reference.tables import run_table as enumerate_table
 from motet.schema import EventSchema
 from tests.comparison import assert_same_results
 from tests.engine.live.micro_batches import SECOND, Rows, endless, micro_batches
-from tests.strategies import STREAM_SCHEMA, build_stream_table, skip_queries, streams
+from tests.strategies import STREAM_SCHEMA, TYPES, build_stream_table, skip_queries, streams
 
 SCHEMA = EventSchema(STREAM_SCHEMA)
 
@@ -46,11 +46,20 @@ def select_streamed(workload: Workload) -> Workload:
     return replace(workload, queries=tuple(taken))
 
 
-@pytest.mark.parametrize("returns", ["counts", "matches"])
+@pytest.mark.parametrize(
+    ("returns", "types"),
+    [("counts", TYPES), ("matches", TYPES), ("matches", ("A",))],
+    ids=["counts", "matches", "dense"],
+)
 @given(data=st.data())
-def test_any_query_takes_on_a_stream_what_the_oracle_takes(returns: str, data: st.DataObject) -> None:
-    queries = tuple(data.draw(skip_queries(name=f"q{number}")) for number in range(data.draw(st.integers(1, 2))))
+def test_any_query_takes_on_a_stream_what_the_oracle_takes(
+    returns: str, types: tuple[str, ...], data: st.DataObject
+) -> None:
+    numbers = range(data.draw(st.integers(1, 2)))
+    queries = tuple(data.draw(skip_queries(name=f"q{number}", types=types)) for number in numbers)
     rows = data.draw(streams())
+    if len(types) == 1:  # so that matches often overlap
+        rows = [{**row, "type": types[0]} for row in rows]
     if returns == "matches":
         queries = tuple(replace(query, returns=(AllVariables(),)) for query in queries)
         # At one time each, for it is not specified which of equal matches is taken.

@@ -36,7 +36,8 @@ class TakenMatches:
     each first event gives a match, first event.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, query: DetectQuery) -> None:
+        self.span = query.span
         self.groups = RowIndex(3)
         self.ends = np.full(0, MIN_TIME)
 
@@ -50,8 +51,10 @@ class TakenMatches:
         return numbers, self.ends[numbers]
 
     def forget(self, watermark: int) -> None:
-        """Forget windows that have closed. O(groups)."""
-        kept = np.flatnonzero(self.groups.words[: self.groups.count, 1] > watermark)
+        """Forget windows that have closed and, where there is no SLIDE, matches that ended a window ago. O(groups)."""
+        count = self.groups.count
+        needed_until = self.groups.words[:count, 1] if self.span.slide else self.ends[:count] + self.span.within
+        kept = np.flatnonzero(needed_until > watermark)
         rows, ends = self.groups.words[kept], self.ends[kept]
         self.groups, self.ends = RowIndex(3), ends
         self.groups.number(rows)
@@ -91,7 +94,7 @@ def take_matches(
     offsets = np.append(np.flatnonzero(is_new), len(order))
     take = take_past_last if query.query.after_match is AfterMatch.PAST_LAST_EVENT else take_first
     chosen = np.zeros(len(order), np.bool_)
-    before = TakenMatches() if before is None else before
+    before = TakenMatches(query) if before is None else before
     numbers, ends = before.read([values[order][offsets[:-1]] for values in groups])
     take(found, encoded.time, first, last, own[order], offsets, ends, chosen)
     before.ends[numbers] = ends

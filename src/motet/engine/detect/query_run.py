@@ -53,6 +53,7 @@ class QueryRun:
         self.planned = planned
         self.query = planned.query
         self.codes = runner.plan.codes[self.query.number]
+        self.finds_occurrences = self.query.is_sequence_past_last  # the taken matches alone, in one pass
         self.bounds = bounds
         self.start_time = start_time
         self.match_limit = MatchLimit(self.program.options.match_limit, self.query.span)
@@ -68,7 +69,7 @@ class QueryRun:
 
     def list_matches(self, alternative: int) -> Iterator[pa.Table]:
         """Yield the rows of an alternative whose root is not run by the kernel."""
-        if self.query.is_sequence_past_last:
+        if self.finds_occurrences:
             found = list_occurrences(self.query, self.encoded)
             self.taken.append(found)
             yield from self.add_matches(alternative, found)
@@ -92,7 +93,7 @@ class QueryRun:
             found = mask_bindings(found, kept)
         if not len(found.key) or self._is_full:
             return
-        if self.query.query.after_match is not AfterMatch.ALL and not self.query.is_sequence_past_last:
+        if self.query.query.after_match is not AfterMatch.ALL and not self.finds_occurrences:
             # Which matches are taken is known when all are there.
             self._wait(match_filter, found)
         elif not self.query.query.is_aggregate:

@@ -34,7 +34,7 @@ from motet.plans.detect.execution import describe_join_run
 from motet.plans.execution import Execution
 
 
-class TakenMatches(NamedTuple):
+class TakenRows(NamedTuple):
     """Matches that AFTER MATCH SKIP takes: the row of the first event of each, and the time of the last."""
 
     first: Ints
@@ -58,7 +58,7 @@ class DetectRun:
     observed: BranchMetrics | None = None
     report: Callable[[str], None] | None = None  # is told what is done
     executed: Execution | None = None
-    taken: list[TakenMatches] = field(default_factory=list)  # by AFTER MATCH SKIP
+    taken: list[TakenRows] = field(default_factory=list)  # by AFTER MATCH SKIP
 
     @cached_property
     def plans(self) -> BranchPlanner:
@@ -144,7 +144,7 @@ class DetectRun:
             yield from run.finish()
             for taken in run.taken:
                 _, last = match_times(taken, runner.encoded)
-                self.taken.append(TakenMatches(runner.encoded.rows[taken.event[taken.begin[:-1]]], last))
+                self.taken.append(TakenRows(runner.encoded.rows[taken.event[taken.begin[:-1]]], last))
             if run.is_truncated:
                 self.truncated.add(run.query.query.name)
 

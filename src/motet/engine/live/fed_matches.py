@@ -124,7 +124,7 @@ class FedMatches:
         self.replayed = np.array(
             [*own, any(own)], np.bool_
         )  # readers whose matches are listed where events are replayed
-        self.taken = {each.query.number: TakenMatches() for each in planned}
+        self.taken = {each.query.number: TakenMatches(each.query) for each in planned}
         self.rules: dict[tuple[int, int], Any] = {}  # by number of the query and alternative
         self.dropped = 0  # events, before the first that is known
         self.plain_results = _PlainResults(self)
@@ -532,6 +532,7 @@ class _FedQueryRun(QueryRun):
         self.batch = batch
         any_batch: Any = batch
         super().__init__(any_batch, planned, batch.event_columns, bounds, start_time)
+        self.finds_occurrences = False
 
     def _filter_of(self, alternative: int) -> Any:
         return _FedFilter(self.batch, self.planned, alternative)
