@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import cast
 
 from lark import Token
@@ -49,7 +50,7 @@ def tokenize(text: str) -> tuple[list[Token], list[Diagnostic]]:
 def _find_long_clause(text: str) -> Diagnostic | None:
     """Find a clause that would take seconds to cut into tokens alone."""
     starts = [found.span() for found in _CLAUSE_WORDS.finditer(text)]
-    for (start, end), (following, _) in zip(starts, [*starts[1:], (len(text), 0)], strict=True):
+    for (start, end), (following, _) in pairwise([*starts, (len(text), 0)]):
         if following - start > _MAX_LETTERS:
             place = Span(start, end, text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start))
             message = f"{text[start:end].upper()} has {following - start:,} letters"
