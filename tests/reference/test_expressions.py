@@ -25,7 +25,7 @@ from motet.model.expression import (
 from motet.model.query import Aggregate
 from motet.reference.aggregates import aggregate, aggregate_bag
 from motet.reference.expressions import EvaluationScope, evaluate_expression
-from motet.reference.results import OracleTotals, finish_count
+from motet.reference.results import OracleTotals, finish_value
 
 NULL = Literal(None)
 
@@ -149,9 +149,19 @@ def test_a_sample_of_one_has_no_variance() -> None:
 def test_a_count_beyond_64_bits_is_null_and_counted() -> None:
     totals = OracleTotals()
     count = Aggregate("COUNT")
-    assert finish_count(2**63 - 1, count, "exact", totals) == 2**63 - 1
+    assert finish_value(2**63 - 1, count, "exact", totals) == 2**63 - 1
     assert totals.overflows == 0
-    assert finish_count(2**63, count, "exact", totals) is None
+    assert finish_value(2**63, count, "exact", totals) is None
     assert totals.overflows == 1
-    assert finish_count(2**63, count, "double", totals) == 2.0**63
+    assert finish_value(2**63, count, "double", totals) == 2.0**63
     assert totals.overflows == 1
+
+
+def test_a_sum_of_whole_numbers_that_a_double_cannot_hold_is_null_and_counted() -> None:
+    totals = OracleTotals()
+    item = Aggregate("SUM", "A", "x")
+    assert finish_value(2**53 - 1, item, "exact", totals) == 2.0**53 - 1
+    assert totals.overflows == 0
+    assert finish_value(-(2**53), item, "exact", totals) is None
+    assert totals.overflows == 1
+    assert finish_value(0.5, item, "exact", totals) == 0.5
