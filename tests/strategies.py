@@ -50,8 +50,6 @@ from motet.model.window import CountWindow, TimeWindow, Window
 from motet.reference.positions import (
     ExpandedPattern,
     are_neighbours,
-    can_begin_with_not,
-    can_end_with_not,
     expand_pattern,
     is_nullable,
     max_bindings,
@@ -485,12 +483,9 @@ def draw_match_condition(dice: Dice, names: Sequence[str], absent: Sequence[str]
 # Queries
 
 
-def draw_window(dice: Dice, pattern: Pattern, kinds: frozenset[str]) -> Window | None:
+def draw_window(dice: Dice, kinds: frozenset[str]) -> Window | None:
     """Draw a window in ticks of the time column; slides may exceed or not divide the size."""
-    expanded = expand_pattern(pattern)
-    is_open = can_begin_with_not(expanded.tree) or can_end_with_not(expanded.tree)
-    needs_time = is_open or bool(expanded.never)
-    match dice.pick(sorted(kinds - {"count"} if needs_time else kinds, reverse=True)):
+    match dice.pick(sorted(kinds, reverse=True)):
         case "sliding":
             return TimeWindow(dice.number(1, 12), dice.number(1, 6), ticks=True)
         case "continuous":
@@ -570,7 +565,7 @@ def draw_query(
     partition = tuple(dict.fromkeys((*group_by, *equivalence)))
     if len({*equivalence} - {*group_by}) == 1 and dice.once_in(3):
         aggregates = (*aggregates, Aggregate("COUNT", None, dice.pick(partition), distinct=True))
-    window = draw_window(dice, pattern, windows)
+    window = draw_window(dice, windows)
     having = draw_having(dice, aggregates) if dice.once_in(5) else None
     returns = (*keys, *aggregates)
     return Query(name, pattern, returns, tuple(conditions), equivalence, group_by, window, having=having)
@@ -633,7 +628,7 @@ def skip_queries(draw: DrawFn, *, name: str = "q", types: Sequence[str] = TYPES)
     if dice.once_in(2):
         events = tuple(Event(dice.pick(types)) for _ in range(dice.number(1, 3)))
         pattern = add_variables(dice, Seq(events))
-        window = draw_window(dice, pattern, WINDOWS)
+        window = draw_window(dice, WINDOWS)
         query = Query(name, pattern, (), (), query.equivalence, query.group_by, window)
     after_match = dice.pick([AfterMatch.PAST_LAST_EVENT, AfterMatch.TO_NEXT_EVENT])
     return replace(query, returns=(Aggregate("COUNT"),), having=None, after_match=after_match)
@@ -665,7 +660,7 @@ def policy_queries(
     if dice.once_in(2) and len(names) > 1:
         conditions.append(draw_pair(dice, names[0], dice.pick(names[1:])))
     returns = draw_aggregates(dice, pattern, name) if dice.once_in(4) else (AllVariables(),)
-    window = draw_window(dice, pattern, WINDOWS) if dice.once_in(2) else TimeWindow(30, ticks=True)
+    window = draw_window(dice, WINDOWS) if dice.once_in(2) else TimeWindow(30, ticks=True)
     partition = ("k",) if dice.once_in(3) else ()
     return Query(name, pattern, returns, tuple(conditions), partition, (), window, dice.pick(policies))
 
@@ -691,8 +686,7 @@ def equality_queries(draw: DrawFn, *, name: str = "q", types: Sequence[str] = TY
     if dice.once_in(4):
         conditions.append(draw_local(dice, dice.pick(names)))
     returns = draw_match_returns(dice, names, name) if dice.once_in(4) else draw_aggregates(dice, pattern, name)
-    counted = CountWindow(dice.number(2, 5)) if dice.once_in(2) and not absences(pattern) else None
-    window = counted or draw_window(dice, pattern, WINDOWS)
+    window = CountWindow(dice.number(2, 5)) if dice.once_in(2) else draw_window(dice, WINDOWS)
     return Query(name, pattern, returns, tuple(conditions), (), dice.pick(GROUPS[:5]), window)
 
 

@@ -37,3 +37,13 @@ def test_a_repeated_and_counts_each_match_once_however_it_is_read() -> None:
         "a3",
         "a3 b2",
     ]
+
+
+def test_a_not_in_a_repeated_and_may_compare_what_must_be_absent_with_any_event() -> None:
+    # (AND(SEQ(A, NOT N, B), C))+: a match is kept if it can be read so that nothing lies in the gaps of its rounds
+    query = "RETURN * PATTERN (AND(SEQ(A a, NOT N n, B b), C c))+ WHERE n.x > c.x"
+    assert found("a1 n2:5 c3:4 b4", query) == []
+    assert found("a1 n2:5 c3:5 b4", query) == ["a1 b4 c3"]
+    # Between two rounds it may occur.
+    assert "a1 a6 b2 b8 c3 c7" in found("a1 b2 c3:1 n5:9 a6 c7:1 b8", query)
+    assert "a1 a6 b2 b8 c3 c7" not in found("a1 b2 c3:1 a6 n7:9 c7:1 b8", query)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.detect.cases import found
+import motet
+from tests.detect.cases import found, stream
 
 
 def test_a_continuous_window_is_open_at_its_end() -> None:
@@ -29,6 +30,31 @@ def test_ties_enter_and_leave_a_window_of_events_together() -> None:
     # SEQ(A, B) among three events, two of them tied
     assert found("a1 b2 z2 z2", "RETURN * PATTERN SEQ(A a, B b) WITHIN 3 EVENTS") == []
     assert found("a1 a1", "RETURN * PATTERN A a WITHIN 1 EVENTS") == []
+
+
+def test_a_not_before_a_match_looks_back_as_many_events_as_a_window_holds() -> None:
+    query = "RETURN * PATTERN SEQ(NOT N, A a, B b) WITHIN 4 EVENTS"
+    assert found("n1 a2 b3", query) == []
+    assert found("n1 z2 a3 z4 b5", query) == ["a3 b5"]
+    assert found("a1 b2", query) == ["a1 b2"]
+
+
+def test_a_not_after_a_match_holds_until_the_window_of_events_is_full() -> None:
+    query = "RETURN * PATTERN SEQ(A a, B b, NOT N) WITHIN 4 EVENTS"
+    assert found("a1 b2 z3 z4 n5", query) == ["a1 b2"]
+    assert found("a1 b2 z3 n4 z5", query) == []
+    assert found("a1 b2 z3", query) == []  # not full: nobody knows
+    # Both events of time 4 would be too many: the window is full without them.
+    assert found("a1 b2 z3 n4 z4", query) == ["a1 b2"]
+
+
+def test_what_must_be_nowhere_in_a_window_of_events() -> None:
+    query = "RETURN * PATTERN SEQ(A a, B b, NEG(N)) WITHIN 4 EVENTS"
+    assert found("n1 a2 b3 z4 z5", query) == ["a2 b3"]
+    assert found("a2 n3 b4 z5", query) == []
+    counted = "RETURN COUNT(*) PATTERN SEQ(A, B, NEG(N)) WITHIN 4 EVENTS"
+    results = motet.run(stream("a1 a2 b3 z4 z5 z6"), counted).to_pylist()
+    assert [(row["time"], row["COUNT(*)"]) for row in results] == [(4, 1), (5, 1)]
 
 
 def test_without_a_window_all_of_the_input_is_one() -> None:

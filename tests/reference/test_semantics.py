@@ -290,11 +290,6 @@ class TestNot:
         assert count(seq(no("N"), "A"), "a1 n2 a3") == 1
         assert count(seq("A", no("N")), "a1 n2 a3") == 1
 
-    def test_at_an_end_needs_a_time_window(self) -> None:
-        with pytest.raises(QueryError, match="time window"):
-            count(seq("A", no("N")), "a1", window=CountWindow(3))
-
-
 class TestNeg:
     def test_anywhere_in_a_sliding_window(self) -> None:
         # SEQ(A, B, NEG(N)) WITHIN 4 SLIDE 2
@@ -421,6 +416,22 @@ class TestWindows:
         # SEQ(A, B) WITHIN 2 EVENTS WHERE [k]
         found = over_time(seq("A", "B"), "a1:0:u a2:0:v b3:0:u", window=CountWindow(2), equivalence=("k",))
         assert found == [(3, 1)]
+
+    def test_a_leading_not_looks_back_over_the_events_of_a_count_window(self) -> None:
+        # SEQ(NOT N, A, B) WITHIN 4 EVENTS: n1 has left the window when b5 comes, and then a2 counts too
+        pattern = seq(no("N"), "A", "B")
+        assert over_time(pattern, "n1 a2 b3 c4 b5", window=CountWindow(4)) == [(5, 2)]
+
+    def test_a_trailing_not_waits_until_a_count_window_is_full(self) -> None:
+        # SEQ(A, NOT N) WITHIN 3 EVENTS: a1 is certain at 3, a2 forbidden by n4; the window of a5 never fills
+        pattern = seq("A", no("N"))
+        assert over_time(pattern, "a1 a2 c3 n4 a5 c6", window=CountWindow(3)) == [(3, 1)]
+        assert over_time(pattern, "a1 c2 n3 c3", window=CountWindow(3)) == [(3, 1)]  # too many at 3
+
+    def test_a_neg_holds_in_all_of_a_count_window(self) -> None:
+        pattern = Seq((Event("A"), Event("B"), Neg(Event("N"))))
+        assert over_time(pattern, "n1 a2 b3 c4", window=CountWindow(3)) == [(4, 1)]
+        assert over_time(pattern, "a2 b3 n4", window=CountWindow(3)) == []
 
     def test_ticks_are_units_of_the_time_column(self) -> None:
         query = Query("q", seq("A", "B"), (COUNT,), window=TimeWindow(2, ticks=True))

@@ -49,6 +49,25 @@ class CompiledConditions(NamedTuple):
     paired_slot: SmallInts
 
 
+class ReadingTables(NamedTuple):
+    """How the events of a match may be read, in time order: see `motet.template.automaton.Readings`.
+
+    An event at position p takes the crossings from `begin[p]` on. Crossing c begins with the latest event at a position
+    of `scope[c]` (-1: it is open) and has the ways from `ways[c]` on, each a stretch of `forbidden`.
+    """
+
+    begin: Ints
+    source: SmallInts
+    target: SmallInts
+    scope: SmallInts
+    ways: Ints
+    forbids: Ints
+    forbidden: SmallInts
+    settled: SmallInts
+    accepting: Flags
+    inside: Flags  # scope, position
+
+
 class Rules(NamedTuple):
     """What a query asks of a match. `slot[p]`: the slot of position p, -1 where no condition speaks of it.
 
@@ -73,25 +92,29 @@ class Rules(NamedTuple):
     binds: Flags  # class, position
     pair_begin: Ints  # position, position -> conditions on those two as neighbours
     pair_condition: SmallInts
+    readings: ReadingTables  # none where gaps are tested elsewhere
 
 
 class MatchScratch(NamedTuple):
-    """Room for one match at a time: the events of each slot, and counters over their combinations."""
+    """Room for one match at a time: the events of each slot, counters over their combinations, and its readings."""
 
     scope: EventScope
     counter: Ints
     stack: Stack
+    current: Flags
+    following: Flags
 
 
-def new_match_scratch(slots: int, longest: int) -> MatchScratch:
-    """Create room for matches of so many events."""
+def new_match_scratch(slots: int, longest: int, readings: int = 0) -> MatchScratch:
+    """Create room for matches of so many events, with so many readings."""
     scope = EventScope(
         np.full(slots, -1, np.int64),
         np.full(slots, -1, np.int64),
         np.zeros(slots + 1, np.int64),
         np.zeros(longest + 2, np.int64),
     )
-    return MatchScratch(scope, np.zeros(slots, np.int64), new_stack())
+    current, following = np.zeros(readings, np.bool_), np.zeros(readings, np.bool_)
+    return MatchScratch(scope, np.zeros(slots, np.int64), new_stack(), current, following)
 
 
 class MatchContext(NamedTuple):
@@ -242,7 +265,7 @@ def _filter_matches(matches: Matches, context: MatchContext, kept: Flags) -> Non
                 break
         if work.stack.status[0] != FINE:
             break
-        if holds and _gaps_are_empty(matches, m, context):
+        if holds and _gaps_are_empty(matches, m, context) and _has_clear_reading(matches, m, context):
             kept[m] = True
     if rules.policy != SKIP_TILL_ANY and work.stack.status[0] == FINE:
         for m in range(matches.key.size):
@@ -289,6 +312,66 @@ def _gaps_are_empty(matches: Matches, m: int, context: MatchContext) -> bool:
         if not free:
             return False
     return True
+
+
+@inner
+def _has_clear_reading(matches: Matches, m: int, context: MatchContext) -> bool:
+    """Return whether a bound match can be read so that nothing absent lies in any of its gaps.
+
+    O(events * crossings), and for each of these what its gap takes.
+    """
+    tables, time = context.rules.readings, context.partition.time
+    current, following = context.work.current, context.work.following
+    if tables.settled.size == 0:
+        return True
+    begin = matches.begin[m]
+    for state in range(current.size):
+        current[state] = state == 0
+    for at in range(begin, matches.begin[m + 1]):
+        if at > begin and time[matches.event[at]] > time[matches.event[at - 1]]:
+            for state in range(current.size):
+                following[state] = False
+            for state in range(current.size):
+                if current[state]:
+                    following[tables.settled[state]] = True
+            for state in range(current.size):
+                current[state] = following[state]
+        for state in range(current.size):
+            following[state] = False
+        position = matches.position[at]
+        for crossing in range(tables.begin[position], tables.begin[position + 1]):
+            target = tables.target[crossing]
+            if current[tables.source[crossing]] and not following[target]:
+                following[target] = _is_open(matches, m, at, crossing, context)
+        for state in range(current.size):
+            current[state] = following[state]
+    for state in range(current.size):
+        if current[state] and tables.accepting[state]:
+            return True
+    return False
+
+
+@inner
+def _is_open(matches: Matches, m: int, at: int, crossing: int, context: MatchContext) -> bool:
+    """Return whether nothing that one of its ways forbids lies in the gap that an event of a bound match ends."""
+    tables, time = context.rules.readings, context.partition.time
+    scope = tables.scope[crossing]
+    if scope < 0:
+        return True
+    since = MIN_TIME
+    for earlier in range(matches.begin[m], at):
+        if tables.inside[scope, matches.position[earlier]]:
+            since = max(since, time[matches.event[earlier]])
+    until = time[matches.event[at]]
+    for way in range(tables.ways[crossing], tables.ways[crossing + 1]):
+        is_clear = True
+        for f in range(tables.forbids[way], tables.forbids[way + 1]):
+            if latest_absent_event(context, tables.forbidden[f], matches.key[m], since, until) != MIN_TIME:
+                is_clear = False
+                break
+        if is_clear:
+            return True
+    return False
 
 
 @inner

@@ -517,7 +517,6 @@ class _QueryChecker:
                 self._report("without WITHIN the whole input is one window", self.query.span, hint, warning=True)
             case CountWindow(size, span=span):
                 self._check_length(size, "WITHIN", span)
-                self._check_count_window()
             case TimeWindow(size, slide, ticks, span=span):
                 self._check_length(size, "WITHIN", span)
                 if slide is not None:
@@ -538,15 +537,6 @@ class _QueryChecker:
             self._report(f"{clause} must be more than zero", span, f"as in {clause} 10 min")
         elif amount > _MAX_LENGTH:
             self._report(f"{clause} is too long", span, "leave out WITHIN for all of the input")
-
-    def _check_count_window(self) -> None:
-        """Check that nothing waits for the end of a window that does not end by itself."""
-        for absence in absences(self.query.pattern):
-            if isinstance(absence, Neg):
-                self._report("NEG needs a window of time, not of EVENTS", absence.span, "as in WITHIN 10 min")
-        for absence in find_open_absences(self.query.pattern):
-            message = "a NOT with nothing bound before or after it needs a window of time, not of EVENTS"
-            self._report(message, absence.span, "as in WITHIN 10 min")
 
 
 def _count_positions(pattern: Pattern) -> int:

@@ -191,6 +191,9 @@ def build_window_span(query: Query, tick: int) -> WindowSpan:
 
 def _check_limits(compiled: CompiledQuery) -> Diagnostic | None:
     """Return a diagnostic where a query asks for things that cannot be had together."""
+    if compiled.span.ranked and (compiled.needs_window_close or compiled.automaton.leading_guard):
+        message = "an absence at the edge of a window of EVENTS, or anywhere in it, needs the matches"
+        return Diagnostic(message, compiled.query.span, compiled.query.name)
     if not (compiled.span.is_continuous and compiled.automaton.leading_guard):
         return None
     if compiled.needs_window_close or compiled.adjacent:

@@ -31,7 +31,6 @@ from motet.reference.matches import DEFAULT_LIMIT, Candidate, Fragment, Guard, f
 from motet.reference.positions import (
     ExpandedPattern,
     Tree,
-    can_begin_with_not,
     can_end_with_not,
     expand_pattern,
     has_open_not_in_and,
@@ -166,10 +165,6 @@ def prepare(query: Query, tick: int | Fraction) -> PreparedQuery:
     expanded = expand_pattern(query.pattern)
     if has_open_not_in_and(expanded.tree):
         message = "a NOT in a part of an AND needs a bound event on both sides"
-        raise QueryError([Diagnostic(message, None, query.name)])
-    is_open = can_begin_with_not(expanded.tree) or can_end_with_not(expanded.tree)
-    if isinstance(query.window, CountWindow) and (is_open or expanded.never):
-        message = "a NOT at either end of a pattern, or a NEG, needs a time window"
         raise QueryError([Diagnostic(message, None, query.name)])
     return PreparedQuery(query, expanded, sort_conditions(query, expanded), windows.in_microseconds(query, tick))
 
@@ -341,7 +336,8 @@ class OraclePartition:
 
     def extents(self, match: Match, ways: Ways) -> list[Extent]:
         """Return the windows in which a match counts: those that hold it and in which its NOTs and NEGs do hold."""
-        extents = windows.extents(self.prepared.window, self.times, match.first, match.last)
+        needs_end = self.prepared.needs_window_close
+        extents = windows.extents(self.prepared.window, self.times, match.first, match.last, needs_end)
         return [extent for extent in extents if self.is_clear(match, ways, extent)]
 
     def is_clear(self, match: Match, ways: Ways, extent: Extent) -> bool:
@@ -379,9 +375,14 @@ class OraclePartition:
 
     def extents_at(self, match: Match, now: int) -> list[Extent]:
         extents = windows.extents(self.prepared.window, self.times, match.first, match.last)
-        if isinstance(self.prepared.window, TimeWindow):
-            return [replace(extent, leading_after=now - self.prepared.window.size) for extent in extents]
-        return extents
+        match self.prepared.window:
+            case TimeWindow(size):
+                return [replace(extent, leading_after=now - size) for extent in extents]
+            case CountWindow(size):
+                start = windows.last_window_start(self.times, now, size)
+                return [replace(extent, leading_after=start - 1) for extent in extents]
+            case None:
+                return extents
 
     def is_alive(self, match: Match, now: int) -> bool:
         """Return whether a match that is complete has not expired from a continuous window."""
@@ -433,10 +434,10 @@ def result_times(
         case None:
             return [({}, [match for _, match, _ in counted])] if counted else []
         case TimeWindow(size, slide) if slide is not None:
-            ended = collect_by_time(counted, lambda match, extent: extent.trailing_before)
+            ended = collect_by_time(counted, lambda match, extent: extent.ends)
             return [({"window_start": end - size, "window_end": end}, matches) for end, matches in ended.items()]
-        case TimeWindow(size) if prepared.needs_window_close:
-            ended = collect_by_time(counted, lambda match, extent: match.first + size)
+        case TimeWindow() | CountWindow() if prepared.needs_window_close:
+            ended = collect_by_time(counted, lambda match, extent: extent.ends)
             return [({"time": end}, matches) for end, matches in ended.items()]
         case _:
             return [

@@ -20,6 +20,7 @@ class Extent:
     trailing_before: int  # a trailing NOT: between the last event and this
     never_after: int  # NEG: between these two
     never_before: int
+    ends: int  # when a match is certain that waits for the end of the window
 
 
 def in_microseconds(query: Query, tick: int | Fraction) -> Window | None:
@@ -60,16 +61,34 @@ def window_starts(size: int, slide: int, first: int, last: int) -> list[int]:
     return [number * slide for number in range(earliest, first // slide + 1)]
 
 
-def extents(window: Window | None, times: Sequence[int], first: int, last: int) -> list[Extent]:
-    """Return the windows that hold a match with these first and last times."""
+def extents(
+    window: Window | None, times: Sequence[int], first: int, last: int, needs_end: bool = False
+) -> list[Extent]:
+    """Return the windows that hold a match with these first and last times.
+
+    `needs_end`: a window of events that is never full does not end, and is left out.
+    """
     match window:
         case TimeWindow(size, None):
             # The window opens with the first event, but a leading NOT looks back from the last.
-            return [Extent(last - size, first + size, first - 1, first + size)]
+            return [Extent(last - size, first + size, first - 1, first + size, first + size)]
         case TimeWindow(size, slide):
             assert slide is not None
             starts = window_starts(size, slide, first, last)
-            return [Extent(start - 1, start + size, start - 1, start + size) for start in starts]
-        case CountWindow() | None:
-            # All of the input; a count window has neither open NOTs nor NEGs to look at it.
-            return [Extent(times[0] - 1, times[-1] + 1, times[0] - 1, times[-1] + 1)]
+            return [Extent(start - 1, start + size, start - 1, start + size, start + size) for start in starts]
+        case CountWindow(size):
+            # It holds the events from the first one on, and ends as it is full; but a leading NOT looks back from
+            # the last event.
+            full = bisect_left(times, first) + size - 1
+            ends = times[full] if full < len(times) else None
+            if ends is None and needs_end:
+                return []
+            before = times[-1] + 1 if ends is None else ends + (events_between(times, first, ends) <= size)
+            return [Extent(last_window_start(times, last, size) - 1, before, first - 1, before, before if ends is None else ends)]
+        case None:
+            return [Extent(times[0] - 1, times[-1] + 1, times[0] - 1, times[-1] + 1, times[-1] + 1)]
+
+
+def last_window_start(times: Sequence[int], now: int, size: int) -> int:
+    """Return the time from which on a partition has at most so many events until now."""
+    return min((time for time in times if time <= now and events_between(times, time, now) <= size), default=now + 1)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from motet.errors import Diagnostic
-from motet.template.positions import OPEN, Block, Guard, Leaf, PositionGraph, Positions, Ways
+from motet.template.positions import FREE, OPEN, Block, Guard, Leaf, PositionGraph, Positions, Ways
 
 MAX_NODES = 4096
 MAX_STATES = 4 * MAX_NODES  # of progress: they cost next to nothing
@@ -34,6 +34,9 @@ class Strand:
 
 # All configurations that the same events at the same positions can lead to: a match counts once, however it is read.
 Node = frozenset[Strand]
+
+# The graph in which two bound events follow each other, and the ways to cross the gap between them.
+Gap = tuple[PositionGraph, Ways]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +132,60 @@ def build_progress(graph: PositionGraph) -> Progress:
         targets = [(position, frozenset(map(_settle, target))) for position, target in explorer.list_targets(node)]
         moves.append({position: nodes.number(target) for position, target in targets})
     return Progress(tuple(moves))
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """An event at `position` leads from one reading to another, across a gap that one of the `ways` must leave open.
+
+    The gap begins with the latest event at a position of `scope`.
+    """
+
+    position: int
+    source: int
+    target: int
+    scope: frozenset[int]
+    ways: Ways
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """All ways to read the events of a match, in time order, as steps of the pattern; reading 0 is the beginning.
+
+    `settled[r]` is reading r when the current time is over. Absences before and after the match are not considered.
+    """
+
+    crossings: tuple[Crossing, ...]
+    settled: tuple[int, ...]
+    accepting: frozenset[int]
+
+
+def build_readings(graph: PositionGraph) -> Readings:
+    """Build the readings of a pattern, which say what must be absent in each gap. Raises TooManyNodes."""
+    explorer = _Explorer(graph, ignores_guards=True)
+    nodes = _NodeList(explorer.start, MAX_STATES)
+    crossings: list[Crossing] = []
+    settled: list[int] = []
+    accepting: set[int] = set()
+    for at, node in nodes:
+        (strand,) = node
+        for position, target, gap in explorer.advance(graph, strand):
+            scope, ways = (_list_positions(gap[0]), gap[1]) if gap is not None else (frozenset(), FREE)
+            crossings.append(Crossing(position, at, nodes.number(frozenset({target})), scope, ways))
+        settled.append(nodes.number(frozenset({_settle(strand)})))
+        if explorer.accepts(strand):
+            accepting.add(at)
+    return Readings(tuple(crossings), tuple(settled), frozenset(accepting))
+
+
+def _list_positions(graph: PositionGraph) -> frozenset[int]:
+    own = [
+        frozenset({item.position})
+        if isinstance(item, Leaf)
+        else frozenset().union(*map(_list_positions, item.operands))
+        for item in graph.items
+    ]
+    return frozenset().union(*own)
 
 
 class _NodeList:
@@ -241,12 +298,14 @@ class _Explorer:
         """Return the fresh node to which an event at each position leads, by position."""
         targets: dict[int, set[Strand]] = {}
         for strand in node:
-            for position, target in self._advance(self.graph, strand):
+            for position, target, _ in self.advance(self.graph, strand):
                 targets.setdefault(position, set()).add(target)
         return [(position, frozenset(reached)) for position, reached in sorted(targets.items())]
 
-    def _advance(self, graph: PositionGraph, strand: Strand) -> Iterator[tuple[int, Strand]]:
-        """Yield every (position, fresh configuration) to which one more event leads."""
+    def advance(self, graph: PositionGraph, strand: Strand) -> Iterator[tuple[int, Strand, Gap | None]]:
+        """Yield every position and fresh configuration to which one more event leads, with the gap between two bound
+        events that it crosses.
+        """
         if strand.item == START:
             gaps = graph.first
         else:
@@ -259,23 +318,26 @@ class _Explorer:
         for target, ways in gaps.items():
             guard = self._guard(ways)
             if not guard or guard in strand.pending:
-                yield from self._begin(graph, target)
+                for position, moved, _ in self._begin(graph, target):
+                    yield position, moved, None if strand.item == START else (graph, ways)
 
-    def _begin(self, graph: PositionGraph, number: int) -> Iterator[tuple[int, Strand]]:
+    def _begin(self, graph: PositionGraph, number: int) -> Iterator[tuple[int, Strand, Gap | None]]:
         item = graph.items[number]
         if isinstance(item, Leaf):
-            yield item.position, Strand(number, True, self.pending[graph, number])
+            yield item.position, Strand(number, True, self.pending[graph, number]), None
         else:
             empty = Strand(number, False, frozenset(), (None,) * len(item.operands))
             yield from self._advance_block(graph, item, empty)
 
-    def _advance_block(self, graph: PositionGraph, block: Block, strand: Strand) -> Iterator[tuple[int, Strand]]:
+    def _advance_block(
+        self, graph: PositionGraph, block: Block, strand: Strand
+    ) -> Iterator[tuple[int, Strand, Gap | None]]:
         """Let one operand go on; a tie with the others is allowed, and the gap after the block opens anew."""
         pending = self.pending[graph, strand.item]
         for at, (operand, inner) in enumerate(zip(block.operands, strand.operands, strict=True)):
-            for position, moved in self._advance(operand, inner or Strand(START, False, frozenset())):
+            for position, moved, gap in self.advance(operand, inner or Strand(START, False, frozenset())):
                 operands = tuple(moved if i == at else other for i, other in enumerate(strand.operands))
-                yield position, Strand(strand.item, True, pending, operands)
+                yield position, Strand(strand.item, True, pending, operands), gap
 
     def _is_complete(self, graph: PositionGraph, strand: Strand) -> bool:
         """Return whether the item of a strand is fully matched: always so for a position."""

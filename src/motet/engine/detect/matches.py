@@ -132,6 +132,7 @@ class MatchFilter:
             len(self.planned.residual)
             or len(self.planned.deferred)
             or self.rules.step_ways.size
+            or self.rules.readings.settled.size
             or self.rules.policy != SKIP_TILL_ANY
         )
 
@@ -161,7 +162,8 @@ class MatchFilter:
         return result
 
     def _context(self, found: Matches) -> MatchContext:
-        work = new_match_scratch(len(self.query.slots), longest_match(found) + 2)
+        readings = self.rules.readings.settled.size
+        work = new_match_scratch(len(self.query.slots), longest_match(found) + 2, readings)
         values = self.runner.expressions.values
         return MatchContext(self.rules, self.partition, self.absences, self.conditions, values, work)
 

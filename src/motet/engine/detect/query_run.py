@@ -21,6 +21,7 @@ from motet.engine.detect.windows import (
     certain_times,
     compute_oldest_starts,
     due_range,
+    expired_absences,
     expiry_times,
     list_windows,
 )
@@ -169,7 +170,7 @@ class QueryRun:
 
     def _is_due(self, match_filter: MatchFilter, found: Matches) -> Any:
         """Return a mask of the matches that become certain within the bounds, in a window to be reported."""
-        certain = certain_times(self.query, *match_times(found, self.encoded))
+        certain = certain_times(self.query, found, self.encoded)
         since, until = due_range(self.query, self.bounds)
         due = (since <= certain) & (certain < until)
         if match_filter.has_open_ends or self.start_time is not None:
@@ -186,8 +187,10 @@ class QueryRun:
         A window is reported if it was seen from its beginning and no absence forbids the match.
         """
         looks_back = match_filter.looks_back
-        windows = list_windows(self.query, *match_times(found, self.encoded), looks_back)
+        windows = list_windows(self.query, found, self.encoded, looks_back)
         seen = windows.begins >= (MIN_TIME if self.start_time is None else self.start_time)
+        if self.query.span.ranked and self.query.needs_window_close:
+            seen &= windows.closes < MAX_TIME  # a window of events that is not full has not ended
         if not match_filter.has_open_ends:
             return windows, seen, np.full(len(seen), MIN_TIME)
         clear, since = match_filter.check_ends(found, windows)
@@ -225,12 +228,13 @@ class QueryRun:
             is_reported = is_reported & self._taken_windows[id(found)]
         if not span.is_continuous or self.query.needs_window_close:
             end = windows.closes if span.within else np.zeros(len(windows.match), np.int64)
+            if span.ranked:
+                end = certain_times(self.query, found, self.encoded)
             return windows.match, is_reported, {END: end}
         # A NOT at the beginning looks back from the report: the match counts once what it forbids has expired.
-        begin = since if span.ranked else np.where(since == MIN_TIME, MIN_TIME, since + span.within)
         times = {
             END: match_times(found, self.encoded)[1],
-            FROM: begin,
+            FROM: expired_absences(span, found, since, self.encoded),
             UNTIL: expiry_times(span, found, self.encoded),
             DUE: is_reported,
         }
@@ -249,6 +253,8 @@ def limit_error(query: DetectQuery, what: str) -> RunError:
 def earliest_end(query: DetectQuery, bounds: Bounds) -> int:
     """Return the earliest end of a match that is still to be reported; aggregates and AFTER MATCH SKIP need all."""
     if query.query.is_aggregate or query.query.after_match is not AfterMatch.ALL or bounds[0] == MIN_TIME:
+        return NO_BOUND
+    if query.needs_window_close and query.span.ranked:
         return NO_BOUND
     return bounds[0] - (query.span.within if query.needs_window_close else 0)
 

@@ -12,14 +12,15 @@ from motet.engine.detect.code import ExpressionCompiler, build_conditions
 from motet.engine.detect.tables import gap_sides
 from motet.engine.encode import Ints
 from motet.kernels.expressions import Bytecode
-from motet.kernels.match_filter import CONTIGUOUS, SKIP_TILL_ANY, SKIP_TILL_NEXT, CompiledConditions, Rules
+from motet.kernels.match_filter import CONTIGUOUS, SKIP_TILL_ANY, SKIP_TILL_NEXT, CompiledConditions, ReadingTables, Rules
 from motet.kernels.ragged import flatten_lists
 from motet.model.expression import variables
 from motet.model.query import Computed, Policy
 from motet.plans.detect.build import PlannedAlternative, PlannedQuery
 from motet.plans.detect.query import DetectQuery
 from motet.template.alternatives import Loop
-from motet.template.positions import Leaf
+from motet.template.automaton import Readings
+from motet.template.positions import OPEN, Leaf
 from motet.template.symbols import Symbol
 
 POLICIES = {
@@ -93,6 +94,29 @@ def build_rules(
         binds=np.array([[symbol in found for symbol in query.symbols] for found in classes], np.bool_),
         pair_begin=pair_begin,
         pair_condition=pair_condition,
+        readings=_reading_tables(query),
+    )
+
+
+def _reading_tables(query: DetectQuery) -> ReadingTables:
+    """Return the readings of whole matches as arrays, the crossings in order of their positions."""
+    size = len(query.positions.events)
+    readings = query.readings or Readings((), (), frozenset())
+    crossings = sorted(readings.crossings, key=lambda crossing: crossing.position)
+    scopes = sorted({each.scope for each in crossings if OPEN not in each.ways}, key=sorted)
+    ways = [[] if OPEN in each.ways else sorted(map(sorted, each.ways)) for each in crossings]
+    forbids, forbidden = flatten_lists([way for own in ways for way in own])
+    return ReadingTables(
+        begin=np.searchsorted([each.position for each in crossings], np.arange(size + 1)).astype(np.int64),
+        source=np.array([each.source for each in crossings], np.int32),
+        target=np.array([each.target for each in crossings], np.int32),
+        scope=np.array([-1 if OPEN in each.ways else scopes.index(each.scope) for each in crossings], np.int32),
+        ways=np.cumsum([0, *map(len, ways)]).astype(np.int64),
+        forbids=forbids,
+        forbidden=forbidden,
+        settled=np.array(readings.settled, np.int32),
+        accepting=np.array([at in readings.accepting for at in range(len(readings.settled))], np.bool_),
+        inside=np.array([[at in scope for at in range(size)] for scope in scopes], np.bool_).reshape(-1, size),
     )
 
 

@@ -189,7 +189,9 @@ class BranchOperator(ABC):
         """Return which rows to retain behind the watermark: those since a time, and the last so many of each key."""
         spans = [query.span for query in self.row_queries]
         longest = max((span.within for span in spans if not span.ranked), default=0)
-        last = max((span.within for span in spans if span.ranked), default=0)
+        # A window of events that has not ended began that many events ago, and may look back as far.
+        ranked = [query for query in self.row_queries if query.span.ranked]
+        last = max((query.span.within * (1 + query.needs_window_close) for query in ranked), default=0)
         return watermark - self.windows_retained * longest, last
 
     def _find_due_rows(self, times: Times, watermark: int) -> Flags:

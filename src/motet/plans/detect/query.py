@@ -21,7 +21,7 @@ from motet.template.alternatives import (
     is_ambiguous,
     list_alternatives,
 )
-from motet.template.automaton import Progress, TooManyNodes, build_progress
+from motet.template.automaton import Progress, Readings, TooManyNodes, build_progress, build_readings
 from motet.template.conditions import extract_equivalence
 from motet.template.positions import PositionGraph, Positions, build_positions
 from motet.template.symbols import Symbol, make_symbol
@@ -34,7 +34,8 @@ class DetectQuery:
     `absent` holds the symbols of all absences, those of NOT and then those of NEG; `absence_conditions` the conditions
     that compare an absent event with bound ones. `match_conditions` compare bound events. `slots` are the positions
     that each name in a condition stands for. `reason` says why the query is not aggregated online;
-    `is_sequence_past_last`, whether its matches are found one after the other.
+    `is_sequence_past_last`, whether its matches are found one after the other. With `readings`, what must be absent in
+    the gaps of a match is tested on the whole match: the rounds of a repeated AND are found without it.
     """
 
     number: int
@@ -56,6 +57,7 @@ class DetectQuery:
     adjacent: tuple[Expression, ...]
     reason: str
     is_sequence_past_last: bool = False
+    readings: Readings | None = field(default=None, compare=False)  # the query says all of it
 
     @property
     def is_run(self) -> bool:
@@ -141,9 +143,15 @@ def compile_detect(number: int, workload: Workload, tick: int, reason: str = "")
             alternatives, compact = _derive_alternatives(positions.graph, placed.match, query.policy)
     except TooManyAlternatives:
         return refusal("an AND of this pattern has too many alternatives", "write some of them as queries of their own")
+    readings = None
     if any(placed.absent[absence] for absence in _gaps_inside_blocks(alternatives)):
-        message = "a NOT in a repeated AND cannot have conditions on other events"
-        return refusal(message, "take the AND out of the repetition, or the condition off the NOT")
+        try:
+            readings = build_readings(positions.graph)
+        except TooManyNodes:
+            return refusal(
+                "a repeated AND has too many interleavings for a NOT with conditions on other events",
+                "use fewer or shorter parts in an AND",
+            )
     progress = None
     if query.policy is Policy.SKIP_TILL_NEXT or (query.policy is Policy.CONTIGUOUS and not positions.graph.has_block):
         try:
@@ -177,6 +185,7 @@ def compile_detect(number: int, workload: Workload, tick: int, reason: str = "")
         adjacent=tuple(c for c in placed.match if progress is not None and is_adjacent(c, positions, progress)),
         reason=reason,
         is_sequence_past_last=_is_sequence_past_last(query, positions, placed),
+        readings=readings,
     )
 
 
