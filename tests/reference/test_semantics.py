@@ -290,6 +290,7 @@ class TestNot:
         assert count(seq(no("N"), "A"), "a1 n2 a3") == 1
         assert count(seq("A", no("N")), "a1 n2 a3") == 1
 
+
 class TestNeg:
     def test_anywhere_in_a_sliding_window(self) -> None:
         # SEQ(A, B, NEG(N)) WITHIN 4 SLIDE 2

@@ -80,11 +80,11 @@ def extents(
             # It holds the events from the first one on, and ends as it is full; but a leading NOT looks back from
             # the last event.
             full = bisect_left(times, first) + size - 1
-            ends = times[full] if full < len(times) else None
-            if ends is None and needs_end:
+            if full >= len(times) and needs_end:
                 return []
-            before = times[-1] + 1 if ends is None else ends + (events_between(times, first, ends) <= size)
-            return [Extent(last_window_start(times, last, size) - 1, before, first - 1, before, before if ends is None else ends)]
+            ends = times[full] if full < len(times) else times[-1]
+            before = ends + 1 if events_between(times, first, ends) <= size else ends
+            return [Extent(last_window_start(times, last, size) - 1, before, first - 1, before, ends)]
         case None:
             return [Extent(times[0] - 1, times[-1] + 1, times[0] - 1, times[-1] + 1, times[-1] + 1)]
 

@@ -12,7 +12,14 @@ from motet.engine.detect.code import ExpressionCompiler, build_conditions
 from motet.engine.detect.tables import gap_sides
 from motet.engine.encode import Ints
 from motet.kernels.expressions import Bytecode
-from motet.kernels.match_filter import CONTIGUOUS, SKIP_TILL_ANY, SKIP_TILL_NEXT, CompiledConditions, ReadingTables, Rules
+from motet.kernels.match_filter import (
+    CONTIGUOUS,
+    SKIP_TILL_ANY,
+    SKIP_TILL_NEXT,
+    CompiledConditions,
+    ReadingTables,
+    Rules,
+)
 from motet.kernels.ragged import flatten_lists
 from motet.model.expression import variables
 from motet.model.query import Computed, Policy
