@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+import pytest
+
+import motet
 from motet.language import parse
 from motet.model.expression import Attribute, Comparison
 from motet.model.pattern import And, Event, Repeat, Seq
-from motet.model.query import Aggregate, AllVariables, GroupKey, Workload
+from motet.model.query import Aggregate, AllVariables, GroupKey, Policy, Workload
 from motet.model.window import TimeWindow
+from motet.reference.tables import run_table as enumerate_table
+from tests.comparison import assert_same_results
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
@@ -155,3 +161,68 @@ Q5 = SEQ(Vipad, VKindleFire, VKindle, BKindle)
     )
     assert list(patterns(workload)) == ["Q1", "Q2", "Q3", "Q4", "Q5"]
     assert workload["Q5"].pattern == sequence("Vipad", "VKindleFire", "VKindle", "BKindle")
+
+
+def test_files_of_the_gloria_authors() -> None:
+    # Grouping by the attribute of a type, which RETURN repeats; a type that occurs twice.
+    workload = parse(
+        """
+        RETURN CBAY.open_level, COUNT(*)
+        PATTERN SEQ(CBAY, AAPL+, CBAY)
+        WHERE [sector]
+        GROUP-BY CBAY.open_level
+        WITHIN 10 min SLIDE 5 min
+
+        RETURN CBAY.open_level, COUNT(*)
+        PATTERN SEQ(CBAY, SEQ(AAPL, CBAY)+)
+        GROUP-BY CBAY.open_level
+        WITHIN 10 min SLIDE 5 min
+        """
+    )
+    assert [query.group_by for query in workload.queries] == [("open_level",), ("open_level",)]
+    minute = 60
+    rows = [(0, "CBAY", 1), (1, "AAPL", 1), (2, "AAPL", 1), (3, "CBAY", 1), (4, "AAPL", 2), (4, "CBAY", 2)]
+    events = pa.Table.from_pylist(
+        [{"time": at * minute, "type": kind, "open_level": level, "sector": "s"} for at, kind, level in rows]
+    )
+    result = motet.run(events, workload)
+    assert_same_results(result, enumerate_table(workload, events))
+    first = [(row["open_level"], row["COUNT(*)"]) for row in result.to_pylist() if row["window_start"] == 0]
+    assert first == [(1, 3), (1, 2)]
+
+
+def test_hamlet_query_1() -> None:
+    workload = parse(
+        """
+        RETURN T.district, COUNT(*), SUM(T.duration)
+        PATTERN SEQ(R, T+, P)
+        WHERE T.speed < 10 AND [driver, rider]
+        GROUP-BY T.district
+        WITHIN 10 min SLIDE 5 min
+        """
+    )
+    (query,) = workload.queries
+    assert (query.group_by, query.equivalence) == (("district",), ("driver", "rider"))
+
+
+@pytest.mark.parametrize(
+    ("semantics", "policy"),
+    [
+        ("contiguous", Policy.CONTIGUOUS),
+        ("skip-till-next-match", Policy.SKIP_TILL_NEXT),
+        ("skip-till-any-match", Policy.SKIP_TILL_ANY),
+    ],
+)
+def test_cogra_query_1_under_each_semantics(semantics: str, policy: Policy) -> None:
+    workload = parse(
+        f"""
+        RETURN patient, MIN(M.rate), MAX(M.rate)
+        PATTERN Measurement M+
+        SEMANTICS {semantics}
+        WHERE [patient] AND M.rate < NEXT(M).rate AND M.activity = passive
+        GROUP-BY patient
+        WITHIN 10 minutes SLIDE 30 seconds
+        """
+    )
+    (query,) = workload.queries
+    assert (query.policy, query.group_by) == (policy, ("patient",))
