@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,10 @@ from hypothesis import HealthCheck, Phase, settings
 pytest_plugins = ["tests.command_line"]
 
 IN_CI = bool(os.environ.get("CI"))
+
+# A shell starts jobs in the background with SIGINT ignored, and processes that tests start and interrupt inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No deadline: the first example of a kernel pays for its compilation. In CI the same code sees the same examples; at
 # the desk, and with the profile `thorough`, new ones are looked for.

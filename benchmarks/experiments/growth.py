@@ -99,7 +99,9 @@ def vary_matches(setting: Setting) -> list[Row]:
 
 
 def vary_cores(setting: Setting) -> list[Row]:
-    """Measure the hundred queries of `spark-batch` on one core, on two, and on two executors of one core each."""
+    """Measure the hundred queries of `spark-batch` on one core, on two, and on a standalone cluster of one, two and
+    four executors of one core each.
+    """
     from benchmarks import pipelines
     from motet.spark.session import local_session
 
@@ -109,7 +111,7 @@ def vary_cores(setting: Setting) -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         source = pipelines.write_parquet(make_keyed_stream(events, 10_000, pipelines.TYPES), Path(folder) / "events")
         first: list[float] = []
-        for master in ("local[1]", "local[2]", "local-cluster[2,1,1024]"):
+        for master in ("local[1]", "local[2]", *(f"local-cluster[{count},1,1024]" for count in (1, 2, 4))):
             # The same tasks everywhere, so that only who runs them differs.
             session = local_session(master, partitions=4)
             read = partial(session.read.parquet, source)
@@ -182,5 +184,6 @@ EXPERIMENTS = (
         Seconds(60, 190),
         vary_cores,
         needs=("pyspark",),
+        heavy=True,
     ),
 )

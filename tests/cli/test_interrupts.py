@@ -21,13 +21,17 @@ def wait_for(condition: object, seconds: float = 120.0) -> None:
         time.sleep(0.1)
 
 
+# The command line, but progress is told ten times a second.
+MOTET = "from motet.io import progress; progress.SECONDS_BETWEEN_LINES = 0.1; from motet.cli import main; main()"
+
+
 @pytest.fixture
 def endless(tmp_path: Path) -> list[str]:
     """A run that finds billions of matches."""
     (tmp_path / "q.motet").write_text(ENDLESS)
     rows = "".join(f"{at},{'ABC'[at % 3]},{at * 7919 % 10007}\n" for at in range(9000))
     (tmp_path / "e.csv").write_text(f"time,type,x\n{rows}")
-    return [sys.executable, "-m", "motet", "run", str(tmp_path / "q.motet"), "--events", str(tmp_path / "e.csv")]
+    return [sys.executable, "-c", MOTET, "run", str(tmp_path / "q.motet"), "--events", str(tmp_path / "e.csv")]
 
 
 @pytest.mark.slow
@@ -37,8 +41,10 @@ def endless(tmp_path: Path) -> list[str]:
 def test_an_interrupted_run(tmp_path: Path, endless: list[str], sent: int, status: int, name: str) -> None:
     before = set(tmp_path.iterdir())
     process = subprocess.Popen([*endless, "--output", str(tmp_path / name)], stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    while "finding matches of price_run" not in (line := process.stderr.readline()):
+        assert line, "it ended before it began to look for matches"
     wait_for(lambda: set(tmp_path.iterdir()) != before)
-    time.sleep(0.5)
     process.send_signal(sent)
     _, said = process.communicate(timeout=60)
     assert process.returncode == status

@@ -71,8 +71,10 @@ def test_a_line_is_shown_while_nothing_is_reported(monkeypatch: pytest.MonkeyPat
     with Meter(10, Console(file=shown)) as meter:
         meter.reached(10)
         meter.begin("finding matches of q")
-        progress.time.sleep(0.3)
-    assert shown.getvalue().count("10 of 10 rows read, finding matches of q for 0 s\n") >= 2
+        until = time.monotonic() + 60
+        while shown.getvalue().count("\n") < 2 and time.monotonic() < until:
+            time.sleep(0.05)
+    assert len(re.findall(r"10 of 10 rows read, finding matches of q for \d+ s\n", shown.getvalue())) >= 2
 
 
 def test_seconds_count_from_the_start_of_the_command(clock: list[float]) -> None:
@@ -99,4 +101,4 @@ def test_the_seconds_of_a_run_are_those_of_the_clock(motet: Motet, queries: Path
     took = time.monotonic() - began
     said = re.search(r"5 rows read in ([\d.]+) s", outcome.stderr)
     assert said is not None
-    assert abs(float(said[1]) - took) < 0.1 + 0.2 * took
+    assert 0 < float(said[1]) <= took + 0.1

@@ -20,24 +20,19 @@ import pyarrow.parquet as pq
 import pytest
 
 import motet
+from motet import datasets
 from tests.cluster.jobs import QUERIES, make_events, write_events
 from tests.cluster.standalone import SPARK_HOME, Cluster, start_cluster
 from tests.comparison import assert_same_results
+from tests.docs.walkthrough import FENCE
 from tests.packaging.environment import ROOT, build_wheel, clean_environment, make_environment, pack_environment, run
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 WHOLE = bool(os.environ.get("MOTET_LONG"))
-# The README's example as a script for spark-submit.
-SCRIPT = """
-import motet
-from motet import datasets
-from pyspark.sql import SparkSession
-
-spark = SparkSession.builder.getOrCreate()
-flights = spark.read.parquet(str(datasets.path("nyc_flights")))
-answer = motet.run(flights, "examples/flights.motet")
-answer.toArrow().to_pandas().to_parquet("{output}")
-"""
+# The script that the page of deployment shows.
+SCRIPT = next(
+    block["body"] for block in FENCE.finditer((ROOT / "docs" / "deploy.md").read_text()) if block["title"] == "job.py"
+)
 
 
 @pytest.fixture(scope="module")
@@ -119,8 +114,8 @@ def test_an_executor_is_killed_in_a_batch(cluster: Cluster, archive: Path, tmp_p
 def test_a_script_by_spark_submit_gives_the_rows_of_one_process(
     cluster: Cluster, python: Path, archive: Path, tmp_path: Path
 ) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT.format(output=tmp_path / "found.parquet"))
+    script = tmp_path / "job.py"
+    script.write_text(SCRIPT)
     submit = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", cluster.url, "--archives", f"{archive}#environment"]
     settings = {
         "spark.pyspark.python": "./environment/bin/python",
@@ -131,9 +126,8 @@ def test_a_script_by_spark_submit_gives_the_rows_of_one_process(
     }
     for name, value in settings.items():
         submit += ["--conf", f"{name}={value}"]
-    run([*submit, str(script)], cwd=ROOT, env=clean_environment(SPARK_LOCAL_IP="127.0.0.1"), timeout=600)
-    from motet import datasets
-
+    arguments = [str(datasets.path("nyc_flights")), "examples/flights.motet", str(tmp_path / "found.parquet")]
+    run([*submit, str(script), *arguments], cwd=ROOT, env=clean_environment(SPARK_LOCAL_IP="127.0.0.1"), timeout=600)
     expected = motet.run(datasets.load("nyc_flights"), ROOT / "examples" / "flights.motet")
     found = pq.read_table(tmp_path / "found.parquet").select(expected.column_names).cast(expected.schema)
     assert_same_results(found, expected)

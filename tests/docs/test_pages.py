@@ -18,6 +18,7 @@ PAGES = [
     ROOT / "docs" / "tutorial.md",
     ROOT / "docs" / "examples.md",
     ROOT / "docs" / "sql.md",
+    ROOT / "docs" / "deploy.md",
     *sorted((ROOT / "docs" / "howto").glob("*.md")),
     *sorted(page for page in (ROOT / "docs" / "coming-from").glob("*.md") if page.stem != "spark-sql"),
     pytest.param(ROOT / "docs" / "coming-from" / "spark-sql.md", marks=pytest.mark.spark),

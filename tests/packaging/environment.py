@@ -10,7 +10,7 @@ import tarfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-KERNELS = ROOT / "src" / "motet" / "kernels" / "compiled"
+KERNELS = Path(os.environ.get("MOTET_KERNEL_CACHE") or ROOT / "src" / "motet" / "kernels" / "compiled")
 
 
 def clean_environment(**added: str) -> dict[str, str]:

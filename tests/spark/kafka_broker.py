@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import socket
 import subprocess
 import time
@@ -11,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
+from tests.spark.maven import fetch_jars, find_cache, run_maven
 
 BROKER = "org.apache.kafka:kafka_2.13:4.0.0"
 # The newest that are there; the connector runs on later versions of Spark, too.
@@ -40,45 +38,20 @@ offsets.topic.replication.factor=1
 """
 
 
-def cached(name: str) -> Path:
-    """Jars that were fetched before are used again."""
-    root = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "motet" / "kafka"
-    return root / name
-
-
 def connector_jars() -> list[Path]:
     """Spark's connector and what it needs."""
-    folder = cached("connector")
-    if not (folder / ".whole").exists():
-        for artifact in CONNECTOR:
-            # One at a time: Spark's parent project names a mirror that need not be reachable.
-            maven("dependency:get", "-Dtransitive=false", f"-Dartifact={artifact}")
-            maven("dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={folder}")
-        (folder / ".whole").touch()
-    return sorted(folder.glob("*.jar"))
+    return fetch_jars("kafka/connector", CONNECTOR)
 
 
 def broker_jars() -> Path:
     """A folder with the broker and all it needs."""
-    folder = cached("broker")
+    folder = find_cache("kafka/broker")
     if not (folder / ".whole").exists():
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "pom.xml").write_text(POM.format(*BROKER.split(":")))
-        maven("-f", str(folder / "pom.xml"), "dependency:copy-dependencies", f"-DoutputDirectory={folder}")
+        run_maven("-f", str(folder / "pom.xml"), "dependency:copy-dependencies", f"-DoutputDirectory={folder}")
         (folder / ".whole").touch()
     return folder
-
-
-def maven(*arguments: str) -> None:
-    if shutil.which("mvn") is None:
-        pytest.skip("no Maven (mvn) to fetch Kafka with")
-    try:
-        done = subprocess.run(["mvn", "-q", "-B", *arguments], capture_output=True, text=True, timeout=240)
-    except subprocess.TimeoutExpired:
-        pytest.skip("Maven Central did not answer within 4 minutes")
-    if done.returncode:
-        problem = next((line for line in done.stdout.splitlines() if "ERROR" in line), "it says nothing")
-        pytest.skip(f"Kafka cannot be fetched from Maven Central: {problem[:300]}")
 
 
 def free_port() -> int:

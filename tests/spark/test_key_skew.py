@@ -88,3 +88,8 @@ def test_a_share_that_may_be_hot_is_left_to_a_sample() -> None:
     assert plan_even_layout(1_000_000, 0.1, 200, 10) == TaskLayout(10)
     assert plan_even_layout(1_000_000, 0.2, 200, 10) is None
     assert plan_even_layout(1_000_000, 1.0, 200, 2) == TaskLayout(2), "with few tasks no key is cut"
+
+
+def test_a_task_has_no_more_rows_than_a_worker_can_hold() -> None:
+    assert plan_even_layout(300_000_000, 0.0, 4, None) == TaskLayout(60)
+    assert plan_even_layout(300_000_000, 0.0, 4, 8) == TaskLayout(8), "a number that was asked for is taken"

@@ -24,6 +24,8 @@ from motet.options import Options
 if TYPE_CHECKING:
     from motet.spark.service import StreamSink, StreamSource
 
+TABLE_FORMATS = ("delta", "iceberg")
+
 
 def make_source(
     format: str,
@@ -52,6 +54,10 @@ def make_sink(
         raise typer.BadParameter("results go to the terminal: name a --sink for files, such as parquet")
     if output is not None and table is not None:
         raise typer.BadParameter("give --output or --output-table, not both")
+    if late is not None and (table is not None or format in TABLE_FORMATS):
+        # Beside late rows, results are written micro-batch by micro-batch; in files, one that is done again replaces
+        # what it wrote before.
+        raise typer.BadParameter("with --late, results go to files or Kafka: a table would get some of them twice")
     return StreamSink(format, given, late, table)
 
 

@@ -27,6 +27,8 @@ from motet.spark.parquet import MAX_INSPECTED_FILES, FileScan, pick_evenly, read
 
 # Fewer rows than this are not worth a task of their own.
 ROWS_PER_TASK = 20_000
+# More than these would need gigabytes of a Python worker, so there are more tasks than Spark would make.
+MAX_ROWS_PER_TASK = 5_000_000
 # Finding slices and repeating their overlaps costs about as much as running the rows, so a key must hold this many
 # times the rows of a fair task before the wait for it is longer.
 HOT_KEY_FACTOR = 3
@@ -157,7 +159,7 @@ def estimate_key_skew(scan: FileScan, keys: Sequence[str], type: str, types: fro
 def plan_even_layout(rows: float, largest: float, limit: int, partitions: int | None) -> TaskLayout | None:
     """Return a layout by key for so many rows, of which one key holds at most a share; None if that is nearly hot.
 
-    `limit` is the largest number of tasks to make if no number is asked for.
+    `limit` is the largest number of tasks to make if no number is asked for, unless they would have too many rows.
     """
     tasks = _count_tasks(rows, limit, partitions)
     return TaskLayout(tasks) if tasks <= HOT_KEY_FACTOR or largest * tasks < HOT_KEY_FACTOR / 2 else None
@@ -191,7 +193,7 @@ def hash_keys(rows: pa.Table, keys: Sequence[str]) -> Hashes:
 
 
 def _count_tasks(rows: float, limit: int, partitions: int | None) -> int:
-    return partitions or max(1, min(limit, int(rows / ROWS_PER_TASK)))
+    return partitions or max(1, min(limit, int(rows / ROWS_PER_TASK)), math.ceil(rows / MAX_ROWS_PER_TASK))
 
 
 def _find_heavy_keys(hashes: Hashes, times: Times, fraction: float, least: float) -> list[HeavyKey]:
