@@ -613,6 +613,9 @@ def draw_detection_query(
     elif names and dice.once_in(3):
         attribute = dice.pick(["x", "s", "y"])
         returns = (*returns, Aggregate("COUNT", dice.pick(names), attribute, distinct=True))
+    elif query.partition and dice.once_in(2):
+        counted = Aggregate("COUNT", None, dice.pick(query.partition), distinct=True)
+        returns = tuple(dict.fromkeys((*returns, counted)))
     conditions = (*query.conditions, *more)
     return replace(query, conditions=conditions, returns=returns, policy=dice.pick(policies), having=having)
 
@@ -623,7 +626,10 @@ def skip_queries(draw: DrawFn, *, name: str = "q", types: Sequence[str] = TYPES)
 
     Only how many they are is certain where events have times in common.
     """
-    dice = Dice(draw)
+    return draw_skip_query(Dice(draw), name, types)
+
+
+def draw_skip_query(dice: Dice, name: str, types: Sequence[str]) -> Query:
     query = draw_detection_query(dice, name, OPERATORS, WINDOWS, types, tuple(Policy))
     if dice.once_in(2):
         events = tuple(Event(dice.pick(types)) for _ in range(dice.number(1, 3)))
@@ -708,17 +714,22 @@ def workloads(
     min_queries: int = 1,
     max_queries: int = 20,
     detection: bool = False,
+    skips: bool = False,
     operators: frozenset[str] = OPERATORS,
     windows: frozenset[str] = WINDOWS,
     adjacent: bool = True,
     definitions: bool = True,
 ) -> Workload:
-    """Return aggregate queries q0, q1, ... (with `detection` also match queries), sometimes with defined types."""
+    """Return aggregate queries q0, q1, ..., with `detection` also match queries, with `skips` also counts of those
+    that AFTER MATCH SKIP takes; sometimes with defined types.
+    """
     dice = Dice(draw)
     defined = DEFINITIONS if definitions and dice.once_in(3) else ()
     types = (*TYPES, "E") if defined else TYPES
 
     def one(name: str) -> Query:
+        if skips and dice.once_in(4):
+            return draw_skip_query(dice, name, types)
         if detection and dice.once_in(2):
             return draw_detection_query(dice, name, operators, windows, types, tuple(Policy))
         return draw_query(dice, name, operators, windows, types, adjacent)

@@ -16,8 +16,11 @@ import pyarrow.csv as csv
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
 import motet as library
+from motet.errors import RunError
+from motet.spark.dataframes import write_table
 from tests.command_line import Motet
 
 MATCHES = """
@@ -114,16 +117,35 @@ def test_queries_that_name_one_table_are_refused(motet: Motet, events: Path, tmp
     assert (outcome.status, "two queries are called 'pairs' but for capitals" in outcome.stderr) == (2, True)
 
 
-@pytest.mark.parametrize("name", ["out", "out.xls", "out.json", "out.csv.old", "out.delta", "out.iceberg"])
+@pytest.mark.parametrize("name", ["out", "out.xls", "out.json", "out.csv.old"])
 def test_a_name_that_tells_no_format_is_refused(
     motet: Motet, queries: Path, events: Path, tmp_path: Path, name: str
 ) -> None:
     outcome = motet("run", queries, "--events", events, "--output", tmp_path / name)
     assert outcome.status == 2
-    assert ("cannot tell the format" in outcome.stderr) != (name.endswith((".delta", ".iceberg")))
+    assert "cannot tell the format" in outcome.stderr
     assert not (tmp_path / name).exists()
     assert motet("run", queries, "--events", events, "--output", tmp_path / name, "--format", "csv").status == 0
     assert read_back(tmp_path / name).num_rows == 3
+
+
+@pytest.mark.parametrize("name", ["out.delta", "out.iceberg"])
+def test_tables_of_a_lakehouse_are_written_by_spark(
+    motet: Motet, queries: Path, events: Path, tmp_path: Path, name: str
+) -> None:
+    outcome = motet("run", queries, "--events", events, "--output", tmp_path / name)
+    assert (outcome.status, "is written by Spark: add --engine spark" in outcome.stderr) == (2, True)
+
+
+@pytest.mark.spark
+def test_spark_writes_tables_by_the_connector_that_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    results = pa.table({"query": ["q", "q"], "COUNT(*)": [1, 2]})
+    target = f"{tmp_path}/results"
+    for _ in range(2):  # in place of what was there
+        write_table(results, target, "orc")
+    assert sorted(spark.read.orc(target).toArrow()["COUNT(*)"].to_pylist()) == [1, 2]
+    with pytest.raises(RunError, match=r"cannot write results\.delta as delta: .*its connector is installed by"):
+        write_table(results, "results.delta", "delta")
 
 
 @pytest.mark.parametrize("output", ["-", "/dev/stdout"])

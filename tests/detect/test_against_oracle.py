@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import pyarrow as pa
 import pytest
@@ -16,7 +16,7 @@ from motet.errors import Diagnostic
 from motet.language.printer import to_text
 from motet.model.query import Query, Workload
 from motet.model.validate import find_problems
-from motet.options import Options
+from motet.options import OptimizerName, Options
 from motet.plans.detect.query import compile_detect
 from motet.reference.tables import run_table as enumerate_table
 from motet.schema import EventSchema
@@ -60,12 +60,17 @@ def test_any_query_gives_the_results_of_plain_enumeration(optimizer: str, query:
     assert_same_results(engine_results(workload, table, optimizer=optimizer), enumerate_table(workload, table))
 
 
-@given(workload=workloads(min_queries=2, max_queries=6, detection=True), rows=streams())
-def test_queries_that_are_aggregated_and_detected_go_together(workload: Workload, rows: Rows) -> None:
+@given(
+    workload=workloads(min_queries=2, max_queries=6, detection=True, skips=True),
+    rows=streams(),
+    optimizer=st.sampled_from(get_args(OptimizerName)),
+)
+def test_queries_of_all_kinds_go_together_under_every_optimizer(workload: Workload, rows: Rows, optimizer: str) -> None:
     workload = select_supported(workload)
     note(to_text(workload))
     table = build_stream_table(rows)
-    assert_same_results(engine_results(workload, table), enumerate_table(workload, table))
+    expected = enumerate_table(workload, table)
+    assert_same_results(engine_results(workload, table, optimizer=optimizer, budget=0.1), expected)
 
 
 @given(workload=workloads(min_queries=1, max_queries=3, detection=True), rows=streams(), chunk=st.integers(1, 6))

@@ -33,6 +33,7 @@ from motet.io.formats import PARQUET
 from motet.io.progress import Meter
 from motet.io.text_tables import UNLIMITED, print_relation, print_tables
 from motet.io.writers import (
+    LAKES,
     DatabaseWriter,
     FolderWriter,
     OutputFormat,
@@ -53,7 +54,7 @@ from motet.options import Engine, Options
 from motet.pipeline import Job, check_events, compile_for, execute, make_schema, open_source, prepare, readable
 from motet.statistics.model import Statistics
 
-NOT_FOR_TERMINALS = (OutputFormat.PARQUET, OutputFormat.ARROW)
+NOT_FOR_TERMINALS = (OutputFormat.PARQUET, OutputFormat.ARROW, *LAKES)
 
 if not are_kernels_interpreted():
     from motet.kernels.compiler import on_first_compilation
@@ -99,7 +100,11 @@ class ResultOutput:
 
     def write(self, results: pa.Table, workload: Workload) -> None:
         """Write all results."""
-        if self.target is not None:
+        if self.format in LAKES:
+            from motet.spark.dataframes import write_table
+
+            write_table(results, str(self.target), str(self.format))
+        elif self.target is not None:
             write_file(results, workload, self.target, self.format)
         elif self.format is OutputFormat.TABLE:
             print_tables(Console(width=None if sys.stdout.isatty() else UNLIMITED), results, workload, self.limit)
@@ -203,6 +208,8 @@ def run(
     output: ResultOutput,
 ) -> None:
     """Run over files, or a table of Spark's catalog, write the results, and say how it went."""
+    if output.format in LAKES and engine != "spark":
+        raise typer.BadParameter(f"a table of {output.format} is written by Spark: add --engine spark")
     workload = read(file)
     if isinstance(events, str) or (engine == "spark" and options.select):
         source, job = None, None
@@ -241,8 +248,8 @@ def sql(
     """Run a statement, and write its result."""
     from motet import api
 
-    if output.format is OutputFormat.DUCKDB:
-        raise typer.BadParameter("the result of a statement is not written as a DuckDB database: use parquet")
+    if output.format in (OutputFormat.DUCKDB, *LAKES):
+        raise typer.BadParameter(f"the result of a statement is not written as {output.format}: use parquet")
     events = name_paths(tables)
     with Meter(None) as meter:
         rows = sql_on_spark(file, events, options, target) if engine == "spark" else api.sql(file, events, options)

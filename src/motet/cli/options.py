@@ -13,7 +13,7 @@ from motet.options import CostModel, Counts, OnLimit, OptimizerName, Options, Ti
 SourceDialect = Literal["match-recognize", "flink-cep", "sase", "clickhouse"]
 PlanFormat = Literal["text", "json", "mermaid", "html"]
 ReportFormat = Literal["text", "json"]
-ResultFormat = Literal["table", "jsonl", "csv", "parquet", "arrow", "duckdb"]
+ResultFormat = Literal["table", "jsonl", "csv", "parquet", "arrow", "duckdb", "delta", "iceberg"]
 ReaderEngine = Literal["local", "spark"]
 BenchSize = Literal["quick", "paper"]
 

@@ -40,6 +40,8 @@ class OutputFormat(StrEnum):
     PARQUET = "parquet"
     ARROW = "arrow"
     DUCKDB = "duckdb"
+    DELTA = "delta"
+    ICEBERG = "iceberg"
 
 
 # Ending of a file's name -> the format to write.
@@ -53,8 +55,11 @@ ENDINGS = {
     ".arrow": OutputFormat.ARROW,
     ".feather": OutputFormat.ARROW,
     ".duckdb": OutputFormat.DUCKDB,
+    ".delta": OutputFormat.DELTA,
+    ".iceberg": OutputFormat.ICEBERG,
 }
-LAKES = (".delta", ".iceberg")
+# Tables that Spark writes, where their connector is installed.
+LAKES = (OutputFormat.DELTA, OutputFormat.ICEBERG)
 STDOUT = ("-", "/dev/stdout")
 # Rows turned to Python values at a time.
 ROWS_AT_ONCE = 1 << 16
@@ -69,14 +74,10 @@ def choose_format(target: Path | None) -> OutputFormat:
     if target is None or str(target) in STDOUT or (target.exists() and not target.is_file()):
         return OutputFormat.TABLE
     ending = target.suffix.lower()
-    if ending in LAKES:
-        raise DataError(
-            f"motet writes no {ending[1:].capitalize()} table: on Spark, motet.run(...) returns a DataFrame, which "
-            f".write.format({ending[1:]!r}) writes where its connector is installed"
-        )
     if ending not in ENDINGS:
         raise DataError(
-            f"cannot tell the format of {target}: name it with one of {', '.join(ENDINGS)}, or give --format"
+            f"cannot tell the format of {target}: name it with one of {', '.join(ENDINGS)}, give --format, or make "
+            "it a folder first, which gets a file for each query"
         )
     return ENDINGS[ending]
 
@@ -88,6 +89,8 @@ def resolve_target(output: Path, format: OutputFormat) -> Path | None:
     """
     if str(output) in STDOUT:
         return None
+    if format in LAKES:
+        return output
     if output.is_dir() and format is OutputFormat.DUCKDB:
         raise DataError(f"{output} is a folder: name a file in it, such as {output / 'results.duckdb'}")
     if output.is_dir():

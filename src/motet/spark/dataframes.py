@@ -18,7 +18,7 @@ from pyspark.sql import types as st
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
-from motet.errors import DataError
+from motet.errors import DataError, RunError
 from motet.io.events import SAMPLED_TIMES, EventSource
 from motet.io.formats import PARQUET, first_line
 from motet.io.times import choose_time_type
@@ -60,6 +60,25 @@ def open_table(name: str, session: SparkSession, reader: DataFrameReader | DataS
     except Exception as error:
         raise DataError(f"the table {name!r} cannot be opened: {first_line(error)}") from error
     return opened
+
+
+def write_table(results: pa.Table, target: str, format: str) -> None:
+    """Write results by a connector of the active session, in place of what was there: to a path (with a slash or the
+    format as its ending), or to a table of the catalog.
+
+    Raises:
+        RunError: The connector is not installed, or cannot write there.
+    """
+    session = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
+    writer = session.createDataFrame(results).write.format(format).mode("overwrite")
+    is_path = "/" in target or target.endswith(f".{format}")
+    try:
+        writer.save(target) if is_path else writer.saveAsTable(target)
+    except Exception as error:
+        raise RunError(
+            f"cannot write {target} as {format}: {first_line(error)} (its connector is installed by --conf "
+            "spark.jars.packages=GROUP:ARTIFACT:VERSION, and its catalog named by other --conf)"
+        ) from error
 
 
 def select_columns(events: DataFrame, select: Sequence[str]) -> DataFrame:

@@ -156,3 +156,10 @@ def test_watermarks_are_moments_of_the_time_column() -> None:
     assert len(live.feed(table, at[0])) == 0
     assert len(live.feed(table.slice(0, 0), datetime(2026, 1, 1, 12, 0, 9, 999_999))) == 0
     assert live.feed(table.slice(0, 0), datetime(2026, 1, 1, 12, 0, 10))["COUNT(*)"].to_pylist() == [1]
+
+
+def test_whatever_arrow_makes_a_table_of_is_fed() -> None:
+    table = events(0, COMMON)
+    live, other = (motet.live(SCHEMA, SHORT, time_unit="ms") for _ in range(2))
+    found = pa.concat_tables([live.feed(table.to_batches()[0]), live.finish()])
+    assert found.equals(pa.concat_tables([other.feed(table), other.finish()]))

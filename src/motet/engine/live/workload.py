@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import date, datetime
+from typing import Any
 
 import pyarrow as pa
 
@@ -65,13 +66,14 @@ class LiveWorkload:
         rates = self._replanner.tracker.rates
         return Statistics(given=rates, partitionings={name: count for name, count in keys.items() if count})
 
-    def feed(self, events: pa.Table, watermark: Moment | None = None) -> pa.Table:
+    def feed(self, events: Any, watermark: Moment | None = None) -> pa.Table:
         """Add events, in any order, and return the results that are final now.
 
+        Events are a table, or what Arrow makes one of: a record batch, a DataFrame, anything that speaks Arrow.
         No later event may be older than the `watermark`; those that are count as late. Without a watermark, it follows
         the newest event at the distance of the option `watermark`.
         """
-        read = self._stream.read(events)
+        read = self._stream.read(events if isinstance(events, pa.Table) else pa.table(events))
         if watermark is not None:
             micros = self._to_microseconds(watermark)
             results = self._feed(read, micros, micros)
