@@ -60,8 +60,8 @@ wheel: $(READY) ## build wheels and the source distribution into dist, and check
 bench: $(WARM) ## every experiment (a quarter of an hour; SIZE=paper: hours); results in bench-results
 	$(BIN)/motet bench all --size $(SIZE) --json bench-results
 
-peers: $(WARM) .venv-peers/.ready ## DuckDB, chDB, Spark, Flink and plain Python on the same questions (some minutes)
-	$(BIN)/motet bench peers --size $(SIZE) --json bench-results
+peers: $(WARM) .venv-peers/.ready .venv-peers/jars/.ready ## DuckDB, chDB, Spark, Flink, Esper, Siddhi and plain Python on the same questions
+	$(BIN)/motet bench peers peers-detection --size $(SIZE) --json bench-results
 
 figures: $(WARM) .venv-peers/.ready ## every experiment, peers included, and their results into docs/benchmarks.md
 	$(BIN)/motet bench all --size $(SIZE) --json bench-results
@@ -71,6 +71,13 @@ figures: $(WARM) .venv-peers/.ready ## every experiment, peers included, and the
 .venv-peers/.ready: benchmarks/peers/requirements.lock
 	@python=$$(scripts/find-python) && set -x && $$python -m venv .venv-peers
 	.venv-peers/bin/pip install --quiet --disable-pip-version-check --require-hashes -r benchmarks/peers/requirements.lock
+	@touch $@
+
+# Engines for detection, from Maven Central.
+.venv-peers/jars/.ready: benchmarks/peers/detection/pom.xml | .venv-peers/.ready
+	for peer in esper siddhi flink; do \
+		mvn --quiet --batch-mode -f $< -P $$peer dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/.venv-peers/jars/$$peer || exit 1; \
+	done
 	@touch $@
 
 lock: ## resolve the dependencies anew (needs uv)

@@ -2,3 +2,5 @@
 
 from benchmarks.baselines import motto_lcse as motto_lcse
 from benchmarks.baselines import sharon_exhaustive as sharon_exhaustive
+from benchmarks.baselines import spass as spass
+from benchmarks.baselines import tabu as tabu

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from motet.optimizer.joins import JoinPlan, make_join_plan
 from motet.optimizer.motto.costs import ArcCosts, needs_filter
@@ -34,11 +34,29 @@ def share_longest_first(
 
     Sub-expressions are searched for until the deadline.
     """
+    return share_in_order(queries, costs, deadline, lambda common, users: -len(common.items))
+
+
+def share_in_order(
+    queries: Sequence[JoinSpec],
+    costs: ArcCosts,
+    deadline: Deadline,
+    rank: Callable[[JoinSpec, Sequence[JoinSpec]], float],
+) -> tuple[PlanGraph, dict[int, int]]:
+    """Return the graph and sources of sharing one sub-expression after the other, the one of the lowest rank first.
+
+    A rank is that of a sub-expression and the queries that contain it.
+    """
     terminals = list(dict.fromkeys(map(canonicalize, queries)))
     unshared = dict.fromkeys(terminals)
     source: dict[JoinSpec, JoinSpec] = {}
-    for common in sorted(_find_substrings(terminals, deadline), key=lambda each: (-len(each.items), repr(each))):
-        users = [query for query in unshared if window_of(query) == window_of(common) and _contains(query, common)]
+
+    def users_of(common: JoinSpec) -> list[JoinSpec]:
+        return [query for query in unshared if window_of(query) == window_of(common) and _contains(query, common)]
+
+    ranks = {common: rank(common, users_of(common)) for common in _find_substrings(terminals, deadline)}
+    for common in sorted(ranks, key=lambda each: (ranks[each], repr(each))):
+        users = users_of(common)
         if len(users) + (common in unshared) > 1:
             for query in users:
                 source[query] = common

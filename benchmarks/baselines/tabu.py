@@ -6,8 +6,10 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from random import Random
 
+from motet.optimizer.builtin import Multitree
 from motet.optimizer.multitree.neighbourhood import Move as PlanMove
 from motet.optimizer.multitree.neighbourhood import PlanSpace
+from motet.optimizer.registry import register
 from motet.optimizer.solvers.local_search import Limits, Move, SearchMonitor, SearchResult, SearchSpace, Solution
 from motet.plans.detect.build import JoinTree
 
@@ -62,3 +64,18 @@ def tabu_search(
         if len(tabu_list) > capacity:
             tabu.discard(tabu_list.popleft())
     return monitor.best
+
+
+# The combinations of the paper's figure 10 that the package does not have.
+EDGE, VERTEX, WIDE_VERTEX = "multitree-tabu", "multitree-tabu-vertex", "multitree-vertex8"
+register(EDGE, "as multitree, by tabu search", joins=Multitree(EDGE, local_search=search_plans))
+register(
+    VERTEX,
+    "as multitree-vertex, by tabu search",
+    joins=Multitree(VERTEX, max_patterns=4, local_search=search_plans),
+)
+register(
+    WIDE_VERTEX,
+    "as multitree, with up to eight patterns sharing a part by one move",
+    joins=Multitree(WIDE_VERTEX, max_patterns=8),
+)

@@ -5,13 +5,15 @@ remedy alone, multi-pattern trees, and what happens when rates change. CPU secon
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.baselines import tabu
+from benchmarks.baselines import spass, tabu
 from benchmarks.engine import compare_times, compile_plans, count_matches, time_programs
 from benchmarks.measure import Measurement, run_interleaved
 from benchmarks.registry import Axes, Claim, Experiment, Row, Seconds, Setting
@@ -22,7 +24,9 @@ from motet.engine.detect.planner import BranchPlanner, DetectReplanPolicy
 from motet.engine.detect.run import DetectRun
 from motet.language import parse
 from motet.model.query import Workload
+from motet.optimizer.multitree.graph import MultiPatternGraph
 from motet.optimizer.multitree.multitree import LocalSearch, MultitreeOptions, optimize
+from motet.optimizer.multitree.patterns import KeyedPattern, Numbering
 from motet.optimizer.solvers.local_search import anneal
 from motet.options import OptimizerName, Options
 
@@ -30,7 +34,24 @@ PAPER = "multi-pattern trees"
 SEARCHES: dict[str, LocalSearch] = {"annealing": anneal, "tabu": tabu.search_plans}
 BATCH = 10_000  # events of a stream that come together
 # All are measured against the first.
-PLANS: tuple[OptimizerName, ...] = ("none", "share", "reorder", "motto", "multitree-prefix", "multitree")
+PLANS: tuple[OptimizerName, ...] = (
+    "none",
+    "share",
+    "reorder",
+    cast(OptimizerName, spass.NAME),
+    "motto",
+    "multitree-prefix",
+    "multitree",
+)
+# The combinations of figure 10, each by how long its plan runs.
+NEIGHBOURHOODS = (
+    "multitree",
+    "multitree-vertex",
+    tabu.WIDE_VERTEX,
+    tabu.EDGE,
+    tabu.VERTEX,
+    "multitree-prefix",
+)
 
 
 @dataclass(frozen=True)
@@ -45,12 +66,14 @@ class Shape:
     alike: float = 0.0  # where all conditions hold as often: by how much one change has to exceed another
     types: int = 25
     seed: int = 1
+    is_traffic: bool = False  # observations of roads in place of changes of prices
+    spread: float = 23.5  # how many times as often the most frequent type occurs as the rarest
 
 
-def make_stocks(events: int, types: int, seed: int = 7) -> pa.Table:
+def make_stocks(events: int, types: int, seed: int = 7, spread: float = 23.5) -> pa.Table:
     """Return changes of prices: some stocks trade 23 times as often as others (in the paper: 2 to 47 a second)."""
     rng = np.random.default_rng(seed)
-    weights = np.exp(np.linspace(0, np.log(23.5), types))
+    weights = np.exp(np.linspace(0, np.log(spread), types))
     kind = rng.permutation(types)[rng.choice(types, events, p=weights / weights.sum())]
     return pa.table(
         {
@@ -59,6 +82,27 @@ def make_stocks(events: int, types: int, seed: int = 7) -> pa.Table:
             "diff": pa.array(rng.normal(0, 1, events)),
         }
     )
+
+
+def make_traffic(events: int, types: int, seed: int = 8) -> pa.Table:
+    """Return observations of roads, one point as often as another: where there are more vehicles they are slower."""
+    rng = np.random.default_rng(seed)
+    vehicles = rng.gamma(2.0, 10.0, events)
+    return pa.table(
+        {
+            "time": pa.array(np.sort(rng.integers(0, events * 1_000_000, events)), pa.timestamp("us")),
+            "type": pa.array([f"S{at:02}" for at in range(types)]).take(pa.array(rng.integers(0, types, events))),
+            "vehicles": pa.array(vehicles),
+            "speed": pa.array(90 - vehicles + rng.normal(0, 8, events)),
+        }
+    )
+
+
+def make_events(events: int, shape: Shape) -> pa.Table:
+    """Return the events of a workload."""
+    if shape.is_traffic:
+        return make_traffic(events, shape.types)
+    return make_stocks(events, shape.types, spread=shape.spread)
 
 
 def make_workload(shape: Shape) -> Workload:
@@ -87,7 +131,7 @@ def make_workload(shape: Shape) -> Workload:
         pairs = [(a, b) for a in sorted(compared) for b in sorted(compared) if a < b]
         count = shape.conditions or (shape.size if kind > 0.9 else (shape.size + 1) // 2)
         wanted = rng.choice(len(pairs), min(count, len(pairs)), replace=False)
-        conditions = [f"v{a}.diff + {steps[a, b]} < v{b}.diff" for a, b in (pairs[at] for at in wanted)]
+        conditions = [compare_events(shape, a, b, float(steps[a, b])) for a, b in (pairs[at] for at in wanted)]
         window = f"{shape.rows} EVENTS" if shape.rows else f"{shape.minutes} min"
         texts.append(
             f"QUERY q{number}\nRETURN *\nPATTERN {'AND' if kind > 0.9 else 'SEQ'}({', '.join(events)})\n"
@@ -96,35 +140,83 @@ def make_workload(shape: Shape) -> Workload:
     return parse("\n\n".join(texts))
 
 
+def compare_events(shape: Shape, one: int, other: int, step: float) -> str:
+    """Write a condition on two events: prices rise, or both vehicles and speed do, by so many steps."""
+    if shape.is_traffic:
+        rises = (("vehicles", 4 * step), ("speed", 4 * step))
+        return " AND ".join(f"v{one}.{name} + {by} < v{other}.{name}" for name, by in rises)
+    return f"v{one}.diff + {step} < v{other}.diff"
+
+
 # Throughput
 
 
-def measure_throughput(shape: Shape, setting: Setting) -> Row:
-    """Measure the seconds of each plan; plans are made ahead, from statistics.
+def measure_throughput(shape: Shape, setting: Setting, names: Sequence[str] = PLANS) -> Row:
+    """Measure the seconds of each plan against the first; plans are made ahead, from statistics.
 
     The more patterns, the fewer events: in the order as written, 500 patterns take 5 seconds for every 1,000 events.
     The stream of the paper has 80 million.
     """
     events = setting.pick(3_000, min(10_000, 2_000_000 // shape.patterns))
-    table, workload = make_stocks(events, shape.types), make_workload(shape)
+    table, workload = make_events(events, shape), make_workload(shape)
     known = api.profile(table, workload)
     plans: dict[str, Options] = {
-        name: Options(optimizer=name, statistics=known, budget=setting.pick(1.0, 5.0)) for name in PLANS
+        name: Options(optimizer=cast(OptimizerName, name), statistics=known, budget=setting.pick(1.0, 5.0))
+        for name in names
     }
     compiled = compile_plans(workload, table, plans)
     timings, ran = time_programs(compiled, table, setting.repeats)
     unshared_cost = Measurement.of(timings["none"]).rate(len(table) / 1e3)
-    row = compare_times(timings, *PLANS[1:])
+    row = compare_times(timings, *names[1:])
     return {**row, "k events/s alone": unshared_cost, "matches": count_matches(compiled["none"], table), "ran": ran}
 
 
-def vary_workload_size(setting: Setting) -> list[Row]:
+def vary_workload_size(setting: Setting, is_traffic: bool = False) -> list[Row]:
     """Measure how many patterns: the paper's 10 to 500, of 5 events in windows of 15 minutes."""
     counts = setting.pick((10, 50), (10, 50, 100, 500))
-    return [{"patterns": count, **measure_throughput(Shape(patterns=count), setting)} for count in counts]
+    shapes = {count: Shape(patterns=count, is_traffic=is_traffic) for count in counts}
+    return [{"patterns": count, **measure_throughput(shape, setting)} for count, shape in shapes.items()]
 
 
-def vary_pattern_size(setting: Setting) -> list[Row]:
+def vary_neighbourhood(setting: Setting, is_traffic: bool) -> list[Row]:
+    """Measure the plans of every local search and neighbourhood by how long they run, not by what they should cost."""
+    counts = setting.pick((10, 30), (10, 50, 100))
+    shapes = {count: Shape(patterns=count, is_traffic=is_traffic) for count in counts}
+    names = ("none", *NEIGHBOURHOODS)
+    return [{"patterns": count, **measure_throughput(shape, setting, names)} for count, shape in shapes.items()]
+
+
+def vary_density(setting: Setting, is_traffic: bool) -> list[Row]:
+    """Vary how many patterns have something in common with one of them, by the number of types they are made of."""
+    rows: list[Row] = []
+    for types in setting.pick((40, 10), (80, 40, 20, 10)):
+        shape = Shape(patterns=setting.pick(20, 40), minutes=8, types=types, is_traffic=is_traffic)
+        names = ("none", "share", "reorder", "multitree", tabu.EDGE)
+        rows.append({"density": measure_density(shape), **measure_throughput(shape, setting, names)})
+    return rows
+
+
+def measure_density(shape: Shape) -> float:
+    """Return the share of other patterns with which a pattern has a part in common, on average."""
+    table, workload = make_events(1_000, shape), make_workload(shape)
+    (branch,) = compile_plans(workload, table, {"": Options(optimizer="reorder")})[""].detect
+    numbering = Numbering()
+    graph = MultiPatternGraph(KeyedPattern(spec, numbering) for spec in branch.join_specs)
+    peers = [{peer for key in keys for peer in graph.sharers[key]} - {at} for at, keys in graph.shared.items()]
+    return sum(map(len, peers)) / (len(peers) * max(len(peers) - 1, 1))
+
+
+def vary_rates(setting: Setting) -> list[Row]:
+    """Vary how much more often the most frequent type occurs than the rarest."""
+    rows: list[Row] = []
+    for spread in setting.pick((1.0, 50.0), (1.0, 5.0, 25.0, 100.0)):
+        shape = Shape(patterns=setting.pick(20, 40), minutes=8, spread=spread)
+        names = ("none", "share", "reorder", "multitree", tabu.EDGE)
+        rows.append({"rates differ by": spread, **measure_throughput(shape, setting, names)})
+    return rows
+
+
+def vary_pattern_size(setting: Setting, is_traffic: bool = False) -> list[Row]:
     """Vary the number of events in a pattern: the paper's 3 to 8.
 
     The paper has 100 patterns and 15 minutes. Here there are 40, and longer patterns have shorter windows: as written,
@@ -133,17 +225,20 @@ def vary_pattern_size(setting: Setting) -> list[Row]:
     minutes = {3: 20, 4: 15, 5: 10, 6: 8, 8: 8}
     sizes = setting.pick((3, 5), tuple(minutes))
     count = setting.pick(20, 40)
-    return [{"size": size, **measure_throughput(Shape(count, size, minutes[size]), setting)} for size in sizes]
+    shapes = {size: Shape(count, size, minutes[size], is_traffic=is_traffic) for size in sizes}
+    return [{"size": size, **measure_throughput(shape, setting)} for size, shape in shapes.items()]
 
 
-def vary_windows(setting: Setting, of_events: bool) -> list[Row]:
+def vary_windows(setting: Setting, of_events: bool, is_traffic: bool = False) -> list[Row]:
     """Measure windows of so many minutes, or of so many events; 40 patterns where the paper has 100, to save time."""
     count = setting.pick(20, 40)
     if of_events:
         sizes = setting.pick((250, 500), (250, 500, 750))
-        return [{"events": size, **measure_throughput(Shape(count, rows=size), setting)} for size in sizes]
+        shapes = {size: Shape(count, rows=size, is_traffic=is_traffic) for size in sizes}
+        return [{"events": size, **measure_throughput(shape, setting)} for size, shape in shapes.items()]
     sizes = setting.pick((4, 8), (4, 8, 12))
-    return [{"minutes": size, **measure_throughput(Shape(count, minutes=size), setting)} for size in sizes]
+    shapes = {size: Shape(count, minutes=size, is_traffic=is_traffic) for size in sizes}
+    return [{"minutes": size, **measure_throughput(shape, setting)} for size, shape in shapes.items()]
 
 
 def measure_searches(setting: Setting) -> list[Row]:
@@ -283,6 +378,78 @@ EXPERIMENTS = (
         Seconds(8, 120),
         partial(vary_windows, of_events=True),
         Axes("events", PLANS, "CPU s", log_y=True),
+    ),
+    Experiment(
+        "multitree-10ab",
+        PAPER,
+        "10(a), 10(b)",
+        "local searches and neighbourhoods by how long their plans run, stocks",
+        Seconds(20, 300),
+        partial(vary_neighbourhood, is_traffic=False),
+    ),
+    Experiment(
+        "multitree-10cd",
+        PAPER,
+        "10(c), 10(d)",
+        "the same, traffic",
+        Seconds(20, 300),
+        partial(vary_neighbourhood, is_traffic=True),
+    ),
+    Experiment(
+        "multitree-12e",
+        PAPER,
+        "12(e)",
+        "joins shared and reordered by number of patterns, traffic",
+        Seconds(20, 900),
+        partial(vary_workload_size, is_traffic=True),
+    ),
+    Experiment(
+        "multitree-12f",
+        PAPER,
+        "12(f)",
+        "the same by events in a pattern, traffic",
+        Seconds(10, 150),
+        partial(vary_pattern_size, is_traffic=True),
+    ),
+    Experiment(
+        "multitree-12g",
+        PAPER,
+        "12(g)",
+        "the same by window in minutes, traffic",
+        Seconds(10, 120),
+        partial(vary_windows, of_events=False, is_traffic=True),
+    ),
+    Experiment(
+        "multitree-12h",
+        PAPER,
+        "12(h)",
+        "the same by window in events, traffic",
+        Seconds(10, 120),
+        partial(vary_windows, of_events=True, is_traffic=True),
+    ),
+    Experiment(
+        "multitree-14a",
+        PAPER,
+        "14(a), appendix D",
+        "by how many patterns have something in common, stocks",
+        Seconds(10, 120),
+        partial(vary_density, is_traffic=False),
+    ),
+    Experiment(
+        "multitree-14b",
+        PAPER,
+        "14(b), appendix D",
+        "the same, traffic",
+        Seconds(10, 120),
+        partial(vary_density, is_traffic=True),
+    ),
+    Experiment(
+        "multitree-14c",
+        PAPER,
+        "14(c), appendix D",
+        "by how much the rates of types differ, stocks",
+        Seconds(10, 120),
+        vary_rates,
     ),
     Experiment(
         "multitree-13",

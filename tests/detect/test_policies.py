@@ -56,6 +56,23 @@ def test_skip_till_next_passes_over_what_the_first_event_forbids_and_then_fails(
     assert found("a1:5 b2:3 c3:4 c4:7", query) == []
 
 
+def test_last_and_first_are_compared_where_variables_meet_and_where_they_do_not() -> None:
+    where = "WHERE LAST(a).x < FIRST(b).x WITHIN 20 CONTIGUOUS"
+    events = "a1:1 a2:3 b3:2 b4:5 a5:1 c6:1 b7:0 a8:0 c9:9 b10:4 b11:1"
+    assert found("a1:3 a2:1 b3:2 b4:0", f"RETURN * PATTERN SEQ(A+ a, B+ b) {where}") == [
+        "a1 a2 b3",
+        "a1 a2 b3 b4",
+        "a2 b3",
+        "a2 b3 b4",
+    ]
+    assert found(events, f"RETURN * PATTERN SEQ(A+ a, B+ b) {where}") == []
+    # With a step between the two, a part that may be missing, or a way back it is a condition of the whole match.
+    assert found(events, f"RETURN * PATTERN SEQ(A+ a, C? c, B+ b) {where}") == ["a8 c9 b10", "a8 c9 b10 b11"]
+    assert found(events, f"RETURN * PATTERN SEQ(A? a, B+ b) {where}") == []
+    found(events, f"RETURN * PATTERN SEQ(A+ a, SEQ(B b, A?)+) {where}")
+    found(events, f"RETURN * PATTERN SEQ(A a, B b)+ {where}")
+
+
 def test_ties_take_the_next_step_together() -> None:
     # SEQ(A, B) with two B at one time
     assert found("a1 b3:1 b3:2 b4", "RETURN * PATTERN SEQ(A a, B b) SKIP TILL NEXT") == ["a1 b3", "a1 b3"]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from types import MappingProxyType
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from motet.optimizer.joins import JoinPlan, make_join_plan, select_join_trees
 from motet.optimizer.registry import (
@@ -126,12 +126,14 @@ class Motto(JoinOptimizer):
 @dataclass(frozen=True)
 class Multitree(JoinOptimizer):
     """Multi-pattern trees by local search: with `orders_only` the prefix-sharing form of the paper, with more than two
-    `max_patterns` its vertex neighbourhood.
+    `max_patterns` its vertex neighbourhood. The local search is simulated annealing unless given (`LocalSearch` of
+    `multitree`).
     """
 
     name: str
     orders_only: bool = False
     max_patterns: int = 2
+    local_search: Callable[..., Any] | None = None
 
     def optimize(self, queries: Sequence[JoinSpec], known: Rates, options: SearchOptions) -> JoinPlan:
         return self._search(queries, known, options)
@@ -164,6 +166,8 @@ class Multitree(JoinOptimizer):
         own = multitree.MultitreeOptions(
             self.orders_only, self.max_patterns, options.seconds, costs=options.costs, start=start
         )
+        if self.local_search is not None:
+            own = replace(own, search=self.local_search)
         return make_join_plan(multitree.optimize(specs, rates, own).plan_trees, self.name, rates)
 
 

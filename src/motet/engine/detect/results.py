@@ -33,27 +33,30 @@ class LayoutBuilder:
 
     def build(self, found: MatchOutput) -> Iterator[pa.Table]:
         """Yield the rows of matches, a table for each layout; matches are sorted by query and time."""
-        plan = self.plan
-        sinks = plan.plain_sinks
+        sinks = self.plan.plain_sinks
+        if len(sinks.layouts) == 1:
+            yield self._build_table(sinks.layouts[0], found, _time_order(found.sink, found.first, found.last))
+            return
         layout = sinks.layout[found.sink]
         for number in np.unique(layout).tolist():
-            rows = np.flatnonzero(layout == number) if len(sinks.layouts) > 1 else np.arange(len(layout))
+            rows = np.flatnonzero(layout == number)
             rows = rows[_time_order(found.sink[rows], found.first[rows], found.last[rows])]
             yield self._build_table(sinks.layouts[number], found, rows)
 
     def _build_table(self, layout: RowLayout, found: MatchOutput, rows: Ints) -> pa.Table:
         program, sink = self.program, found.sink[rows]
         sinks = self.plan.plain_sinks
+        is_one = bool(sink[0] == sink[-1])  # rows are sorted by sink
         columns: dict[str, Any] = {
-            "query": sinks.names.take(pa.array(sink)),
+            "query": pa.repeat(sinks.names[int(sink[0])], len(rows)) if is_one else sinks.names.take(pa.array(sink)),
             "start": program.schema.from_microseconds(found.first[rows]),
             "end": program.schema.from_microseconds(found.last[rows]),
         }
         for name in layout.groups:
             columns[name] = self.encoded.keys[name].take(pa.array(found.key[rows]))
         for at, (label, attribute) in enumerate(layout.labels):
-            place = sinks.columns[sink, at]
-            same = bool((place == place[0]).all())
+            place = sinks.columns[sink[:1] if is_one else sink, at]
+            same = is_one or bool((place == place[0]).all())
             events = found.columns[place[0], rows] if same else found.columns[place, rows]
             events = pa.array(self.encoded.rows[events])
             read = self.own if attribute is None else {attribute: self.events[attribute]}

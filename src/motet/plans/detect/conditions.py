@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations, product
 
@@ -177,7 +177,7 @@ def place_run_tests(
 
     Whenever an adjacent condition speaks of two bound events, one is the next step after the other. For CONTIGUOUS,
     which asks for no conditions, those on the LAST of one variable and the FIRST of the next are tested on the step
-    between them too.
+    between them, and nowhere else if every match that binds both takes that step.
     """
     (loop,) = items
     assert isinstance(loop, Loop)
@@ -195,13 +195,18 @@ def place_run_tests(
                         edges.setdefault((p, q), set()).add(_as_pair(condition, one))
             continue
         found: list[EarlierTest] = []
+        is_placed = False
         if len(names) == 2 and not has_aggregate(condition):
             found = _place_earlier_tests(condition, owners)
             if policy is Policy.CONTIGUOUS:
-                for edge in _list_meeting_steps(condition, owners, loop):
-                    edges.setdefault(edge, set()).add(_as_pair(condition, _find_last(condition)))
+                one = _find_last(condition)
+                (other,) = set(names) - {one}
+                steps = list(_list_meeting_steps(condition, owners, loop))
+                is_placed = bool(steps) and _always_meet(owners[one], owners[other], loop)
+                for edge in steps:
+                    edges.setdefault(edge, set()).add(_as_pair(condition, one))
         earlier += found
-        if not found or any(test.first_only for test in found):
+        if not is_placed and (not found or any(test.first_only for test in found)):
             residual.append(number)
     tests = {edge: frozenset(found) for edge, found in edges.items()}
     return PlacedTests(edges={loop: tests}, residual=tuple(residual), earlier=tuple(earlier))
@@ -219,6 +224,36 @@ def _list_meeting_steps(condition: Expression, owners: NamePositions, loop: Loop
             later_than_q = _find_later(loop, q)
             if not later_than_q & owners[one] and not any(p in _find_later(loop, x) for x in owners[other]):
                 yield p, q
+
+
+def _always_meet(one: frozenset[int], other: frozenset[int], loop: Loop) -> bool:
+    """Return whether every path has items of two variables, and leads from the last of the one straight to the first of
+    the other: nothing of the one comes after the other, and nothing else between them.
+    """
+    if any(_find_later(loop, item) & one for item in other):
+        return False
+    between = {q for p, q in loop.follow if p in one} - one
+    return not any(
+        _reaches(loop, begin, end, avoided)
+        for begin, end, avoided in (
+            (loop.firsts, loop.lasts, one),
+            (loop.firsts, loop.lasts, other),
+            (between - other, other, one),
+        )
+    )
+
+
+def _reaches(loop: Loop, begin: Iterable[int], end: Collection[int], avoided: Collection[int]) -> bool:
+    """Return whether a path leads from some items to others without some between."""
+    pending, seen = [item for item in begin if item not in avoided], set(avoided)
+    while pending:
+        item = pending.pop()
+        if item in end:
+            return True
+        if item not in seen:
+            seen.add(item)
+            pending += [q for p, q in loop.follow if p == item and q not in seen]
+    return False
 
 
 def _find_last(condition: Expression) -> str:
