@@ -36,7 +36,6 @@ def test_a_checksum_tells_queries_and_events_apart() -> None:
     assert len(answers) == 3
 
 
-@pytest.mark.spark  # a JVM
 @pytest.mark.parametrize("peer", peers.PEERS, ids=lambda peer: peer.title)
 def test_a_peer_finds_the_same_matches(peer: peers.DetectionPeer, tmp_path: Path) -> None:
     if not peer.is_installed():
