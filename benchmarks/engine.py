@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
+from typing import Any
 
 import pyarrow as pa
 
@@ -75,11 +76,16 @@ def describe_runs(executed: Mapping[str, Executed]) -> str:
 
 def describe_run(executed: Executed) -> str:
     """Say by which strategies queries ran, how many in how many units, and how many parts they shared."""
+    return describe_units([each.describe() for each in executed])
+
+
+def describe_units(executed: Sequence[Mapping[str, Any]]) -> str:
+    """Say what was executed, given as plain data: see `Execution.describe`."""
     parts = []
-    for strategy in dict.fromkeys(each.strategy for each in executed):
-        units = [each for each in executed if each.strategy == strategy]
-        count = sum(len(each.queries) for each in units)
-        shared = sum(len(each.shared) for each in units)
+    for strategy in dict.fromkeys(each["strategy"] for each in executed):
+        units = [each for each in executed if each["strategy"] == strategy]
+        count = sum(len(each["queries"]) for each in units)
+        shared = sum(len(each["shared"]) for each in units)
         parts.append(
             f"{strategy} {count}{f' in {len(units)}' if 1 < len(units) < count else ''}"
             f"{' alone' if len(units) == count > 1 else ''}{f' ({shared} shared)' if shared else ''}"

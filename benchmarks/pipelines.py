@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues
 
+from benchmarks.engine import describe_run
 from motet.compile import Program, compile_workload
 from motet.language import parse
 from motet.model.query import Workload
@@ -110,6 +112,19 @@ def run_engine(events: DataFrame, workload: Workload) -> DataFrame:
     return batch.run(events, compile_batch(events, workload)).results
 
 
+def describe_batch(results: DataFrame) -> str:
+    """Say what tasks execute for results: the units of motet's program, or an identity."""
+    run: batch.SparkRun | None = getattr(results, "motet", None)
+    return "identity" if run is None else describe_run(run.executed)
+
+
+def describe_stream(program: Program) -> str:
+    """Say what workers keep running on a stream: the units of a program; matches are fed to the joins of their plan."""
+    found = [unit.planned for branch in program.branches for unit in branch.units]
+    matches = sum(len(branch.queries) for branch in program.detect)
+    return " + ".join([*([describe_run(found)] if found else []), *([f"matches {matches}"] if matches else [])])
+
+
 class Identity(StatefulProcessor):
     """Takes the packed rows of a bucket, and keeps a count: what any keyed operator costs."""
 
@@ -126,22 +141,33 @@ class Identity(StatefulProcessor):
         pass
 
 
-Pipeline = Callable[[DataFrame], DataFrame]
+@dataclass
+class Pipeline:
+    """A pipeline of a workload: `build` makes results of events and a program; `ran` is what it then runs."""
+
+    workload: Workload
+    build: Callable[[DataFrame, Program], DataFrame]
+    is_identity: bool = False
+    ran: str = ""
+
+    def __call__(self, events: DataFrame) -> DataFrame:
+        program = stream.compile_stream(events, self.workload, STREAM_OPTIONS)
+        self.ran = "identity" if self.is_identity else describe_stream(program)
+        return self.build(events, program)
 
 
 def build_engine_stream(workload: Workload) -> Pipeline:
-    return lambda events: stream.run(events, stream.compile_stream(events, workload, STREAM_OPTIONS)).results
+    return Pipeline(workload, lambda events, program: stream.run(events, program).results)
 
 
 def build_identity_stream(workload: Workload) -> Pipeline:
     """Pack the rows and send them to their buckets as the engine does."""
 
-    def pipeline(events: DataFrame) -> DataFrame:
-        buckets = choose_buckets(events.sparkSession, None)
-        packed = stream.pack_stream(events, stream.compile_stream(events, workload, STREAM_OPTIONS), buckets)
+    def build(events: DataFrame, program: Program) -> DataFrame:
+        packed = stream.pack_stream(events, program, choose_buckets(events.sparkSession, None))
         return packed.groupBy("bucket").transformWithStateInPandas(Identity(), OUTPUT, "Append", "EventTime")
 
-    return pipeline
+    return Pipeline(workload, build, is_identity=True)
 
 
 def measure_batches(session: SparkSession, source: str, pipeline: Pipeline) -> list[float]:

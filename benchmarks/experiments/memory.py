@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tempfile
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from benchmarks.engine import describe_units
 from benchmarks.measure import ChildError, Measurement, MemoryMonitor
 from benchmarks.registry import OURS, Experiment, Row, Seconds, Setting
 from benchmarks.streams import make_keyed_stream
@@ -46,6 +48,7 @@ def vary_window(setting: Setting) -> list[Row]:
                     "peak GiB": max(peak for _, peak in runs) / 2**30,
                     "wall s": seconds,
                     "M events/s": seconds.rate(events / 1e6),
+                    "ran": describe_command(queries, file),
                 }
             )
     return rows
@@ -62,6 +65,13 @@ def run_command(queries: Path, events: Path, output: Path) -> tuple[float, int]:
     if process.returncode != 0:
         raise ChildError(said)
     return time.perf_counter() - began, peak
+
+
+def describe_command(queries: Path, events: Path) -> str:
+    """Run the queries once more, for what is executed."""
+    command = [sys.executable, "-m", "motet", "plan", str(queries), "--events", str(events), "--analyze"]
+    said = subprocess.run([*command, "--format", "json"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    return describe_units(json.loads(said)["executed"])
 
 
 EXPERIMENTS = (

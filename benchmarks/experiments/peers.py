@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchmarks.engine import describe_units
 from benchmarks.measure import Measurement, MemoryMonitor
 from benchmarks.peers.questions import SCENARIOS, Scenario
 from benchmarks.registry import OURS, Experiment, Row, Setting
@@ -208,6 +209,8 @@ def compare_solutions(setting: Setting, scenario: Scenario) -> list[Row]:
                 if row["exact"] == "yes" and counted != (found[-1]["rows"], found[-1]["total"]):
                     row["exact"] = "not on all events"
                 row |= {"k events/s": seconds.rate(events / 1e3), "peak MiB": peak / 2**20}
+                if found[-1]["ran"]:
+                    row["ran"] = describe_units(found[-1]["ran"])
             else:
                 row["k events/s"] = why
     fastest = rows[0].get("k events/s")

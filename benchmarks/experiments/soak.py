@@ -20,22 +20,25 @@ CURVES = ("batch seconds", "memory MB", "state MB")
 
 def measure_steady_stream(setting: Setting) -> list[Row]:
     """Measure what micro-batches took and held, in ten parts of the time."""
-    samples = soak(setting.pick(3, 15) * 60)
+    samples, ran = soak(setting.pick(3, 15) * 60)
     parts = [samples[at * len(samples) // 10 : (at + 1) * len(samples) // 10] for at in range(10)]
     return [
         {
             "minute": part[-1]["minute"],
             **{name: Measurement.of([sample[name] for sample in part]) for name in CURVES},
             "rows": int(part[-1]["rows"]),
+            "ran": ran,
         }
         for part in parts
         if part
     ]
 
 
-def soak(seconds: float) -> list[dict[str, float]]:
-    """Return what each micro-batch took and held, in so many seconds from when the stream runs steadily."""
-    from benchmarks.pipelines import STREAM_OPTIONS, TYPES, make_all_kinds
+def soak(seconds: float) -> tuple[list[dict[str, float]], str]:
+    """Return what each micro-batch took and held, in so many seconds from when the stream runs steadily, and what was
+    run.
+    """
+    from benchmarks.pipelines import STREAM_OPTIONS, TYPES, describe_stream, make_all_kinds
     from motet.spark import stream
     from motet.spark.session import stream_session
 
@@ -84,7 +87,7 @@ def soak(seconds: float) -> list[dict[str, float]]:
     session.stop()
     if not samples:
         raise AssertionError(f"only {finished} micro-batches were over in {LONGEST_START} s")
-    return samples
+    return samples, describe_stream(program)
 
 
 EXPERIMENTS = (

@@ -37,10 +37,13 @@ def compare_with_identity(setting: Setting) -> list[Row]:
             f"{QUERIES} queries, one hot key": lambda: pipelines.run_engine(read(hot), workload),
         }
         spent: Timings = {name: [] for name in cases}
+        ran: dict[str, str] = {}
 
         def run(name: str) -> None:
             before = read_tree_cpu(os.getpid())
-            pipelines.consume(cases[name]())
+            results = cases[name]()
+            pipelines.consume(results)
+            ran[name] = pipelines.describe_batch(results)
             spent[name].append(read_tree_cpu(os.getpid()) - before)
 
         timings = run_interleaved({name: partial(run, name) for name in cases}, setting.repeats)
@@ -57,6 +60,7 @@ def compare_with_identity(setting: Setting) -> list[Row]:
             "CPU s": Measurement.of(cpu[name]),
             "CPU against identity": compute_ratio(cpu[name], cpu[bare]),
             "M events/s": Measurement.of(times).rate(events / 1e6),
+            "ran": ran[name],
         }
         for name, times in timings.items()
     ]

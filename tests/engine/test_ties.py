@@ -74,9 +74,9 @@ def test_classes_take_turns_so_that_none_reads_what_an_earlier_one_wrote() -> No
     schema = pa.schema({"time": pa.int64(), "type": pa.string()})
     (unit,) = compile_workload(motet.parse(text), EventSchema(schema)).branches[0].units
     names = "ABCDN"
-    rank, part = order_classes(unit.merged, [frozenset({Symbol(name, ())}) for name in names])
-    turns = dict(zip(names, rank.tolist(), strict=True))
+    found = order_classes(unit.merged, [frozenset({Symbol(name, ())}) for name in names])
+    turns = dict(zip(names, found.rank.tolist(), strict=True))
     assert turns["C"] < turns["D"] < turns["N"] < turns["A"]
-    parts = dict(zip(names, part.tolist(), strict=True))
+    parts = dict(zip(names, found.part.tolist(), strict=True))
     assert parts["B"] == parts["C"]  # each follows the other
     assert len(set(parts.values())) == 4

@@ -22,6 +22,7 @@ from motet.plans.compiled import CompiledQuery, compile_query, pad_channels, uni
 from motet.plans.units import MergeCache, Strategy, plan_units
 from motet.reference.tables import run_table as enumerate_table
 from motet.schema import EventSchema
+from motet.statistics.model import Statistics
 from tests.comparison import assert_same_results
 from tests.strategies import Dice, build_stream_table, draw_aggregates, streams, workloads
 
@@ -105,6 +106,43 @@ def test_one_pattern_with_several_aggregates_is_one_query_of_one_unit(strategy: 
     returns = ("COUNT(*)", "SUM(A.x)", "MIN(B.x)", "COUNT(*)")
     text = "\n".join(f"QUERY q{at} RETURN {each} {clauses}" for at, each in enumerate(returns))
     assert compile_units(text) == [(strategy, ["q0", "q1", "q2", "q3"])]
+
+
+MIXED = """
+QUERY counted RETURN COUNT(*) PATTERN SEQ(A, B, C) GROUP BY k WITHIN 8 s SLIDE 4 s
+QUERY summed RETURN SUM(d.x) PATTERN SEQ(A, B, D d) GROUP BY k WITHIN 4 s SLIDE 4 s
+QUERY largest RETURN MAX(e.x) PATTERN SEQ(A, B, E e) GROUP BY k WITHIN 8 s SLIDE 4 s
+QUERY repeated RETURN COUNT(*) PATTERN SEQ(A, B+, C) GROUP BY k WITHIN 8 s SLIDE 4 s
+"""
+
+
+@pytest.mark.parametrize("per_second", [1, 30])
+def test_queries_that_return_different_totals_share_a_machine_unless_counts_may_grow_large(per_second: int) -> None:
+    rng = np.random.default_rng(3)
+    size = 60 * per_second
+    table = pa.table(
+        {
+            "time": np.arange(size) // per_second,
+            "type": pa.array(list("ABCDE")).take(pa.array(rng.integers(0, 5, size))),
+            "k": np.zeros(size, np.int64),
+            "x": rng.integers(0, 9, size).astype(np.float64),
+        }
+    )
+    workload, schema = parse(MIXED), EventSchema(table.schema)
+    # As if each event came at a time of its own, so that a repetition has twice as many matches with every event.
+    spread = Statistics(given={kind: per_second / 5 for kind in "ABCDE"})
+    program = compile_workload(workload, schema, Options(statistics=spread))
+    together = [{member.query.name for member in unit.reported} for unit in program.branches[0].units]
+    if per_second == 1:
+        assert together == [{"counted", "summed", "largest", "repeated"}]
+        assert_same_results(run_table(program, table).table, enumerate_table(workload, table))
+    else:
+        assert {"counted", "summed", "largest"} in together
+    (unit, *_) = program.branches[0].units
+    weighed = {edge.target for edge in unit.merged.edges if edge.symbol.type in "DE"}
+    assert weighed <= unit.merged.having_channels
+    counts = {unit.merged.fold[edge.target] for edge in unit.merged.edges if edge.symbol.type in "AB"}
+    assert not counts & unit.merged.having_channels
 
 
 def test_a_cache_of_machines_tells_queries_from_those_that_stand_for_them() -> None:

@@ -84,4 +84,5 @@ def time_answers(question: Question, run: Answer, repeats: int) -> dict[str, obj
         "rows": len(rows),
         "total": sum(row[3] for row in rows),
         "answer": sorted(rows) if question.keep_rows else [],
+        "ran": getattr(run, "ran", []),  # what motet executed
     }

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from harness import Answer, Question, main
 
 import motet
@@ -18,31 +21,32 @@ def rows_of(table: object, question: Question) -> list[tuple[int, int, int, int]
     return list(zip(*(column.to_pylist() for column in columns), strict=True))
 
 
+class MotetAnswer:
+    """An answer of motet to a question, from what `read` returns; `ran` is what was executed for it."""
+
+    def __init__(self, question: Question, read: Callable[[str], Any]) -> None:
+        from motet.language import parse
+
+        self.question, self.read = question, read
+        self.workload = parse(question.text)
+        self.ran: list[dict[str, object]] = []
+
+    def __call__(self) -> list[tuple[int, int, int, int]]:
+        found = motet.ask(self.read(self.question.parquet), self.workload, time_unit="us")
+        self.ran = [each.describe() for each in found.executed]
+        return rows_of(found.to_arrow(), self.question)
+
+
 def local(question: Question) -> Answer:
     import pyarrow.parquet as pq
 
-    from motet.language import parse
-
-    workload = parse(question.text)
-
-    def rows() -> list[tuple[int, int, int, int]]:
-        return rows_of(motet.run(pq.read_table(question.parquet), workload, time_unit="us"), question)
-
-    return rows
+    return MotetAnswer(question, pq.read_table)
 
 
 def spark(question: Question) -> Answer:
-    from motet.language import parse
     from motet.spark.session import local_session
 
-    session = local_session("local[2]")
-    workload = parse(question.text)
-
-    def rows() -> list[tuple[int, int, int, int]]:
-        found = motet.run(session.read.parquet(question.parquet), workload, time_unit="us")
-        return rows_of(found.toArrow(), question)
-
-    return rows
+    return MotetAnswer(question, local_session("local[2]").read.parquet)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from motet.engine.encode import EncodedEvents, make_unit_events, select_unit_events
 from motet.kernels.tables import Events
-from motet.kernels.ties import merge_tied_events
+from motet.kernels.ties import ClassOrder, merge_tied_events
 from motet.plans.machine import MergedAutomaton
 from motet.plans.units import Strategy, Unit
 from motet.template.symbols import Symbol
@@ -30,23 +30,31 @@ def select_merged_events(encoded: EncodedEvents, unit: Unit) -> Events:
     allowed = unit.strategy not in (Strategy.TRENDS, Strategy.STACKS) and set(windows) == {(False, False)}
     if not (allowed and one_step) or encoded.tied < MIN_TIE_SHARE * len(encoded.time):
         return select_unit_events(encoded, unit)[0]
-    # Classes that have the same symbols of this unit are one to it.
-    own = [found & unit.merged.symbols for found in encoded.classes]
-    unit_class: dict[frozenset[Symbol], int] = {}
-    merged_class = np.array(
-        [unit_class.setdefault(found, at) if found else -1 for at, found in enumerate(own)], np.int32
-    )
-    rank, part = order_classes(unit.merged, own)
     adds = np.array([kind == "count" for _, kind in unit.merged.whole], np.bool_)
-    events = make_unit_events(encoded, unit, merged_class[encoded.klass])
-    return merge_tied_events(events, rank, part, adds)
+    events = make_unit_events(encoded, unit, encoded.klass)
+    return merge_tied_events(events, order_classes(unit.merged, encoded.classes), adds)
 
 
-def order_classes(merged: MergedAutomaton, classes: Sequence[frozenset[Symbol]]) -> tuple[Ints, Ints]:
-    """Return an order of event classes in which none reads what an earlier one writes, and the component of each.
+def order_classes(merged: MergedAutomaton, classes: Sequence[frozenset[Symbol]]) -> ClassOrder:
+    """Return an order of event classes in which none reads what an earlier one writes.
 
-    Classes of one component read what others of it write, so they must be processed together.
+    Classes that have the same symbols of the machine are one to it. Classes of one part read what others of it write,
+    so they must be processed together.
     """
+    first_having: dict[frozenset[Symbol], int] = {}
+    own = [symbols & merged.symbols for symbols in classes]
+    same = np.array([first_having.setdefault(found, at) if found else -1 for at, found in enumerate(own)], np.int32)
+    distinct = np.array([at for found, at in first_having.items() if found], np.int64)
+    found = _order_distinct(merged, [own[at] for at in distinct])
+    part, rank = np.full((2, len(classes)), -1, np.int64)
+    part[distinct] = found
+    order = distinct[np.argsort(found, kind="stable")]
+    rank[order] = np.arange(len(order))
+    return ClassOrder(same, rank, part, order)
+
+
+def _order_distinct(merged: MergedAutomaton, classes: Sequence[frozenset[Symbol]]) -> Ints:
+    """Return the part of each class, numbered so that none reads what one of an earlier part writes."""
     from scipy.sparse import coo_array  # loaded when it is needed: that takes as long as a small run
     from scipy.sparse.csgraph import connected_components
 
@@ -73,7 +81,4 @@ def order_classes(merged: MergedAutomaton, classes: Sequence[frozenset[Symbol]])
         if one != other:
             before[other].add(one)
     turn = {each: at for at, each in enumerate(TopologicalSorter(before).static_order())}
-    part = np.array([turn[each] for each in part.tolist()], np.int64)
-    rank = np.empty(size, np.int64)
-    rank[np.argsort(part, kind="stable")] = np.arange(size)
-    return rank, part
+    return np.array([turn[each] for each in part.tolist()], np.int64)

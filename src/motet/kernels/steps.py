@@ -24,7 +24,15 @@ from motet.kernels.tables import (
     step_width,
     steps_at,
 )
-from motet.kernels.totals import ChannelWeights, Totals, add_counts, clear_totals, propagate
+from motet.kernels.totals import (
+    ChannelWeights,
+    Totals,
+    add_counts,
+    begin_channels,
+    clear_totals,
+    propagate,
+    propagate_count_words,
+)
 
 
 class ActiveNodes(NamedTuple):
@@ -92,12 +100,17 @@ def apply_event(
     for _ in range(code[block + DIRECT]):
         source, target = code[step], code[step + 1]
         if nodes.in_use[source]:
-            if width > 2:
-                load_weights(weights, totals.layout, code, step, events, e, n)
             nodes.in_use[target] = True
             first = slots.hi if slots.newest_only and nodes.is_start[source] else slots.lo
-            a, b = source * totals.slots + first, target * totals.slots + first
-            bad |= propagate(totals, a, b, slots.hi - first + 1, n, weights)
+            a, b, count = source * totals.slots + first, target * totals.slots + first, slots.hi - first + 1
+            if machine.counts_only[source] and width > 2 and not totals.layout.extended:
+                bad |= propagate_count_words(totals, a, b, count, n)
+                if not machine.counts_only[target]:
+                    load_weights(weights, totals.layout, code, step, events, e, n)
+                    bad |= begin_channels(totals, a, b, count, weights)
+            else:
+                load_weights(weights, totals.layout, code, step, events, e, n)
+                bad |= propagate(totals, a, b, count, n, weights)
         step += width
     if code[block + MOVES] > 0:
         move = moves_at(code, block, width)

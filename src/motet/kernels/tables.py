@@ -39,12 +39,14 @@ class Events(NamedTuple):
 class Machine(NamedTuple):
     """A merged automaton as code. `code[c]` is where the block of class c begins (see `BLOCK`).
 
-    `fold` maps each fresh node to its settled one, others to themselves.
+    `fold` maps each fresh node to its settled one, others to themselves. `counts_only` are the nodes to which no event
+    comes that a channel reads: their totals are counts, and all other channels are empty.
     """
 
     code: SmallInts
     fold: SmallInts
     starts: SmallInts
+    counts_only: Flags
 
 
 class Queries(NamedTuple):

@@ -14,54 +14,60 @@ import numpy as np
 from motet.kernels.arrays import Flags, Floats, Ints, SmallInts
 from motet.kernels.jit import inner, kernel
 from motet.kernels.tables import Events
+from motet.kernels.totals import NO_MINIMUM
 
 # Rows of scratch memory, a column to a class.
 PLACE = 0  # of the merged event of the class at the current time
 NUMBER = 1  # of its events then
 FOUND = 2  # the classes found at that time
-ORDER = 3  # all classes by rank
 
 # Of so many classes at one time, those found are sorted; of more, all classes are looked through in order.
 FEW = 8
 
 
+class ClassOrder(NamedTuple):
+    """How a unit takes the classes of events: the class that each is one with (-1: it has no steps), the rank and the
+    part of those classes, and the classes by rank.
+    """
+
+    merged: SmallInts
+    rank: Ints
+    part: Ints
+    order: Ints
+
+
 class MergedEvents(NamedTuple):
-    """Columns of the merged events, and into which of them each event goes."""
+    """Columns of the merged events: those of `Events` that are written."""
 
     offsets: Ints
     time: Ints
     klass: SmallInts
     multiplicity: Ints
-    into: Ints
+    ints: Ints
+    floats: Floats
 
 
-def merge_tied_events(events: Events, rank: Ints, part: Ints, adds: Flags) -> Events:
-    """Merge events of a class and time, ordered by rank of their class, which is below the number of classes; of
-    neighbours of one part, the later go with the one before. Events of class -1 are left out.
+def merge_tied_events(events: Events, classes: ClassOrder, adds: Flags) -> Events:
+    """Merge events of a class and time, ordered by rank of their class; of neighbours of one part, the later go with
+    the one before. Events without steps are left out.
 
     `adds` says which rows of ints add up; of the others the least counts. O(events * attribute rows + times * classes).
     """
     size = len(events.time)
     merged = MergedEvents(
         np.zeros_like(events.offsets), np.empty(size, np.int64), np.empty(size, np.int32), np.empty(size, np.int64),
-        np.empty(size, np.int64),
+        np.empty((len(events.int_values), size), np.int64), np.empty((len(events.float_values), size), np.float64),
     )  # fmt: skip
-    scratch = np.zeros((4, len(rank)), np.int64)
-    scratch[ORDER] = np.argsort(rank, kind="stable")
-    _merge_times(events, merged, rank, part, scratch)
+    _merge_times(events, merged, classes, adds, np.zeros((3, len(classes.rank)), np.int64))
     count = merged.offsets[-1]
-    ints = np.zeros((len(events.int_values), count), np.int64)
-    ints[~adds] = np.iinfo(np.int64).max
-    floats = np.zeros((len(events.float_values), count), np.float64)
-    if len(ints) or len(floats):
-        _merge_values(events, merged.into, adds, ints, floats)
     time = merged.time[:count]
+    ints, floats = (np.ascontiguousarray(values[:, :count]) for values in (merged.ints, merged.floats))
     return Events(merged.offsets, time, time, time, merged.klass[:count], ints, floats, merged.multiplicity[:count])
 
 
 @kernel
-def _merge_times(events: Events, merged: MergedEvents, rank: Ints, part: Ints, scratch: Ints) -> None:
-    """Merge the events of each key and time. O(events + times * classes)."""
+def _merge_times(events: Events, merged: MergedEvents, classes: ClassOrder, adds: Flags, scratch: Ints) -> None:
+    """Merge the events of each key and time. O(events * attribute rows + times * classes)."""
     count = np.int64(0)
     has_values = events.int_values.shape[0] + events.float_values.shape[0] > 0
     for key in range(events.offsets.size - 1):
@@ -71,7 +77,7 @@ def _merge_times(events: Events, merged: MergedEvents, rank: Ints, part: Ints, s
             after = e
             kinds = 0
             while after < end and events.time[after] == now:
-                kind = events.klass[after]
+                kind = classes.merged[events.klass[after]]
                 after += 1
                 if kind < 0:
                     continue
@@ -79,10 +85,10 @@ def _merge_times(events: Events, merged: MergedEvents, rank: Ints, part: Ints, s
                     scratch[FOUND, kinds] = kind
                     kinds += 1
                 scratch[NUMBER, kind] += 1
-            _sort_by_rank(scratch, rank, kinds)
+            _sort_by_rank(scratch, classes, kinds)
             for at in range(kinds):
                 kind = scratch[FOUND, at]
-                follows = at > 0 and part[scratch[FOUND, at - 1]] == part[kind]
+                follows = at > 0 and classes.part[scratch[FOUND, at - 1]] == classes.part[kind]
                 scratch[PLACE, kind] = count
                 merged.time[count] = now
                 merged.klass[count] = kind
@@ -90,20 +96,22 @@ def _merge_times(events: Events, merged: MergedEvents, rank: Ints, part: Ints, s
                 scratch[NUMBER, kind] = 0
                 count += 1
             if has_values:
+                _clear_values(merged, adds, count - kinds, count)
                 for a in range(e, after):
-                    kind = events.klass[a]
-                    merged.into[a] = scratch[PLACE, kind] if kind >= 0 else -1
+                    kind = classes.merged[events.klass[a]]
+                    if kind >= 0:
+                        _merge_values(events, merged, adds, a, scratch[PLACE, kind])
             e = after
         merged.offsets[key + 1] = count
 
 
 @inner
-def _sort_by_rank(scratch: Ints, rank: Ints, kinds: int) -> None:
+def _sort_by_rank(scratch: Ints, classes: ClassOrder, kinds: int) -> None:
     """Sort the classes that were found by rank: few by insertion, many by a look at all classes in order."""
     if kinds > FEW:
         found = 0
-        for at in range(rank.size):
-            kind = scratch[ORDER, at]
+        for at in range(classes.order.size):
+            kind = classes.order[at]
             if scratch[NUMBER, kind] > 0:
                 scratch[FOUND, found] = kind
                 found += 1
@@ -111,25 +119,32 @@ def _sort_by_rank(scratch: Ints, rank: Ints, kinds: int) -> None:
     for last in range(1, kinds):
         kind = scratch[FOUND, last]
         at = last
-        while at > 0 and rank[scratch[FOUND, at - 1]] > rank[kind]:
+        while at > 0 and classes.rank[scratch[FOUND, at - 1]] > classes.rank[kind]:
             scratch[FOUND, at] = scratch[FOUND, at - 1]
             at -= 1
         scratch[FOUND, at] = kind
 
 
-@kernel
-def _merge_values(events: Events, into: Ints, adds: Flags, ints: Ints, floats: Floats) -> None:
-    """Add the values of events to those of the merged ones; of some the least counts. O(events * attribute rows)."""
-    for row in range(ints.shape[0]):
-        for e in range(into.size):
-            if into[e] < 0:
-                continue
-            value = events.int_values[row, e]
-            if adds[row]:
-                ints[row, into[e]] += value
-            else:
-                ints[row, into[e]] = min(ints[row, into[e]], value)
-    for row in range(floats.shape[0]):
-        for e in range(into.size):
-            if into[e] >= 0:
-                floats[row, into[e]] += events.float_values[row, e]
+@inner
+def _clear_values(merged: MergedEvents, adds: Flags, first: int, after: int) -> None:
+    """Give merged events the values of no event."""
+    for row in range(merged.ints.shape[0]):
+        empty = np.int64(0) if adds[row] else NO_MINIMUM
+        for place in range(first, after):
+            merged.ints[row, place] = empty
+    for row in range(merged.floats.shape[0]):
+        for place in range(first, after):
+            merged.floats[row, place] = 0.0
+
+
+@inner
+def _merge_values(events: Events, merged: MergedEvents, adds: Flags, e: int, place: int) -> None:
+    """Add the values of an event to those of a merged one; of some the least counts."""
+    for row in range(merged.ints.shape[0]):
+        value = events.int_values[row, e]
+        if adds[row]:
+            merged.ints[row, place] += value
+        else:
+            merged.ints[row, place] = min(merged.ints[row, place], value)
+    for row in range(merged.floats.shape[0]):
+        merged.floats[row, place] += events.float_values[row, e]

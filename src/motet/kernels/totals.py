@@ -219,6 +219,67 @@ def propagate(totals: Totals, a: int, b: int, count: int, n: int, weights: Chann
 
 
 @inner
+def propagate_count_words(totals: Totals, a: int, b: int, count: int, n: int) -> int:
+    """Do what `propagate` does where totals have channels, all of them empty here: only counts are added.
+
+    Not for extended totals. O(count).
+    """
+    ints, words = totals.ints, totals.layout.words
+    bad = np.int64(0)
+    one, other = a * words, b * words
+    for _ in range(count):
+        new = n * ints[one]
+        if n > 1 and np.float64(n) * np.float64(ints[one]) >= COUNT_SURE:
+            return -1
+        total = ints[other] + new
+        ints[other] = total
+        bad |= total
+        one += words
+        other += words
+    return bad
+
+
+@inner
+def begin_channels(totals: Totals, a: int, b: int, count: int, weights: ChannelWeights) -> int:
+    """Add to the channels of totals from number b on what events add to the counts from number a on, whose channels are
+    all empty: only those are touched to which the events add anything.
+
+    Returns a negative number where a 64-bit count overflowed. Not for extended totals. O(count * channels with a
+    weight).
+    """
+    ints, floats, layout = totals.ints, totals.floats, totals.layout
+    ni, nm, words = layout.ni, layout.nm, layout.words
+    bad = np.int64(0)
+    for c in range(ni):
+        weight = weights.ints[c]
+        if weight == 0:
+            continue
+        for s in range(count):
+            new, at = ints[(a + s) * words], (b + s) * words + 1 + c
+            if np.float64(weight) * np.float64(new) >= COUNT_SURE:
+                return -1
+            ints[at] += weight * new
+            bad |= ints[at]
+    for c in range(ni, ni + nm):
+        weight = weights.ints[c]
+        if weight == NO_MINIMUM:
+            continue
+        for s in range(count):
+            at = (b + s) * words + 1 + c
+            if ints[(a + s) * words] != 0:
+                ints[at] = min(ints[at], weight)
+    for c in range(layout.nf):
+        value = weights.floats[c]
+        if value == 0.0:
+            continue
+        for s in range(count):
+            new = ints[(a + s) * words]
+            if new != 0:
+                floats[(b + s) * words + 1 + ni + nm + c] += value * new
+    return bad
+
+
+@inner
 def _propagate_counts(ints: Ints, a: int, b: int, count: int, n: int) -> int:
     """Propagate counts without shadows."""
     bad = np.int64(0)

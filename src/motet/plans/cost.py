@@ -54,6 +54,7 @@ PRICES: Mapping[str, float] = {
 }
 
 MINIMUM_WEIGHT = 2.5
+MOST_NODES = 100  # of an automaton whose matches are estimated
 LONG = 86_400.0  # seconds in which what a unit costs once does not count
 
 
@@ -109,7 +110,7 @@ def price(work: Mapping[str, float], prices: Mapping[str, float] = PRICES) -> fl
 
 
 @dataclass(frozen=True)
-class QuerySet:
+class UnitProfile:
     """What the work of a unit depends on beside its parts: that of the whole set of its queries."""
 
     number: int
@@ -119,7 +120,7 @@ class QuerySet:
     channels: float
 
     @classmethod
-    def of(cls, queries: Iterable[CompiledQuery]) -> QuerySet:
+    def of(cls, queries: Iterable[CompiledQuery]) -> UnitProfile:
         listed = list(queries)
         spans = [compiled.span for compiled in listed]
         step = math.gcd(*(span.slide for span in spans))
@@ -131,8 +132,8 @@ class QuerySet:
             weigh_channels(listed[0]),
         )
 
-    def __or__(self, other: QuerySet) -> QuerySet:
-        return QuerySet(
+    def __or__(self, other: UnitProfile) -> UnitProfile:
+        return UnitProfile(
             self.number + other.number,
             max(self.widest, other.widest),
             math.gcd(self.step, other.step),
@@ -153,7 +154,7 @@ class Parts:
     sums: Floats
     own: Sequence[Ints]
 
-    def work(self, sums: Floats, queries: QuerySet) -> Work:
+    def work(self, sums: Floats, queries: UnitProfile) -> Work:
         """Return the work of a unit whose parts add up to these sums."""
         raise NotImplementedError
 
@@ -168,7 +169,7 @@ class Parts:
     def whole_work(self, queries: Sequence[CompiledQuery]) -> Work:
         """Return the work of one unit for all queries."""
         used = np.unique(np.concatenate(self.own))
-        return self.work(self.sums[used].sum(axis=0), QuerySet.of(queries))
+        return self.work(self.sums[used].sum(axis=0), UnitProfile.of(queries))
 
 
 class _PartsBuilder:
@@ -204,7 +205,8 @@ class _PartsBuilder:
         parts.own = [np.concatenate(each) for each in self.own]
 
 
-def _each_its_own(count: int) -> list[Ints]:
+def _number_singly(count: int) -> list[Ints]:
+    """Return the parts of queries of which each has one of its own."""
     return [np.array([at], np.int64) for at in range(count)]
 
 
@@ -231,15 +233,39 @@ def count_windows(compiled: CompiledQuery, load: Load) -> tuple[float, float]:
     return windows, windows * -math.expm1(-min(expected, 50.0))
 
 
+def estimate_matches(compiled: CompiledQuery, load: Load) -> float:
+    """Estimate how many matches a window of a key holds, infinite beyond the largest double.
+
+    Events of a symbol are taken to be spread evenly over the times at which the key has any. Large automata are taken
+    to have more matches than can be counted. O(nodes^3 * log times).
+    """
+    automaton = compiled.automaton
+    if automaton.size > MOST_NODES:
+        return math.inf
+    within = compiled.span.within or load.seconds * MICROSECONDS
+    cells = load.cells_with(sum(map(load.rate, set(compiled.symbols))), within)
+    if cells <= 0:
+        return 0.0
+    times = max(round(load.cells(1.0) / max(load.cells(within), 1e-12)), 1)
+    step = np.eye(automaton.size)
+    for each in automaton.transitions:
+        rate = load.rate(compiled.symbols[each.position])
+        step[automaton.fold[each.source], automaton.fold[each.target]] += rate / cells / times
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = float(np.linalg.matrix_power(step, times)[0, sorted(automaton.accepting)].sum())
+    return math.inf if math.isnan(found) else found
+
+
 class SlotParts(Parts):
     """The steps of a merged machine with totals per slot."""
 
     def __init__(self, merged: MergedAutomaton, load: Load) -> None:
         self.load = load
         queries = merged.queries
-        whole = QuerySet.of(queries)
+        whole = UnitProfile.of(queries)
         builder = _PartsBuilder(
-            ("events", "nodes", "steps", "start lanes", "lanes", "reports", "accepts"), len(queries)
+            ("events", "nodes", "steps", "start lanes", "lanes", "weighed starts", "weighed lanes", "reports", "accepts"),
+            len(queries),
         )
         builder.add_symbols([_symbols_of(compiled) for compiled in queries], load)
         rates = np.array([load.rate(edge.symbol) for edge in merged.edges])
@@ -251,33 +277,34 @@ class SlotParts(Parts):
         nodes = [np.array(sorted(set(own)), np.int64) for own in merged.nodes]
         owners = [np.flatnonzero(np.isin([edge.target for edge in merged.edges], own)) for own in nodes]
         live = rates * reached[source]
+        weighed = live * np.isin(target, list(merged.having_channels))
         builder.add(
             owners,
             nodes=np.ones(len(rates)),
             steps=rates,
             **{"start lanes": live * starting, "lanes": live * ~starting},
+            **{"weighed starts": weighed * starting, "weighed lanes": weighed * ~starting},
         )
         windows = [count_windows(compiled, load)[1] for compiled in queries]
         accepts = [count * len(own) for count, own in zip(windows, merged.accepting, strict=True)]
-        builder.add(_each_its_own(len(queries)), reports=np.array(windows), accepts=np.array(accepts))
+        builder.add(_number_singly(len(queries)), reports=np.array(windows), accepts=np.array(accepts))
         builder.fill(self)
 
-    def work(self, sums: Floats, queries: QuerySet) -> Work:
-        events, nodes, steps, start_lanes, lanes, reports, accepts = sums.tolist()
+    def work(self, sums: Floats, queries: UnitProfile) -> Work:
+        events, nodes, steps, start_lanes, lanes, weighed_starts, weighed_lanes, reports, accepts = sums.tolist()
         slots = 1.0
         if queries.pane:
             slots = max(min(queries.widest, self.load.seconds * MICROSECONDS) / queries.pane, 1.0)
             # A key that has been silent for a window begins with one slot.
             cells = self.load.cells_with(events, queries.widest)
             slots = 1 + (slots - 1) * -math.expm1(-events / max(cells, 1e-12) / 2)
-        wide = lanes * slots + start_lanes
         return {
             "unit": 1 / self.load.seconds,
             "scan": self.load.events,
             "event": events,
             "slot step": steps,
-            "slot lane": wide,
-            "slot channel lane": wide * queries.channels,
+            "slot lane": lanes * slots + start_lanes,
+            "slot channel lane": (weighed_lanes * slots + weighed_starts) * queries.channels,
             "slot key node": self.load.keys_with(events) * nodes,
             "slot cell": self.load.cells_with(events, queries.pane or 1e15),
             "result": reports,
@@ -306,10 +333,10 @@ class PairParts(Parts):
         live = np.array([sum(reached[pair] for _, pair in row) for row in pairs.joins], np.float64)
         builder.add(pairs.row_members, rows=np.ones(pairs.rows), joins=joins, **{"live joins": live})
         windows, results = np.array([count_windows(compiled, load) for compiled in queries]).T
-        builder.add(_each_its_own(len(queries)), windows=windows, results=results)
+        builder.add(_number_singly(len(queries)), windows=windows, results=results)
         builder.fill(self)
 
-    def work(self, sums: Floats, queries: QuerySet) -> Work:
+    def work(self, sums: Floats, queries: UnitProfile) -> Work:
         events, runs, lanes, totals, rows, joins, live_joins, windows, results = sums.tolist()
         cells = self.load.cells_with(events, queries.pane)
         open_windows = queries.widest / queries.step
@@ -348,9 +375,9 @@ class StackParts(Parts):
         self.names = tuple(count_stack_work(machines[0], load))
         works = [count_stack_work(merged, load) for merged in machines]
         self.sums = np.array([[work[name] for name in self.names] for work in works])
-        self.own = _each_its_own(len(machines))
+        self.own = _number_singly(len(machines))
 
-    def work(self, sums: Floats, queries: QuerySet) -> Work:
+    def work(self, sums: Floats, queries: UnitProfile) -> Work:
         return dict(zip(self.names, sums.tolist(), strict=True))
 
 

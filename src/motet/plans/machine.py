@@ -7,10 +7,10 @@ prefixes of patterns are the common case: A-Seq's PreTree (section 4.1), for loo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import compress
+from itertools import chain, compress
 
 import numpy as np
 
@@ -75,6 +75,17 @@ class MergedAutomaton:
     def settled(self) -> tuple[int, ...]:
         """Settled nodes, the start (node 0) first."""
         return tuple(node for node in range(self.size) if self.fold[node] == node)
+
+    @cached_property
+    def having_channels(self) -> frozenset[int]:
+        """The nodes at which a match may hold an event that a channel reads. O(steps * depth)."""
+        steps = [(edge.source, edge.target) for edge in self.edges]
+        steps += [(shift.source, shift.target) for shift in self.shifts if shift.target >= 0]
+        steps += list(enumerate(self.fold))
+        found = {edge.target for edge in self.edges if {*chain(*edge.weights)} - {WEIGHT_ZERO}}
+        while more := {target for source, target in steps if source in found} - found:
+            found |= more
+        return frozenset(found)
 
     @cached_property
     def stack_table(self) -> StackTable:
@@ -217,25 +228,42 @@ def _build_quotient(
 
 
 def build_machine(merged: MergedAutomaton, classes: Sequence[frozenset[Symbol]]) -> Machine:
-    """Encode the machine for the classes of events at hand, a class being the symbols its events have."""
+    """Encode the machine for the classes of events at hand, a class being the symbols its events have.
+
+    Classes that have the same symbols of the machine have one block of code. O(classes + code).
+    """
     by_symbol: dict[Symbol, list[int]] = {}
     for number, edge in enumerate(merged.edges):
         by_symbol.setdefault(edge.symbol, []).append(number)
+    completing: dict[int, list[int]] = {}
+    for query, nodes in enumerate(merged.accepting):
+        for node in nodes:
+            completing.setdefault(node, []).append(query)
+    places: dict[frozenset[Symbol], int] = {}
     addresses: list[int] = []
     code: list[int] = []
     for symbols in classes:
-        addresses.append(len(classes) + len(code))
-        numbers = sorted(number for symbol in symbols for number in by_symbol.get(symbol, ()))
-        code += _encode_class(merged, [merged.edges[number] for number in numbers], symbols)
+        own = symbols & merged.symbols
+        if own not in places:
+            places[own] = len(classes) + len(code)
+            numbers = sorted(number for symbol in own for number in by_symbol.get(symbol, ()))
+            code += _encode_class(merged, [merged.edges[number] for number in numbers], own, completing)
+        addresses.append(places[own])
     return Machine(
         code=np.array(addresses + code, np.int32),
         fold=np.array(merged.fold, np.int32),
         starts=np.array(sorted(merged.starts), np.int32),
+        counts_only=np.array([node not in merged.having_channels for node in range(merged.size)], np.bool_),
     )
 
 
-def _encode_class(merged: MergedAutomaton, edges: list[MachineEdge], symbols: frozenset[Symbol]) -> list[int]:
-    """Encode the steps of one class: see `motet.kernels.tables`."""
+def _encode_class(
+    merged: MergedAutomaton,
+    edges: list[MachineEdge],
+    symbols: frozenset[Symbol],
+    completing: Mapping[int, Sequence[int]],
+) -> list[int]:
+    """Encode the steps of one class, given which queries each node completes: see `motet.kernels.tables`."""
     # One absence after the other, and a carry before the clearing of its source.
     absences = {symbol: number for number, symbol in enumerate(symbols)}
     own = [shift for shift in merged.shifts if shift.symbol in symbols]
@@ -245,7 +273,7 @@ def _encode_class(merged: MergedAutomaton, edges: list[MachineEdge], symbols: fr
     is_direct = only_clears or (direct is not None and not moves)
     alone = direct if is_direct and direct else []
     reached = {merged.fold[edge.target] for edge in edges}
-    done = [query for query, nodes in enumerate(merged.accepting) if reached & set(nodes)]
+    done = sorted({query for node in reached for query in completing.get(node, ())})
     negs = [at for at, symbol in enumerate(merged.negs) if symbol in symbols]
     begins = any(edge.source in merged.starts for edge in edges)
     lengths = [len(alone), len(edges), len(moves), len(done), len(negs)]

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motet.plans.compiled import CompiledQuery
-from motet.plans.cost import Load, Parts, QuerySet, price
+from motet.plans.cost import Load, Parts, UnitProfile, price
 
 Form = Literal["slots", "pairs", "stacks"]
 Division = list[tuple[Form, list[int]]]  # units, each with the places of its queries
@@ -39,12 +39,12 @@ class _TrialUnit:
     form: Form
     parts: Parts
     members: set[int]
-    spans: Counter[QuerySet]
+    spans: Counter[UnitProfile]
     counts: NDArray[np.int64]
     sums: NDArray[np.float64]
     cost: float = 0.0
 
-    def cost_with(self, sums: NDArray[np.float64], spans: Counter[QuerySet]) -> float:
+    def cost_with(self, sums: NDArray[np.float64], spans: Counter[UnitProfile]) -> float:
         """Return what it costs with other sums and windows."""
         kinds = [kind for kind, number in spans.items() if number]
         if not kinds:
@@ -54,13 +54,13 @@ class _TrialUnit:
             whole |= kind
         return price(self.parts.work(sums, replace(whole, number=spans.total())))
 
-    def cost_to_add(self, at: int, kind: QuerySet) -> tuple[float, NDArray[np.float64]]:
+    def cost_to_add(self, at: int, kind: UnitProfile) -> tuple[float, NDArray[np.float64]]:
         """Return what it costs with one more query, and the sums of its parts then."""
         own = self.parts.own[at]
         sums = self.sums + self.parts.sums[own[self.counts[own] == 0]].sum(axis=0)
         return self.cost_with(sums, self.spans + Counter([kind])), sums
 
-    def cost_to_remove(self, at: int, kind: QuerySet) -> tuple[float, NDArray[np.float64]]:
+    def cost_to_remove(self, at: int, kind: UnitProfile) -> tuple[float, NDArray[np.float64]]:
         """Return what it costs with one query less, and the sums of its parts then."""
         own = self.parts.own[at]
         sums = self.sums - self.parts.sums[own[self.counts[own] == 1]].sum(axis=0)
@@ -83,7 +83,7 @@ class UnitSearch:
         self.parts = parts
         self.allowed = allowed
         self.load = load
-        self.kinds = [replace(QuerySet.of([compiled]), number=1) for compiled in queries]
+        self.kinds = [replace(UnitProfile.of([compiled]), number=1) for compiled in queries]
 
     def find_division(self) -> Division:
         """Return the cheapest division that is found."""
@@ -111,7 +111,7 @@ class UnitSearch:
         for cut in jumps[:MOST_SPLITS]:
             dense = dense_first[:cut]
             starts.append([("pairs", dense), ("slots", [at for at in every if at not in dense])])
-        windows: dict[QuerySet, list[int]] = {}
+        windows: dict[UnitProfile, list[int]] = {}
         for at in every:
             windows.setdefault(self.kinds[at], []).append(at)
         starts.append([("slots", members) for members in windows.values()])

@@ -7,8 +7,19 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from motet.plans.compiled import CompiledQuery, unite_queries
-from motet.plans.cost import UNKNOWN_LOAD, Load, PairParts, Parts, SlotParts, StackParts, Work, count_stack_work, price
+from motet.plans.compiled import CompiledQuery, pad_channels, unite_queries
+from motet.plans.cost import (
+    UNKNOWN_LOAD,
+    Load,
+    PairParts,
+    Parts,
+    SlotParts,
+    StackParts,
+    Work,
+    count_stack_work,
+    estimate_matches,
+    price,
+)
 from motet.plans.execution import Execution, describe_machine_run, describe_pairs_run
 from motet.plans.machine import MergedAutomaton, merge_queries
 from motet.plans.pairs import Pairs, can_run_by_pairs, merge_pairs
@@ -61,6 +72,8 @@ class Unit:
 # More pairs than this take longer to plan than they save; with more windows open than this, rows take too much room.
 MAX_PAIRS = 200_000
 MAX_WINDOWS = 2_048
+# With more matches in a window than this, a count may leave 64 bits, and only totals of counts alone take that lightly.
+MOST_MATCHES = 2.0**40
 
 Merge = Callable[[Sequence[CompiledQuery]], MergedAutomaton]
 
@@ -146,7 +159,32 @@ def plan_units(
     grown = any(member.channels != compiled.channels for compiled in united for member in compiled.reported)
     if unite is None and grown:
         plans.append(_plan_units(queries, forced, groups, merge, load))
+    if unite is None and forced == "auto" and (padded := _pad_queries(united, groups, load)) != united:
+        plans.append(_plan_units(padded, forced, groups, merge, load))
     return min(plans, key=lambda units: estimate_cost(units, load)) if len(plans) > 1 else plans[0]
+
+
+def _pad_queries(queries: list[CompiledQuery], groups: Groups, load: Load) -> list[CompiledQuery]:
+    """Give queries totals of one kind, so that they can be of one unit, where slots may serve them and counts are small.
+
+    Before the events that channels read, a step costs no more than one of counts alone.
+    """
+
+    def kind(compiled: CompiledQuery) -> tuple[object, ...]:
+        strategy, width, _ = choose_strategy(compiled, "panes")
+        return strategy, width, groups(compiled.number)
+
+    alike = [
+        members
+        for members in _group_queries(queries, kind)
+        if choose_strategy(members[0], "panes")[0] in (Strategy.PANES, Strategy.WINDOWS)
+        and len({compiled.channels.shape for compiled in members}) > 1
+    ]
+    found = {compiled.number: compiled for compiled in queries}
+    for members in alike:
+        small = [compiled for compiled in members if estimate_matches(compiled, load) < MOST_MATCHES]
+        found |= {compiled.number: compiled for compiled in pad_channels(small)} if small else {}
+    return [found[compiled.number] for compiled in queries]
 
 
 def _plan_units(
