@@ -69,9 +69,7 @@ def measure_micro_batches(setting: Setting) -> list[Row]:
         for place, (name, read_times, source, pipeline) in enumerate(pairs):
             times = Measurement.of(read_times(session, source, pipeline)[-batches:])
             base = base if place % 2 else times
-            found.append(
-                {"micro-batch": name, "ms": times, "ratio": times.median / base.median, "ran": pipeline.ran}
-            )
+            found.append({"micro-batch": name, "ms": times, "ratio": times.median / base.median, "ran": pipeline.ran})
     session.stop()
     return found
 

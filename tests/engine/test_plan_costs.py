@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from motet.language import parse
 from motet.model.query import Workload
 from motet.plans.compiled import CompiledQuery, compile_query
-from motet.plans.cost import UNKNOWN_LOAD, Load, PairParts, Parts, UnitProfile, SlotParts, estimate_reach, make_load
+from motet.plans.cost import UNKNOWN_LOAD, Load, PairParts, Parts, SlotParts, UnitProfile, estimate_reach, make_load
 from motet.plans.machine import merge_queries
 from motet.plans.pairs import can_run_by_pairs, merge_pairs
 from motet.plans.sharing import share_all

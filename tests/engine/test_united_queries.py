@@ -130,7 +130,7 @@ def test_queries_that_return_different_totals_share_a_machine_unless_counts_may_
     )
     workload, schema = parse(MIXED), EventSchema(table.schema)
     # As if each event came at a time of its own, so that a repetition has twice as many matches with every event.
-    spread = Statistics(given={kind: per_second / 5 for kind in "ABCDE"})
+    spread = Statistics(given=dict.fromkeys("ABCDE", per_second / 5))
     program = compile_workload(workload, schema, Options(statistics=spread))
     together = [{member.query.name for member in unit.reported} for unit in program.branches[0].units]
     if per_second == 1:

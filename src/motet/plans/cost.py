@@ -263,10 +263,8 @@ class SlotParts(Parts):
         self.load = load
         queries = merged.queries
         whole = UnitProfile.of(queries)
-        builder = _PartsBuilder(
-            ("events", "nodes", "steps", "start lanes", "lanes", "weighed starts", "weighed lanes", "reports", "accepts"),
-            len(queries),
-        )
+        lanes = ("start lanes", "lanes", "weighed starts", "weighed lanes")
+        builder = _PartsBuilder(("events", "nodes", "steps", *lanes, "reports", "accepts"), len(queries))
         builder.add_symbols([_symbols_of(compiled) for compiled in queries], load)
         rates = np.array([load.rate(edge.symbol) for edge in merged.edges])
         source = np.array([edge.source for edge in merged.edges], np.int64)

@@ -165,7 +165,7 @@ def plan_units(
 
 
 def _pad_queries(queries: list[CompiledQuery], groups: Groups, load: Load) -> list[CompiledQuery]:
-    """Give queries totals of one kind, so that they can be of one unit, where slots may serve them and counts are small.
+    """Give queries totals of one kind, so that one unit can run them, where slots may serve them and counts are small.
 
     Before the events that channels read, a step costs no more than one of counts alone.
     """

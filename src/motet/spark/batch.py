@@ -16,7 +16,6 @@ from pyspark.sql import types as st
 
 from motet.compile import Branch, Program
 from motet.compile.detect import DetectBranch
-from motet.engine.detect.planner import needs_plan_search, plan_ahead
 from motet.engine.encode import read_times
 from motet.engine.local import required_columns
 from motet.errors import DataError, RunError
@@ -66,8 +65,6 @@ SORTED_PLAN = re.compile(r"\b(Sort|Exchange|Window|SortAggregate|TakeOrdered\w*)
 # If a branch takes more than this share of the rows, all of them go to its tasks, which count those that are set aside:
 # that costs less than to have Spark observe them, unless it would bring mostly rows of no use.
 COUNT_IN_TASKS_ABOVE = 0.5
-# Rows by which joins are planned.
-PLANNING_ROWS = 50_000
 # Seconds that the metrics of an action may take to arrive.
 METRICS_TIMEOUT = 10.0
 
@@ -124,7 +121,7 @@ def run(
     """Run a program over a batch of events, on a classic or Connect session.
 
     Nothing runs before an action on the results, except that `skew="auto"` samples the rows to find hot keys where a
-    query can be cut by time, and that joins are planned by a sample where an optimizer searches without statistics.
+    query can be cut by time. What optimizers search for was found when the program was compiled (`compile_for`).
 
     Args:
         events: A DataFrame, opened event files or a table, with the columns that the program was compiled for.
@@ -145,7 +142,6 @@ def run(
     # Spark's types may differ from those of the files that the program was compiled for.
     program = replace(program, schema=get_event_schema(events, options))
     events = derive_columns(events, program.schema, required_columns(program))
-    program = _plan_joins(events, program)
     job = BatchJob(events, CachedPickle(program), partitions, skew == "auto")
     read, produced = Observation(), Observation()
     truncations = tuple(Observation() for _ in program.detect) if can_truncate(program) else ()
@@ -154,20 +150,6 @@ def run(
     results = [job.run_branch(at, None if at else read, each) for at, each in enumerate(observations)]
     observed = reduce(DataFrame.union, results).observe(produced, count_overflows(program))
     return SparkRun(hide_inexact_sums(observed, program), program, events, read, produced, truncations)
-
-
-def _plan_joins(events: DataFrame, program: Program) -> Program:
-    """Plan joins that an optimizer searches for by a sample here, rather than in every task."""
-    branches = []
-    for branch in program.detect:
-        if needs_plan_search(branch, program.options):
-            rows = events.select(*map(column, branch.columns)).filter(_is_relevant(events, branch, program.schema))
-            share = min(1.0, PLANNING_ROWS / max(rows.count(), 1))
-            sample = rows if share == 1.0 else rows.sample(fraction=share, seed=1)
-            columns = pa.schema([program.schema.columns.field(name) for name in branch.columns])
-            branch = plan_ahead(program, branch, sample.toArrow().cast(columns), share)
-        branches.append(branch)
-    return replace(program, detect=tuple(branches))
 
 
 @dataclass(frozen=True)

@@ -10,23 +10,19 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-import pyarrow as pa
-
 from motet.compile import Program
 from motet.compile.compiler import count_runs
 from motet.compile.detect import DetectBranch
 from motet.engine.detect.compiled_plan import CompiledPlan
 from motet.engine.detect.measured_rates import count_symbols, measure_rates
 from motet.engine.detect.values import EventColumns
-from motet.engine.encode import EncodedEvents, encode_branch
+from motet.engine.encode import EncodedEvents
 from motet.engine.replan import NANOSECOND, PlanChange
 from motet.optimizer.joins import JoinPlan
 from motet.optimizer.registry import (
     SearchOptions,
     extend_plan,
     get_join_optimizer,
-    get_optimizer,
-    plan_trees,
     replan_trees,
 )
 from motet.options import Options
@@ -38,7 +34,6 @@ from motet.statistics.model import format_symbol
 # How many pairs the share of a condition is estimated from, and how many standard deviations count as a change of it.
 SAMPLED_PAIRS = 512
 SIGNIFICANT_DEVIATIONS = 4.0
-FEW_PATTERNS = 8  # patterns for which `auto` compares plans in no time
 
 
 @dataclass(frozen=True)
@@ -206,31 +201,6 @@ class BranchPlanner:
         """Return what the present plan costs for some rates, in nanoseconds a batch."""
         assert self._planned is not None
         return sum_costs(estimate_nodes(list_roots(self._planned), rates))
-
-
-def plan_ahead(program: Program, branch: DetectBranch, sample: pa.Table, share: float) -> DetectBranch:
-    """Return a branch with trees planned from a sample that is a `share` of its events, for runs in many tasks."""
-    options = program.options
-    encoded = encode_branch(program, branch, sample)
-    if not len(encoded.time):
-        return branch
-    found = measure_rates(branch, encoded)
-    counts = {symbol: count / share for symbol, count in found.counts.items()}
-    rates = replace(found, counts=counts, events=found.events / share)
-    search = SearchOptions(options.budget_seconds, options.costs)
-    return replace(branch, trees=plan_trees(branch.join_specs, options.optimizer, rates, search))
-
-
-def needs_plan_search(branch: DetectBranch, options: Options) -> bool:
-    """Return whether planning a branch takes time and was not done yet.
-
-    That is so where an optimizer that searches has several patterns, or `auto` has many to compare plans for.
-    """
-    optimizer = get_optimizer(options.optimizer)
-    if branch.trees is not None or not get_join_optimizer(options.optimizer).uses_statistics:
-        return False
-    is_own = optimizer.joins is not None and optimizer.by_statistics
-    return len(branch.join_specs) > (1 if is_own else FEW_PATTERNS)
 
 
 def find_changed_rates(known: Rates, now: Rates, policy: DetectReplanPolicy) -> Iterator[str]:
