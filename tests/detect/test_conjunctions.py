@@ -2,7 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from motet.language import parse
+from motet.reference.tables import run_table as enumerate_table
+from tests.comparison import assert_same_results
 from tests.detect.cases import found
+from tests.detect.test_against_oracle import engine_results
+from tests.strategies import build_stream_table, streams
+
+REPEATED = [
+    "(AND(SEQ(A a, NOT D n, B b), C c))+",
+    "(AND(SEQ(A a, NOT D n, B b)+, C c))+",
+    "SEQ(AND(SEQ(A a, NOT D n, B b), C c)+, A e)",
+    "SEQ(C z, (AND(SEQ(A+ a, NOT D n, B b), C? c), NOT D m)+)",
+    "(AND(SEQ(AND(A a, C c), NOT D n, B b), D? d))+",
+    "(AND(OR(A a, SEQ(A e, NOT D n, B b)), C c), NOT D m)+",
+]
 
 
 def test_parts_come_in_any_order_and_may_tie() -> None:
@@ -47,3 +66,18 @@ def test_a_not_in_a_repeated_and_may_compare_what_must_be_absent_with_any_event(
     # Between two rounds it may occur.
     assert "a1 a6 b2 b8 c3 c7" in found("a1 b2 c3:1 n5:9 a6 c7:1 b8", query)
     assert "a1 a6 b2 b8 c3 c7" not in found("a1 b2 c3:1 a6 n7:9 c7:1 b8", query)
+
+
+@given(
+    pattern=st.sampled_from(REPEATED),
+    condition=st.sampled_from(["n.x > a.x", "n.x > c.x", "n.x = b.x", "n.x < b.x + c.x"]),
+    returns=st.sampled_from(["*", "COUNT(*)"]),
+    window=st.sampled_from(["WITHIN 8", "WITHIN 8 SLIDE 4", "WITHIN 9 EVENTS", "", "WITHIN 8 SKIP TILL NEXT"]),
+    rows=streams(),
+)
+def test_any_reading_without_what_must_be_absent_will_do(
+    pattern: str, condition: str, returns: str, window: str, rows: list[dict[str, Any]]
+) -> None:
+    workload = parse(f"RETURN {returns} PATTERN {pattern} WHERE {condition} {window}")
+    table = build_stream_table(rows)
+    assert_same_results(engine_results(workload, table), enumerate_table(workload, table))

@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given, note
+
 import motet
+from motet.language.printer import to_text
+from motet.model.pattern import Event, Neg, Not, Seq
+from motet.model.query import Query, Workload
+from motet.reference.tables import run_table as enumerate_table
+from tests.comparison import assert_same_results
 from tests.detect.cases import found, stream
+from tests.detect.test_against_oracle import engine_results, select_supported
+from tests.strategies import build_stream_table, detection_queries, streams
 
 
 def test_a_continuous_window_is_open_at_its_end() -> None:
@@ -55,6 +67,20 @@ def test_what_must_be_nowhere_in_a_window_of_events() -> None:
     counted = "RETURN COUNT(*) PATTERN SEQ(A, B, NEG(N)) WITHIN 4 EVENTS"
     results = motet.run(stream("a1 a2 b3 z4 z5 z6"), counted).to_pylist()
     assert [(row["time"], row["COUNT(*)"]) for row in results] == [(4, 1), (5, 1)]
+
+
+@given(
+    query=detection_queries(operators=frozenset({"SEQ", "REPEAT", "OR"}), windows=frozenset({"count"})),
+    rows=streams(latest=3),
+)
+def test_absences_at_the_edges_of_windows_of_events(query: Query, rows: list[dict[str, Any]]) -> None:
+    whole, absent = query.pattern, Event("D")
+    edges = [(Not(absent), whole), (whole, Not(absent)), (Not(absent), whole, Not(absent)), (whole, Neg(absent))]
+    variants = [replace(query, name=f"q{at}", pattern=Seq(parts)) for at, parts in enumerate(edges)]
+    workload = select_supported(Workload(tuple(variants)))
+    note(to_text(workload))
+    table = build_stream_table(rows)
+    assert_same_results(engine_results(workload, table), enumerate_table(workload, table))
 
 
 def test_without_a_window_all_of_the_input_is_one() -> None:

@@ -239,6 +239,7 @@ MOMENTS = ["2024-01-01T12:00:00", "2024-01-01T12:00:01.500000"]
         ([f"{NOON}", f"{NOON + 2}"], {}, [NOON, NOON + 2]),
         ([f"{NOON}000", f"{NOON}500"], {"time_unit": "ms"}, [NOON * 1000, NOON * 1000 + 500]),
         ([f"{NOON}000000", f"{NOON}500000"], {"time_unit": "us"}, [NOON * 10**6, NOON * 10**6 + 500_000]),
+        ([f"{NOON}000000000", f"{NOON}500000000"], {"time_unit": "ns"}, [NOON * 10**9, NOON * 10**9 + 500_000_000]),
         ([f"{NOON}.0", f"{NOON + 1}.5"], {}, MOMENTS),
         ([f"{NOON}000.0", f"{NOON + 1}500.0"], {"time_unit": "ms"}, MOMENTS),
         (["2024-01-01T14:00:00+02:00", "2024-01-01T14:00:01.5+02:00"], {}, [f"{moment}+00:00" for moment in MOMENTS]),
@@ -246,7 +247,18 @@ MOMENTS = ["2024-01-01T12:00:00", "2024-01-01T12:00:01.500000"]
         (["2024-01-01 12:00:00 Z", "2024-01-01 12:00:01.5 Z"], {}, [f"{moment}+00:00" for moment in MOMENTS]),
         (["2024-01-01 12:00", "2024-01-01 12:00:01.5"], {}, MOMENTS),
     ],
-    ids=["s", "ms", "us", "floating s", "floating ms", "zone", "zone after a space", "Z after a space", "no seconds"],
+    ids=[
+        "s",
+        "ms",
+        "us",
+        "ns",
+        "floating s",
+        "floating ms",
+        "zone",
+        "zone after a space",
+        "Z after a space",
+        "no seconds",
+    ],
 )
 @pytest.mark.parametrize("form", ["csv", "parquet", "table"])
 def test_forms_of_times(
