@@ -97,7 +97,7 @@ def test_on_the_command_line(motet: Motet, tmp_path: Path, engine: str) -> None:
             r'--select \(in Python select=\): Binder Error: Referenced column "tss" not fo',
         ),
         (["ts AS", "x"], "Parser Error: syntax error"),
-        (["ts AS time", "user"], "has no column 'type'"),
+        (["ts AS time", "user AS k", "x"], "has no column 'type'"),
         (["*", "ts AS x", "ts AS time", "user AS type"], "what --select makes has more than one column 'x'"),
     ],
 )
