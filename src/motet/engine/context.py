@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from motet.compile import DetectBranch, Program
 from motet.engine.detect.planner import BranchPlanner, DetectReplanPolicy
+from motet.engine.encode import TypeIndex
 from motet.kernels.tables import Machine, Queries
 from motet.plans.machine import build_machine, build_queries_table
 from motet.plans.units import Unit
@@ -25,6 +26,7 @@ class RunContext:
     """A program, with what its runs over many small batches reuse. Only the program is pickled."""
 
     program: Program
+    types: TypeIndex = field(default_factory=TypeIndex)
     _planners: dict[str, BranchPlanner] = field(default_factory=dict)
     _machines: dict[int, tuple[Classes, Machine, Queries]] = field(default_factory=dict)
     _classes: dict[str, dict[frozenset[Symbol], int]] = field(default_factory=dict)

@@ -18,18 +18,17 @@ from numpy.typing import NDArray
 from motet.compile import Branch, DetectBranch, Program
 from motet.engine.expressions import evaluate_condition
 from motet.errors import DataError
+from motet.kernels.numbering import TextIndex
 from motet.kernels.order import order_by_key, rank_events, sort_disordered
 from motet.kernels.ragged import offsets_from_counts
-from motet.kernels.tables import MAX_TIME, Events
+from motet.kernels.tables import Events
 from motet.kernels.totals import NO_MINIMUM
 from motet.model.expression import Expression
 from motet.plans.units import Unit
-from motet.schema import TICKS, EventSchema, is_text, is_time, to_microseconds
+from motet.schema import MAX_MICROS, TICKS, EventSchema, is_text, is_time, to_microseconds
 from motet.template.symbols import Symbol
 
 Ints = NDArray[np.int64]
-
-FEW_ROWS = 256  # of which Python finds the distinct values faster
 
 
 @dataclass
@@ -93,20 +92,27 @@ def read_column(table: pa.Table, name: str) -> pa.Array:
     return column
 
 
-def can_read_at_once(table: pa.Table, schema: EventSchema) -> bool:
-    """Return whether times are whole numbers, all of them there and in range, and so can be read without Arrow."""
+def read_plain_times(table: pa.Table, schema: EventSchema) -> Ints | None:
+    """Return the times of rows, in microseconds, without Arrow: it takes longer for a few rows.
+
+    None where not all of them are there, in range, and whole numbers or timestamps.
+    """
     column = table.column(schema.time)
-    if column.type != pa.int64() or column.num_chunks != 1 or column.null_count or schema.time_unit == "ns":
-        return False
-    whole, largest = column.chunk(0).to_numpy(), int(MAX_TIME) // TICKS[schema.time_unit]
-    return not len(whole) or bool(whole.min() > -largest and whole.max() < largest)
+    unit = schema.time_unit if column.type == pa.int64() else getattr(column.type, "unit", "ns")
+    if unit == "ns" or column.type.bit_width != 64 or column.num_chunks != 1 or column.null_count:
+        return None
+    whole, most = column.chunk(0).view(pa.int64()).to_numpy(), MAX_MICROS // TICKS[unit]
+    if len(whole) and not (whole.min() > -most and whole.max() < most):
+        return None
+    found: Ints = whole * np.int64(TICKS[unit])
+    return found
 
 
 def read_times(table: pa.Table, schema: EventSchema) -> Ints:
     """Return the times of rows, in microseconds; 0 where there is none."""
-    if can_read_at_once(table, schema):
-        whole: Ints = table.column(schema.time).chunk(0).to_numpy()
-        return whole * np.int64(TICKS[schema.time_unit])
+    plain = read_plain_times(table, schema)
+    if plain is not None:
+        return plain
     found: Ints = to_numpy(schema.to_microseconds(read_column(table, schema.time)))
     return found.astype(np.int64, copy=False)
 
@@ -197,14 +203,40 @@ def encode_dictionary(column: pa.ChunkedArray) -> pa.DictionaryArray:
     return encoded
 
 
-def number_distinct(column: pa.ChunkedArray) -> tuple[Any, list[Any]]:
-    """Number the distinct values of a column, none of which is null; return the number of each row, and the values."""
-    if len(column) <= FEW_ROWS and (pa.types.is_integer(column.type) or pa.types.is_string(column.type)):
-        found: dict[Any, int] = {}
-        codes = [found.setdefault(value, len(found)) for value in column.to_pylist()]
-        return np.array(codes, np.int32), list(found)
-    encoded = encode_dictionary(column)
-    return to_numpy(encoded.indices), encoded.dictionary.to_pylist()
+def number_texts(index: TextIndex, texts: pa.Array) -> Ints:
+    """Return the number of each text, numbering new ones. Expected O(bytes)."""
+    if not len(texts):
+        return np.zeros(0, np.int64)
+    _, offsets, data = texts.buffers()
+    begin = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    return index.number(begin, np.frombuffer(data, np.uint8) if data else np.zeros(0, np.uint8))
+
+
+class TypeIndex:
+    """Numbers for the types of a stream, in order of appearance: `names` has the type of each."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self._texts = TextIndex()
+        self._masks: dict[frozenset[str], NDArray[np.bool_]] = {}
+
+    def number(self, types: pa.ChunkedArray) -> Ints:
+        """Return the number of each row's type, none of which is null. Python runs once for each new type."""
+        if pa.types.is_string(types.type) and types.num_chunks == 1:
+            found = number_texts(self._texts, types.chunk(0))
+        else:
+            encoded = encode_dictionary(types)
+            found = number_texts(self._texts, encoded.dictionary.cast(pa.string()))[to_numpy(encoded.indices)]
+        self.names += self._texts.list_texts(len(self.names))
+        return found
+
+    def mask(self, types: frozenset[str]) -> NDArray[np.bool_]:
+        """Return, for each type's number, whether it is one of some types."""
+        known = self._masks.get(types, np.zeros(0, np.bool_))
+        if len(known) < len(self.names):
+            new = np.array([name in types for name in self.names[len(known) :]], np.bool_)
+            known = self._masks[types] = np.concatenate((known, new))
+        return known
 
 
 def to_numpy(array: pa.Array) -> Any:

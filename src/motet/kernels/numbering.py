@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -55,6 +57,11 @@ class TextIndex:
         numbers = np.empty(len(begin) - 1, np.int64)
         self.count = _number_texts(begin, data, self.begin, self.bytes, self.table, self.count, numbers)
         return numbers
+
+    def list_texts(self, first: int) -> list[str]:
+        """Return the texts from a number on."""
+        ends = self.begin[first : self.count + 1].tolist()
+        return [self.bytes[begin:end].tobytes().decode() for begin, end in pairwise(ends)]
 
 
 def _table_size(rows: int) -> int:

@@ -78,11 +78,13 @@ from motet.kernels.two_stacks import (
     note_column,
     note_line,
     run_key,
+    sweep_back,
 )
 
 MOST_ROOM = 1 << 23
 MIN_ROOM = 1 << 12
 NEEDS_RECORDS = 4  # a status beside those of `motet.kernels.tables`
+GOLDEN_RATIO = 0.6180339887498949  # its multiples, modulo 1, are spread evenly
 
 # Words of what is known of a key between runs. Its events are numbered; those before `FIRST_LIVE` are dropped.
 ORIGIN = 0  # where event number 0 is in the log of events
@@ -348,12 +350,27 @@ def _run_keys(state: StackState, stacks: Stacks, output: ResultRows, inputs: Inp
         if is_fed and keys.records.size - words[FREE_RECORD] < keys.most:
             return NEEDS_RECORDS
         status = run_key(state, stacks, output, inputs, keys.after[key])
+        if is_fed and status == DONE and _is_first_sweep_due(words, inputs, keys.row[key]):
+            status = sweep_back(state, stacks, inputs.events, inputs.machine, words[LO], keys.after[key])
         if status != DONE and status != OVERFLOWED:
             return status
         if is_fed and status == DONE:
             _save_key(state, stacks, inputs, keys, keys.row[key])
         end_key(words, output, status)
     return DONE
+
+
+@inner
+def _is_first_sweep_due(words: Ints, inputs: Inputs, row: int) -> bool:
+    """Return whether to sweep a key for the first time, before it has to be.
+
+    Each sweep is one window after the one before. Keys that begin together are first swept at shares of a window that
+    differ, so that none of the later micro-batches has to sweep all of them.
+    """
+    if words[MIDDLE] > words[BASE] or words[LO] >= words[AT]:
+        return False
+    held = inputs.events.leave[words[AT] - 1] - inputs.events.enter[words[LO]]
+    return held >= inputs.window.widest * (row * GOLDEN_RATIO % 1.0)
 
 
 @inner

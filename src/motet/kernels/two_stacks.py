@@ -574,14 +574,24 @@ def _drop_groups(state: StackState, stacks: Stacks, events: Events, machine: Mac
     """Drop the events before `keep`, rebuilding the front where it runs out. The last group ends at event `end`."""
     words = state.words
     if keep > words[LO] and keep >= words[MIDDLE]:
-        if max(words[FREE_ENTRY], words[FREE_TOTAL]) + words[TO_SAVE] > stacks.entries.shape[0]:
-            return NEEDS_FRONT
-        if _rebuild_front(state, stacks, events, machine, keep, end) < 0:
-            return OVERFLOWED
-        words[MIDDLE] = end
+        status = sweep_back(state, stacks, events, machine, keep, end)
+        if status != DONE:
+            return status
     elif keep > words[LO]:
         _restore_saved(words, stacks, keep)
     words[LO] = keep
+    return DONE
+
+
+@inner
+def sweep_back(state: StackState, stacks: Stacks, events: Events, machine: Machine, keep: int, end: int) -> int:
+    """Make the events from `keep` to `end` the front, and empty the back; see `_rebuild_front` for the cost."""
+    words = state.words
+    if max(words[FREE_ENTRY], words[FREE_TOTAL]) + words[TO_SAVE] > stacks.entries.shape[0]:
+        return NEEDS_FRONT
+    if _rebuild_front(state, stacks, events, machine, keep, end) < 0:
+        return OVERFLOWED
+    words[MIDDLE] = end
     return DONE
 
 

@@ -158,6 +158,20 @@ def test_an_event_is_applied_once_and_swept_at_most_once(window: str) -> None:
     assert len(rows) / 2 < unit.work <= 2 * len(rows)
 
 
+def test_keys_that_begin_together_are_not_swept_together() -> None:
+    stream = stream_of(parse("RETURN COUNT(*) PATTERN SEQ(A, B) GROUP BY k WITHIN 30 s"))
+    (unit,) = stream.branches[0].fed
+    keys, work = 200, [0]
+    for time in range(100):
+        rows = [
+            {"time": time, "type": "AB"[time % 2], "k": key, "g": "u", "x": 1, "y": 0.0, "s": "p"}
+            for key in range(keys)
+        ]
+        stream.feed(build_stream_table(rows), time * SECOND)
+        work.append(unit.work)
+    assert np.diff(work).max() < 4 * keys  # all of them together: 31 * keys
+
+
 @pytest.mark.parametrize("window", ["WITHIN 40 s SLIDE 20 s", "WITHIN 4000 s SLIDE 2000 s"], ids=lambda text: text)
 def test_the_totals_of_an_event_are_merged_a_few_times_and_never_computed_again(window: str) -> None:
     stream = stream_of(parse(f"RETURN COUNT(*) PATTERN A a+ WHERE a.y < NEXT(a).y GROUP BY k {window}"))

@@ -79,7 +79,7 @@ class BranchOperator(ABC):
 
     def feed(self, events: pa.Table, watermark: int) -> MicroBatchResult:
         """Add the rows of a micro-batch and advance to a watermark; rows before it are late."""
-        return self.feed_rows(read_rows(events, self.program.schema), watermark, watermark)
+        return self.feed_rows(read_rows(events, self.program.schema, self.context.types), watermark, watermark)
 
     def feed_rows(self, read: ReadRows, watermark: int, late_before: int) -> MicroBatchResult:
         """Add rows and advance to a watermark; rows before another one are late."""
@@ -187,12 +187,17 @@ class BranchOperator(ABC):
 
     def retention(self, watermark: int) -> tuple[int, int]:
         """Return which rows to retain behind the watermark: those since a time, and the last so many of each key."""
+        longest, last = self._longest_windows
+        return watermark - self.windows_retained * longest, last
+
+    @cached_property
+    def _longest_windows(self) -> tuple[int, int]:
+        """The longest window of queries whose rows are retained, and the longest that counts events."""
         spans = [query.span for query in self.row_queries]
         longest = max((span.within for span in spans if not span.ranked), default=0)
         # A window of events that has not ended began that many events ago, and may look back as far.
         ranked = [query for query in self.row_queries if query.span.ranked]
-        last = max((query.span.within * (1 + query.needs_window_close) for query in ranked), default=0)
-        return watermark - self.windows_retained * longest, last
+        return longest, max((query.span.within * (1 + query.needs_window_close) for query in ranked), default=0)
 
     def _find_due_rows(self, times: Times, watermark: int) -> Flags:
         """Return which rows the watermark passes now, or have a timer that goes off now."""

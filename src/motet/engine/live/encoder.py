@@ -15,7 +15,6 @@ from motet.engine.encode import (
     as_contiguous,
     combine_keys,
     encode_dictionary,
-    number_distinct,
     read_column,
     to_numpy,
 )
@@ -26,13 +25,14 @@ from motet.template.symbols import Symbol
 Ints = NDArray[np.int64]
 
 MOST_CONDITIONS = 62  # as bits of a word
+MOST_CODES = 1 << 12  # whose classes are looked up in an array
 
 
 class LiveEncoder:
     """Encoder of the rows of a branch, which all have a time, a type and partition values.
 
     Classes have the same numbers in all micro-batches, so that machines can be reused. `seen` has the number of the
-    class of each type and conditions that hold.
+    class of each type and conditions that hold, both as one code.
     """
 
     def __init__(self, context: RunContext, branch: Branch | DetectBranch) -> None:
@@ -42,8 +42,8 @@ class LiveEncoder:
         self.demands = {symbol: symbol.all_conditions(self.definitions) for symbol in branch.symbols}
         found = dict.fromkeys(condition for conditions in self.demands.values() for condition in conditions)
         self.conditions = {condition: bit for bit, condition in enumerate(found)}
-        self.types: dict[str, int] = {}
         self.seen: dict[int, int] = {}
+        self.class_of_code = np.full(MOST_CODES, -1, np.int32)  # the same for small codes; -1: not seen
         self.classes: list[frozenset[Symbol]] = []
         self.has_symbols = np.zeros(0, np.bool_)  # by class
 
@@ -57,9 +57,7 @@ class LiveEncoder:
 
         Python runs once for each type, and for each combination of conditions that is new.
         """
-        codes, names = number_distinct(table.column(self.schema.type))
-        numbers = np.array([self.types.setdefault(name, len(self.types)) for name in names] or [0], np.int64)
-        code = numbers[codes]
+        code = self.context.types.number(table.column(self.schema.type))
         if self.conditions:
 
             @cache
@@ -70,17 +68,21 @@ class LiveEncoder:
             for condition, bit in self.conditions.items():
                 held = evaluate_condition(condition, lambda attribute: read(attribute.name), len(table))
                 code |= held.astype(np.int64) << bit
-        if len(code) == 1:
-            return np.array([self._find_class(int(code[0]))], np.int32)
-        distinct, at = np.unique(code, return_inverse=True)
-        found = np.array([self._find_class(each) for each in distinct.tolist()], np.int32)
-        return found[at.reshape(-1)]
+        if not len(code) or int(code.max()) >= MOST_CODES:
+            distinct, at = np.unique(code, return_inverse=True)
+            return np.array([self._find_class(each) for each in distinct.tolist()], np.int32)[at.reshape(-1)]
+        klass = self.class_of_code[code]
+        if klass.min() < 0:
+            for each in np.unique(code[klass < 0]).tolist():
+                self.class_of_code[each] = self._find_class(each)
+            klass = self.class_of_code[code]
+        return klass
 
     def _find_class(self, code: int) -> int:
         """Return the class of a type and the conditions that hold."""
         if code not in self.seen:
             held = code & ((1 << len(self.conditions)) - 1)
-            name = list(self.types)[code >> len(self.conditions)]
+            name = self.context.types.names[code >> len(self.conditions)]
             symbols = frozenset(
                 symbol
                 for symbol, demands in self.demands.items()

@@ -476,9 +476,7 @@ class _FoundEvents:
             enter=np.zeros(0, np.int64),
             leave=np.zeros(0, np.int64),
         )
-        ints, known, floats, constants = fed.values
-        own = (np.ascontiguousarray(ints[:, events]), np.ascontiguousarray(known[:, events]))
-        self.values = Values(*own, np.ascontiguousarray(floats[:, events]), constants)
+        self.events = events
 
     @property
     def plan(self) -> _FoundEvents:
@@ -492,7 +490,9 @@ class _FoundEvents:
     @cached_property
     def expressions(self) -> CompiledExpressions:
         words = pa.array(list(self.fed.words), pa.string())
-        return CompiledExpressions(self.fed.plan.code, self.fed.kinds, self.values, words)
+        *parts, constants = self.fed.values
+        own = (np.ascontiguousarray(part[:, self.events]) for part in parts)
+        return CompiledExpressions(self.fed.plan.code, self.fed.kinds, Values(*own, constants), words)
 
 
 class _FedFilter:

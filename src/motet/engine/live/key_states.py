@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from motet.engine.encode import read_column
+from motet.engine.encode import number_texts, read_column
 from motet.engine.live.saved import SavedState
 from motet.kernels.numbering import RowIndex, TextIndex
 from motet.kernels.ragged import concat_offsets, expand_ranges, offsets_from_counts
-from motet.kernels.tables import MAX_TIME
+from motet.kernels.tables import MAX_TIME, Events
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -100,16 +101,77 @@ class KeyIndex:
             if pa.types.is_integer(kind) and kind != pa.uint64():
                 words[:, at] = column.to_numpy(zero_copy_only=False)
             elif pa.types.is_string(kind):
-                _, offsets, data = column.buffers()
-                begin = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1]
-                texts = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
-                words[:, at] = self._texts[at].number(begin, texts)
+                words[:, at] = number_texts(self._texts[at], column)
             elif pa.types.is_temporal(kind):
                 words[:, at] = column.view(f"int{kind.bit_width}").to_numpy(zero_copy_only=False)
             else:
                 numbers = self._others[at]
                 words[:, at] = [numbers.setdefault(value, len(numbers)) for value in column.to_pylist()]
         return words
+
+
+def add_due_keys(events: Events, numbers: Ints, due: Ints) -> tuple[Events, Ints, Flags]:
+    """Return the events of keys with those numbers and of keys that are due, the numbers of all of these, and which of
+    them have events or are due.
+    """
+    active = np.diff(events.offsets) > 0
+    if not len(due):
+        return events, numbers, active
+    idle = due[~np.isin(due, numbers)]
+    offsets = np.concatenate((events.offsets, np.full(len(idle), events.offsets[-1])))
+    ids = np.concatenate((numbers, idle))
+    active = np.concatenate((active, np.ones(len(idle), np.bool_))) | np.isin(ids, due)
+    return events._replace(offsets=offsets), ids, active
+
+
+class KeyHeads(ABC):
+    """What is known of each key between two micro-batches: a row of words, of which one is when it next has something
+    to do by itself (`wake_word`), and others tell whether it has state.
+    """
+
+    width: ClassVar[int]
+    wake_word: ClassVar[int]
+
+    def clear(self) -> None:
+        """Forget all keys."""
+        self.heads = self.new_heads(0)
+        self.next_wake = int(MAX_TIME)  # no key has anything to do before this
+
+    def new_heads(self, count: int) -> Ints:
+        """Return the rows of keys that have no state."""
+        heads = np.zeros((count, self.width), np.int64)
+        heads[:, self.wake_word] = MAX_TIME
+        return heads
+
+    def reserve(self, count: int) -> None:
+        """Let there be rows for at least so many keys."""
+        if count > len(self.heads):
+            self.heads = np.concatenate((self.heads, self.new_heads(count)))
+
+    def find_due(self, watermark: int) -> Ints:
+        """Return the keys that have something to do by now. O(keys), if there are any."""
+        if watermark < self.next_wake:
+            return np.zeros(0, np.int64)
+        wake = self.heads[:, self.wake_word]
+        due = np.flatnonzero((wake <= watermark) & (wake < MAX_TIME))
+        self.next_wake = int(wake[wake > watermark].min(initial=MAX_TIME))
+        return due
+
+    def note_wakes(self, keys: Ints) -> None:
+        """Note when some keys have something to do by themselves."""
+        self.next_wake = min(self.next_wake, int(self.heads[keys, self.wake_word].min(initial=MAX_TIME)))
+
+    @property
+    @abstractmethod
+    def keys(self) -> Ints:
+        """The keys that have state."""
+
+    def renumber(self, numbers: Ints) -> None:
+        """Give keys other numbers; those without state may have none."""
+        kept = self.keys
+        heads = self.new_heads(int(numbers[-1]) + 1 if len(numbers) else 0)
+        heads[numbers[kept]] = self.heads[kept]
+        self.heads = heads
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from motet.engine.context import RunContext
 from motet.engine.encode import EncodedEvents
-from motet.engine.live.key_states import KeyIndex, StateLog, pack_states
+from motet.engine.live.key_states import KeyIndex, StateLog, add_due_keys, pack_states
 from motet.engine.live.reports import Report, make_report
 from motet.engine.live.trends import TotalsOverflowed
 from motet.engine.run import build_pair_tables
@@ -62,14 +62,8 @@ class PairUnit:
         """
         self.log.reserve(keys.count)
         events = select_merged_events(encoded, self.unit)
-        due = self.log.find_due(watermark)
-        idle = due[~np.isin(due, numbers)]
-        ids = np.concatenate((numbers, idle))
-        offsets = np.concatenate((events.offsets, np.full(len(idle), events.offsets[-1])))
-        if not len(events.time) and not len(due):
-            return []
-        active = (np.diff(offsets) > 0) | np.isin(ids, due)
-        return self._run(encoded, events._replace(offsets=offsets), ids, active, watermark)
+        events, ids, active = add_due_keys(events, numbers, self.log.find_due(watermark))
+        return self._run(encoded, events, ids, active, watermark) if active.any() else []
 
     def _run(
         self, encoded: EncodedEvents, events: Events, ids: Ints, active: NDArray[np.bool_], watermark: int

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from motet.compile import Branch
 from motet.compile.detect import DetectBranch
-from motet.engine.encode import can_read_at_once, encode_keys, number_distinct, read_column, read_times
+from motet.engine.encode import TypeIndex, encode_keys, read_column, read_plain_times
 from motet.errors import DataError
 from motet.kernels.tables import MAX_TIME, MIN_TIME
 from motet.plans.compiled import CompiledQuery
@@ -28,13 +28,14 @@ Flags = NDArray[np.bool_]
 class ReadRows:
     """The rows of a micro-batch that have a time and a type, and their times.
 
-    `types` has the distinct types, and which of them is that of each row. `invalid_rows` counts the others, and
-    `newest` is the greatest time of any row.
+    `types` has the types of the stream, and `type_numbers` which of them is that of each row. `invalid_rows` counts the
+    others, and `newest` is the greatest time of any row.
     """
 
     table: pa.Table
     times: Times
-    types: tuple[NDArray[np.int32], list[str]]
+    types: TypeIndex
+    type_numbers: Times
     invalid_rows: int
     newest: int
 
@@ -48,20 +49,19 @@ class ClassifiedRows:
     late: pa.Table
 
 
-def read_rows(table: pa.Table, schema: EventSchema) -> ReadRows:
+def read_rows(table: pa.Table, schema: EventSchema, types: TypeIndex) -> ReadRows:
     """Read the times of the rows of a micro-batch, and set those aside that have none, or no type."""
     before = len(table)
     if table[schema.type].null_count:
         table = table.filter(pc.is_valid(table[schema.type]))
-    if can_read_at_once(table, schema):
-        times = read_times(table, schema)
-    else:
+    times = read_plain_times(table, schema)
+    if times is None:
         micros = schema.to_microseconds(read_column(table, schema.time))
         if micros.null_count:
             table, micros = table.filter(pc.is_valid(micros)), micros.drop_null()
         times = micros.to_numpy(zero_copy_only=False)
-    types = number_distinct(table[schema.type])
-    return ReadRows(table, times, types, before - len(table), int(times.max(initial=MIN_TIME)))
+    newest = int(times.max(initial=MIN_TIME))
+    return ReadRows(table, times, types, types.number(table[schema.type]), before - len(table), newest)
 
 
 def classify_rows(read: ReadRows, branch: Branch | DetectBranch, schema: EventSchema, watermark: int) -> ClassifiedRows:
@@ -78,9 +78,9 @@ def classify_rows(read: ReadRows, branch: Branch | DetectBranch, schema: EventSc
                 valid = known.is_valid().to_numpy(zero_copy_only=False)
                 relevant = valid if relevant is None else relevant & valid
     if branch.types is not None:
-        codes, names = read.types
-        if not branch.types.issuperset(names):
-            known = np.array([name in branch.types for name in names], np.bool_)[codes]
+        known = read.types.mask(branch.types)
+        if not known.all():
+            known = known[read.type_numbers]
             relevant = known if relevant is None else relevant & known
     late = times < watermark
     if not late.any():

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from motet.compile import Program
 from motet.engine.context import RunContext
 from motet.engine.encode import EncodedEvents, as_contiguous, select_keys, select_unit_events
-from motet.engine.live.key_states import KeyIndex, KeyStates, StateLog, pack_states
+from motet.engine.live.key_states import KeyIndex, KeyStates, StateLog, add_due_keys, pack_states
 from motet.engine.live.reports import Report, make_report
 from motet.engine.live.state_migration import SavedUnit, migrate_states
 from motet.engine.run import SLOT_MODES
@@ -54,14 +54,8 @@ class UnitState:
         for log in self.logs:
             log.reserve(keys.count)
         events = select_merged_events(encoded, self.unit)
-        active = np.diff(events.offsets) > 0
         due = np.concatenate([log.find_due(watermark) for log in self.logs])
-        ids = numbers
-        if len(due):
-            idle = due[~np.isin(due, numbers)]
-            events = _with_idle_keys(events, len(idle))
-            ids = np.concatenate((numbers, idle))
-            active = np.concatenate((active, np.ones(len(idle), np.bool_))) | np.isin(ids, due)
+        events, ids, active = add_due_keys(events, numbers, due)
         self.changed_states = [(np.zeros(0, np.int64), KeyStates.empty()) for _ in self.layouts]
         return self._run_levels(encoded, events, ids, active, watermark) if active.any() else []
 
@@ -161,8 +155,3 @@ def _without_events(events: Events, keys: int) -> Events:
     """Return events for this many keys, none of which has any."""
     columns: list[Any] = [np.ascontiguousarray(column[..., :0]) for column in events[1:]]
     return Events(np.zeros(keys + 1, np.int64), *columns)
-
-
-def _with_idle_keys(events: Events, count: int) -> Events:
-    """Append keys that have no events."""
-    return events._replace(offsets=np.concatenate((events.offsets, np.full(count, events.offsets[-1]))))

@@ -13,7 +13,7 @@ from motet.engine.context import RunContext
 from motet.engine.detect.windows import due_range
 from motet.engine.encode import EncodedEvents, select_unit_events
 from motet.engine.live.event_log import EventLog
-from motet.engine.live.key_states import KeyIndex
+from motet.engine.live.key_states import KeyHeads, KeyIndex, add_due_keys
 from motet.engine.live.reports import Report, make_report
 from motet.kernels.resume_stacks import (
     FIRST_BACK,
@@ -39,11 +39,13 @@ Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 
-class StackUnit:
+class StackUnit(KeyHeads):
     """A unit that runs by two stacks. `heads` has a row for each key: see `motet.kernels.resume_stacks.ORIGIN`.
 
     `newest` is the greatest time of its events, and `work` how many were applied and swept.
     """
+
+    width, wake_word = HEAD, WAKE
 
     def __init__(self, context: RunContext, unit: Unit) -> None:
         self.context = context
@@ -54,11 +56,10 @@ class StackUnit:
 
     def clear(self) -> None:
         """Forget all events."""
+        super().clear()
         self.runs: dict[int, StackRun] = {}  # by layout, those in use
         self.log = EventLog()
-        self.heads = _new_heads(0)
         self.newest = int(MIN_TIME)
-        self.next_wake = int(MAX_TIME)  # no key has anything to report before this
         self.next_check = int(MIN_TIME)  # when to look for keys to be forgotten
 
     def enlarge(self) -> None:
@@ -72,23 +73,17 @@ class StackUnit:
         self, encoded: EncodedEvents, numbers: Ints, keys: KeyIndex, before: int, watermark: int
     ) -> list[Report]:
         """Process new events (`numbers` are their keys) as the watermark moves; return what is reported."""
-        if keys.count > len(self.heads):
-            self.heads = np.concatenate((self.heads, _new_heads(keys.count)))
+        self.reserve(keys.count)
         events = self._select_events(encoded)
         counts = np.diff(events.offsets)
-        due = self._due_keys(watermark)
-        idle = due[~np.isin(due, numbers)]
-        rows = np.concatenate((numbers, idle))
-        active = np.concatenate((counts > 0, np.ones(len(idle), np.bool_)))
-        if len(due) > len(idle):
-            active |= np.isin(rows, due)
+        _, rows, active = add_due_keys(events, numbers, self.find_due(watermark))
         reports: list[Report] = []
         if active.any():
             if len(events.time):
                 self.newest = max(self.newest, int(events.time.max()))
                 self.log.append(self.heads, numbers[counts > 0], counts[counts > 0], events)
             reports = self._run_levels(encoded, rows, active, before, watermark)
-            self.next_wake = min(self.next_wake, int(self.heads[rows[active], WAKE].min()))
+            self.note_wakes(rows[active])
         self._forget_idle_keys(watermark)
         return reports
 
@@ -137,15 +132,6 @@ class StackUnit:
             self.runs[level].compact(heads)
             self.heads[own] = heads
 
-    def _due_keys(self, watermark: int) -> Ints:
-        """Return the keys that have something to report by now. O(keys), if there are any."""
-        if watermark < self.next_wake:
-            return np.zeros(0, np.int64)
-        wake = self.heads[:, WAKE]
-        due = np.flatnonzero((wake <= watermark) & (wake < MAX_TIME))
-        self.next_wake = int(wake[wake > watermark].min(initial=MAX_TIME))
-        return due
-
     @property
     def forget_at(self) -> int:
         """The watermark at which all events have left their windows; never, where windows count events."""
@@ -161,11 +147,11 @@ class StackUnit:
         if watermark >= self.forget_at:
             count = len(self.heads)
             self.clear()
-            self.heads = _new_heads(count)
+            self.reserve(count)
         elif watermark >= self.next_check and self.log.columns and not self.span.ranked:
             rows = self.keys
             idle = rows[self.log.last_times(self.heads, rows) + self.span.within < watermark]
-            self.heads[idle] = _new_heads(len(idle))
+            self.heads[idle] = self.new_heads(len(idle))
             self.next_check = watermark + self.span.within // 2
 
     @property
@@ -178,22 +164,9 @@ class StackUnit:
         """The keys that have state."""
         return np.flatnonzero(self.heads[:, LENGTH] > self.heads[:, FIRST_LIVE])
 
-    def renumber(self, numbers: Ints) -> None:
-        """Give keys other numbers; those without state may have none."""
-        kept = self.keys
-        heads = _new_heads(int(numbers[-1]) + 1 if len(numbers) else 0)
-        heads[numbers[kept]] = self.heads[kept]
-        self.heads = heads
-
     @property
     def work(self) -> int:
         return sum(run.work for run in self.runs.values())
-
-
-def _new_heads(count: int) -> Ints:
-    heads = np.zeros((count, HEAD), np.int64)
-    heads[:, WAKE] = MAX_TIME
-    return heads
 
 
 def _begin_anew(heads: Ints, rows: Ints) -> None:

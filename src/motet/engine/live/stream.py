@@ -60,7 +60,7 @@ class Stream:
     def read(self, events: pa.Table) -> ReadRows:
         """Read rows, with the columns that are derived from those they have."""
         schema = self.program.schema
-        return read_rows(schema.derive(events, required_columns(self.program)), schema)
+        return read_rows(schema.derive(events, required_columns(self.program)), schema, self.context.types)
 
     def feed_rows(self, read: ReadRows, watermark: int, late_before: int) -> FeedResult:
         """Add rows, of which those before a time are late, and advance to a watermark."""

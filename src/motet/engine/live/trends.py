@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from motet.engine.context import RunContext
 from motet.engine.detect.windows import due_range
 from motet.engine.encode import EncodedEvents, order_preserving_codes, select_unit_events
-from motet.engine.live.key_states import KeyIndex
+from motet.engine.live.key_states import KeyHeads, KeyIndex, add_due_keys
 from motet.engine.live.reports import Report, make_report
 from motet.engine.trends import build_edges, slot_mode
 from motet.kernels.slots import make_window
@@ -60,11 +60,13 @@ def can_feed_trends(unit: Unit, nothing: EncodedEvents) -> bool:
     return not needs_events and not any(map(is_text, types))
 
 
-class TrendUnit:
+class TrendUnit(KeyHeads):
     """A unit of one query with adjacent conditions. `heads` has a row for each key: see `motet.kernels.trends.RECORD`.
 
     `level` is the layout of its totals: the next one once a count of any key exceeds 64 bits.
     """
+
+    width, wake_word = TREND_HEAD, WAKE
 
     def __init__(self, context: RunContext, unit: Unit) -> None:
         self.context = context
@@ -76,9 +78,8 @@ class TrendUnit:
 
     def clear(self) -> None:
         """Forget all events."""
+        super().clear()
         self.run: TrendRun | None = None
-        self.heads = _new_heads(0)
-        self.next_wake = int(MAX_TIME)  # no key has anything to do before this
         self._prepared: tuple[EncodedEvents, Events, Edges] | None = None
 
     def enlarge(self) -> None:
@@ -104,19 +105,14 @@ class TrendUnit:
 
         Raises `TotalsOverflowed` where totals have to be larger; there is no state then.
         """
-        if keys.count > len(self.heads):
-            self.heads = np.concatenate((self.heads, _new_heads(keys.count)))
+        self.reserve(keys.count)
         events, edges = self.prepare(encoded)
         self._prepared = None
-        due = self._due_keys(watermark)
-        idle = due[~np.isin(due, numbers)]
-        rows = np.concatenate((numbers, idle))
-        events = events._replace(offsets=np.concatenate((events.offsets, np.full(len(idle), events.offsets[-1]))))
-        active = (np.diff(events.offsets) > 0) | np.isin(rows, due)
+        events, rows, active = add_due_keys(events, numbers, self.find_due(watermark))
         if not active.any():
             return []
         reports = self._run(encoded, events, edges, rows, active, (before, watermark))
-        self.next_wake = min(self.next_wake, int(self.heads[rows[active], WAKE].min()))
+        self.note_wakes(rows[active])
         return reports
 
     def _run(
@@ -152,15 +148,6 @@ class TrendUnit:
             self.run.compact(self.heads)
         return make_report(labels, whole, real, layout, self.unit.queries, rows)
 
-    def _due_keys(self, watermark: int) -> Ints:
-        """Return the keys that have something to do by now. O(keys), if there are any."""
-        if watermark < self.next_wake:
-            return np.zeros(0, np.int64)
-        wake = self.heads[:, WAKE]
-        due = np.flatnonzero((wake <= watermark) & (wake < MAX_TIME))
-        self.next_wake = int(wake[wake > watermark].min(initial=MAX_TIME))
-        return due
-
     @property
     def wake(self) -> int:
         """When some key may have something to report by itself; to forget a key can wait."""
@@ -171,13 +158,6 @@ class TrendUnit:
     def keys(self) -> Ints:
         """The keys that have state."""
         return np.flatnonzero(self.heads[:, RECORD_SIZE])
-
-    def renumber(self, numbers: Ints) -> None:
-        """Give keys other numbers; those without state may have none."""
-        kept = self.keys
-        heads = _new_heads(int(numbers[-1]) + 1 if len(numbers) else 0)
-        heads[numbers[kept]] = self.heads[kept]
-        self.heads = heads
 
     @property
     def work(self) -> int:
@@ -194,9 +174,3 @@ def _encode_side(values: pa.Array) -> Ints:
     codes = np.clip(order_preserving_codes(values, "min"), NO_VALUE + 1, -(NO_VALUE + 2))
     missing = values.is_null().to_numpy(zero_copy_only=False)
     return np.where(missing, NO_VALUE, codes).astype(np.int64)
-
-
-def _new_heads(count: int) -> Ints:
-    heads = np.zeros((count, TREND_HEAD), np.int64)
-    heads[:, WAKE] = MAX_TIME
-    return heads
