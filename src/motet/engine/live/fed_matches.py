@@ -490,9 +490,10 @@ class _FoundEvents:
     @cached_property
     def expressions(self) -> CompiledExpressions:
         words = pa.array(list(self.fed.words), pa.string())
-        *parts, constants = self.fed.values
-        own = (np.ascontiguousarray(part[:, self.events]) for part in parts)
-        return CompiledExpressions(self.fed.plan.code, self.fed.kinds, Values(*own, constants), words)
+        ints, known, floats, constants = self.fed.values
+        own = (np.ascontiguousarray(ints[:, self.events]), np.ascontiguousarray(known[:, self.events]))
+        values = Values(*own, np.ascontiguousarray(floats[:, self.events]), constants)
+        return CompiledExpressions(self.fed.plan.code, self.fed.kinds, values, words)
 
 
 class _FedFilter:
