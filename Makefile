@@ -10,12 +10,12 @@ WORKERS ?= 2
 SIZE ?= quick
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format lint types imports suite nojit docs wheel bench peers figures lock clean
+.PHONY: help demo test check format lint types imports suite nojit docs screenshots wheel bench peers figures lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
-demo: $(WARM) ## run a dozen queries over a year of flights on a local Spark
+demo: $(WARM) ## sixty queries over a year of flights: answers, what sharing gains, the same on Spark
 	@$(BIN)/motet demo
 
 test: check docs nojit suite ## everything CI runs: style, types, layers, documentation, all tests
@@ -48,6 +48,10 @@ suite: $(WARM)
 # A link that leads nowhere is an error. Pages load nothing from elsewhere.
 docs: $(READY) ## build the documentation into build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# Needs Chromium and its chromedriver.
+screenshots: $(WARM) ## make the screenshots of the documentation anew
+	$(BIN)/python -m tests.docs.screenshots
 
 # Two wheels: one with compiled kernels for this Python and platform, one in pure Python for all others.
 wheel: $(READY) ## build wheels and the source distribution into dist, and check them

@@ -29,7 +29,8 @@ def write_chart(result: Result, target: Path) -> bool:
     if axes is None:
         return False
     target.parent.mkdir(parents=True, exist_ok=True)
-    build_chart(result, axes).save(str(target), inline=True)  # html that loads nothing
+    offline = {"inline": True} if target.suffix == ".html" else {}  # a page that loads nothing
+    build_chart(result, axes).save(str(target), **offline)
     return True
 
 

@@ -1,5 +1,5 @@
 """Put results into a page: whatever stands between `<!-- bench NAME -->` and `<!-- /bench -->` is replaced. Charts that
-the page of conclusions shows are drawn into the folder `images` beside it.
+the page of conclusions shows are drawn from its tables into the folder `images` beside it.
 
 python -m benchmarks.page FOLDER PAGE    # FOLDER: what `motet bench all --json FOLDER` wrote
 """
@@ -11,11 +11,10 @@ import re
 import sys
 from pathlib import Path
 
-from benchmarks.chart import write_chart
+from benchmarks.figures import draw_conclusions
 from benchmarks.run import Result
 from benchmarks.show import to_markdown
 
-CHARTED = ("growth-matches", "sharon-12b")
 PLACE = re.compile(r"(?P<open><!-- bench (?P<name>[\w-]+) -->\n)(?P<old>.*?)(?P<close><!-- /bench -->)", re.DOTALL)
 
 
@@ -40,9 +39,7 @@ def main() -> None:
     folder, page = map(Path, sys.argv[1:])
     results = read_results(folder)
     page.write_text(fill_page(page.read_text(), results))
-    for name in CHARTED:
-        if name in results:
-            write_chart(results[name], page.parent / "images" / f"{name}.svg")
+    list(draw_conclusions(page.parent))
 
 
 if __name__ == "__main__":

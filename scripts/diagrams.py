@@ -1,6 +1,6 @@
-"""Draws the Mermaid diagrams of the documentation as SVG while the site is built, so that its pages load no script.
+"""Draw the Mermaid diagrams of the documentation as SVG while the site is built, so that its pages load no script.
 
-Takes what these pages use of Mermaid: graphs from left to right or down, boxes with labels, arrows of three kinds
+Take what these pages use of Mermaid: graphs from left to right or down, boxes with labels, arrows of three kinds
 with or without labels, and classes with a fill.
 """
 
@@ -45,7 +45,7 @@ class Edge:
 
     @property
     def size(self) -> Size:
-        """Of its label."""
+        """Return the size of its label."""
         return max(map(len, self.label)) * LETTER * SMALL + 8, len(self.label) * 14 + 6
 
 
@@ -59,12 +59,12 @@ class Drawing:
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:
-    """What mkdocs calls for each page."""
+    """Replace the diagrams of a page; mkdocs calls this for each."""
     return FENCE.sub(lambda found: svg(parsed(found[1])), markdown)
 
 
 def parsed(text: str) -> Drawing:
-    """Reads the lines of a diagram."""
+    """Read the lines of a diagram."""
     head, *lines = text.strip().splitlines()
     drawing = Drawing(head.split()[-1] == "LR")
     styles: dict[str, dict[str, str]] = {}
@@ -83,7 +83,7 @@ def parsed(text: str) -> Drawing:
 
 
 def _statement(drawing: Drawing, line: str) -> None:
-    """`a & b -->|label| c --> d`."""
+    """Read a line such as `a & b -->|label| c --> d`."""
     sources, at = _nodes(drawing, line, 0)
     while (arrow := ARROW.match(line, at)) is not None:
         targets, at = _nodes(drawing, line, arrow.end())
@@ -115,7 +115,7 @@ def _nodes(drawing: Drawing, line: str, at: int) -> tuple[list[str], int]:
 
 @dataclass
 class Layout:
-    """Where the middles of boxes and labels lie, the points that each edge passes, and how large it all is."""
+    """Return where the middles of boxes and labels lie, the points that each edge passes, and how large it all is."""
 
     boxes: dict[str, Point]
     labels: dict[int, Point]
@@ -125,7 +125,7 @@ class Layout:
 
 
 def place(drawing: Drawing) -> Layout:
-    """Boxes in layers along the arrows; a label is a vertex on the way of its arrow, so that nothing covers it."""
+    """Place boxes in layers along the arrows; labels are vertices on the way, so that nothing covers them."""
     names = list(drawing.boxes)
     sizes = [box.size for box in drawing.boxes.values()]
     arcs: list[tuple[int, int]] = []
@@ -168,7 +168,7 @@ NUMBERS = count(1)
 
 
 def svg(drawing: Drawing) -> str:
-    """The drawing, in the colours of the page around it."""
+    """Return the drawing as SVG, in the colours of the page around it."""
     layout = place(drawing)
     if drawing.across and layout.width > WIDEST:
         drawing.across = False
@@ -196,7 +196,7 @@ def svg(drawing: Drawing) -> str:
 
 
 def _curve(points: list[Point], across: bool) -> str:
-    """A line through points that leaves and enters each along the layers."""
+    """Return a line through points that leaves and enters each along the layers."""
     path = f"M{points[0][0]:.1f} {points[0][1]:.1f}"
     for (x0, y0), (x1, y1) in pairwise(points):
         bends = ((x0 + x1) / 2, y0, (x0 + x1) / 2, y1) if across else (x0, (y0 + y1) / 2, x1, (y0 + y1) / 2)

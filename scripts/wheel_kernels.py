@@ -1,4 +1,4 @@
-"""A hook of the build: puts compiled kernels into the wheel where MOTET_WHEEL_KERNELS names a folder of them.
+"""Put compiled kernels into the wheel, as a hook of the build, where MOTET_WHEEL_KERNELS names a folder of them.
 
 Such a wheel is for one version of Python and one platform. Without the variable the wheel is pure Python, and kernels
 are compiled where it is installed.
@@ -18,7 +18,7 @@ LINUX = "manylinux_2_28"  # as numba's own wheels, without which kernels are of 
 
 
 class KernelsHook(BuildHookInterface[Any]):
-    """Adds the folder, and the tag that says where its kernels run."""
+    """Add the folder, and the tag that says where its kernels run."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Prepare a wheel, not an editable install."""

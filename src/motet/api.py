@@ -19,6 +19,7 @@ from motet.errors import DataError, OptionError, require_columns
 from motet.explain.analysis import Analysis, analyze_run
 from motet.explain.diagnosis.report import Explanation
 from motet.explain.diagnosis.select import explain_query
+from motet.explain.formatting import format_count
 from motet.explain.page.document import embed_in_iframe
 from motet.explain.page.plan import render_plan_html
 from motet.explain.text import render_plan_text
@@ -434,7 +435,7 @@ def _sql_on_spark(text: str, origin: str, tables: Mapping[str, Any], options: Op
     return found
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan:
     """A planned workload: text when printed, a page as HTML. `counts` are the events of each type, where known, and
     `analysis` what a run of it found.
@@ -446,6 +447,9 @@ class Plan:
 
     def __str__(self) -> str:
         return render_plan_text(self.program, self.counts, self.analysis)
+
+    def __repr__(self) -> str:
+        return f"<Plan of {format_count(len(self.program.workload.queries), 'query')}>"
 
     def to_html(self, path: str | Path | None = None) -> str:
         """Return the plan as one page that needs nothing but itself; written to a file where a path is given."""

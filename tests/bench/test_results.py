@@ -6,6 +6,16 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+from benchmarks.figures import (
+    DOCS,
+    draw_conclusions,
+    list_gains,
+    list_growth,
+    list_peers,
+    list_pipelines,
+    list_plans,
+    read_table,
+)
 from benchmarks.page import fill_page, read_results
 from benchmarks.run import Result
 from benchmarks.show import format_value, to_markdown
@@ -54,6 +64,28 @@ def test_a_page_takes_results_where_it_has_places_for_them(tmp_path: Path) -> No
     assert "old" not in once
     assert "kept" in once
     assert fill_page(once, read_results(tmp_path)) == once, "a page can be filled again"
+
+
+def test_charts_of_conclusions_draw_what_the_tables_say(tmp_path: Path) -> None:
+    tables, conclusions = ((DOCS / name).read_text() for name in ("benchmark-tables.md", "benchmarks.md"))
+    charted = [
+        list(list_growth(tables)),
+        list(list_gains(tables)),
+        list(list_plans(tables)),
+        list(list_pipelines(tables)),
+        list(list_peers(conclusions)),
+    ]
+    assert all(value is not None for rows in charted for row in rows for value in row.values())
+    assert all(len(rows) >= 5 for rows in charted)
+    own = read_table(tables, "<!-- bench spark-batch -->")[2]
+    assert f"{charted[3][2]['seconds']:.2f}" == own["wall s"].split()[0]
+    assert {row["plan"] for row in charted[2]} >= {"none", "auto"}
+    (tmp_path / "images").mkdir()
+    for name in ("benchmark-tables.md", "benchmarks.md"):
+        (tmp_path / name).write_text((DOCS / name).read_text())
+    for file in draw_conclusions(tmp_path):
+        assert file.read_text().startswith("<svg")
+        assert f"(images/{file.name})" in conclusions
 
 
 def test_numbers_have_three_digits_that_count() -> None:

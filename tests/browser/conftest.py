@@ -1,43 +1,24 @@
-"""A real browser, where there is one: Chromium without a window, with nothing of anyone's in its profile."""
+"""A real browser, where there is one."""
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-SWITCHES = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-dev-shm-usage",
-    "--window-size=1500,1100",
-)
+from tests.browser.chromium import BrowserMissing, start_browser
 
 
 @pytest.fixture(scope="session")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """One browser for all tests of a worker."""
-    selenium = pytest.importorskip("selenium.webdriver", reason="pages are tested with selenium, which is not here")
-    chromium = os.environ.get("MOTET_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-    chromedriver = os.environ.get("MOTET_CHROMEDRIVER") or shutil.which("chromedriver")
-    if chromium is None or chromedriver is None:
-        pytest.skip("pages are tested in Chromium: neither it nor its chromedriver may be missing")
-    options = selenium.ChromeOptions()
-    options.binary_location = chromium
-    for switch in (*SWITCHES, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(switch)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    found = selenium.Chrome(options=options, service=selenium.ChromeService(chromedriver))
+    pytest.importorskip("selenium.webdriver", reason="pages are tested with selenium, which is not here")
+    try:
+        found = start_browser(tmp_path_factory.mktemp("profile"))
+    except BrowserMissing as missing:
+        pytest.skip(str(missing))
     yield found
     found.quit()
 

@@ -26,6 +26,7 @@ def assert_drawn_offline(browser: Any, file: Path) -> None:
     assert browser.find_elements(By.CSS_SELECTOR, "#vis canvas, #vis svg")
 
 
+@pytest.mark.filterwarnings("error:inline argument")
 def test_a_plot_of_results(browser: Any, tmp_path: Path) -> None:
     chart = motet.ask(EVENTS, QUERY).plot("pairs")
     chart.save(tmp_path / "plot.html")
@@ -36,6 +37,7 @@ def test_a_plot_of_results(browser: Any, tmp_path: Path) -> None:
     assert "text/html" not in shown  # which would load a script
 
 
+@pytest.mark.filterwarnings("error:inline argument")
 def test_a_chart_of_an_experiment(browser: Any, tmp_path: Path) -> None:
     experiment = next(each for each in load_experiments().values() if each.axes is not None and not each.axes.by)
     axes = experiment.axes

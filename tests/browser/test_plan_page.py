@@ -30,13 +30,13 @@ QUERY triples RETURN * PATTERN SEQ(A a, B b, C c) WHERE [key] AND a.x < b.x WITH
 
 
 def many(queries: int) -> str:
-    """Queries that follow a few popular roads."""
+    """Write queries that have parts in common."""
     letters = [f"T{at}" for at in range(40)]
     lines = []
     for number in range(queries):
         at = number * 7 % 33
-        road = letters[at : at + 3 + number % 5]
-        lines.append(f"QUERY q{number} RETURN COUNT(*) PATTERN SEQ({', '.join(road)}) WITHIN 10 min SLIDE 1 min")
+        steps = letters[at : at + 3 + number % 5]
+        lines.append(f"QUERY q{number} RETURN COUNT(*) PATTERN SEQ({', '.join(steps)}) WITHIN 10 min SLIDE 1 min")
     return "\n".join(lines)
 
 

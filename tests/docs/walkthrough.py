@@ -1,9 +1,9 @@
-"""Walks through a page of the documentation as its reader would: files are written, commands and code are run.
+"""Walk through a page of the documentation as its reader would: files are written, commands and code are run.
 
 A block with a title is a file. A `console` block holds commands after `$` and what they print; a `python` block is
 run, all of a page in one session, and a `text` block after it is what it prints.
 
-`python -m tests.docs.walkthrough PAGE...` writes what comes out into the pages.
+`python -m tests.docs.walkthrough PAGE...` writes what comes out into the pages. A page may be a notebook.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from unittest import mock
+
+import nbformat
 
 from motet.cli import main
 
@@ -128,7 +131,29 @@ def rewritten(page: str) -> str:
     return page
 
 
+def run_notebook(notebook: Any) -> None:
+    """Run all cells of a notebook in a fresh folder, and keep their outputs; nothing of when and how often they ran."""
+    from nbclient import NotebookClient
+
+    with enter_scratch_folder() as folder:
+        client = NotebookClient(
+            notebook, timeout=1200, record_timing=False, resources={"metadata": {"path": str(folder)}}
+        )
+        client.execute()
+    notebook.metadata = {name: notebook.metadata[name] for name in ("kernelspec",)}
+    for number, cell in enumerate(cell for cell in notebook.cells if cell.cell_type == "code"):
+        cell.execution_count = number + 1
+        for output in cell.outputs:
+            if output.output_type == "execute_result":
+                output.execution_count = number + 1
+
+
 if __name__ == "__main__":
     for name in sys.argv[1:]:
         file = Path(name)
-        file.write_text(rewritten(file.read_text()))
+        if file.suffix == ".ipynb":
+            notebook = nbformat.read(file, as_version=4)
+            run_notebook(notebook)
+            nbformat.write(notebook, file)
+        else:
+            file.write_text(rewritten(file.read_text()))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -46,7 +48,7 @@ def run_demo(with_spark: bool, master: str) -> None:
     workload = read(datasets.workload_path(DATASET))
     file = open_events(datasets.path(DATASET))
     console.print(f"[bold]{file.num_rows:,} events[/]: {datasets.DATASETS[DATASET]}")
-    console.print(f"[bold]{len(workload.queries)} queries[/]: {datasets.workload_path(DATASET)}\n")
+    console.print(f"[bold]{len(workload.queries)} queries[/]: {shorten_path(datasets.workload_path(DATASET))}\n")
     with console.status("running in this process ..."):
         table, reading = measure(file.table)
         job, planning = measure(lambda: prepare(TableSource(table), workload, Options()))
@@ -61,18 +63,23 @@ def run_demo(with_spark: bool, master: str) -> None:
     console.print(f"  each query alone  {alone:5.2f} s")
     console.print(f"  as one plan       {shared:5.2f} s: {alone / shared:.1f} times as fast")
     console.print(
-        f"  beside that: reading the file {reading:.2f} s, planning {planning:.2f} s, loading compiled kernels "
-        f"{max(first - shared, 0.0):.2f} s"
+        f"  beside that: reading the file {reading:.2f} s, planning {planning:.2f} s, loading kernels (the very first "
+        f"time: compiling them) {max(first - shared, 0.0):.2f} s"
     )
     assert job.program is not None
     for line in summarize_plan(job.program):
         console.print(escape(line))
-    console.print(
-        f"  as a page: motet plan {datasets.workload_path(DATASET).name} --events {datasets.path(DATASET).name} "
-        "--format html"
-    )
+    queries, events = (shorten_path(path) for path in (datasets.workload_path(DATASET), datasets.path(DATASET)))
+    console.print("  as a page, with all of it:")
+    console.print(f"    motet plan {queries} --events {events} --format html -o plan.html", soft_wrap=True)
     if with_spark:
         show_spark(console, workload, outcome.table, master)
+
+
+def shorten_path(path: Path) -> str:
+    """Return a path as a command in this folder may name it."""
+    here = Path.cwd()
+    return shlex.quote(str(path.relative_to(here) if path.is_relative_to(here) else path))
 
 
 def measure(work: Callable[[], T]) -> tuple[T, float]:

@@ -54,8 +54,10 @@ def _make_offline(kind: Any) -> Any:
             drawable = f"application/vnd.vegalite.{alt.SCHEMA_VERSION.partition('.')[0]}+json"
             return {drawable: self.to_dict(), "image/svg+xml": drawn.getvalue(), "text/plain": "a chart"}
 
-        def save(self, *args: Any, inline: bool = True, **keywords: Any) -> None:
-            super().save(*args, inline=inline, **keywords)
+        def save(self, fp: Any, format: str | None = None, **keywords: Any) -> None:
+            kind = format or (None if hasattr(fp, "write") else str(fp).rpartition(".")[2])
+            # Altair warns where nothing could be put into a file: into an image.
+            super().save(fp, format, **({"inline": True} if kind == "html" else {}) | keywords)
 
     return OfflineChart
 

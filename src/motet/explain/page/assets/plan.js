@@ -41,7 +41,7 @@ function showList() {
   for (const [place, queries] of groups) {
     const rowsHere = queries.map((at) => {
       const query = data.queries[at];
-      const results = query.results === undefined ? query.way : `${query.results.toLocaleString("en")} results`;
+      const results = query.results === undefined ? query.way : plural(query.results, "result");
       const button = make("button", { type: "button", tabindex: -1, "aria-pressed": "false", title: query.name,
         onclick: () => chooseQuery(state.query === at ? null : at) },
         make("span", { class: "name" }, ...breakable(query.name)), make("span", { class: "mark", hidden: true }, "shares"), make("span", { class: "way" }, results));
@@ -372,15 +372,15 @@ function queryDetails(at) {
   const query = data.queries[at];
   const home = data.graphs.find((each) => each.key === query.graph);
   const name = home.views.all ? "all" : "summary";
-  const road = home.views[name].nodes.map((node, n) => [node, n]).filter(([node]) => node.queries.includes(at) && node.kind !== "start");
-  inOrder(road, home.views[name].edges, at);
+  const path = home.views[name].nodes.map((node, n) => [node, n]).filter(([node]) => node.queries.includes(at) && node.kind !== "start");
+  inOrder(path, home.views[name].edges, at);
   const company = new Map();
-  for (const [node] of road) if (node.kind !== "leaf") for (const other of node.queries) if (other !== at) company.set(other, (company.get(other) || 0) + 1);
+  for (const [node] of path) if (node.kind !== "leaf") for (const other of node.queries) if (other !== at) company.set(other, (company.get(other) || 0) + 1);
   const most = [...company].sort((one, other) => other[1] - one[1]).slice(0, 10);
   const about = [["runs in", query.place], ["by", query.way], ...(query.facts || [])];
   return [closing(), make("h2", {}, query.name), query.words ? make("p", { class: "muted small" }, query.words) : null, listed(about),
     make("section", {}, make("pre", { tabindex: 0 }, query.text)),
-    make("section", {}, make("h3", {}, "Its path"), make("ol", { class: "chips" }, ...road.map(([node, n]) =>
+    make("section", {}, make("h3", {}, "Its path"), make("ol", { class: "chips" }, ...path.map(([node, n]) =>
       chip(short(node.label, 40), node.queries.length > 1 ? `×${node.queries.length}` : "alone", () => {
         state.graph = data.graphs.indexOf(home);
         state.view[state.graph] = name;
@@ -388,20 +388,20 @@ function queryDetails(at) {
         chooseNode(n);
         reveal([n]);
       }, node.queries.length > 1)))),
-    make("section", {}, make("h3", {}, most.length ? "Shares most with" : "Shares nothing here"), make("ul", { class: "chips" }, ...most.map(([other, times]) => queryChip(other, plural(times, "node"))))),
+    make("section", {}, make("h3", {}, most.length ? "Shares most with" : "Shares with no other query"), make("ul", { class: "chips" }, ...most.map(([other, times]) => queryChip(other, plural(times, "node"))))),
   ].filter(Boolean);
 }
 
 // Sorts the nodes of a query as its steps follow each other; what a circle leaves open, from left to right.
-function inOrder(road, edges, query) {
+function inOrder(path, edges, query) {
   const steps = edges.filter((edge) => edge.queries.includes(query) && edge.source !== edge.target && edge.kind === "step");
-  const depth = new Map(road.map(([, n]) => [n, 0]));
-  for (let round = 0; round < road.length; round += 1) {
+  const depth = new Map(path.map(([, n]) => [n, 0]));
+  for (let round = 0; round < path.length; round += 1) {
     for (const { source, target } of steps) {
-      if (depth.has(source) && depth.has(target) && depth.get(target) <= depth.get(source) && depth.get(source) < road.length) depth.set(target, depth.get(source) + 1);
+      if (depth.has(source) && depth.has(target) && depth.get(target) <= depth.get(source) && depth.get(source) < path.length) depth.set(target, depth.get(source) + 1);
     }
   }
-  road.sort(([one, a], [other, b]) => depth.get(a) - depth.get(b) || one.x - other.x || one.y - other.y);
+  path.sort(([one, a], [other, b]) => depth.get(a) - depth.get(b) || one.x - other.x || one.y - other.y);
 }
 
 function nodeDetails(node) {
