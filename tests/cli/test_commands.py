@@ -239,6 +239,14 @@ def test_the_demo_on_spark_finds_the_same(motet: Motet) -> None:
     assert "27,511 rows, the same as above" in motet("demo").stdout
 
 
+def test_the_time_between_micro_batches_is_a_duration(motet: Motet, tmp_path: Path) -> None:
+    queries = tmp_path / "queries.motet"
+    queries.write_text("QUERY q RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 1 h SLIDE 1 h")
+    outcome = motet("stream", queries, "--option", "path=events/", "--trigger", "often")
+    assert outcome.status == 2
+    assert "--trigger is 'often': write a duration such as '10 minutes'" in outcome.stderr
+
+
 def test_the_demo_goes_without_java(motet: Motet, monkeypatch: pytest.MonkeyPatch) -> None:
     def nowhere() -> None:
         raise MotetError("Spark needs Java 17")

@@ -89,11 +89,11 @@ def take_live(browser: Any, folder: Path) -> None:
     with log.open("w") as out:
         stream = subprocess.Popen(command, stdout=out, stderr=out)
     try:
-        address = wait_for(lambda: re.search(r"http://127\.0\.0\.1:\d+", log.read_text()), log, 900)[0]
-        wait_for(lambda: count_batches(address) >= MICRO_BATCHES, log, 1800)
+        address = wait_for(lambda: re.search(r"http://127\.0\.0\.1:\d+", log.read_text()), stream, log)[0]
+        wait_for(lambda: count_batches(address) >= MICRO_BATCHES, stream, log)
         set_window(browser, WIDTH, 900)
         browser.get(address)
-        wait_for(lambda: browser.find_elements("css selector", "#results tbody tr"), log, 30)
+        wait_for(lambda: browser.find_elements("css selector", "#results tbody tr"), stream, log)
         time.sleep(2)  # until its charts are drawn
         save(browser, "live")
     finally:
@@ -107,12 +107,12 @@ def count_batches(address: str) -> int:
         return int(json.load(answer)["batches"])
 
 
-def wait_for(find: Callable[[], Any], log: Path, seconds: float) -> Any:
-    """Wait until something is there, and return it."""
+def wait_for(find: Callable[[], Any], stream: subprocess.Popen[bytes], log: Path, seconds: float = 1800) -> Any:
+    """Wait until something is there, as long as the stream runs, and return it."""
     end = time.monotonic() + seconds
     while not (found := find()):
-        if time.monotonic() > end:
-            raise TimeoutError(f"the stream does not come to it:\n{log.read_text()[-2000:]}")
+        if stream.poll() is not None or time.monotonic() > end:
+            raise RuntimeError(f"the stream does not come to it:\n{log.read_text()[-2000:]}")
         time.sleep(0.5)
     return found
 

@@ -413,7 +413,7 @@ def stream(
         options,
         source=streaming.make_source(source, option or [], schema, json, select or [], table),
         sink=streaming.make_sink(sink, output, sink_option or [], late, output_table),
-        trigger=trigger,
+        trigger=None if trigger is None else f"{microseconds_of(trigger, '--trigger') // 1000} milliseconds",
         once=once,
         watch=watch,
         status_seconds=microseconds_of(status, "--status") / 1e6,
