@@ -91,6 +91,8 @@ def test_anchors_are_the_ends_of_the_partition() -> None:
     assert labels([1, 1, 1], "A+ ^") == []
     assert labels([1, 1, 1], "^ A{2} $") == []
     assert labels([1, 1], "^ A{2} $") == ["1A 2A"]
+    assert labels([1, 1, 1], "A$", "A AS x = 1") == ["3A"]
+    assert labels([1, 1, 1], "^A$") == []
 
 
 def test_anchors_hold_in_every_partition() -> None:

@@ -22,6 +22,23 @@ def compute_level(rows: Sequence[Row], conditions: Sequence[Condition], window: 
     return max((at for at, start in enumerate(starts, 1) if start is not None), default=0)
 
 
+def compute_strict_level(rows: Sequence[Row], conditions: Sequence[Condition], window: int) -> int:
+    """The level of a funnel in the mode `strict_order`: from the first start on, a row that no condition describes, or
+    whose step before it was not reached, ends the funnel.
+    """
+    starts: list[int | None] = [None] * len(conditions)
+    for row in rows:
+        at = next((at for at, holds in enumerate(conditions) if holds(row)), None)
+        if at != 0 and starts[0] is None:
+            continue
+        if at is None or (at and starts[at - 1] is None):
+            break
+        start = row["time"] if at == 0 else starts[at - 1]
+        if start is not None and row["time"] <= start + window:
+            starts[at] = start
+    return next((at for at, start in enumerate(starts) if start is None), len(starts))
+
+
 def count_sequences(pattern: str, rows: Sequence[Row], conditions: Sequence[Condition]) -> int:
     """How many chains that do not overlap the rows hold that some condition describes, each the first that is found.
 

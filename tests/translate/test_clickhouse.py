@@ -15,7 +15,7 @@ from motet.dialects import translate
 from motet.errors import QueryError
 from motet.language.printer import to_text
 from motet.reference import evaluate
-from tests.translate.clickhouse_matching import Condition, compute_level, count_sequences
+from tests.translate.clickhouse_matching import Condition, compute_level, compute_strict_level, count_sequences
 from tests.translate.rows import ROWS, SCHEMA, make_rows, translate_unless_refused
 
 Drawn = list[tuple[str, int, int]]
@@ -53,6 +53,27 @@ def test_a_funnel_reaches_the_level_that_clickhouse_computes(
         return
     level = compute_level(rows, [holds for _, holds in steps], window)
     assert levels_reached(workload, rows) == set(range(1, level + 1))
+
+
+# No row satisfies two of them.
+APART: list[tuple[str, Condition]] = [
+    ("type = 'a' AND x < 3", lambda row: row["type"] == "a" and row["x"] < 3),
+    ("type = 'b' AND x > 0", lambda row: row["type"] == "b" and row["x"] > 0),
+    ("type = 'c'", lambda row: row["type"] == "c"),
+]
+
+
+@settings(max_examples=60)
+@given(steps=st.permutations(APART), count=st.integers(1, 3), drawn=ROWS, window=st.integers(1, 9))
+def test_a_funnel_in_strict_order_ends_where_another_row_interrupts_it(
+    steps: list[tuple[str, Condition]], count: int, drawn: Drawn, window: int
+) -> None:
+    rows = make_rows(drawn)
+    conditions = ", ".join(text for text, _ in steps[:count])
+    text = f"SELECT user, windowFunnel({window}, 'strict_order')(time, {conditions}) AS level FROM t GROUP BY user"
+    reached = levels_reached(translate(text, "clickhouse", name="step").workload, rows)
+    level = next(level for level in range(count + 1) if level + 1 not in reached)
+    assert level == compute_strict_level(rows, [holds for _, holds in steps[:count]], window)
 
 
 @st.composite
@@ -127,7 +148,7 @@ MATCHED = "sequenceMatch('(?1)(?2)')(t, x = 1, x = 2)"
         (f"WITH e AS (SELECT 1) SELECT {FUNNEL} FROM e", "WITH is not translated"),
         (f"SELECT {FUNNEL}, {FUNNEL} FROM e", "one windowFunnel, sequenceMatch or sequenceCount"),
         ("SELECT windowFunnelIf(5)(t, x = 1, x = 2, y) FROM e", "only columns of GROUP BY"),
-        ("SELECT windowFunnel(5, 'strict_order')(t, x = 1, x = 2) FROM e", "strict_order"),
+        ("SELECT windowFunnel(5, 'strict_order', 'strict_once')(t, x = 1, x = 2) FROM e", "beside strict_order"),
         ("SELECT windowFunnel(5, 'strict_deduplication')(t, x = 1, x = 2) FROM e", "strict_deduplication"),
         ("SELECT windowFunnel(5, 7)(t, x = 1, x = 2) FROM e", "the mode 7"),
         ("SELECT windowFunnel(w)(t, x = 1) FROM e", "number of seconds"),

@@ -35,7 +35,7 @@ from motet.model.expression import (
     conjuncts,
 )
 from motet.model.names import rewrite_leaves
-from motet.model.pattern import Event, Not, Pattern
+from motet.model.pattern import Event, Not, Or, Pattern, Seq
 from motet.model.query import AfterMatch, Aggregate, EventDefinition, Query, Workload
 from motet.model.window import UNITS, TimeWindow
 
@@ -49,10 +49,13 @@ _ACTION = re.compile(
 _DIFFERENT = (exp.Length, exp.Lower, exp.Upper, exp.Div, exp.Mod)
 # Modes that change nothing where no row satisfies two conditions and no two rows share a time.
 _MODES = ("strict_increase", "strict_once")
+STRICT_ORDER = "strict_order"
 
 ANY_STEP = "any_step"  # the type of rows that some condition describes
+START = "start_step"  # the type of rows that the first condition describes
 
 FUNNEL = ("the level of a key is the number of the last of these queries with a row for it, or 0",)
+STRICT = ("the level of a key is how many of these queries, from the first on, have a row for it without a gap",)
 MATCH = ("sequenceMatch is 1 for the keys that have a row here",)
 COUNT = ("sequenceCount is COUNT(*) here, and 0 for the keys that have no row",)
 SAME = (
@@ -90,9 +93,14 @@ def translate_source(source: SourceText) -> Translation:
     steps, definitions = _read_steps(source, conditions)
     shared = SAME if clock == source.time else (*SAME, f"the time of events is {clock}: run with --time {clock}")
     if _function_name(call) == "windowfunnel":
-        window = _read_funnel_window(source, call)
+        seconds, strict_order = _read_funnel_window(source, call)
         _refuse_shared_rows(source, steps, conditions)
-        queries = _build_funnel(source.name, steps, key, window)
+        if strict_order:
+            described = [translate_expression(node, resolve_column(""), source) for node in conditions]
+            definitions += _define_interruptions(described)
+            queries = _build_strict_funnel(source.name, steps, key, seconds, clock)
+            return Translation(Workload(queries, tuple(definitions)), (*STRICT, *shared))
+        queries = _build_funnel(source.name, steps, key, TimeWindow(seconds * UNITS["s"] + 1))
         return Translation(Workload(queries, tuple(definitions)), (*FUNNEL, *shared))
     text = call.expressions[0] if len(call.expressions) == 1 else None
     if not isinstance(text, exp.Literal) or not text.is_string:
@@ -167,16 +175,19 @@ def _read_key(source: SourceText, tree: Any) -> tuple[str, ...]:
     return tuple(column.name for column in group.expressions)
 
 
-def _read_funnel_window(source: SourceText, call: Any) -> TimeWindow:
-    """Return the window of a funnel: a microsecond longer, as ClickHouse includes its end and motet does not."""
+def _read_funnel_window(source: SourceText, call: Any) -> tuple[int, bool]:
+    """Return the window of a funnel in seconds, its end included, and whether its mode is `strict_order`."""
     length, *modes = call.expressions or [None]
     if not isinstance(length, exp.Literal) or length.is_string or not str(length.this).isdigit():
         raise source.error_at("the window of a funnel must be a number of seconds", *find_offsets(call))
-    for mode in modes:
-        if not isinstance(mode, exp.Literal) or mode.this not in _MODES:
-            message = f"the mode {mode.sql()} has no equal"
-            raise source.error_at(message, *find_offsets(call), f"the default and {', '.join(_MODES)} have")
-    return TimeWindow(int(length.this) * UNITS["s"] + 1)
+    names = [mode.this if isinstance(mode, exp.Literal) else None for mode in modes]
+    for mode, name in zip(modes, names, strict=True):
+        if name not in (*_MODES, STRICT_ORDER) or (name == "strict_once" and STRICT_ORDER in names):
+            message = f"the mode {mode.sql()} has no equal" + (" beside strict_order" if STRICT_ORDER in names else "")
+            raise source.error_at(
+                message, *find_offsets(call), f"the default, {', '.join(_MODES)} and {STRICT_ORDER} have"
+            )
+    return int(length.this), STRICT_ORDER in names
 
 
 def _refuse_shared_rows(source: SourceText, steps: Sequence[FunnelStep], conditions: Sequence[Any]) -> None:
@@ -204,6 +215,47 @@ def _build_funnel(
         )
         for length in range(1, len(steps) + 1)
     )
+
+
+def _build_strict_funnel(
+    name: str, steps: Sequence[FunnelStep], key: tuple[str, ...], seconds: int, clock: str
+) -> tuple[Query, ...]:
+    """Build for each step a query that has a row for each key that comes so far before anything else interrupts it.
+
+    ClickHouse reads the rows of a key from the first that begins a funnel, and stops at one that no condition
+    describes, or whose step before it was not reached yet. So step k is reached if each step j up to it is, by some
+    chain before any row of other steps than 1 to j. The chain may begin at a later start than the first one.
+    """
+    queries = []
+    for length in range(1, len(steps) + 1):
+        first, *later = (Event(step.type, f"s{at}") for at, step in enumerate(steps[:length], 1))
+        conditions = [condition for step in steps[:length] for condition in step.conditions]
+        parts: list[Pattern] = [first]
+        if later:
+            gap = Not(Event(f"other_{length}"))
+            begin = Event(first.type, "begin")
+            conditions += (_rename(condition, "begin") for condition in steps[0].conditions)
+            parts = [Not(Event(START)), Or((first, Seq((begin, gap, first))))]
+            parts += (part for event in later for part in (gap, event))
+            between = Arithmetic("-", Attribute(f"s{length}", clock), Attribute("s1", clock))
+            conditions.append(Comparison("<=", between, Literal(dt.timedelta(seconds=seconds))))
+        queries.append(
+            Query(f"{name}_{length}", build_sequence(parts), (Aggregate("COUNT"),), tuple(conditions), (), key)
+        )
+    return tuple(queries)
+
+
+def _define_interruptions(described: Sequence[Expression]) -> list[EventDefinition]:
+    """Define the rows that begin a funnel, and for each later step those of neither it nor the steps before it."""
+    if len(described) == 1:
+        return []
+    return [
+        EventDefinition(START, described[0]),
+        *(
+            EventDefinition(f"other_{length}", Inverse(Logical("OR", tuple(described[:length]))))
+            for length in range(2, len(described) + 1)
+        ),
+    ]
 
 
 def _translate_sequence(

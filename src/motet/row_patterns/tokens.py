@@ -73,7 +73,7 @@ class SqlText:
                 raise self.error_at_offsets("this quote is never closed", found.start(), found.end())
             if kind != "space":
                 tokens.append(SqlToken(kind, found.group(), found.start(), found.end()))
-        return tokens
+        return _split_anchors(tokens)
 
     def word(self, at: int) -> str:
         """Return the keyword or mark at a place, nothing behind the end."""
@@ -135,6 +135,23 @@ class SqlText:
                 parts.append((start, at))
                 start = at + 1
         return [*parts, (start, last)]
+
+
+def _split_anchors(tokens: list[SqlToken]) -> list[SqlToken]:
+    """Return tokens where a `$` that ends a name in a PATTERN is an anchor; elsewhere it is part of the name."""
+    found: list[SqlToken] = []
+    depth = 0
+    for at, token in enumerate(tokens):
+        if depth or (token.text == "(" and at and tokens[at - 1].word == "PATTERN"):
+            depth += {"(": 1, ")": -1}.get(token.word, 0)
+        name = token.text.rstrip("$")
+        if depth and token.kind == "name" and name != token.text:
+            end = token.start + len(name)
+            found.append(SqlToken("name", name, token.start, end))
+            found += (SqlToken("mark", "$", place, place + 1) for place in range(end, token.end))
+        else:
+            found.append(token)
+    return found
 
 
 def quote(name: str, dialect: Dialect) -> str:
