@@ -6,8 +6,14 @@ Patterns and expressions are tuples. `to_sql` writes them, `run` finds what a MA
                  | ("exclude", p) | ("repeat", p, low, high or None, greedy)
     expression:  ("lit", v) | ("col", V or None, c) | ("first" | "last", V or None, c, offset, semantics)
                  | ("prev" | "next", ("col" | "first" | "last" ...), offset) | ("classifier", V or None) | ("number",)
+                 | ("label", "first" | "last", V or None, offset, semantics)
+                 | ("prevlabel" | "nextlabel", ("classifier" | "label" ...), offset)
                  | ("agg", function, V or None, c or None, semantics) | (operator, one, other)
-                 | ("not", e) | ("isnull", e) | ("coalesce", e, e)
+                 | ("not", e) | ("isnull", e) | ("coalesce", e, e) | ("in", e, *e) | ("between", e, e, e)
+                 | ("case", condition, e, e) | ("abs", e) | ("negative", e) | ("distinct", e, e)
+                 | ("aggof", function, V or None, label, c, semantics): of rows with that label
+
+A column c may be (operator, c, c) inside of a navigation or an aggregate.
 """
 
 from __future__ import annotations
@@ -15,6 +21,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import reduce
 from itertools import permutations
 from typing import Any
 
@@ -53,7 +60,9 @@ def pattern_to_sql(pattern: Pattern) -> str:
 
 
 def expr_to_sql(expr: Expr) -> str:
-    def column(variable: str | None, name: str) -> str:
+    def column(variable: str | None, name: Any) -> str:
+        if isinstance(name, tuple):
+            return f"({column(variable, name[1])} {name[0]} {column(variable, name[2])})"
         return name if variable is None else f"{variable}.{name}"
 
     match expr:
@@ -71,17 +80,36 @@ def expr_to_sql(expr: Expr) -> str:
             return f"{function.upper()}({expr_to_sql(inner)}, {offset})"
         case ("classifier", variable):
             return f"CLASSIFIER({variable or ''})"
+        case ("label", function, variable, offset, semantics):
+            return f"{semantics or ''} {function.upper()}(CLASSIFIER({variable or ''}), {offset})".strip()
+        case ("prevlabel" | "nextlabel" as function, inner, offset):
+            return f"{function.removesuffix('label').upper()}({expr_to_sql(inner)}, {offset})"
         case ("number",):
             return "MATCH_NUMBER()"
         case ("agg", function, variable, name, semantics):
             inside = ("*" if variable is None else f"{variable}.*") if name is None else column(variable, name)
             return f"{semantics or ''} {function}({inside})".strip()
+        case ("aggof", function, variable, name, c, semantics):
+            inside = f"CASE WHEN CLASSIFIER({variable or ''}) = '{name}' THEN {column(variable, c)} END"
+            return f"{semantics or ''} {function}({inside})".strip()
+        case ("distinct", one, other):
+            return f"({expr_to_sql(one)} IS DISTINCT FROM {expr_to_sql(other)})"
         case ("not", part):
             return f"(NOT {expr_to_sql(part)})"
         case ("isnull", part):
             return f"({expr_to_sql(part)} IS NULL)"
         case ("coalesce", one, other):
             return f"COALESCE({expr_to_sql(one)}, {expr_to_sql(other)})"
+        case ("in", one, *options):
+            return f"({expr_to_sql(one)} IN ({', '.join(map(expr_to_sql, options))}))"
+        case ("between", one, low, high):
+            return f"({expr_to_sql(one)} BETWEEN {expr_to_sql(low)} AND {expr_to_sql(high)})"
+        case ("case", condition, one, other):
+            return f"CASE WHEN {expr_to_sql(condition)} THEN {expr_to_sql(one)} ELSE {expr_to_sql(other)} END"
+        case ("abs", part):
+            return f"ABS({expr_to_sql(part)})"
+        case ("negative", part):
+            return f"(- {expr_to_sql(part)})"
         case (op, one, other):
             return f"({expr_to_sql(one)} {op} {expr_to_sql(other)})"
     raise ValueError(expr)
@@ -113,17 +141,25 @@ class Scope:
 def evaluate(expr: Expr, scope: Scope) -> Any:
     """Return the value of an expression; None is null."""
 
-    def value(row: int | None, name: str) -> Any:
+    def value(row: int | None, name: Any) -> Any:
+        if isinstance(name, tuple):
+            one, other = value(row, name[1]), value(row, name[2])
+            return None if one is None or other is None else OPERATORS[name[0]](one, other)
         return None if row is None or not 0 <= row < len(scope.rows) else scope.rows[row][name]
+
+    def label(row: int | None) -> str | None:
+        return scope.labels[row - scope.start] if row is not None and scope.start <= row <= scope.whole else None
 
     match expr:
         case ("lit", value_):
             return value_
         case ("number",):
             return scope.number
-        case ("classifier", variable):
-            found = scope.rows_of(variable, False)
-            return scope.labels[found[-1] - scope.start] if found else None
+        case ("classifier" | "label", *_):
+            return label(find_row(expr, scope))
+        case ("prevlabel" | "nextlabel" as function, inner, offset):
+            row = find_row(inner, scope)
+            return None if row is None else label(row + (offset if function == "nextlabel" else -offset))
         case ("col", _, name):
             return value(find_row(expr, scope), name)
         case ("first" | "last", _, name, _, _):
@@ -136,6 +172,11 @@ def evaluate(expr: Expr, scope: Scope) -> Any:
             if name is None:
                 return len(rows)
             return aggregate(function, [v for row in rows if (v := value(row, name)) is not None])
+        case ("aggof", function, variable, name, c, semantics):
+            rows = [row for row in scope.rows_of(variable, semantics == "FINAL") if label(row) == name]
+            return aggregate(function, [v for row in rows if (v := value(row, c)) is not None])
+        case ("distinct", one, other):
+            return evaluate(one, scope) != evaluate(other, scope)
         case ("not", part):
             held = evaluate(part, scope)
             return None if held is None else not held
@@ -144,6 +185,15 @@ def evaluate(expr: Expr, scope: Scope) -> Any:
         case ("coalesce", one, other):
             first = evaluate(one, scope)
             return evaluate(other, scope) if first is None else first
+        case ("in", one, *options):
+            return evaluate(reduce(lambda a, b: ("OR", a, b), (("=", one, option) for option in options)), scope)
+        case ("between", one, low, high):
+            return evaluate(("AND", (">=", one, low), ("<=", one, high)), scope)
+        case ("case", condition, one, other):
+            return evaluate(one if evaluate(condition, scope) is True else other, scope)
+        case ("abs" | "negative" as op, part):
+            number = evaluate(part, scope)
+            return None if number is None else abs(number) if op == "abs" else -number
         case ("AND" | "OR" as op, one, other):
             both = evaluate(one, scope), evaluate(other, scope)
             decisive = op == "OR"
@@ -169,9 +219,11 @@ OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 
 def find_row(expr: Expr, scope: Scope) -> int | None:
     match expr:
-        case ("col", variable, _):
+        case ("col", variable, _) | ("classifier", variable):
             found = scope.rows_of(variable, False)
             return found[-1] if found else None
+        case ("label", which, variable, offset, semantics):
+            return find_row((which, variable, None, offset, semantics), scope)
         case ("first", variable, _, offset, semantics):
             found = scope.rows_of(variable, semantics == "FINAL")
             return found[offset] if offset < len(found) else None

@@ -53,3 +53,9 @@ def labels(rows: Any, pattern: str, define: str = "", **clauses: str) -> list[st
     found = match(rows, pattern, define, "MATCH_NUMBER() AS n, CLASSIFIER() AS label", "n, id, label", **clauses)
     numbers = dict.fromkeys(number for number, _, _ in found)
     return [" ".join(f"{id}{label or '-'}" for n, id, label in found if n == number) for number in numbers]
+
+
+def labels_by_value(rows: list[int], pattern: str) -> list[str]:
+    """Return the matches where an A is a 1, a B a 2 and a C a 3."""
+    values = {"A": 1, "B": 2, "C": 3}
+    return labels(rows, pattern, ", ".join(f"{name} AS x = {x}" for name, x in values.items() if name in pattern))

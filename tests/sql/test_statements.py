@@ -174,3 +174,18 @@ def test_the_command_line_runs_a_file_and_writes_any_format(tmp_path: Path, mote
     shown = motet("sql", str(tmp_path / "q.sql"), "--events", str(tmp_path / "t.csv"), "--limit", "1")
     assert "1 more row" in shown.stdout
     assert "2 rows in" in shown.stderr
+
+
+def test_partitions_are_split_among_threads_and_come_out_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = ["a"] * 40 + ["b"] * 3 + ["c"] * 7 + ["d"] * 30
+    table = pa.table({"k": keys, "id": range(80), "x": [at % 7 for at in range(80)]})
+    pattern = "PATTERN (A B+) DEFINE B AS x > PREV(x)"
+    text = f"SELECT * FROM t MATCH_RECOGNIZE (PARTITION BY k ORDER BY id MEASURES A.id AS a, COUNT(*) AS n {pattern})"
+    alone = motet.sql(text, {"t": table})
+    monkeypatch.setattr("motet.row_patterns.matching.MIN_ROWS_PER_THREAD", 8)
+    monkeypatch.setattr(pa, "cpu_count", lambda: 3)
+    assert motet.sql(text, {"t": table}).equals(alone)
+    assert alone.column("k").unique().to_pylist() == ["a", "b", "c", "d"]
+    slow = "PATTERN ((A | B)+ C) DEFINE A AS k = 'd' AND SUM(x) >= 0, B AS k = 'd', C AS SUM(x) < 0"
+    with pytest.raises(MotetError, match="partition k = 'd': the search takes more than 500 steps"):
+        motet.sql(text.replace(pattern, slow), {"t": table}, step_limit=500)

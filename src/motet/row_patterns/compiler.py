@@ -16,7 +16,7 @@ from motet.row_patterns.conditions import ConditionCompiler, ConditionPart, Kind
 from motet.row_patterns.expressions import DERIVED, AggregateCall, ExpressionParser, Names, Navigation, Node
 from motet.row_patterns.patterns import compile_pattern
 from motet.row_patterns.program import Form, InputColumn, LeafSpec, MatchProgram, OrderKey, OutputColumn, TrackerSpec
-from motet.row_patterns.tokens import quote
+from motet.row_patterns.tokens import quote, quote_text
 
 _SKIPS = {
     "past last": rp.SKIP_PAST_LAST,
@@ -157,12 +157,28 @@ class _Drafter:
         column = InputColumn(f"({self.render_row(node)})", None, on_nulls)
         return self.draft.inputs.setdefault(column, len(self.draft.inputs))
 
-    def render_row(self, node: Node) -> str:
-        """Return an expression on one row: columns without variables, navigations as what they read."""
+    def add_text(self, text: str) -> int:
+        """Return the number of the input column that a text of the engine's is."""
+        return self.draft.inputs.setdefault(InputColumn(f"({text})", None, False), len(self.draft.inputs))
+
+    def render_argument(self, node: Node, label: str | None = None) -> str:
+        """Return what an aggregate takes of a row of the variable `label`: null where its FILTER does not hold."""
+        parts = [self.render_row(part, label) for part in node.parts]
+        if not node.value.filtered:
+            return parts[0]
+        *argument, condition = parts
+        return f"CASE WHEN {condition} THEN {argument[0] if argument else '1'} END"
+
+    def render_row(self, node: Node, label: str | None = None) -> str:
+        """Return an expression on one row: columns without variables, navigations as what they read, and the name of
+        its variable as a text.
+        """
         replaced = {}
         for leaf in node.leaves():
             if leaf.kind == "column":
                 text = quote(leaf.value.name, self.sql.dialect)
+            elif leaf.kind == "classifier":
+                text = quote_text(label or "", self.sql.dialect)
             else:
                 text = f"({self.render_row(leaf.parts[0])})"
             replaced[leaf.first] = (leaf.last, text)
@@ -219,12 +235,13 @@ class _Drafter:
 
     def find_owner(self, node: Node) -> str | None:
         """Return the variable whose columns an argument has: one and the same, or none."""
-        inner = node.parts[0]
         owners = set()
-        for leaf in inner.leaves():
+        if node.kind == "aggregate" and (node.value.variable or len(node.parts) == node.value.filtered):
+            owners.add(node.value.variable)  # COUNT(A.*) or COUNT(*)
+        for leaf in (leaf for part in node.parts for leaf in part.leaves()):
             if leaf.kind == "column":
                 owners.add(leaf.value.variable)
-            elif leaf.kind == "classifier" and leaf is _unwrap(inner):
+            elif leaf.kind == "classifier" and (node.kind == "aggregate" or leaf is _unwrap(node.parts[0])):
                 owners.add(leaf.value[0])
             else:
                 raise self.error_at_node(leaf, "this cannot stand in the argument of a navigation or an aggregate")
@@ -240,12 +257,42 @@ class _Drafter:
         if not node.parts:
             return Total("COUNT", call.variable, None, final)
         owner = self.find_owner(node)
-        inner = _unwrap(node.parts[0])
-        if inner.kind == "classifier":
-            if call.function != "COUNT":
-                raise self.error_at_node(node, "CLASSIFIER can only be counted", "as in COUNT(CLASSIFIER())")
+        if _counts_labels(node):
             return Total("COUNT", owner, None, final)
+        if _reads_labels(node):
+            raise self.error_at_node(
+                node, "CLASSIFIER in the argument of an aggregate is evaluated in MEASURES only", "name the variable"
+            )
+        if call.filtered:
+            return Total(call.function, owner, self.add_text(self.render_argument(node)), final)
         return Total(call.function, owner, self.add_expression(node.parts[0], False), final)
+
+    def add_totals_by_variable(self, node: Node) -> str:
+        """Return an aggregate whose argument asks for the variable of a row: put together from one for each variable,
+        in whose argument the name of the variable stands.
+        """
+        call: AggregateCall = node.value
+        owner, final = self.find_owner(node), bool(call.final) or not self.clause.all_rows
+
+        def add(function: str) -> list[str]:
+            found = []
+            for name in self.variables if owner is None else self.members(owner):
+                column = self.add_text(self.render_argument(node, name))
+                found.append(self.add_total(Total(function, name, column, final)))
+            return found
+
+        if call.function in ("MIN", "MAX"):
+            parts = add(call.function)
+            function = "LEAST" if call.function == "MIN" else "GREATEST"
+            return parts[0] if len(parts) == 1 else f"{function}({', '.join(parts)})"
+        counts = f"({' + '.join(add('COUNT'))})"
+        if call.function == "COUNT":
+            return counts
+        parts = add("SUM")
+        total = " + ".join(f"COALESCE({part}, 0)" for part in parts)
+        if call.function == "AVG":
+            return f"(CASE WHEN {counts} > 0 THEN CAST({total} AS DOUBLE) / {counts} END)"
+        return f"(CASE WHEN {counts} > 0 THEN {total} END)"
 
     # ----- conditions
 
@@ -326,6 +373,8 @@ class _Drafter:
                 return ConditionPart(
                     "total", node, target=tracked.add_total(Total(total.function, total.variables, total.column, False))
                 )
+            case "distinct" | "is truth":
+                return self.read_part(_expand(node), variable)
             case "case":
                 parts = self.make_searched(node)
             case "call" if node.value in ("COALESCE", "ABS"):
@@ -398,24 +447,62 @@ class _Drafter:
     def add_leaf(self, node: Node) -> str:
         """Return the name of the column that a leaf of measures becomes."""
         measured = self.draft.measured
-        key: tuple[object, ...]
         match node.kind:
             case "number":
                 return "n"
+            case "aggregate" if _reads_labels(node):
+                return self.add_totals_by_variable(node)
             case "aggregate":
-                key = ("total", measured.add_total(self.find_total(node)))
+                return self.add_total(self.find_total(node))
             case "column":
-                key = ("row", measured.add_target(self.find_target(node, None)), self.add_column(node.value.name))
+                target = measured.add_target(self.find_target(node, None))
+                return self.name_leaf(("row", target, self.add_column(node.value.name)))
             case _:
                 target = measured.add_target(self.find_target(node, None))
                 inner = _unwrap(node)
                 while inner.kind == "navigate":
                     inner = _unwrap(inner.parts[0])
                 if inner.kind == "classifier":
-                    key = ("label", target)
-                else:
-                    key = ("row", target, self.add_expression(node, False))
+                    return self.name_leaf(("label", target))
+                return self.name_leaf(("row", target, self.add_expression(node, False)))
+
+    def add_total(self, total: Total) -> str:
+        """Return the name of the column that an aggregate of measures becomes."""
+        return self.name_leaf(("total", self.draft.measured.add_total(total)))
+
+    def name_leaf(self, key: tuple[object, ...]) -> str:
         return f"m{self.draft.leaves.setdefault(key, len(self.draft.leaves))}"
+
+
+def _reads_labels(node: Node) -> bool:
+    """Whether what an aggregate takes of a row depends on the row's variable: COUNT(CLASSIFIER()) counts rows alone."""
+    return not _counts_labels(node) and any(leaf.kind == "classifier" for part in node.parts for leaf in part.leaves())
+
+
+def _counts_labels(node: Node) -> bool:
+    call: AggregateCall = node.value
+    return call.function == "COUNT" and len(node.parts) == 1 and _unwrap(node.parts[0]).kind == "classifier"
+
+
+def _expand(node: Node) -> Node:
+    """Return IS DISTINCT FROM, IS TRUE and the like in terms of comparisons, which rows of a match can be given to."""
+
+    def make(kind: str, *parts: Node, value: object = DERIVED) -> Node:
+        return Node(kind, node.first, node.last, parts, value)
+
+    if node.kind == "distinct":
+        one, other = node.parts
+        both = make("and", make("is null", one), make("is null", other))
+        found, negated = make("call", make("=", one, other), both, value="COALESCE"), not node.value
+    else:
+        word, negated = node.value
+        part = make("not", *node.parts) if word == "FALSE" else node.parts[0]
+        found = (
+            make("is null", part)
+            if word == "UNKNOWN"
+            else make("call", part, make("literal", value=False), value="COALESCE")
+        )
+    return make("not", found) if negated else found
 
 
 def _unwrap(node: Node) -> Node:

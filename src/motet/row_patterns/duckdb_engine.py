@@ -61,9 +61,10 @@ class DuckdbEngine:
         if any(column.on_nulls for column in draft.inputs):
             nothing = f"(SELECT 1 AS one) AS ones LEFT JOIN (SELECT * FROM {relation.text} LIMIT 0) AS none ON true"
             absent = self.query(relation.select(draft.select_inputs(nothing)))
+        # As many threads as Arrow uses: a limit on the one limits the other.
+        tables = match_rows(program, table, absent, self.step_limit, pa.cpu_count())
         matched = pa.Table.from_batches(
-            [batch for found in match_rows(program, table, absent, self.step_limit) for batch in found.to_batches()],
-            program.output_schema,
+            [batch for found in tables for batch in found.to_batches()], program.output_schema
         )
         self.count += 1
         source, name = f"motet_matched_{self.count}", f"motet_relation_{self.count}"

@@ -129,11 +129,15 @@ class Navigation:
 
 @dataclass(frozen=True, slots=True)
 class AggregateCall:
-    """An aggregate; `variable` is that of `COUNT(A.*)`, and there is no part where rows are counted."""
+    """An aggregate; `variable` is that of `COUNT(A.*)`, and there is no argument where rows are counted.
+
+    Where it is `filtered`, the last part is the condition of its FILTER.
+    """
 
     function: str
     variable: str | None = None
     final: bool | None = None
+    filtered: bool = False
 
 
 @dataclass(frozen=True)
@@ -293,10 +297,10 @@ class ExpressionParser:
             return self.negate(Node("is null", node.first, self.at, (node,)), negated)
         if self.word in ("TRUE", "FALSE", "UNKNOWN"):
             self.at += 1
-            return Node("other", node.first, self.at, (node,))
+            return Node("is truth", node.first, self.at, (node,), (self.sql.word(self.at - 1), negated))
         if self.accept("DISTINCT") and self.accept("FROM"):
             other = self.parse_sum()
-            return Node("other", node.first, other.last, (node, other))
+            return Node("distinct", node.first, other.last, (node, other), negated)
         return None
 
     def parse_between(self, node: Node, negated: bool) -> Node | None:
@@ -536,8 +540,10 @@ class ExpressionParser:
         function = self.word
         opening = self.at + 1
         closing = self.sql.find_closing(opening)
-        if self.sql.word(closing + 1) in ("OVER", "FILTER", "WITHIN", "IGNORE", "RESPECT"):
-            raise self.sql.error_at(f"{self.sql.word(closing + 1)} is not supported here", closing + 1)
+        is_filtered = function in AGGREGATES and self.sql.word(closing + 1) == "FILTER"
+        end = self.sql.find_closing(closing + 2) + 1 if is_filtered else closing + 1
+        if self.sql.word(end) in ("OVER", "FILTER", "WITHIN", "IGNORE", "RESPECT"):
+            raise self.sql.error_at(f"{self.sql.word(end)} is not supported here", end)
         self.at = opening + 1
         match function:
             case "MATCH_NUMBER":
@@ -550,8 +556,17 @@ class ExpressionParser:
                 node = self.parse_aggregate(first, closing, AggregateCall(name, None, final))
             case _:
                 node = self.parse_navigation(first, closing, function, final)
-        self.at = closing + 1
-        return node
+        self.at = end
+        return self.parse_filter(node, closing + 2, end) if is_filtered else node
+
+    def parse_filter(self, node: Node, opening: int, end: int) -> Node:
+        """Parse the condition of a FILTER behind an aggregate."""
+        if self.sql.word(opening) != "(" or self.sql.word(opening + 1) != "WHERE" or opening + 3 == end:
+            raise self.sql.error_at("FILTER needs a condition", opening - 1, hint="as in FILTER (WHERE x > 1)")
+        outer, self.at, self.last = self.last, opening + 2, end - 1
+        condition = self.parse_level(end - 1)
+        self.at, self.last = end, outer
+        return Node("aggregate", node.first, end, (*node.parts, condition), replace(node.value, filtered=True))
 
     def parse_classifier(self, first: int, closing: int, final: bool | None) -> Node:
         variable = None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,9 +21,12 @@ OUTPUT_ROWS = 1 << 18
 STACK_ENTRIES = 1 << 16
 MAX_STACK_ENTRIES = 1 << 27
 MEMO_BYTES = 1 << 29  # beyond it failures are not remembered
+MIN_ROWS_PER_THREAD = 1 << 16
 
 
-def match_rows(program: MatchProgram, table: pa.Table, absent: pa.Table | None, step_limit: int) -> Iterator[pa.Table]:
+def match_rows(
+    program: MatchProgram, table: pa.Table, absent: pa.Table | None, step_limit: int, threads: int = 1
+) -> Iterator[pa.Table]:
     """Match the rows of whole partitions, and yield what the relation is made of, some rows at a time.
 
     Args:
@@ -29,12 +34,13 @@ def match_rows(program: MatchProgram, table: pa.Table, absent: pa.Table | None, 
         table: Its input columns.
         absent: The input columns of a row of nulls; None where none of them needs it.
         step_limit: The most steps that the search may take in a partition.
+        threads: Among how many threads the partitions are split: kernels release the GIL.
 
     Raises:
         RunError: The search takes too many steps, or a condition or skip fails.
     """
     if len(table):
-        yield from _Matching(program, table, absent, step_limit).run()
+        yield from _Matching(program, table, absent, step_limit).run(threads)
 
 
 class _Matching:
@@ -116,16 +122,31 @@ class _Matching:
     def _make_tracker(self, spec: TrackerSpec, places: int) -> rc.Tracker:
         return rc.new_tracker(spec.member, spec.targets, spec.aggregates, places)
 
-    def run(self) -> Iterator[pa.Table]:
+    def run(self, threads: int) -> Iterator[pa.Table]:
+        """Yield what comes out, partition by partition, whatever the number of threads."""
+        shares = max(1, min(threads, len(self.columns[0]) // MIN_ROWS_PER_THREAD))
+        cuts = np.searchsorted(self.offsets, np.linspace(0, self.offsets[-1], shares + 1))
+        bounds = [(low, high) for low, high in pairwise(cuts.tolist()) if low < high]
+        numbers, pattern = self._make_pattern()
+        masks = np.zeros((len(numbers), len(self.columns[0])), np.uint8)
+        offsets = [self.offsets[low : high + 1] for low, high in bounds]
+        if len(bounds) == 1:
+            yield from self._match_partitions(offsets[0], numbers, pattern, masks)
+            return
+        with ThreadPoolExecutor(len(bounds)) as pool:
+            tables = pool.map(lambda own: list(self._match_partitions(own, numbers, pattern, masks)), offsets)
+            for found in tables:
+                yield from found
+
+    def _match_partitions(self, offsets: Any, numbers: Any, pattern: rp.PatternCode, masks: Any) -> Iterator[pa.Table]:
+        """Match some partitions, whose rows of `masks` are filled in first."""
         program = self.program
         stack = rc.new_stack()
         tracker = self._make_tracker(program.tracked, self.places)
         measured = self._make_tracker(program.measured, self.places)
-        pattern, masks = self._compute_masks(tracker, stack)
+        no_labels = np.zeros(1, np.int32)
+        rp.compute_masks(self.code, numbers, self.values, tracker, offsets, stack, no_labels, masks)
         slots = int(pattern.memo.max(initial=-1)) + 1
-        if slots * self.places > MEMO_BYTES:
-            pattern = pattern._replace(memo=np.full_like(pattern.memo, -1))
-            slots = 0
         rules = rp.OutputRules(
             program.all_rows,
             program.show_empty,
@@ -145,7 +166,7 @@ class _Matching:
                 np.empty((entries, 3), np.int64), np.empty((entries, 2), np.int64), failed, labels, excluded
             )
             rp.match_partitions(
-                rp.RowSearch(pattern, masks, self.code, self.values, tracker, self.offsets),
+                rp.RowSearch(pattern, masks, self.code, self.values, tracker, offsets),
                 rules,
                 leaves,
                 measured,
@@ -159,30 +180,26 @@ class _Matching:
                 entries *= 4
                 continue
             if status not in (rp.DONE, rp.OUTPUT_FULL):
-                raise self._explain(status, state)
+                raise self._explain(status, state, offsets)
             if state[rp.WRITTEN]:
                 yield self._build(output, int(state[rp.WRITTEN]))
             if status == rp.DONE:
                 return
             state[rp.WRITTEN] = 0
 
-    def _compute_masks(self, tracker: rc.Tracker, stack: rc.BlockStack) -> tuple[rp.PatternCode, Any]:
-        """Evaluate the conditions on a row and its neighbours, each once."""
-        program = self.program
-        numbers = np.unique(program.masks[program.masks >= 0]).astype(np.int32)
-        masks = np.zeros((len(numbers), len(self.columns[0])), np.uint8)
-        labels = np.zeros(1, np.int32)
-        rc_numbers = np.ascontiguousarray(numbers)
-        rp.compute_masks(self.code, rc_numbers, self.values, tracker, self.offsets, stack, labels, masks)
+    def _make_pattern(self) -> tuple[Any, rp.PatternCode]:
+        """Return the conditions that are masks, and the pattern with their places."""
+        program, compiled = self.program, self.program.pattern
+        numbers = np.ascontiguousarray(np.unique(program.masks[program.masks >= 0]), np.int32)
         where = np.where(program.masks >= 0, np.searchsorted(numbers, program.masks), -1).astype(np.int32)
-        compiled = program.pattern
-        return rp.PatternCode(
+        slots = int(compiled.memo.max(initial=-1)) + 1
+        return numbers, rp.PatternCode(
             compiled.words.copy(),
-            compiled.memo.copy(),
+            np.full_like(compiled.memo, -1) if slots * self.places > MEMO_BYTES else compiled.memo.copy(),
             compiled.excluded.copy(),
             np.append(where, np.int32(-1)),
             np.append(program.conditions, np.int32(-1)),
-        ), masks
+        )
 
     def _make_output(self) -> rp.Output:
         leaves = self.program.leaves
@@ -241,9 +258,9 @@ class _Matching:
             return pa.array(floats, mask=missing)
         return decode_whole(ints.copy(), missing, column.type, self.words)
 
-    def _explain(self, status: int, state: Any) -> RunError:
+    def _explain(self, status: int, state: Any, offsets: Any) -> RunError:
         program = self.program
-        low = int(self.offsets[state[rp.PARTITION]])
+        low = int(offsets[state[rp.PARTITION]])
         row = low if self.order is None else int(self.order[low])
         key = ", ".join(f"{program.inputs[at].name} = {self.columns[at][row].as_py()!r}" for at in program.partition)
         where = f"{program.place}: MATCH_RECOGNIZE" + (f", partition {key}" if key else "")

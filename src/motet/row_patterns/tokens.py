@@ -158,3 +158,9 @@ def quote(name: str, dialect: Dialect) -> str:
     """Return a name in the quotes of an engine."""
     mark = _QUOTES[dialect]
     return mark + name.replace(mark, mark * 2) + mark
+
+
+def quote_text(text: str, dialect: Dialect) -> str:
+    """Return a text as an engine writes it."""
+    escaped = text.replace("\\", "\\\\") if dialect == "spark" else text
+    return "'" + escaped.replace("'", "''") + "'"
