@@ -51,6 +51,12 @@ QUERIES = {
         PARTITION BY k ORDER BY at MEASURES COUNT(*) AS n, CAST(LAST(at) AS VARCHAR(30)) AS span
         PATTERN (A B+) DEFINE B AS at - A.at < INTERVAL '30' MINUTE AND SUM(size) < 12 AND upper(note) = 'X'
           AND AVG(B.price) > 1.5)""",
+    "aggregates": """SELECT * FROM ticks MATCH_RECOGNIZE (
+        PARTITION BY k ORDER BY at
+        MEASURES SUM(CASE WHEN CLASSIFIER() = 'B' THEN size END) AS b, MAX(CLASSIFIER()) AS label,
+          FINAL COUNT(*) FILTER (WHERE note = 'x') AS x, AVG(CASE CLASSIFIER() WHEN 'A' THEN price ELSE 1 END) AS mean
+        ALL ROWS PER MATCH PATTERN (A B+)
+        DEFINE B AS size IS DISTINCT FROM A.size AND (price > A.price) IS NOT FALSE)""",
     "no partition": """SELECT * FROM ticks MATCH_RECOGNIZE (ORDER BY at, size MEASURES A.k AS first_k, B.k AS second_k
         PATTERN (A B) DEFINE B AS B.k > A.k AND CLASSIFIER() = 'B')""",
     "joined": f"""WITH v AS (SELECT * FROM ticks {V_SHAPE}), late AS (SELECT * FROM ticks WHERE size > 1)

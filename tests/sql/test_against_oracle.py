@@ -43,16 +43,16 @@ def navigations(in_measures: bool) -> st.SearchStrategy[Expr]:
     owner, name, offset = st.sampled_from(OWNERS), st.sampled_from(NUMBERS), st.integers(0, 2)
     semantics = st.sampled_from([None, "RUNNING", "FINAL"] if in_measures else [None, "RUNNING"])
     column = st.builds(lambda v, c: ("col", v, c), owner, name)
-    name = name | st.sampled_from([("+", "x", "y"), ("*", "x", "x")])
+    argument = st.one_of(name, st.sampled_from([("+", "x", "y"), ("*", "x", "x")]))
     logical = st.builds(
-        lambda f, v, c, k, s: (f, v, c, k, s), st.sampled_from(["first", "last"]), owner, name, offset, semantics
+        lambda f, v, c, k, s: (f, v, c, k, s), st.sampled_from(["first", "last"]), owner, argument, offset, semantics
     )
     physical = st.builds(lambda f, inner, k: (f, inner, k), st.sampled_from(["prev", "next"]), column | logical, offset)
     totals = st.builds(
         lambda f, v, c, s: ("agg", f, v, c, s),
         st.sampled_from(["COUNT", "SUM", "MIN", "MAX", "AVG"]),
         owner,
-        name,
+        argument,
         semantics,
     )
     counts = st.builds(lambda v, s: ("agg", "COUNT", v, None, s), owner, semantics)
