@@ -59,3 +59,15 @@ def labels_by_value(rows: list[int], pattern: str) -> list[str]:
     """Return the matches where an A is a 1, a B a 2 and a C a 3."""
     values = {"A": 1, "B": 2, "C": 3}
     return labels(rows, pattern, ", ".join(f"{name} AS x = {x}" for name, x in values.items() if name in pattern))
+
+
+def values_of(
+    measure: str, pattern: str = "A+", rows: Any = (10, 20, 30), define: str = "", **clauses: str
+) -> list[Any]:
+    """Return a measure on each row of a match."""
+    return [
+        value
+        for (value,) in match(
+            list(rows) if isinstance(rows, tuple) else rows, pattern, define, f"{measure} AS value", "value", **clauses
+        )
+    ]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from motet.errors import QueryError
-from tests.sql.tables import labels, match
+from tests.sql.tables import labels, match, values_of
 
 ROWS = [{"id": id, "x": x} for id, x in [(1, 5), (2, 7), (3, None), (4, 1)]]
 PATTERN = "A B C B"
@@ -117,3 +117,23 @@ def test_aggregates_that_have_no_meaning_are_refused(text: str, message: str) ->
 def test_in_define_an_argument_may_not_ask_for_the_variable_of_its_row() -> None:
     with pytest.raises(QueryError, match="in MEASURES only"):
         labels([1, 2], "A B", "B AS MAX(CLASSIFIER()) = 'B'")
+
+
+@pytest.mark.parametrize(
+    ("measure", "expected"),
+    [
+        ("COUNT(*)", [1, 2, 3]),
+        ("FINAL COUNT(*)", [3, 3, 3]),
+        ("COUNT(A.*)", [1, 2, 3]),
+        ("COUNT(x)", [1, 2, 3]),
+        ("SUM(x)", [10, 30, 60]),
+        ("FINAL SUM(x) - SUM(x)", [50, 30, 0]),
+        ("AVG(A.x)", [10.0, 15.0, 20.0]),
+        ("MIN(x)", [10, 10, 10]),
+        ("MAX(A.x * 2)", [20, 40, 60]),
+        ("SUM(x * id) / COUNT(*)", [10.0, 25.0, 140 / 3]),
+        ("CASE WHEN COUNT(*) > 1 THEN 'later' ELSE LOWER(CLASSIFIER()) END", ["a", "later", "later"]),
+    ],
+)
+def test_aggregates_stand_in_expressions(measure: str, expected: list[Any]) -> None:
+    assert values_of(measure) == expected

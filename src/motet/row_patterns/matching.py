@@ -125,8 +125,8 @@ class _Matching:
     def run(self, threads: int) -> Iterator[pa.Table]:
         """Yield what comes out, partition by partition, whatever the number of threads."""
         shares = max(1, min(threads, len(self.columns[0]) // MIN_ROWS_PER_THREAD))
-        cuts = np.searchsorted(self.offsets, np.linspace(0, self.offsets[-1], shares + 1))
-        bounds = [(low, high) for low, high in pairwise(cuts.tolist()) if low < high]
+        cuts: Any = np.searchsorted(self.offsets, np.linspace(0, self.offsets[-1], shares + 1))
+        bounds = [(int(low), int(high)) for low, high in pairwise(cuts) if low < high]
         numbers, pattern = self._make_pattern()
         masks = np.zeros((len(numbers), len(self.columns[0])), np.uint8)
         offsets = [self.offsets[low : high + 1] for low, high in bounds]

@@ -1,116 +1,11 @@
-"""PREV, NEXT, FIRST, LAST, CLASSIFIER, MATCH_NUMBER, aggregates: which rows they read."""
+"""DEFINE: conditions on the row itself and on the match so far, and what is refused in expressions."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import pytest
 
 from motet.errors import QueryError
-from tests.sql.tables import labels, match
-
-ROWS = [10, 20, 30]
-
-
-def values_of(measure: str, pattern: str = "A+", rows: Any = ROWS, define: str = "", **clauses: str) -> list[Any]:
-    """Return a measure on each row of a match."""
-    return [value for (value,) in match(rows, pattern, define, f"{measure} AS value", "value", **clauses)]
-
-
-@pytest.mark.parametrize(
-    ("measure", "expected"),
-    [
-        ("x", [10, 20, 30]),
-        ("A.x", [10, 20, 30]),
-        ("LAST(x)", [10, 20, 30]),
-        ("RUNNING LAST(x)", [10, 20, 30]),
-        ("FINAL LAST(x)", [30, 30, 30]),
-        ("FINAL LAST(x, 2)", [10, 10, 10]),
-        ("LAST(x, 1)", [None, 10, 20]),
-        ("LAST(x, 9)", [None, None, None]),
-        ("FIRST(x)", [10, 10, 10]),
-        ("FINAL FIRST(A.x)", [10, 10, 10]),
-        # Up to the first row there is no second one yet.
-        ("FIRST(x, 1)", [None, 20, 20]),
-        ("FINAL FIRST(x, 1)", [20, 20, 20]),
-        ("PREV(x)", [None, 10, 20]),
-        ("PREV(x, 0)", [10, 20, 30]),
-        ("PREV(x, 2)", [None, None, 10]),
-        ("NEXT(x)", [20, 30, None]),
-        ("NEXT(FIRST(x), 2)", [30, 30, 30]),
-        ("PREV(FINAL LAST(x), 1)", [20, 20, 20]),
-        ("PREV(LAST(x, 1), 1)", [None, None, 10]),
-        ("NEXT(LAST(x, 1), 2)", [None, 30, None]),
-        ("PREV(FIRST(x, 9), 2)", [None, None, None]),
-        ("LAST(x + id, 1)", [None, 11, 22]),
-        ("LAST(x) - FIRST(x)", [0, 10, 20]),
-        ("COALESCE(PREV(x), -1)", [-1, 10, 20]),
-        ("MATCH_NUMBER() * 2", [2, 2, 2]),
-        ("COUNT(*)", [1, 2, 3]),
-        ("FINAL COUNT(*)", [3, 3, 3]),
-        ("COUNT(A.*)", [1, 2, 3]),
-        ("COUNT(x)", [1, 2, 3]),
-        ("SUM(x)", [10, 30, 60]),
-        ("FINAL SUM(x) - SUM(x)", [50, 30, 0]),
-        ("AVG(A.x)", [10.0, 15.0, 20.0]),
-        ("MIN(x)", [10, 10, 10]),
-        ("MAX(A.x * 2)", [20, 40, 60]),
-        ("SUM(x * id) / COUNT(*)", [10.0, 25.0, 140 / 3]),
-        ("CASE WHEN COUNT(*) > 1 THEN 'later' ELSE LOWER(CLASSIFIER()) END", ["a", "later", "later"]),
-        ("CAST(x AS VARCHAR) || '!'", ["10!", "20!", "30!"]),
-    ],
-)
-def test_measures_read_the_rows_up_to_the_current_one_unless_they_are_final(measure: str, expected: list[Any]) -> None:
-    assert values_of(measure) == expected
-
-
-@pytest.mark.parametrize(
-    ("measure", "expected"),
-    [("PREV(B.x, 3)", 10), ("PREV(B.x, 4)", None), ("NEXT(B.x)", 40), ("NEXT(B.x, 2)", None), ("PREV(A.x)", 20)],
-)
-def test_physical_navigation_leaves_the_match_but_not_the_partition(measure: str, expected: int | None) -> None:
-    found = values_of(measure, "A B", [10, 20, 30, 30, 40], "B AS x = PREV(x)", output="ONE ROW PER MATCH")
-    assert found == [expected]
-
-
-def test_navigation_stays_in_the_partition() -> None:
-    rows = [{"k": k, "id": id, "x": id} for k in "ab" for id in (1, 2)]
-    assert match(rows, "A+", "", "PREV(x) AS p, NEXT(x) AS n", "k, p, n", partition="k") == [
-        ("a", None, 2),
-        ("a", 1, None),
-        ("b", None, 2),
-        ("b", 1, None),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("measure", "expected"),
-    [
-        ("A.x", [90, 90, 90, 90]),
-        ("B.x", [None, 80, 70, 70]),
-        ("FINAL LAST(B.x)", [70, 70, 70, 70]),
-        ("FIRST(B.x, 1)", [None, None, 70, 70]),
-        ("LAST(C.x)", [None, None, None, 95]),
-        ("SUM(B.x)", [None, 80, 150, 150]),
-        ("COUNT(B.x)", [0, 1, 2, 2]),
-        ("FINAL COUNT(C.*)", [1, 1, 1, 1]),
-        ("U.x", [90, 90, 90, 95]),
-        ("COUNT(U.*)", [1, 1, 1, 2]),
-        ("LAST(U.x, 1)", [None, None, None, 90]),
-        ("CLASSIFIER()", ["A", "B", "B", "C"]),
-        ("CLASSIFIER(U)", ["A", "A", "A", "C"]),
-        ("CLASSIFIER(B)", [None, "B", "B", "B"]),
-        ("FINAL LAST(CLASSIFIER())", ["C", "C", "C", "C"]),
-        ("LAST(CLASSIFIER(), 1)", [None, "A", "B", "B"]),
-        ("PREV(CLASSIFIER())", [None, "A", "B", "B"]),
-        ("NEXT(CLASSIFIER())", ["B", "B", "C", None]),
-        ("FIRST(CLASSIFIER(U))", ["A", "A", "A", "A"]),
-        ("COUNT(CLASSIFIER())", [1, 2, 3, 4]),
-    ],
-)
-def test_variables_and_subsets_read_their_own_rows(measure: str, expected: list[Any]) -> None:
-    found = values_of(measure, "A B+ C", [90, 80, 70, 95], "B AS x < PREV(x), C AS x > PREV(x)", subset="U = (A, C)")
-    assert found == expected
+from tests.sql.tables import labels, values_of
 
 
 @pytest.mark.parametrize(
