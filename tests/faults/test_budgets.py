@@ -48,6 +48,9 @@ REFUSED = {
         f"RETURN COUNT(*) PATTERN SEQ(A a, B) WHERE {'(' * 5000}a.x > 1{')' * 5000} WITHIN 10 s",
         "WHERE is nested too deeply",
     ),
+    "a text that is no query": ("A " * 500_000, "what is before the first clause has 1,000,000 letters"),
+    "nothing": ("", "there is no query here"),
+    "a comment": ("-- nothing", "there is no query here"),
     "operators": (
         f"RETURN COUNT(*) PATTERN {'OR(A, ' * 500}B{')' * 500} WITHIN 10 s",
         "PATTERN is nested too deeply",

@@ -115,6 +115,7 @@ def stream(
 ) -> None:
     """Run until the stream ends or is interrupted."""
     from motet.language import read
+    from motet.spark.checkpoint import explain_damage
     from motet.spark.service import StreamJob, StreamService
     from motet.spark.status_server import StatusPages, start_server
 
@@ -125,7 +126,7 @@ def stream(
             say("no --checkpoint: a restart will begin anew")
         options = replace(options, checkpoint=checkpoint or folder)
         job = StreamJob(source, sink, options, trigger=trigger, once=once)
-        with unwrap_worker_errors():
+        with explain_damage(options.checkpoint or folder), unwrap_worker_errors():
             started = session()
             with ExitStack() as serving:
                 stopping = serving.enter_context(wait_for_signals())

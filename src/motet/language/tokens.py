@@ -33,6 +33,7 @@ _AFTER_NAME = frozenset({"RPAR", "RSQB", "COMMA", "PLUS", "STAR", "QUESTION", "L
 _OPERAND_STARTS = frozenset({"WORD", "NAME", "NUMBER", "LSQB", "LT", "LPAR", "STAR"})
 
 _MAX_LETTERS = 500_000  # of a clause
+_MAX_PROBLEMS = 100  # of letters that are reported
 _CLAUSE_WORDS = re.compile(r"\b(?:QUERY|RETURN|PATTERN|WHERE|WITHIN)\b", re.IGNORECASE)
 
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
@@ -49,11 +50,13 @@ def tokenize(text: str) -> tuple[list[Token], list[Diagnostic]]:
 
 def _find_long_clause(text: str) -> Diagnostic | None:
     """Find a clause that would take seconds to cut into tokens alone."""
-    starts = [found.span() for found in _CLAUSE_WORDS.finditer(text)]
+    starts = [(0, 0), *(found.span() for found in _CLAUSE_WORDS.finditer(text))]
     for (start, end), (following, _) in pairwise([*starts, (len(text), 0)]):
         if following - start > _MAX_LETTERS:
-            place = Span(start, end, text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start))
-            message = f"{text[start:end].upper()} has {following - start:,} letters"
+            place = Span(start, max(end, start + 1), text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start))
+            message = (
+                f"{text[start:end].upper() or 'what is before the first clause'} has {following - start:,} letters"
+            )
             return Diagnostic(message, place, hint=f"at most {_MAX_LETTERS:,} are read")
     return None
 
@@ -63,7 +66,8 @@ def _lex(text: str) -> tuple[list[Token], list[Diagnostic]]:
     problems: list[Diagnostic] = []
 
     def report(message: str, span: Span, hint: str | None = None) -> None:
-        problems.append(Diagnostic(message, span, hint=hint))
+        if len(problems) < _MAX_PROBLEMS:
+            problems.append(Diagnostic(message, span, hint=hint))
 
     for token in grammar().lex(text):
         match token.type:

@@ -459,7 +459,8 @@ class _QueryChecker:
         if item.distinct and item.variable is None:
             if item.name not in self.query.partition:
                 message = f"'{item.name}' is no attribute of GROUP BY or [...], so DISTINCT must say of which event"
-                self._report(message, item.span, f"as in COUNT(DISTINCT {self.bound[-1].name}.{item.name})")
+                event = self.bound[-1].name if self.bound else "E"
+                self._report(message, item.span, f"as in COUNT(DISTINCT {event}.{item.name})")
             return
         self._check_aggregate_form(item, AGGREGATE_FUNCTIONS)
         if item.variable is not None:
@@ -495,6 +496,9 @@ class _QueryChecker:
     def _check_computed(self, expression: Expression) -> None:
         self._check_event_names(expression, in_condition=False)
         for node in walk(expression):
+            if isinstance(node, Literal) and isinstance(node.value, int) and not -(2**63) <= node.value < 2**63:
+                hint = f"write {node.value}.0 for the nearest floating number"
+                self._report("results have whole numbers of at most 64 bits", node.span, hint)
             if not isinstance(node, Attribute):
                 continue
             name = node.variable

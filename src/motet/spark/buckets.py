@@ -22,10 +22,13 @@ class Buckets:
     Spark sends a name to the state partition that its hash tells, so a few of them may well meet in one and leave
     others idle. Where they are `even`, each has another hash modulo their number: as many partitions as buckets get one
     each, half as many two each. A branch that needs only its first begins where its own hash tells.
+
+    Where they are `wide`, whole numbers of a key are hashed as those of 64 bits, so that a key may become wider.
     """
 
     number: int
     even: bool = True
+    wide: bool = True
 
     def names(self, branch: str) -> tuple[str, ...]:
         """Return the name of each bucket of a branch."""

@@ -23,6 +23,7 @@ from motet.explain.formatting import format_count
 from motet.spark.stream import COUNTS, METRICS, RESULT_METRICS, ROWS_METRICS, TYPE_COUNT_PREFIX
 
 STALLED_AFTER = 60.0
+PROGRESS_SECONDS = 30.0  # how long to wait for the last progress
 MAX_SAMPLES = 600  # micro-batches that are remembered one by one
 MAX_CHANGES = 200
 
@@ -93,6 +94,7 @@ class StreamMonitor(StreamingQueryListener):
         self.samples: deque[dict[str, Any]] = deque(maxlen=MAX_SAMPLES)  # metrics of each micro-batch
         self.changes: deque[dict[str, Any]] = deque(maxlen=MAX_CHANGES)  # when queries or plans changed, and how
         self.lock = threading.Lock()
+        self.ended = threading.Event()  # the run that is followed, and all its progress is here
 
     def follow_run(self, queries: tuple[str, ...], run_id: str, change: str | None = None) -> None:
         """Follow a new run of the stream, with other queries or with another plan."""
@@ -100,6 +102,7 @@ class StreamMonitor(StreamingQueryListener):
             change = change or _describe_change(self.metrics.queries, queries, first=not self.changes)
             self.changes.append({"at": time.time(), "words": change})
             self.run_id = run_id
+            self.ended.clear()
             self.metrics.queries = queries
             self.metrics.waiting = self.metrics.state_bytes = 0
             self.metrics.unit_bytes.clear()
@@ -113,7 +116,12 @@ class StreamMonitor(StreamingQueryListener):
         pass
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        pass
+        if self.run_id in (None, str(event.runId)):
+            self.ended.set()
+
+    def wait_for_progress(self, seconds: float = PROGRESS_SECONDS) -> None:
+        """Wait until the progress of a run that has ended is here: Spark reports it later, and the end last."""
+        self.ended.wait(seconds)
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         progress = json.loads(event.progress.json)
@@ -245,20 +253,19 @@ class StreamMonitor(StreamingQueryListener):
             lines = []
             for (name, kind), value in values.items():
                 if value is not None:
-                    shown = value if isinstance(value, int) else f"{value:g}"
-                    lines += [f"# TYPE motet_{name} {kind}", f"motet_{name} {shown}"]
+                    lines += [f"# TYPE motet_{name} {kind}", f"motet_{name} {value!r}"]
             for name, by_query in (("results_total", metrics.results), ("truncated_batches_total", metrics.truncated)):
                 lines.append(f"# TYPE motet_{name} counter")
                 lines += [f'motet_{name}{{query="{_escape(query)}"}} {count}' for query, count in by_query.items()]
             costs = metrics.unit_costs
             for at, (name, kind) in enumerate((("unit_seconds_total", "counter"), ("unit_state_bytes", "gauge"))):
                 lines.append(f"# TYPE motet_{name} {kind}")
-                lines += [f'motet_{name}{{unit="{_escape(unit)}"}} {cost[at]:.12g}' for unit, cost in costs.items()]
+                lines += [f'motet_{name}{{unit="{_escape(unit)}"}} {cost[at]!r}' for unit, cost in costs.items()]
             return "\n".join(lines) + "\n"
 
 
 def _escape(label: str) -> str:
-    return label.replace("\\", "\\\\").replace('"', '\\"')
+    return label.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 def _parse_lines(lines: str | None) -> list[dict[str, Any]]:

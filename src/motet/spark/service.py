@@ -108,6 +108,15 @@ class StreamSink:
                 writer.mode("overwrite").save(f"{path}/batch={number}")
         batch.unpersist()
 
+    @property
+    def is_by_batch(self) -> bool:
+        """Whether each micro-batch is written by itself, and not by Spark's own sink and its log."""
+        return self.format == JSON_LINES or self.late is not None
+
+    def describe(self) -> dict[str, Any]:
+        """Describe where results go, for the record of a checkpoint."""
+        return {"format": self.format, "path": self.options.get("path"), "by_batch": self.is_by_batch}
+
     def _convert(self, results: DataFrame) -> DataFrame:
         """Convert results to what the format takes: Kafka takes one text each."""
         if self.format != "kafka":
@@ -116,14 +125,13 @@ class StreamSink:
 
     def start(self, stream: StreamRun, trigger: dict[str, Any], show: Say) -> StreamingQuery:
         """Start to write the results of a stream."""
-        by_batch = self.format == JSON_LINES or self.late is not None
-        results = stream.results if by_batch else self._convert(stream.results)
+        results = stream.results if self.is_by_batch else self._convert(stream.results)
         writer = results.writeStream.outputMode(stream.options.mode or "append")
         if stream.options.checkpoint is not None:
             writer = writer.option("checkpointLocation", stream.options.checkpoint)
         if trigger:
             writer = writer.trigger(**trigger)
-        if by_batch:
+        if self.is_by_batch:
             return writer.foreachBatch(lambda batch, number: self.write_batch(stream, batch, number, show)).start()
         writer = writer.format(self.format).options(**self.options)
         return writer.start() if self.table is None else writer.toTable(self.table)
@@ -178,6 +186,7 @@ class StreamService:
                         self.reload_queries()
                     self.replan()
             if not stopping.is_set():
+                self.monitor.wait_for_progress()
                 show(self.monitor.status())
         except Exception:
             if not stopping.is_set():  # else Spark was told to stop as well, and got there first
@@ -187,24 +196,44 @@ class StreamService:
                 self.stop()
 
     def reload_queries(self) -> bool:
-        """Take up the queries as the file has them now; if they are wrong, say so and keep the old ones."""
+        """Take up the queries as the file has them now; if they are wrong, say so and keep the old ones.
+
+        An editor may write a file in parts, or remove it for a moment: it is taken up once it stays as it is, and
+        whatever is wrong with it ends nothing.
+        """
         try:
             workload = read(self.file)
             if workload == self.program.workload:
+                self.last_rejection = ""
                 return False
+            time.sleep(POLL_SECONDS)
+            if read(self.file) != workload:
+                return False  # it is being written: the next look will tell
             compiled = self._compile(workload, self._known_statistics())
-        except (MotetError, OSError) as error:
-            if str(error) != self.last_rejection:
-                self.last_rejection = str(error)
-                self.say(f"{error}\nthe queries go on as they were")
+        except Exception as error:  # noqa: BLE001 - the stream goes on, whatever an edit or Spark says
+            self._reject(error)
             return False
-        old = set(self._query_names())
+        before, old = (self.events, self.program), set(self._query_names())
         self.query.stop()
         self.events, self.program = compiled
-        self.query = self._start()
+        try:
+            self.query = self._start()
+        except MotetError as error:  # the checkpoint cannot go on with it
+            self.events, self.program = before
+            self.query = self._start()
+            self._reject(error)
+            return False
         new = set(self._query_names())
+        self.last_rejection = ""
         self.say(f"queries changed: {len(new - old)} added, {len(old - new)} removed, {len(new)} in all")
         return True
+
+    def _reject(self, error: Exception) -> None:
+        """Say once why changed queries are not taken up."""
+        message = str(error) if isinstance(error, MotetError | OSError) else f"{type(error).__name__}: {error}"
+        if message != self.last_rejection:
+            self.last_rejection = message
+            self.say(f"{message}\nthe queries go on as they were")
 
     def replan(self) -> bool:
         """Move to another plan if the rates of the stream have drifted and that pays."""
@@ -243,7 +272,7 @@ class StreamService:
     def _start(self, change: str | None = None) -> StreamingQuery:
         self.replanner.set_program(self.program)
         trigger: dict[str, Any] = {} if self.job.trigger is None else {"processingTime": self.job.trigger}
-        stream = run(self.events, self.program)
+        stream = run(self.events, self.program, self.job.sink.describe())
         query = self.job.sink.start(stream, {"availableNow": True} if self.job.once else trigger, self.show)
         self.monitor.follow_run(self._query_names(), str(query.runId), change)
         return query

@@ -6,6 +6,7 @@ import json
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -90,14 +91,17 @@ def compile_stream(events: DataFrame, workload: Workload, options: Options, shar
     return compile_workload(workload, get_event_schema(events, options), options, sharing=sharing)
 
 
-def run(events: DataFrame, program: Program) -> StreamRun:
+def run(events: DataFrame, program: Program, sink: dict[str, Any] | None = None) -> StreamRun:
     """Run a program, compiled by `compile_stream`, over a streaming DataFrame, classic or Connect.
 
     Its options say how: `watermark` is how long rows may be late; `mode` 'append' gives each result once, when it is
     final, 'update' also early values of windows that are still open; `buckets` is into how many parts the state is cut,
     by default as many as there are state partitions (`spark.sql.shuffle.partitions`), both fixed by the first start of
     a checkpoint; `checkpoint` is where the query will keep its checkpoint, which has to be known for queries to be
-    added to one that exists.
+    added to one that exists. `sink` describes where results go, where that is known (see `StreamSink.describe`).
+
+    Raises:
+        RunError: The checkpoint was made with something that cannot change, or is damaged.
     """
     options, session = program.options, events.sparkSession
     if session.conf.get(PROVIDER, "") != ROCKSDB:  # the operator works with no other
@@ -106,7 +110,7 @@ def run(events: DataFrame, program: Program) -> StreamRun:
     if options.checkpoint is None:
         buckets = choose_buckets(session, options.buckets)
     else:
-        buckets, start_times = register_start(session, options.checkpoint, program)
+        buckets, start_times = register_start(session, options.checkpoint, program, sink)
     cached = CachedPickle(RunContext(program))
     stream = cached.name if options.checkpoint is None else uuid.uuid5(uuid.NAMESPACE_URL, options.checkpoint).hex
     processor = BucketProcessor(cached, [branch.name for branch in program.all_branches], start_times, stream)
@@ -148,13 +152,13 @@ def pack_stream(events: DataFrame, program: Program, buckets: Buckets) -> DataFr
         )
         for branch in branches
     ]
-    bucketed = _assign_buckets(events, program, columns, keys, buckets.number)
+    bucketed = _assign_buckets(events, program, columns, keys, buckets)
     task = make_bucket_task(pa.schema([schema.columns.field(name) for name in columns]), routes)
     return bucketed.mapInArrow(task, to_spark_schema(BUCKETED))
 
 
 def _assign_buckets(
-    events: DataFrame, program: Program, columns: Sequence[str], keys: Sequence[Sequence[str]], buckets: int
+    events: DataFrame, program: Program, columns: Sequence[str], keys: Sequence[Sequence[str]], buckets: Buckets
 ) -> DataFrame:
     """Return the columns that are read and the bucket of each row by each of the keys.
 
@@ -176,14 +180,22 @@ def _assign_buckets(
     return observed.filter(~missing).drop("at")
 
 
-def _bucket_of_row(events: DataFrame, key: Sequence[str], buckets: int) -> Column:
+def _bucket_of_row(events: DataFrame, key: Sequence[str], buckets: Buckets) -> Column:
     """Return the bucket of a row; null if its key lacks a value."""
     if not key:
         return sf.lit(0)
-    floating = {name for name in key if isinstance(events.schema[name].dataType, st.FractionalType)}
-    # -0.0 is 0.0
-    values = [column(name) + sf.lit(0.0) if name in floating else column(name) for name in key]
-    return sf.when(has_values(events, key), sf.pmod(sf.xxhash64(*values), sf.lit(buckets)).cast("int"))
+    values = [_hashed_value(events.schema[name], buckets.wide) for name in key]
+    return sf.when(has_values(events, key), sf.pmod(sf.xxhash64(*values), sf.lit(buckets.number)).cast("int"))
+
+
+def _hashed_value(field: st.StructField, wide: bool) -> Column:
+    """Return what is hashed of a part of a key: Spark's hash depends on the width of whole numbers."""
+    match field.dataType:
+        case st.FractionalType():
+            return column(field.name) + sf.lit(0.0)  # -0.0 is 0.0
+        case st.IntegralType() if wide:
+            return column(field.name).cast("bigint")
+    return column(field.name)
 
 
 def _get_result_schema(program: Program) -> pa.Schema:
