@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ from motet.compile.detect import DetectBranch
 from motet.compile.stated_rates import item_test_text, rates_from_statistics
 from motet.engine.metrics import BranchMetrics
 from motet.explain.branches import describe_input, describe_query, format_clauses, format_input
-from motet.explain.formatting import format_count, format_number, format_time, round_digits
+from motet.explain.formatting import escape_mermaid, format_count, format_number, format_time, round_digits
 from motet.explain.motto import describe_motto, format_motto
 from motet.language.printer import expression_text
 from motet.model.expression import Expression
@@ -228,18 +227,14 @@ def draw_joins(plans: Sequence[dict[str, Any]]) -> str:
             name = f"b{at}n{node['node']}"
             estimate = [f"{format_number(node['estimate'])} instances"] if "estimate" in node else []
             label = [node["finds"], *node.get("tests", ()), *node.get("absent", ()), *estimate]
-            lines.append(f'    {name}["{"<br/>".join(map(_escape, label))}"]')
+            lines.append(f'    {name}["{"<br/>".join(map(escape_mermaid, label))}"]')
             if node["reads"]:
                 lines.append(f"    {' & '.join(f'b{at}n{each}' for each in node['reads'])} --> {name}")
             if len(node["queries"]) > 1 and node["kind"] != "leaf":
                 shared.append(name)
-        for query in plan["queries"]:
-            lines.append(f'    b{at}{query["name"]}(["{_escape(query["name"])}"])')
-            lines.append(f"    {' & '.join(f'b{at}n{node}' for node in query['nodes'])} --> b{at}{query['name']}")
+        for number, query in enumerate(plan["queries"], 1):
+            lines.append(f'    b{at}q{number}(["{escape_mermaid(query["name"])}"])')
+            lines.append(f"    {' & '.join(f'b{at}n{node}' for node in query['nodes'])} --> b{at}q{number}")
         if shared:
             lines.append(f"    class {','.join(shared)} shared")
     return "\n".join([*lines, "    classDef shared fill:#2f6f4f,color:#fff"])
-
-
-def _escape(text: str) -> str:
-    return html.escape(text, quote=False).replace('"', "&quot;")

@@ -45,7 +45,7 @@ class StatusPages:
             live = {"title": self.title, "plan": self.get_program is not None}
             return HTML, build_document("live", live, LIVE_POLICY)
         if path == "/status.json" and page:
-            since = asked.get("since", ["0"])[0]
+            since = asked.get("since", ["0"])[0][-18:]  # more digits than that are no number of a micro-batch
             status = self.monitor.to_json(int(since) if since.isdecimal() else 0)
             status["places"] = {} if self.get_program is None else _list_places(self.get_program())
             return "application/json", json.dumps(status, allow_nan=False)
@@ -75,12 +75,15 @@ def start_server(pages: StatusPages, port: int, host: str = LOOPBACK, page: bool
             if local and not is_loopback(parse_host(self.headers.get("Host", ""))):
                 self._send(403, PLAIN_TEXT, "this answers to the loopback address only\n")
                 return
-            url = urlsplit(self.path)
-            found = pages.respond(url.path, parse_qs(url.query), page)
+            path, _, query = self.path.partition("?")
+            found = pages.respond(path, parse_qs(query), page)
             if found is None:
                 self._send(404, PLAIN_TEXT, f"try {'/ or ' if page else ''}/metrics\n")
             else:
                 self._send(200, *found)
+
+        def do_HEAD(self) -> None:
+            self.do_GET()
 
         def _send(self, status: int, kind: str, text: str) -> None:
             body = text.encode()
@@ -90,7 +93,8 @@ def start_server(pages: StatusPages, port: int, host: str = LOOPBACK, page: bool
             self.send_header("Cache-Control", "no-store")
             self.send_header("X-Content-Type-Options", "nosniff")
             self.end_headers()
-            self.wfile.write(body)
+            if self.command != "HEAD":
+                self.wfile.write(body)
 
         def log_message(self, format: str, *args: Any) -> None:
             pass
@@ -104,8 +108,11 @@ def start_server(pages: StatusPages, port: int, host: str = LOOPBACK, page: bool
 
 
 def parse_host(header: str) -> str:
-    """Return the name in a Host header without its port."""
-    return urlsplit(f"//{header}").hostname or ""
+    """Return the name in a Host header without its port; nothing if it has none."""
+    try:
+        return urlsplit(f"//{header}").hostname or ""
+    except ValueError:
+        return ""
 
 
 def is_loopback(host: str) -> bool:
