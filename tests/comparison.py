@@ -54,8 +54,18 @@ def find_unmatched(actual: list[Row], expected: list[Row], tolerance: float) -> 
 
 
 def is_same_value(label: str, actual: Any, expected: Any, tolerance: float) -> bool:
-    """Return whether two values are equal, floats nearly so."""
+    """Return whether two values are equal, floats nearly so; NaN is equal to itself."""
+    if isinstance(expected, dict) and isinstance(actual, dict):
+        return actual.keys() == expected.keys() and all(
+            is_same_value("", actual[name], value, tolerance) for name, value in expected.items()
+        )
+    if isinstance(expected, list) and isinstance(actual, list):
+        return len(actual) == len(expected) and all(
+            is_same_value("", one, other, tolerance) for one, other in zip(actual, expected, strict=True)
+        )
     if isinstance(expected, float) and isinstance(actual, float):
+        if math.isnan(expected) or math.isnan(actual):
+            return math.isnan(expected) and math.isnan(actual)
         if label.startswith(("SUM(", "MIN(", "MAX(")):
             return actual == expected
         return math.isclose(actual, expected, rel_tol=tolerance, abs_tol=1e-12)

@@ -23,6 +23,7 @@ from motet.explain.formatting import format_count
 from motet.explain.page.document import embed_in_iframe
 from motet.explain.page.plan import render_plan_html
 from motet.explain.text import render_plan_text
+from motet.io.events import prepare_table
 from motet.io.progress import Meter
 from motet.io.result import Result
 from motet.model.query import Workload
@@ -31,6 +32,7 @@ from motet.pipeline import (
     Progress,
     Source,
     WorkloadLike,
+    as_table,
     as_workload,
     compile_for,
     execute,
@@ -46,7 +48,7 @@ from motet.pipeline import (
 from motet.plans.execution import Execution
 from motet.row_patterns.duckdb_engine import DuckdbEngine
 from motet.row_patterns.statement import read_statement, run_statement
-from motet.schema import EventSchema
+from motet.schema import EventSchema, readable_type
 from motet.statistics.model import Statistics
 from motet.statistics.profile import profile as profile_table
 
@@ -320,8 +322,15 @@ def live(
     """
     settled = resolve_options("live", options, keywords)
     settled = replace(settled, mode=settled.mode or "append")
-    schema = make_schema(_columns_of(events, settled), settled)
-    return LiveWorkload(as_workload(workload), schema, settled)
+    columns = _columns_of(events, settled)
+    schema = make_schema(pa.schema([each.with_type(readable_type(each.type)) for each in columns]), settled)
+
+    def convert(rows: Any) -> pa.Table:
+        table = prepare_table(as_table(rows), settled)
+        types = {field.name: field.type for field in schema.own_columns}
+        return table.cast(pa.schema([field.with_type(types.get(field.name, field.type)) for field in table.schema]))
+
+    return LiveWorkload(as_workload(workload), schema, settled, convert)
 
 
 def sql(

@@ -248,8 +248,8 @@ def is_text(data_type: pa.DataType) -> bool:
 
 
 def is_nested(data_type: pa.DataType) -> bool:
-    """Return whether a column holds lists, structs or maps, which have no dictionary of values."""
-    return bool(pa.types.is_nested(data_type))
+    """Return whether a column holds lists, structs, maps or calendar intervals, which have no dictionary of values."""
+    return bool(pa.types.is_nested(data_type) or pa.types.is_interval(data_type))
 
 
 def plain_type(data_type: pa.DataType) -> pa.DataType:

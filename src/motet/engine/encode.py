@@ -197,6 +197,8 @@ def encode_dictionary(column: pa.ChunkedArray) -> pa.DictionaryArray:
     else:
         if pa.types.is_floating(column.type) or pa.types.is_decimal(column.type):
             column = pa.chunked_array([read_column(pa.table({"": column}), "")])
+        if not len(column):  # no chunks of which Arrow can combine for every type
+            return pa.array([], column.type).dictionary_encode()
         encoded = column.dictionary_encode().combine_chunks()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = pa.array([], column.type).dictionary_encode() if encoded.num_chunks == 0 else encoded.chunk(0)

@@ -131,7 +131,7 @@ def _evaluate_sides(
 def unify_sides(before: pa.Array, after: pa.Array) -> tuple[pa.Array, pa.Array]:
     """Return both sides of a comparison as values of one type."""
     if before.type != after.type:
-        before, after = before.cast(pa.float64()), after.cast(pa.float64())
+        before, after = before.cast(pa.float64(), safe=False), after.cast(pa.float64(), safe=False)
     if pa.types.is_floating(before.type):
         before, after = pc.add(before, 0.0), pc.add(after, 0.0)  # -0.0 is 0.0
     return before, after

@@ -139,19 +139,22 @@ def compare(operator: str, left: Any, right: Any) -> bool | None:
         return None
     if kind(left) != kind(right):
         raise RunError(f"a {kind(left)} cannot be compared with a {kind(right)}: {left!r} {operator} {right!r}")
-    match operator:
-        case "=":
-            return bool(left == right)
-        case "!=":
-            return bool(left != right)
-        case "<":
-            return bool(left < right)
-        case "<=":
-            return bool(left <= right)
-        case ">":
-            return bool(left > right)
-        case ">=":
-            return bool(left >= right)
+    try:
+        match operator:
+            case "=":
+                return bool(left == right)
+            case "!=":
+                return bool(left != right)
+            case "<":
+                return bool(left < right)
+            case "<=":
+                return bool(left <= right)
+            case ">":
+                return bool(left > right)
+            case ">=":
+                return bool(left >= right)
+    except TypeError:
+        raise RunError(f"a {kind(left)} has no order: {left!r} {operator} {right!r}") from None
     raise RunError(f"unknown comparison {operator!r}")
 
 

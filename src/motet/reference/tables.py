@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -86,6 +87,8 @@ def build_result_table(
     """Convert the rows of a result to a flat table."""
     schema = result_schema(workload, columns, time, counts)
     rows = [flat_row(row, schema, tick) for row in result.rows]
+    for name in (field.name for field in schema if pa.types.is_decimal(field.type)):  # which are floats in expressions
+        rows = [{**row, name: Decimal(repr(v)) if isinstance(v := row.get(name), float) else v} for row in rows]
     return pa.Table.from_pylist(rows, schema=schema)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import date, datetime
 from typing import Any
@@ -33,8 +33,15 @@ class LiveWorkload:
     count rows that took no part, `overflows` counts and sums that are null for being too large.
     """
 
-    def __init__(self, workload: Workload, schema: EventSchema, options: Options) -> None:
+    def __init__(
+        self,
+        workload: Workload,
+        schema: EventSchema,
+        options: Options,
+        convert: Callable[[Any], pa.Table] | None = None,
+    ) -> None:
         self.options = options
+        self._convert = convert  # what is fed to tables with the columns of the schema
         self.late = 0
         self.invalid_rows = 0
         self.overflows = 0
@@ -71,9 +78,12 @@ class LiveWorkload:
 
         Events are a table, or what Arrow makes one of: a record batch, a DataFrame, anything that speaks Arrow.
         No later event may be older than the `watermark`; those that are count as late. Without a watermark, it follows
-        the newest event at the distance of the option `watermark`.
+        the newest event at the distance of the option `watermark`. Columns are read as `motet.run` reads them.
         """
-        read = self._stream.read(events if isinstance(events, pa.Table) else pa.table(events))
+        table = events if isinstance(events, pa.Table) else None
+        if table is None or not table.schema.equals(self.program.schema.own_columns):
+            table = pa.table(events) if self._convert is None else self._convert(events)
+        read = self._stream.read(table)
         if watermark is not None:
             micros = self._to_microseconds(watermark)
             results = self._feed(read, micros, micros)

@@ -1,0 +1,113 @@
+"""A thousand hostile inputs: the oracle's answer or a message, never a traceback, a hang or a wrong answer.
+
+One input again: `MOTET_FUZZ=17 pytest tests/faults/test_fuzzer.py`. Twenty thousand of them, others each time:
+`MOTET_LONG=1 pytest tests/faults/test_fuzzer.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import motet
+from motet.errors import MotetError
+from tests.comparison import assert_same_results
+from tests.faults.hostile import make_queries, make_table
+
+LONG = bool(os.environ.get("MOTET_LONG"))
+FIRST = random.SystemRandom().randrange(10**9) if LONG else 0
+INPUTS, PARTS = (20_000, 20) if LONG else (1_000, 4)
+SECONDS = 60.0  # of the processor, for one input, the compilation of a kernel included
+
+
+class Overrun(BaseException):
+    """An input took longer than it may."""
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    def stop(*_: object) -> None:
+        raise Overrun
+
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
+def answer(table: pa.Table, text: str, engine: Any) -> pa.Table | str:
+    """Return the results, or the message of what is refused; whatever else is raised fails."""
+    try:
+        return motet.run(table, text, engine=engine)
+    except MotetError as refused:
+        message = str(refused)
+    assert 0 < len(message) < 20_000, "a message, not a book"
+    return message
+
+
+def feed(table: pa.Table, text: str, rng: random.Random) -> pa.Table | str:
+    """Return the results of a stream in process that gets the rows in two parts."""
+    try:
+        live = motet.live(table, text, watermark="100000 days")  # no row is late
+        cut = rng.randint(0, len(table))
+        return pa.concat_tables([live.feed(table.slice(0, cut)), live.feed(table.slice(cut)), live.finish()])
+    except MotetError as refused:
+        return str(refused)
+
+
+def compare(found: pa.Table, expected: pa.Table) -> None:
+    """Fail unless rows are the same; the oracle may have them as other types of the same kind."""
+    assert set(found.column_names) == set(expected.column_names)
+    expected = expected.select(found.column_names)
+    if found.schema != expected.schema:
+        expected = expected.cast(found.schema)
+    assert_same_results(found, expected)
+
+
+def check_input(number: int) -> str:
+    """Check one input; return what came of it."""
+    rng = random.Random(number)
+    table, text = make_table(rng), make_queries(rng)
+    with time_limit(SECONDS):
+        found = answer(table, text, "local")
+        expected = answer(table, text, "oracle")
+        if isinstance(found, str) or isinstance(expected, str):
+            return "refused by both" if isinstance(found, str) and isinstance(expected, str) else "refused by one"
+        compare(found, expected)
+        fed = feed(table, text, rng) if number % 3 == 0 else ""
+        if not isinstance(fed, str):
+            compare(fed, expected)
+            return "answered, also by a stream"
+    return "answered with rows" if len(expected) else "answered without rows"
+
+
+if "MOTET_FUZZ" in os.environ:
+    NUMBERS = [[int(os.environ["MOTET_FUZZ"])]]
+else:
+    NUMBERS = [list(range(FIRST + part, FIRST + INPUTS, PARTS)) for part in range(PARTS)]
+
+
+@pytest.mark.parametrize("numbers", NUMBERS, ids=lambda numbers: f"{len(numbers)} from {numbers[0]}")
+def test_hostile_inputs_get_the_answer_of_the_oracle_or_a_message(numbers: list[int]) -> None:
+    outcomes: Counter[str] = Counter()
+    for number in numbers:
+        try:
+            outcomes[check_input(number)] += 1
+        except BaseException as error:
+            rng = random.Random(number)
+            shown = f"{make_table(rng).to_pydict()}\n{make_queries(rng)}"
+            raise AssertionError(f"MOTET_FUZZ={number}: {type(error).__name__}: {error}\n{shown}") from error
+    if len(numbers) > 100:  # or it tests nothing
+        assert outcomes["answered with rows"] + outcomes["answered, also by a stream"] > len(numbers) // 12, outcomes
+        assert outcomes["refused by both"] > len(numbers) // 20, outcomes
