@@ -47,5 +47,7 @@ def test_a_peer_finds_the_same_matches(peer: peers.DetectionPeer, tmp_path: Path
         peers.write_question(question, events, tmp_path)
         found, seconds, _, why = peers.ask_peer(peer, classes, tmp_path, 1)
         assert why == ""
-        assert found == peers.add_up(peers.run_motet(question, events))
+        wanted = peers.add_up(peers.run_motet(question, events))
+        assert found is not None
+        assert found[0] > wanted[0] if peer.more else found == wanted
         assert len(seconds) == 1

@@ -1,4 +1,4 @@
-// Siddhi: every match of a sequence by nested `every`. Its `within` lets a match through that lasts exactly as long.
+// Siddhi: every match of a sequence by nested `every`. Its `within` lets matches through that last longer.
 
 import io.siddhi.core.SiddhiAppRuntime;
 import io.siddhi.core.SiddhiManager;
