@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import inspect
 import shutil
 import tempfile
 from collections import Counter
@@ -167,7 +168,14 @@ def _derive_column(derived: DerivedColumn, schema: EventSchema) -> Column:
 
 def get_arrow_schema(df: DataFrame) -> pa.Schema:
     """Return the schema in which rows reach the workers; timestamps are in UTC."""
-    return to_arrow_schema(df.schema, timezone="UTC")
+    return to_arrow_columns(df.schema)
+
+
+def to_arrow_columns(columns: st.StructType) -> pa.Schema:
+    """Return columns of Spark in types of Arrow; timestamps are in UTC."""
+    # Spark 4.1 takes no zone: it is UTC there.
+    takes_zone = "timezone" in inspect.signature(to_arrow_schema).parameters
+    return to_arrow_schema(columns, timezone="UTC") if takes_zone else to_arrow_schema(columns)
 
 
 def get_event_schema(df: DataFrame, options: Options) -> EventSchema:

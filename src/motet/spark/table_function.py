@@ -15,7 +15,6 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult, PartitioningColumn, SelectedColumn
 
 from motet.compile import Program, compile_workload
@@ -25,7 +24,7 @@ from motet.language import parse
 from motet.options import Options
 from motet.schema import EventSchema
 from motet.spark.buckets import find_balanced_keys
-from motet.spark.dataframes import from_spark_batch, to_spark_schema
+from motet.spark.dataframes import from_spark_batch, to_arrow_columns, to_spark_schema
 
 
 @dataclass
@@ -52,7 +51,7 @@ def compile_call(table: Any, queries: str, options: Options, task_keys: list[int
     read = st.StructType(
         [st.StructField(each.name, st.DoubleType()) if each.name in decimals else each for each in table]
     )
-    schema = EventSchema(to_arrow_schema(read, timezone="UTC"), options.time, options.type, options.time_unit)
+    schema = EventSchema(to_arrow_columns(read), options.time, options.type, options.time_unit)
     program = compile_workload(parse(queries), schema, options)
     branches = program.all_branches
     used = list(dict.fromkeys(name for branch in branches for name in branch.columns))
