@@ -29,6 +29,7 @@ EVENTS_A_DAY = 10_000_000_000
 MEMORY = {"spark.driver.memory": "3g", "spark.memory.fraction": "0.4"}
 LIMIT = 8 << 30
 SAMPLE_SECONDS = 2.0
+JOBS = "scale"
 CURVES = ("M rows/s", "memory GB")
 
 
@@ -82,22 +83,27 @@ def run_long_batch(setting: Setting) -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         source = write_events(Path(folder) / "events", events)
         session = local_session("local[2]", config=MEMORY)
+        results = pipelines.run_engine(session.read.parquet(source), pipelines.make_sequences(QUERIES))
+        # Jobs that looked at a sample are not of this group.
+        session.sparkContext.setJobGroup(JOBS, "one long batch")
         tracker = session.sparkContext.statusTracker()
         done: dict[int, tuple[int, int]] = {}  # tasks by stage: finished, in all
         began = time.monotonic()
 
         def measure() -> dict[str, float]:
-            for stage in tracker.getActiveStageIds():
+            jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(JOBS)]
+            own = {stage for job in jobs if job for stage in job.stageIds}
+            active = own & set(tracker.getActiveStageIds())
+            for stage in active:
                 if found := tracker.getStageInfo(stage):
                     done[stage] = found.numCompletedTasks, found.numTasks
-            # Stages that are no longer active have ended.
-            active = set(tracker.getActiveStageIds())
+            # Stages that are no longer active have ended. The third merges results.
             shares = [1.0 if at not in active else part / whole for at, (part, whole) in sorted(done.items())[:2]]
             minute = (time.monotonic() - began) / 60
             return {"minute": minute, "rows": events * sum(shares) / 2, "bytes": read_tree_memory(os.getpid())}
 
         with sample(measure) as samples:
-            pipelines.consume(pipelines.run_engine(session.read.parquet(source), pipelines.make_sequences(QUERIES)))
+            pipelines.consume(results)
         seconds = time.monotonic() - began
         session.stop()
     peak = max(each["bytes"] for each in samples)
