@@ -102,9 +102,12 @@ def take_live(browser: Any, folder: Path) -> None:
 
 
 def count_batches(address: str) -> int:
-    """Return how many micro-batches a stream reports."""
-    with urllib.request.urlopen(f"{address}/status.json") as answer:
-        return int(json.load(answer)["batches"])
+    """Return how many micro-batches a stream reports; none where it no longer answers."""
+    try:
+        with urllib.request.urlopen(f"{address}/status.json") as answer:
+            return int(json.load(answer)["batches"])
+    except OSError:
+        return 0
 
 
 def wait_for(find: Callable[[], Any], stream: subprocess.Popen[bytes], log: Path, seconds: float = 1800) -> Any:
