@@ -61,7 +61,7 @@ wheel: $(READY) ## build wheels and the source distribution into dist, and check
 	$(BIN)/python -m build --no-isolation
 	$(BIN)/twine check --strict dist/*
 
-bench: $(WARM) ## every experiment (twenty minutes; SIZE=paper: hours); results in bench-results
+bench: $(WARM) ## every experiment (a quarter of an hour; SIZE=paper: hours); results in bench-results
 	$(BIN)/motet bench all --size $(SIZE) --json bench-results
 
 peers: $(WARM) .venv-peers/.ready .venv-peers/jars/.ready ## DuckDB, chDB, Spark, Flink, Esper, Siddhi and plain Python on the same questions

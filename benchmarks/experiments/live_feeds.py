@@ -125,5 +125,6 @@ EXPERIMENTS = (
         f"a stream in process: feeds of {FEED:,} over {EVENTS:,} events against a batch; CPU per event of motet.live",
         Seconds(60, 60),
         measure_feeds,
+        heavy=True,
     ),
 )

@@ -363,6 +363,7 @@ EXPERIMENTS = (
         Seconds(20, 600),
         partial(vary_mixture, of=DATA_CENTRE),
         make_axes("basic %"),
+        heavy=True,
     ),
     Experiment(
         "motto-13-printed",
@@ -372,6 +373,7 @@ EXPERIMENTS = (
         Seconds(20, 600),
         partial(vary_mixture, is_printed=True),
         make_axes("basic %"),
+        heavy=True,
     ),
     Experiment(
         "motto-14b",
@@ -380,6 +382,7 @@ EXPERIMENTS = (
         "matches of four streams by number of cores",
         Seconds(20, 120),
         vary_cores,
+        heavy=True,
     ),
     Experiment(
         "motto-kinds",

@@ -386,6 +386,7 @@ EXPERIMENTS = (
         "local searches and neighbourhoods by how long their plans run, stocks",
         Seconds(20, 300),
         partial(vary_neighbourhood, is_traffic=False),
+        heavy=True,
     ),
     Experiment(
         "multitree-10cd",
@@ -394,6 +395,7 @@ EXPERIMENTS = (
         "the same, traffic",
         Seconds(20, 300),
         partial(vary_neighbourhood, is_traffic=True),
+        heavy=True,
     ),
     Experiment(
         "multitree-12e",
@@ -402,6 +404,7 @@ EXPERIMENTS = (
         "joins shared and reordered by number of patterns, traffic",
         Seconds(20, 900),
         partial(vary_workload_size, is_traffic=True),
+        heavy=True,
     ),
     Experiment(
         "multitree-12f",
