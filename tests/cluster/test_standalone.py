@@ -149,6 +149,8 @@ def test_a_worker_is_killed_in_a_stream(cluster: Cluster, archive: Path, tmp_pat
     events = make_events(16_000)
     end = pa.table({"time": [10**6], "type": ["Z"], "k": [0], "x": [0.0]}, schema=events.schema)
     write_events(pa.concat_tables([events, end]), tmp_path / "events")
+    # Spark starts a Python worker beside the driver too, by the path that executors have.
+    (tmp_path / "environment").symlink_to(archive.parent / "venv")
     process = start_job("stream", tmp_path, cluster, archive)
     await_signal(tmp_path, process)
     cluster.kill_worker()

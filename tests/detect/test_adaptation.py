@@ -12,7 +12,7 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from motet.compile import Program, compile_workload
-from motet.engine.detect.planner import BranchPlanner, DetectReplanPolicy, needs_plan_search
+from motet.engine.detect.planner import BranchPlanner, DetectReplanPolicy
 from motet.engine.detect.run import DetectRun
 from motet.language import parse
 from motet.language.printer import to_text
@@ -204,17 +204,3 @@ def test_a_pattern_that_comes_reads_what_others_find() -> None:
     assert len(after.chosen.trees) == 2
     assert dict(before.trees).items() <= dict(after.chosen.trees).items()
     assert after.log[-1].reason == "1 patterns have become 2"
-
-
-def test_what_takes_time_is_planned_ahead() -> None:
-    def ahead(patterns: int, optimizer: str) -> bool:
-        text = " ".join(
-            f"QUERY q{at} RETURN * PATTERN SEQ(A a, B b, C c) WHERE a.x + {at} < c.x WITHIN 20 s"
-            for at in range(patterns)
-        )
-        program = program_of(parse(text), optimizer=optimizer)
-        return needs_plan_search(program.detect[0], program.options)
-
-    assert [ahead(2, optimizer) for optimizer in ("multitree", "auto", "share", "none")] == [True, False, False, False]
-    assert ahead(20, "auto")
-    assert not ahead(1, "multitree")

@@ -74,7 +74,7 @@ def test_what_is_known_ahead_is_planned_for_ahead() -> None:
     options = Options(optimizer="multitree", statistics=statistics)
     program = pickle.loads(pickle.dumps(compile_workload(WORKLOAD, EventSchema(STREAM_SCHEMA), options)))
     assert all(branch.trees is not None for branch in program.detect)
-    with patch.object(planner, "plan_trees", side_effect=AssertionError("planned again")):
+    with patch.object(planner.BranchPlanner, "adopt", side_effect=AssertionError("planned again")):
         result = run_table(program, EVENTS).table
     assert_same_results(result, enumerate_table(WORKLOAD, EVENTS))
 

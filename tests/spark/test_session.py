@@ -16,7 +16,7 @@ from motet.spark import session
     ("master", "cores"), [("local", 1), ("local[3]", 3), ("local[4,2]", 4), ("local-cluster[2,3,1024]", 6)]
 )
 def test_the_cores_of_a_local_master(master: str, cores: int) -> None:
-    assert session._count_cores(master) == cores
+    assert session._count_cores(master, {}) == cores
 
 
 @pytest.mark.spark

@@ -26,7 +26,7 @@ class RunContext:
     """A program, with what its runs over many small batches reuse. Only the program is pickled."""
 
     program: Program
-    types: TypeIndex = field(default_factory=TypeIndex)
+    types: TypeIndex = field(default_factory=TypeIndex, compare=False)
     _planners: dict[str, BranchPlanner] = field(default_factory=dict)
     _machines: dict[int, tuple[Classes, Machine, Queries]] = field(default_factory=dict)
     _classes: dict[str, dict[frozenset[Symbol], int]] = field(default_factory=dict)

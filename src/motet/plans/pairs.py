@@ -366,6 +366,9 @@ def _group_steps(pairs: Pairs, own: Sequence[Sequence[int]]) -> tuple[Ints, Ints
     level, in_circle = _compute_levels(klass * pairs.size + source, klass * pairs.size + target)
     has_order = np.ones(len(own), np.bool_)
     has_order[klass[in_circle]] = False
+    # Of two steps from a pair to itself, the second would read what the first has written.
+    own_pair, repeats = np.unique((klass * pairs.size + source)[source == target], return_counts=True)
+    has_order[own_pair[repeats > 1] // max(pairs.size, 1)] = False
     order = np.lexsort((target, source, source != target, level, klass))
     klass, weights, source, target = klass[order], weights[order], source[order], target[order]
     follows = (np.diff(source) == 1) & (np.diff(target) == 1) & (np.diff(weights) == 0) & (np.diff(klass) == 0)

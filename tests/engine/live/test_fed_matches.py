@@ -86,7 +86,7 @@ def fed_queries(draw: st.DrawFn, returns: list[str], patterns: list[str], polici
         pytest.param(["*"], PATTERNS, [""], id="joins and paths"),
         pytest.param(["*"], PATHS, POLICIES, id="policies"),
         # Where events have times in common, it is only certain how many matches are taken.
-        pytest.param(["COUNT(*)"], JOINS + PATHS, TAKEN, id="taken"),
+        pytest.param(["COUNT(*)"], JOINS + PATTERNS, TAKEN, id="taken"),
         pytest.param(["COUNT(*)", "COUNT(*), SUM(a.x), MAX(a.y)", "COUNT(DISTINCT a.s)"], JOINS, POLICIES, id="values"),
         pytest.param(["COUNT(*)", "COUNT(*), SUM(a.x)"], JOINS[:3], [""], id="values of joins"),
     ],
