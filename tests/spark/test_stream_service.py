@@ -280,6 +280,6 @@ def test_metrics_are_served_as_prometheus_text() -> None:
     server.shutdown()
     assert 'motet_results_total{query="the \\"best\\""} 3\n' in text
     assert "motet_late_rows_total 1\n" in text
-    assert 'motet_unit_seconds_total{unit="q"} 1\n' in text
+    assert 'motet_unit_seconds_total{unit="q"} 1.0\n' in text
     assert 'motet_unit_state_bytes{unit="q"} 200\n' in text
     assert "# TYPE motet_waiting_rows gauge\nmotet_waiting_rows 4\n" in text
