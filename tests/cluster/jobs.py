@@ -6,6 +6,7 @@ Each job prints what the test looks at.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 import time
@@ -54,7 +55,9 @@ def write_events(events: pa.Table, folder: Path, files: int = 8) -> None:
     folder.mkdir()
     size = -(-len(events) // files)
     for at in range(files):
-        pq.write_table(events.slice(at * size, size), folder / f"{at:03}.parquet")
+        file = folder / f"{at:03}.parquet"
+        pq.write_table(events.slice(at * size, size), file)
+        os.utime(file, (1_700_000_000 + at,) * 2)  # a stream takes files in the order of their times
 
 
 def open_session(master: str, archive: str) -> Any:
@@ -120,7 +123,6 @@ def run_stream(spark: Any, folder: Path) -> None:
     query = writer.option("path", str(folder / "results")).trigger(availableNow=True).start()
     wait_for(folder / "kill", lambda: len(query.recentProgress) >= 2)
     query.awaitTermination()
-    spark.read.parquet(str(folder / "results")).toArrow()
     pq.write_table(spark.read.parquet(str(folder / "results")).toArrow(), folder / "stream.parquet")
 
 
