@@ -13,12 +13,14 @@ import numpy as np
 import pyarrow as pa
 
 from motet.compile import compile_workload
+from motet.engine.encode import number_texts
 from motet.engine.live import Stream
 from motet.engine.live.detect import DetectOperator
 from motet.engine.local import run_table
 from motet.errors import RunError
 from motet.kernels.cache import FOLDER, fill_first_folder, load_only
 from motet.kernels.compiler import KERNELS, on_each_compilation
+from motet.kernels.numbering import FEWEST, RowIndex, TextIndex
 from motet.kernels.resume import extend_states, renumber_states
 from motet.kernels.state_migration import NodeSources, merge_states
 from motet.kernels.totals import list_layouts, make_layout
@@ -126,6 +128,9 @@ def _warm_slots_and_stacks() -> None:
     stream = Stream(compile_workload(parse(_SLOTS_AND_STACKS), schema, Options(mode="append")))
     stream.feed(_EVENTS, 3_000_000)
     stream.finish()
+    # More than an index holds at first, so that it grows.
+    number_texts(TextIndex(), pa.array([str(number) for number in range(2 * FEWEST)]))
+    RowIndex(1).number(np.zeros((2 * FEWEST, 1), np.int64))
     nothing, none = np.zeros(1, np.int64), np.zeros(0, np.int64)
     numbers, flags, layout = np.zeros(1, np.int32), np.zeros(1, np.bool_), make_layout(0, 0, 0)
     extend_states(nothing, none, layout, make_layout(0, 0, 0, extended=True), False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from motet.kernels.arrays import Ints, SmallInts
 from motet.kernels.jit import inner, kernel
 
 Bytes = NDArray[np.uint8]
+Array = TypeVar("Array", bound=NDArray[Any])
 
 FEWEST = 64
 
@@ -55,6 +57,7 @@ class TextIndex:
             self.table = np.full(_table_size(len(self.begin)), -1, np.int64)
             _fill_text_table(self.begin[: self.count + 1], self.bytes, self.table)
         numbers = np.empty(len(begin) - 1, np.int64)
+        begin, data = _as_read_only(begin), _as_read_only(data)
         self.count = _number_texts(begin, data, self.begin, self.bytes, self.table, self.count, numbers)
         return numbers
 
@@ -62,6 +65,13 @@ class TextIndex:
         """Return the texts from a number on."""
         ends = self.begin[first : self.count + 1].tolist()
         return [self.bytes[begin:end].tobytes().decode() for begin, end in pairwise(ends)]
+
+
+def _as_read_only(array: Array) -> Array:
+    """View an array as one that is not written to, as most of Arrow's are: a kernel is compiled once for all."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def _table_size(rows: int) -> int:
