@@ -16,6 +16,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 PROGRAM = """
 import sys
 sys.path.insert(0, {root!r})
+import motet
 from motet.language import parse
 from motet.spark.profile import profile
 from tests.comparison import assert_same_results
@@ -33,6 +34,10 @@ assert_same_results(done.results.toArrow(), in_process(events, text))
 assert done.results.motet is done
 assert done.metrics()["rows"] == 600
 assert profile(df, keys=["k"]).partitions == 5
+motet.register(spark)
+df.createOrReplaceTempView("events")
+found = spark.sql("SELECT * FROM motet(TABLE(events), '" + text + "')").toArrow()
+assert_same_results(found.cast(done.results.toArrow().schema), in_process(events, text))
 spark.stop()
 print("all the same")
 """

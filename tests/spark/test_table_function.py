@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 import motet
 from tests.comparison import assert_same_results
-from tests.spark.test_batch import in_process, random_events
+from tests.spark.test_batch import random_events
 
 pytestmark = pytest.mark.spark
 KEYED = """
@@ -34,7 +34,7 @@ def events(spark: SparkSession) -> Iterator[pa.Table]:
 @pytest.mark.parametrize("queries", [KEYED, COMBINED, KEYED + COMBINED])
 def test_rows_are_those_of_a_run(spark: SparkSession, events: pa.Table, queries: str) -> None:
     found = spark.sql(f"SELECT * FROM motet(TABLE(seen_events), '{queries}')")
-    expected = in_process(events, queries)
+    expected = motet.run(events, queries)
     assert found.columns == expected.column_names  # known before anything runs
     assert_same_results(found.toArrow().cast(expected.schema), expected)
 
@@ -47,7 +47,7 @@ def test_results_can_be_joined_and_options_be_given(spark: SparkSession, events:
         )
         WHERE query = 'sliding' GROUP BY k
     """
-    rows = in_process(events, KEYED).filter(pc.equal(pc.field("query"), "sliding"))
+    rows = motet.run(events, KEYED).filter(pc.equal(pc.field("query"), "sliding"))
     expected = rows.group_by("k").aggregate([("COUNT(*)", "sum")]).rename_columns(["k", "total"])
     found = {row["k"]: int(row["total"]) for row in spark.sql(statement).collect()}
     assert found == {row["k"]: int(row["total"]) for row in expected.to_pylist()}

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as sf
+from pyspark.sql import SparkSession, udtf
 from pyspark.sql import types as st
 from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult, PartitioningColumn, SelectedColumn
+from pyspark.util import PythonEvalType
 
 from motet.compile import Program, compile_workload
 from motet.engine.local import run_table
@@ -38,7 +38,14 @@ class CompiledCall(AnalyzeResult):
 def register(session: SparkSession, name: str = "motet") -> None:
     """Make the function known to a session by a name."""
     tasks = int(session.conf.get("spark.sql.shuffle.partitions") or 1)
-    function: Any = sf.arrow_udtf(_make_function(find_balanced_keys(tasks).tolist()))
+    make: Any = udtf.UserDefinedTableFunction
+    if not hasattr(session, "_jsparkSession"):  # a session of Spark Connect
+        from pyspark.sql.connect import udtf as remote
+
+        make = remote.UserDefinedTableFunction
+    # `arrow_udtf` refuses classes that say what columns they return; Spark itself runs them.
+    kind = PythonEvalType.SQL_ARROW_UDTF
+    function = make(_make_function(find_balanced_keys(tasks).tolist()), returnType=None, evalType=kind)
     session.udtf.register(name, function)
 
 
