@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+import motet
 from motet.compile import compile_workload
 from motet.engine.local import run_table
 from motet.errors import DataError
@@ -205,6 +206,17 @@ def test_spark_is_left_to_pass_over_files_it_cannot_read(spark: SparkSession, tm
         assert behind(frame) == []
     finally:
         spark.conf.unset("spark.sql.files.ignoreMissingFiles")
+
+
+@pytest.mark.parametrize("place", [".", "day=1"])
+def test_paths_are_those_of_this_process(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(place).mkdir(exist_ok=True)
+    pq.write_table(pa.table({"time": [1, 2], "type": ["A", "B"]}), Path(place) / "e.parquet")
+    found = motet.run(f"{place}/e.parquet", "RETURN COUNT(*) AS n PATTERN SEQ(A, B)", engine="spark").toArrow()
+    assert found["n"].to_pylist() == [1]
 
 
 def test_a_file_without_a_column_has_nulls_and_one_with_another_type_is_named(tmp_path: Path) -> None:

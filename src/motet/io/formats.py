@@ -113,7 +113,8 @@ def find_base(paths: Sequence[Path], files: Sequence[Path]) -> str:
     """Return the folder below which folders named `column=value` add a column."""
     if len(paths) == 1 and paths[0].is_dir():
         return str(paths[0])
-    return os.path.commonpath([file.parent for file in files]) if files else "."
+    # It is empty for files in the working directory.
+    return (os.path.commonpath([file.parent for file in files]) if files else "") or "."
 
 
 def _is_hidden(relative: Path) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import inspect
+import os
 import shutil
 import tempfile
 from collections import Counter
@@ -39,7 +40,9 @@ def open_dataframe(source: EventSource | pa.Table, session: SparkSession) -> Dat
     if isinstance(source, pa.Table):
         return session.createDataFrame(source)
     if source.format == PARQUET and all(_is_read_alike(source, field) for field in source.schema):
-        return session.read.option("basePath", source.base).parquet(*source.files)
+        # Spark has a working directory of its own, the one in which its process was started.
+        files = [os.path.abspath(file) for file in source.files]  # noqa: PTH100 - links stay as they are
+        return session.read.option("basePath", os.path.abspath(source.base)).parquet(*files)  # noqa: PTH100
     folder = tempfile.mkdtemp(prefix="motet-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     schema = pa.schema([pa.field(field.name, _nearest_spark_type(field.type)) for field in source.schema])
