@@ -74,6 +74,22 @@ def test_any_query_takes_on_a_stream_what_the_oracle_takes(
     assert_same_results(run_stream(workload, batches, saves), expected)
 
 
+@pytest.mark.parametrize("saved", [False, True], ids=["kept alive", "saved and restored"])
+@pytest.mark.parametrize(
+    ("window", "taken"),
+    [
+        ("WITHIN 4", [(at, at + 1) for at in range(0, 60, 2)]),
+        ("WITHIN 15 SLIDE 15", [(at, at + 1) for start in range(0, 60, 15) for at in range(start, start + 14, 2)]),
+    ],
+)
+def test_a_stream_remembers_which_matches_were_taken(window: str, taken: list[tuple[int, int]], saved: bool) -> None:
+    workload = parse(f"RETURN * PATTERN SEQ(A x, A y) WHERE x.k = y.k {window} AFTER MATCH SKIP PAST LAST EVENT")
+    # Each event comes alone: any two neighbours are a match, and half of them overlap one that was taken before.
+    batches = [([{"time": at, "type": "A", "k": 0}], at * SECOND) for at in range(60)]
+    found = run_stream(workload, batches, [saved] * len(batches))
+    assert sorted(zip(found["start"].to_pylist(), found["end"].to_pylist(), strict=True)) == taken
+
+
 def test_rows_of_a_taken_match_stay_until_none_of_them_is_needed() -> None:
     workload = parse("RETURN * PATTERN SEQ(A x, A y, A z) WITHIN 4 AFTER MATCH SKIP PAST LAST EVENT")
     # Every three events are an occurrence: which three, depends on all events before.
