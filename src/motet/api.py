@@ -606,10 +606,11 @@ def profile(
     if asked is None:
         require_columns(source.schema.names, (settled.time, settled.type), "the table of events")
     schema = make_schema(source.schema, settled)
-    require_columns(schema.columns.names, keys, "the table of events")
+    require_columns(schema.known_names, keys, "the table of events")
     if asked is None:
         events_read = _read_table(source, schema, (schema.time, schema.type, *keys))
         return profile_table(events_read, schema.time, schema.type, keys, schema.time_unit)
+    check_workload(asked, schema)
     found = profile_workload(_read_table(source, schema, columns_to_profile(asked, schema, keys)), asked, schema, keys)
     program = compile_workload(asked, schema, settled)
     if not program.detect:

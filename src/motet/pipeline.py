@@ -18,8 +18,8 @@ from motet.io.events import (
     EventSource,
     count_event_types,
     guess_types,
-    has_defined_types,
     list_columns,
+    list_undefined_types,
     make_source,
     open_events,
     open_files,
@@ -107,13 +107,13 @@ def open_source(events: Any, options: Options, workload: Workload | None = None)
     if is_path(events):
         if workload is None:
             return open_events(events, options)
-        needs_type = not has_defined_types(workload)
-        source = open_events(events, options, columns=list_columns(workload), needs_type=needs_type)
+        named = list_undefined_types(workload)
+        source = open_events(events, options, columns=list_columns(workload), types=named)
         return replace(source, schema=guess_types(source.schema, workload))
     require_options_apply(OTHER, options)
     if is_dataset(events):
-        needs_type = workload is None or not has_defined_types(workload)
-        return select_columns(make_source(events, options, "the dataset"), needs_type)
+        types = None if workload is None else list_undefined_types(workload)
+        return select_columns(make_source(events, options, "the dataset"), types)
     return TableSource(prepare_table(as_table(events), options))
 
 

@@ -81,6 +81,11 @@ class EventSchema:
         return pa.schema([field for field in self.columns if field.name not in derived])
 
     @property
+    def known_names(self) -> list[str]:
+        """The names that queries and options may use: of columns, and of fields of structs."""
+        return [name for name in self.columns.names if name != TYPE_NAME]
+
+    @property
     def type_source(self) -> str | None:
         """The column that the types of events are read from; None if there is none."""
         path = next((column.path for column in self.derived if column.name == self.type), (self.type,))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import stat
@@ -127,6 +128,79 @@ def test_a_name_that_tells_no_format_is_refused(
     assert not (tmp_path / name).exists()
     assert motet("run", queries, "--events", events, "--output", tmp_path / name, "--format", "csv").status == 0
     assert read_back(tmp_path / name).num_rows == 3
+
+
+@pytest.mark.parametrize("name", ["out/", "out.csv/", "above/out/"])
+@pytest.mark.parametrize("format", ["parquet", "csv"])
+def test_a_name_that_ends_in_a_slash_is_a_folder_that_is_made(
+    motet: Motet, matches: Path, events: Path, tmp_path: Path, name: str, format: str
+) -> None:
+    for _ in range(2):  # the second time it is there
+        outcome = motet("run", matches, "--events", events, "--output", f"{tmp_path}/{name}", "--format", format)
+        assert outcome.status == 0, outcome.stderr
+    found = {file.stem: read_back(file) for file in (tmp_path / name).iterdir()}
+    answer = library.ask(events, matches)
+    assert {query: rows.num_rows for query, rows in found.items()} == {
+        query: answer[query].num_rows for query in answer.queries
+    }
+
+
+def test_a_folder_without_a_format_holds_parquet(motet: Motet, queries: Path, events: Path, tmp_path: Path) -> None:
+    assert motet("run", queries, "--events", events, "--output", f"{tmp_path}/out/").status == 0
+    assert {file.suffix for file in (tmp_path / "out").iterdir()} == {".parquet"}
+
+
+def test_the_result_of_a_statement_goes_to_a_new_folder(motet: Motet, events: Path, tmp_path: Path) -> None:
+    (tmp_path / "q.sql").write_text("SELECT COUNT(*) AS n FROM events")
+    outcome = motet("sql", tmp_path / "q.sql", "--events", events, "--output", f"{tmp_path}/out/")
+    assert outcome.status == 0, outcome.stderr
+    assert pq.read_table(tmp_path / "out" / "results.parquet").num_rows == 1
+
+
+@pytest.mark.parametrize("returns", ["a", "COUNT(*)"])
+def test_a_run_that_fails_leaves_no_new_folder(motet: Motet, tmp_path: Path, returns: str) -> None:
+    (tmp_path / "q.motet").write_text(
+        f"QUERY q RETURN {returns} PATTERN A+ a WHERE COUNT(a) > 1 AND SUM(a.x) > 2 WITHIN 100 s"
+    )
+    (tmp_path / "many.csv").write_text("time,type,x\n" + "".join(f"{at},A,1\n" for at in range(30)))
+    before = {path.name for path in tmp_path.iterdir()}
+    run = ("run", tmp_path / "q.motet", "--events", tmp_path / "many.csv", "--match-limit", "5")
+    assert motet(*run, "--output", f"{tmp_path}/above/out/").status == 1
+    assert {path.name for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("name", ["out.parquet", "out.arrow", "out/"])
+def test_a_run_that_fails_says_that_alone(
+    motet: Motet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    complaints: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", complaints.append)
+    (tmp_path / "q.motet").write_text("QUERY q RETURN a PATTERN A+ a WITHIN 100 s")
+    (tmp_path / "many.csv").write_text("time,type\n" + "".join(f"{at},A\n" for at in range(30)))
+    run = ("run", tmp_path / "q.motet", "--events", tmp_path / "many.csv", "--match-limit", "5")
+    assert motet(*run, "--output", f"{tmp_path}/{name}").status == 1
+    gc.collect()
+    assert not complaints
+
+
+def test_a_folder_below_a_file_is_refused_before_a_run(
+    motet: Motet, queries: Path, events: Path, tmp_path: Path
+) -> None:
+    for name in ("old", "old/out"):
+        (tmp_path / "old").write_text("old")
+        outcome = motet("run", queries, "--events", events, "--output", f"{tmp_path}/{name}/")
+        assert (outcome.status, "old is a file: there can be no folder" in outcome.stderr) == (2, True)
+    assert (tmp_path / "old").read_text() == "old"
+
+
+@pytest.mark.parametrize("name", ["out.delta", "out.iceberg", "out.delta/"])
+def test_a_table_of_a_lakehouse_that_is_there_gets_no_files_of_queries(
+    motet: Motet, queries: Path, events: Path, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / name).mkdir()
+    outcome = motet("run", queries, "--events", events, "--output", f"{tmp_path}/{name}")
+    assert (outcome.status, "is written by Spark: add --engine spark" in outcome.stderr) == (2, True)
+    assert not list((tmp_path / name).iterdir())
 
 
 @pytest.mark.parametrize("name", ["out.delta", "out.iceberg"])

@@ -1,17 +1,21 @@
 """What runs against tables of a lakehouse: `python -m tests.spark.lakehouse KIND FOLDER JARS...`.
 
-It fills a table of events by some commits and runs over it by its name, to another table.
+It fills a table of events by some commits and runs over it by its name, to another table; then `motet run --output`
+writes one.
 """
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 import motet
+from motet.cli import main as run_command_line
 from motet.spark.session import local_session
 from tests.comparison import assert_same_results
 
@@ -73,6 +77,22 @@ def run_batch(spark: Any, kind: str, prefix: str) -> None:
     compare(spark, f"{prefix}batch_results")
 
 
+def run_command(spark: Any, kind: str, prefix: str, place: str) -> None:
+    """Write a table by `motet run --output`, twice: the second takes the place of the first."""
+    pq.write_table(make_events(), f"{place}/events.parquet")
+    Path(f"{place}/queries.motet").write_text(QUERIES)
+    target = [f"{prefix}written", "--format", kind] if prefix else [f"{place}/written.{kind}"]
+    command = ["motet", "run", f"{place}/queries.motet", "--events", f"{place}/events.parquet", "--engine", "spark"]
+    for _ in range(2):
+        sys.argv = [*command, "--output", *target]
+        try:
+            run_command_line()
+        except SystemExit as end:
+            if end.code:
+                raise
+    compare(spark, target[0] if prefix else f"{kind}.`{target[0]}`")
+
+
 def main(kind: str, place: str, *jars: str) -> None:
     """Run on a session that has the connector."""
     settings, prefix = CONNECTORS[kind]
@@ -80,6 +100,7 @@ def main(kind: str, place: str, *jars: str) -> None:
     settings = settings | warehouse | {"spark.sql.warehouse.dir": place, "spark.jars": ",".join(jars)}
     spark = local_session("local[2]", config=settings)
     run_batch(spark, kind, prefix)
+    run_command(spark, kind, prefix, place)
     spark.stop()
 
 

@@ -201,8 +201,10 @@ def run(
         Engine, typer.Option(help="In this process, on Spark, or by brute force (small data).")
     ] = "local",
     output: Annotated[
-        Path | None,
-        typer.Option(help="File for results, or folder for a file per query, or -.", show_default=False),
+        str | None,
+        typer.Option(
+            metavar="PATH", help="File for results, or FOLDER/ for a file per query, or -.", show_default=False
+        ),
     ] = None,
     format: Annotated[
         ResultFormat | None,
@@ -263,7 +265,8 @@ def sql(
         ReaderEngine, typer.Option(help="DuckDB in this process, or Spark SQL, around patterns.")
     ] = "local",
     output: Annotated[
-        Path | None, typer.Option(help="File or folder for the result; the terminal if none.", show_default=False)
+        str | None,
+        typer.Option(metavar="PATH", help="File or folder for the result; the terminal if none.", show_default=False),
     ] = None,
     format: Annotated[
         ResultFormat | None,

@@ -39,6 +39,8 @@ from motet.io.writers import (
     OutputFormat,
     ResultWriter,
     choose_format,
+    make_folder,
+    names_folder,
     open_output,
     open_writer,
     resolve_target,
@@ -54,7 +56,7 @@ from motet.options import Engine, Options
 from motet.pipeline import Job, check_events, compile_for, execute, make_schema, open_source, prepare, readable
 from motet.statistics.model import Statistics
 
-NOT_FOR_TERMINALS = (OutputFormat.PARQUET, OutputFormat.ARROW, *LAKES)
+NOT_FOR_TERMINALS = (OutputFormat.PARQUET, OutputFormat.ARROW)
 
 if not are_kernels_interpreted():
     from motet.kernels.compiler import on_first_compilation
@@ -64,20 +66,27 @@ if not are_kernels_interpreted():
 
 @dataclass(frozen=True)
 class ResultOutput:
-    """Where results go, and how; `limit` is the most rows of a query in a table."""
+    """Where results go, and how; `limit` is the most rows of a query in a table.
+
+    `name` is what was given: a table that Spark writes may be at `s3://...`, or have a name that is no path.
+    """
 
     target: Path | None
     format: OutputFormat
     limit: int | None
+    name: str = ""
+    is_folder: bool = False
 
     @classmethod
-    def to(cls, output: Path | None, format: ResultFormat | None, limit: int | None) -> ResultOutput:
+    def to(cls, output: str | None, format: ResultFormat | None, limit: int | None) -> ResultOutput:
         """Settled and checked before a run rather than after it."""
         chosen = OutputFormat(format) if format else choose_format(output)
         target = None if output is None else resolve_target(output, chosen)
-        if target is None and (chosen is OutputFormat.DUCKDB or (output is None and chosen in NOT_FOR_TERMINALS)):
+        needs_name = chosen in (OutputFormat.DUCKDB, *LAKES) or (output is None and chosen in NOT_FOR_TERMINALS)
+        if target is None and needs_name:
             raise typer.BadParameter(f"{chosen} is not for terminals: name a file with --output")
-        return cls(target, chosen, limit)
+        is_folder = output is not None and target is not None and names_folder(output)
+        return cls(target, chosen, limit, output or "", is_folder)
 
     @property
     def appears_whole(self) -> bool:
@@ -95,7 +104,7 @@ class ResultOutput:
             writer.close()
             sys.stdout.buffer.flush()
         else:
-            with open_writer(self.target, schema, workload, self.format) as opened:
+            with open_writer(self.target, schema, workload, self.format, self.is_folder) as opened:
                 yield opened
 
     def write(self, results: pa.Table, workload: Workload) -> None:
@@ -103,9 +112,9 @@ class ResultOutput:
         if self.format in LAKES:
             from motet.spark.dataframes import write_table
 
-            write_table(results, str(self.target), str(self.format))
+            write_table(results, self.name, str(self.format))
         elif self.target is not None:
-            write_file(results, workload, self.target, self.format)
+            write_file(results, workload, self.target, self.format, self.is_folder)
         elif self.format is OutputFormat.TABLE:
             print_tables(Console(width=None if sys.stdout.isatty() else UNLIMITED), results, workload, self.limit)
         else:
@@ -119,10 +128,12 @@ class ResultOutput:
         elif self.target is None:
             write_relation(rows, sys.stdout.buffer, self.format)
             sys.stdout.buffer.flush()
-        else:
+        elif self.is_folder:
             ending = "txt" if self.format is OutputFormat.TABLE else str(self.format)
-            target = self.target / f"results.{ending}" if self.target.is_dir() else self.target
-            with open_output(target) as stream:
+            with make_folder(self.target), open_output(self.target / f"results.{ending}") as stream:
+                write_relation(rows, stream, self.format)
+        else:
+            with open_output(self.target) as stream:
                 write_relation(rows, stream, self.format)
 
 

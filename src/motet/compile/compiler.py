@@ -17,7 +17,7 @@ from motet.errors import Diagnostic, QueryError
 from motet.model.expression import Expression, attributes
 from motet.model.names import list_events
 from motet.model.query import Workload
-from motet.model.validate import check_workload as validate_workload
+from motet.model.validate import find_problems
 from motet.model.window import TimeWindow
 from motet.optimizer.registry import SearchOptions, SharingReport, get_optimizer, plan_trees
 from motet.options import Options
@@ -94,11 +94,12 @@ def check_workload(
 
     Returns the warnings: problems that do not stop it.
     """
-    warnings = validate_workload(workload, schema.kinds(), types, time=schema.time, type=schema.type_source)
-    errors = [*_find_undefined_type(workload, schema), *_find_schema_problems(workload, schema)]
+    found = find_problems(workload, schema.kinds(), types, time=schema.time, type=schema.type_source)
+    errors = [*_find_undefined_type(workload, schema), *(problem for problem in found if not problem.warning)]
+    errors = errors or list(_find_schema_problems(workload, schema))
     if errors:
         raise QueryError(errors, workload.text, workload.origin)
-    return warnings
+    return tuple(found)
 
 
 def _find_undefined_type(workload: Workload, schema: EventSchema) -> Iterator[Diagnostic]:

@@ -145,7 +145,7 @@ def columns_to_profile(workload: Workload, schema: EventSchema, keys: Sequence[s
     request = statistics_request(workload, schema)
     by = [name for partition in request.partitions for name in partition]
     names = list(dict.fromkeys((schema.time, schema.type, *keys, *by, *request.columns)))
-    require_columns(schema.columns.names, names)
+    require_columns(schema.known_names, [name for name in names if name != schema.type])
     return names
 
 

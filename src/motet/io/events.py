@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from motet.errors import DataError, require_columns
+from motet.io.column_roles import combine_column, find_likely_time, find_likely_type
 from motet.io.formats import (
     ARROW,
     BLOCK_BYTES,
@@ -48,13 +48,13 @@ from motet.model.names import list_events
 from motet.model.query import Aggregate, Computed, Workload
 from motet.model.validate import find_problems
 from motet.options import Options
-from motet.schema import can_be_type, format_types, is_text, is_time, readable_type
+from motet.schema import can_be_type, format_types, readable_type
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
 BATCH_ROWS = 1 << 17
-SAMPLED_TIMES = 1000  # by which the form of times is chosen
+SAMPLED_TIMES = 1000  # first rows by which the form of times is chosen, and columns are suggested
 # Kind of value -> the type of a column that holds it.
 TYPES = {"text": pa.string(), "number": pa.float64(), "time": pa.timestamp("us"), "boolean": pa.bool_()}
 
@@ -113,7 +113,7 @@ class EventSource:
 
 
 def open_events(
-    events: Paths, options: Options | None = None, *, columns: Iterable[str] = (), needs_type: bool = True
+    events: Paths, options: Options | None = None, *, columns: Iterable[str] = (), types: Collection[str] | None = None
 ) -> EventSource:
     """Open event files, compute what `select` says, and check their time and type columns.
 
@@ -121,7 +121,7 @@ def open_events(
         events: A file, a folder, a pattern such as `logs/*.csv`, `-` for standard input, or several of these.
         options: How to read them.
         columns: Those a workload reads: if the files hold nothing at all, not even names, they are taken to exist.
-        needs_type: Whether there must be a type column: where a workload defines all its types, none is needed.
+        types: Those that a workload names and does not define: where there are none, no type column is needed.
 
     Raises:
         DataError: There are no such files, or they have no time or type column.
@@ -129,7 +129,7 @@ def open_events(
     options = options or Options()
     opened = open_files(events, options)
     if opened.schema.names:
-        return select_columns(opened, needs_type)
+        return select_columns(opened, types)
     return empty_source(opened.origin, opened.format, options.time, options.type, columns)
 
 
@@ -178,8 +178,9 @@ def make_source(
     return EventSource(origin, files, kind, schema, options.time, options.type, content, num_rows, options, base)
 
 
-def select_columns(source: EventSource, needs_type: bool = True) -> EventSource:
-    """Return a source with the columns that `select` makes, and times and types that are such.
+def select_columns(source: EventSource, types: Collection[str] | None = None) -> EventSource:
+    """Return a source with the columns that `select` makes, and times and types that are such; `types` as for
+    `open_events`.
 
     Raises:
         DataError: There is no time or type column, or it cannot be one.
@@ -191,11 +192,11 @@ def select_columns(source: EventSource, needs_type: bool = True) -> EventSource:
         chosen = selected.table() if isinstance(content, pa.Table) else selected
         source = replace(source, files=(), format=OTHER, content=chosen)
     found = source.content.schema
-    _require_time_and_type(found, options, origin, kind, needs_type)
+    _require_time_and_type(source.content, options, origin, kind, types)
     typed = _resolve_type_column(found, options.type, origin)
     schema = pa.schema([pa.field(field.name, readable_type(field.type)) for field in typed])
     with translate_read_errors(origin, found.names):
-        first = _read_first_times(source.content, options.time)
+        first = combine_column(_read_first_rows(source.content, [options.time]).column(0))
     time = choose_time_type(first, options.time, options.time_unit, origin)
     return replace(source, schema=schema.set(schema.get_field_index(options.time), pa.field(options.time, time)))
 
@@ -212,20 +213,18 @@ def prepare_table(table: pa.Table, options: Options, origin: str = "the table of
         table = table if typed is table.schema else table.cast(typed)
     if options.time in table.column_names:
         at = table.schema.get_field_index(options.time)
-        time = choose_time_type(_read_first_times(table, options.time), options.time, options.time_unit, origin)
+        first = combine_column(_read_first_rows(table, [options.time]).column(0))
+        time = choose_time_type(first, options.time, options.time_unit, origin)
         column = convert_times(table.column(at), time, options.time, options.time_unit, origin)
         if column is not table.column(at):
             table = table.set_column(at, pa.field(options.time, time), column)
     return table
 
 
-def _read_first_times(content: ds.Dataset | pa.Table | SelectedColumns, time: str) -> pa.Array:
+def _read_first_rows(content: ds.Dataset | pa.Table | SelectedColumns, columns: Sequence[str]) -> pa.Table:
     if isinstance(content, pa.Table):
-        first = content.select([time]).slice(0, SAMPLED_TIMES)
-    else:
-        first = content.head(SAMPLED_TIMES, columns=[time])
-    column = first.column(0).combine_chunks()
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        return content.select(list(columns)).slice(0, SAMPLED_TIMES)
+    return content.head(SAMPLED_TIMES, columns=list(columns))
 
 
 def _read_texts(parts: Sequence[Path | bytes], kind: str, options: Options, origin: str) -> pa.Table:
@@ -269,10 +268,11 @@ def count_event_types(source: EventSource) -> dict[str, int]:
     return dict(found)
 
 
-def has_defined_types(workload: Workload) -> bool:
-    """Return whether a workload defines every type that it names, so that events need none."""
+def list_undefined_types(workload: Workload) -> list[str]:
+    """Return the types that a workload names and does not define: where there are none, events need none either."""
     defined = {definition.name for definition in workload.definitions}
-    return all(event.type in defined for query in workload.queries for event in list_events(query.pattern))
+    named = dict.fromkeys(event.type for query in workload.queries for event in list_events(query.pattern))
+    return [name for name in named if name not in defined]
 
 
 def list_columns(workload: Workload) -> list[str]:
@@ -297,23 +297,27 @@ def guess_types(schema: pa.Schema, workload: Workload) -> pa.Schema:
     return pa.schema([(field.name, guess(field.name)) if pa.types.is_null(field.type) else field for field in schema])
 
 
-def _require_time_and_type(schema: pa.Schema, options: Options, origin: str, kind: str, needs_type: bool) -> None:
+def _require_time_and_type(
+    content: ds.Dataset | pa.Table | SelectedColumns,
+    options: Options,
+    origin: str,
+    kind: str,
+    types: Collection[str] | None,
+) -> None:
     """Raise if the time or the type column is missing, and say how to name another."""
-    for role, name in (("time", options.time), ("type", options.type))[: 2 if needs_type else 1]:
+    names = content.schema.names
+    for role, name in (("time", options.time), ("type", options.type))[: 2 if types is None or types else 1]:
         try:
-            require_columns(schema.names, (name,), origin)
+            require_columns(names, (name,), origin)
         except DataError as error:
-            named = kind not in (CSV, TSV) or bool(options.header)
-            likely = next((field.name for field in sorted(schema, key=partial(_rank_for, role))), "COLUMN")
-            hint = f"--{role} (in Python {role}=) names another, as in --{role} {likely}"
-            raise DataError(f"{error}\n  {(not named and suggest_header(schema.names)) or hint}") from None
-
-
-def _rank_for(role: str, column: pa.Field) -> int:
-    """Return how likely a column is to be that of the time or type, the likeliest lowest."""
-    if role == "type":
-        return 0 if is_text(column.type) else 1 if pa.types.is_integer(column.type) else 2
-    return 0 if is_time(column.type) else 1 if pa.types.is_integer(column.type) else 2
+            header = "" if kind not in (CSV, TSV) or options.header else suggest_header(names)
+            if header:
+                raise DataError(f"{error}\n  {header}") from None
+            with translate_read_errors(origin, names):
+                first = _read_first_rows(content, names)
+            likely = find_likely_time(first) if role == "time" else find_likely_type(first, options.time, types or ())
+            hint = f"--{role} (in Python {role}=) names another, as in --{role} {likely or 'COLUMN'}"
+            raise DataError(f"{error}\n  {hint}") from None
 
 
 def _choose_text_types(found: pa.Schema, parts: Sequence[Path | bytes], kind: str, options: Options) -> pa.Schema:

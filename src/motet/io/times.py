@@ -58,23 +58,49 @@ def _is_fractional(type: pa.DataType) -> bool:
     return bool(pa.types.is_floating(type) or pa.types.is_decimal(type))
 
 
-def _require_likely_unit(sample: pa.Array, name: str, time_unit: str, origin: str) -> None:
-    """Raise if the middle one of some numbers is after the year 9999, and another unit leads to our days."""
+def holds_times(sample: pa.Array) -> bool:
+    """Return whether some values seem to be times: they are such, or texts in ISO 8601, or numbers that lead to our
+    days in some unit.
+    """
+    if is_text(sample.type):
+        try:
+            _choose_zone(sample.drop_null().slice(0, 1), "", "")
+        except DataError:
+            return False
+        return bool(sample.null_count < len(sample))
+    if pa.types.is_integer(sample.type) or _is_fractional(sample.type):
+        middle = _find_middle(sample)
+        return middle is not None and find_likely_unit(middle) is not None
+    return is_time(sample.type)
+
+
+def find_likely_unit(number: float) -> str | None:
+    """Return the unit in which a number since 1970 is a time of our days; None if there is none."""
+    return next((unit for unit in UNIT_NAMES if 1980 <= _find_year(number, unit) < 2100), None)
+
+
+def _find_year(number: float, unit: str) -> int:
+    return 1970 + int(number / PER_SECOND[unit] / SECONDS_PER_YEAR)
+
+
+def _find_middle(sample: pa.Array) -> float | None:
+    """Return the middle one of some numbers; None if there is none."""
     values = np.sort(sample.drop_null().cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
     values = values[np.isfinite(values)]
-    if not len(values):
+    return float(values[len(values) // 2]) if len(values) else None
+
+
+def _require_likely_unit(sample: pa.Array, name: str, time_unit: str, origin: str) -> None:
+    """Raise if the middle one of some numbers is after the year 9999, and another unit leads to our days."""
+    middle = _find_middle(sample)
+    if middle is None:
         return
-    middle = float(values[len(values) // 2])
-
-    def year(unit: str) -> int:
-        return 1970 + int(middle / PER_SECOND[unit] / SECONDS_PER_YEAR)
-
-    likely = next((unit for unit in UNIT_NAMES if 1980 <= year(unit) < 2100), None)
-    if year(time_unit) > 9999 and likely is not None:
+    likely = find_likely_unit(middle)
+    if _find_year(middle, time_unit) > 9999 and likely is not None:
         shown = f"{middle:.0f}"
         raise DataError(
             f"column {name!r} of {origin} holds {shown}, in {UNIT_NAMES[time_unit]} a time in the year "
-            f"{year(time_unit):,}; in {UNIT_NAMES[likely]} it is one in {year(likely)}\n"
+            f"{_find_year(middle, time_unit):,}; in {UNIT_NAMES[likely]} it is one in {_find_year(middle, likely)}\n"
             f"  --time-unit {likely} (in Python time_unit={likely!r}) says that it counts those"
         )
 

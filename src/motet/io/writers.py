@@ -11,7 +11,7 @@ import math
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
@@ -63,52 +63,68 @@ LAKES = (OutputFormat.DELTA, OutputFormat.ICEBERG)
 STDOUT = ("-", "/dev/stdout")
 # Rows turned to Python values at a time.
 ROWS_AT_ONCE = 1 << 16
-# Files that are being written: removed if the process has to end at once.
+# Files that are being written, and new folders for them: removed if the process has to end at once.
 TEMPORARY: set[Path] = set()
 
 
-def choose_format(target: Path | None) -> OutputFormat:
+def names_folder(output: str | Path) -> bool:
+    """Return whether an output is a folder, which gets a file for each query: it exists, or ends in a slash."""
+    return str(output).endswith(("/", os.sep)) or Path(output).is_dir()
+
+
+def choose_format(output: str | Path | None) -> OutputFormat:
     """Return the format that a file's name asks for; a table for a terminal or a device, parquet in a folder."""
-    if target is not None and target.is_dir():
-        return OutputFormat.PARQUET
-    if target is None or str(target) in STDOUT or (target.exists() and not target.is_file()):
+    if output is None or str(output) in STDOUT:
         return OutputFormat.TABLE
-    ending = target.suffix.lower()
-    if ending not in ENDINGS:
+    target = Path(output)
+    found = ENDINGS.get(target.suffix.lower())
+    if found in LAKES:  # such a table is a folder, too
+        return found
+    if names_folder(output):
+        return OutputFormat.PARQUET
+    if target.exists() and not target.is_file():
+        return OutputFormat.TABLE
+    if found is None:
         raise DataError(
-            f"cannot tell the format of {target}: name it with one of {', '.join(ENDINGS)}, give --format, or make "
-            "it a folder first, which gets a file for each query"
+            f"cannot tell the format of {target}: name it with one of {', '.join(ENDINGS)}, give --format, or write "
+            f"{target}/ for a folder with a file for each query"
         )
-    return ENDINGS[ending]
+    return found
 
 
-def resolve_target(output: Path, format: OutputFormat) -> Path | None:
+def resolve_target(output: str | Path, format: OutputFormat) -> Path | None:
     """Return the file to write, or the folder to write a file for each query in; None for standard output.
 
     This is checked before a run rather than after it.
     """
     if str(output) in STDOUT:
         return None
+    target = Path(output)
     if format in LAKES:
-        return output
-    if output.is_dir() and format is OutputFormat.DUCKDB:
-        raise DataError(f"{output} is a folder: name a file in it, such as {output / 'results.duckdb'}")
-    if output.is_dir():
-        return output
-    if not output.parent.is_dir():
-        raise DataError(f"no folder {output.parent} to write {output.name} in: make it first")
-    if format is OutputFormat.DUCKDB and _is_special(output):
-        raise DataError(f"{output} is no file: a DuckDB database needs one")
-    return output
+        return target
+    if names_folder(output) and format is OutputFormat.DUCKDB:
+        raise DataError(f"{target} is a folder: name a file in it, such as {target / 'results.duckdb'}")
+    if names_folder(output):
+        above = next(each for each in (target, *target.parents) if each.exists())
+        if not above.is_dir():
+            raise DataError(f"{above} is a file: there can be no folder {target}")
+        return target
+    if not target.parent.is_dir():
+        raise DataError(f"no folder {target.parent} to write {target.name} in: make it first")
+    if format is OutputFormat.DUCKDB and _is_special(target):
+        raise DataError(f"{target} is no file: a DuckDB database needs one")
+    return target
 
 
-def write_file(results: pa.Table, workload: Workload, target: Path, format: OutputFormat) -> None:
-    """Write results to a file, or to a folder with a file for each query, whole or not at all."""
-    if format is OutputFormat.TABLE and not target.is_dir():
+def write_file(
+    results: pa.Table, workload: Workload, target: Path, format: OutputFormat, is_folder: bool = False
+) -> None:
+    """Write results to a file, or to a folder with a file for each query, whole or not at all; see `open_writer`."""
+    if format is OutputFormat.TABLE and not (is_folder or target.is_dir()):
         with open_output(target) as stream:
             write_stream(results, workload, stream, format)
     else:
-        with open_writer(target, results.schema, workload, format) as writer:
+        with open_writer(target, results.schema, workload, format, is_folder) as writer:
             writer.write(results)
 
 
@@ -176,15 +192,23 @@ class RelationWriter:
             print_relation(Console(file=text, width=UNLIMITED), rows, limit=None)
             self.stream.write(text.getvalue().encode())
 
+    def discard(self) -> None:
+        """End what cannot be completed: Arrow's writers write once more when they go, to a stream that is closed."""
+        if self.writer is not None:
+            with suppress(OSError, ValueError):
+                self.writer.close()
+
 
 @contextmanager
 def open_writer(
-    target: Path, schema: pa.Schema, workload: Workload, format: OutputFormat
+    target: Path, schema: pa.Schema, workload: Workload, format: OutputFormat, is_folder: bool = False
 ) -> Iterator[ResultWriter | DatabaseWriter | FolderWriter]:
     """Open a file, or a folder with a file for each query, to which results are written table by table; it appears
     whole or not at all.
+
+    What is no folder yet is made one with `is_folder`.
     """
-    if target.is_dir():
+    if is_folder or target.is_dir():
         with FolderWriter(target, schema, workload, format) as folder:
             yield folder
     elif format is OutputFormat.DUCKDB:
@@ -193,8 +217,12 @@ def open_writer(
     else:
         with open_output(target) as stream:
             writer = ResultWriter(stream, schema, workload, format)
-            yield writer
-            writer.close()
+            try:
+                yield writer
+                writer.close()
+            except BaseException:
+                writer.discard()
+                raise
 
 
 class ResultWriter(RelationWriter):
@@ -226,6 +254,7 @@ class FolderWriter:
 
     def __enter__(self) -> Self:
         self.stack = ExitStack()
+        self.stack.enter_context(make_folder(self.target))
         ending = "txt" if self.format is OutputFormat.TABLE else str(self.format)
         self.writers = []
         for rows in self.columns:
@@ -242,9 +271,8 @@ class FolderWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None:
-            for writer in self.writers:
-                writer.close()
+        for writer in self.writers:
+            writer.close() if kind is None else writer.discard()
         self.stack.__exit__(kind, error, trace)
 
 
@@ -306,6 +334,26 @@ def _is_database(file: Path) -> bool:
 
 
 @contextmanager
+def make_folder(folder: Path) -> Iterator[None]:
+    """Make a folder and those above it, where they are missing, to write in; they are removed if that fails."""
+    made = [each for each in (folder, *folder.parents) if not each.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"the folder {folder} cannot be made: {error.strerror}") from error
+    TEMPORARY.update(made)
+    try:
+        yield
+    except BaseException:
+        for each in made:
+            with suppress(OSError):  # somebody else has put something there
+                each.rmdir()
+        raise
+    finally:
+        TEMPORARY.difference_update(made)
+
+
+@contextmanager
 def open_output(target: Path) -> Iterator[IO[bytes]]:
     """Open what a path leads to for writing: a file appears whole or not at all, a pipe or a device is written to."""
     if _is_special(target):
@@ -343,8 +391,9 @@ def open_atomically(target: Path) -> Iterator[IO[bytes]]:
 
 def remove_temporary_files() -> None:
     """Remove what is half written, where the process ends without going back through those who write."""
-    for file in TEMPORARY:
-        file.unlink(missing_ok=True)
+    for path in sorted(TEMPORARY, reverse=True):  # what is in a folder comes before it
+        with suppress(OSError):
+            path.rmdir() if path.is_dir() else path.unlink()
 
 
 def json_lines(results: pa.Table, workload: Workload) -> Iterator[str]:

@@ -42,7 +42,7 @@ def profile(
     schema = get_event_schema(df, options)
     if workload is None:
         require_columns(df.columns, (options.type,))
-    require_columns(schema.columns.names, keys)
+    require_columns(schema.known_names, keys)
     named = () if workload is None else workload_profile.columns_to_profile(workload, schema)
     read = derive_columns(prepare_events(df, schema.time, schema.time_unit), schema, (schema.type, *keys, *named))
     time, type = schema.time, schema.type
