@@ -186,6 +186,7 @@ class _Matching:
             if status == rp.DONE:
                 return
             state[rp.WRITTEN] = 0
+            output = self._make_output()  # what was built may be views of it
 
     def _make_pattern(self) -> tuple[Any, rp.PatternCode]:
         """Return the conditions that are masks, and the pattern with their places."""
