@@ -59,6 +59,9 @@ QUERIES = {
         DEFINE B AS size IS DISTINCT FROM A.size AND (price > A.price) IS NOT FALSE)""",
     "no partition": """SELECT * FROM ticks MATCH_RECOGNIZE (ORDER BY at, size MEASURES A.k AS first_k, B.k AS second_k
         PATTERN (A B) DEFINE B AS B.k > A.k AND CLASSIFIER() = 'B')""",
+    "computed keys": """SELECT * FROM ticks MATCH_RECOGNIZE (PARTITION BY UPPER(k), size % 2 ORDER BY size * -1, at
+        MEASURES FIRST(k) AS k, FIRST(size) % 2 AS odd, COUNT(*) AS n, LAST(at) AS ended PATTERN (A B+)
+        DEFINE B AS size % (A.size + 1) > 0 AND GREATEST(size, A.size) >= LEAST(PREV(size), A.size))""",
     "joined": f"""WITH v AS (SELECT * FROM ticks {V_SHAPE}), late AS (SELECT * FROM ticks WHERE size > 1)
         SELECT v.k, v.low, m.n FROM v JOIN late {V_SHAPE} AS m ON v.k = m.k AND v.number = m.number
         UNION ALL SELECT k, MAX(low), COUNT(*) FROM (SELECT * FROM ticks {V_SHAPE}) AS s GROUP BY k""",

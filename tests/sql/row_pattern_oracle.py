@@ -11,6 +11,7 @@ Patterns and expressions are tuples. `to_sql` writes them, `run` finds what a MA
                  | ("agg", function, V or None, c or None, semantics) | (operator, one, other)
                  | ("not", e) | ("isnull", e) | ("coalesce", e, e) | ("in", e, *e) | ("between", e, e, e)
                  | ("case", condition, e, e) | ("abs", e) | ("negative", e) | ("distinct", e, e)
+                 | ("GREATEST" | "LEAST" | "NULLIF", e, e)
                  | ("aggof", function, V or None, label, c, semantics): of rows with that label
 
 A column c may be (operator, c, c) inside of a navigation or an aggregate.
@@ -110,6 +111,8 @@ def expr_to_sql(expr: Expr) -> str:
             return f"ABS({expr_to_sql(part)})"
         case ("negative", part):
             return f"(- {expr_to_sql(part)})"
+        case ("GREATEST" | "LEAST" | "NULLIF" as function, one, other):
+            return f"{function}({expr_to_sql(one)}, {expr_to_sql(other)})"
         case (op, one, other):
             return f"({expr_to_sql(one)} {op} {expr_to_sql(other)})"
     raise ValueError(expr)
@@ -198,6 +201,12 @@ def evaluate(expr: Expr, scope: Scope) -> Any:
             both = evaluate(one, scope), evaluate(other, scope)
             decisive = op == "OR"
             return decisive if decisive in both else None if None in both else not decisive
+        case ("NULLIF", one, other):
+            x, y = evaluate(one, scope), evaluate(other, scope)
+            return None if x == y else x
+        case ("GREATEST" | "LEAST" as function, *options):
+            known = [value for value in (evaluate(option, scope) for option in options) if value is not None]
+            return None if not known else max(known) if function == "GREATEST" else min(known)
         case (op, one, other):
             x, y = evaluate(one, scope), evaluate(other, scope)
             return None if x is None or y is None else OPERATORS[op](x, y)

@@ -100,6 +100,7 @@ def values(in_measures: bool, depth: int = 1) -> st.SearchStrategy[Expr]:
         leaf,
         st.builds(lambda op, a, b: (op, a, b), st.sampled_from("+-*"), inner, inner),
         st.builds(lambda a, b: ("coalesce", a, b), inner, inner),
+        st.builds(lambda f, a, b: (f, a, b), st.sampled_from(["GREATEST", "LEAST", "NULLIF"]), inner, inner),
         st.builds(lambda op, a: (op, a), st.sampled_from(["abs", "negative"]), inner),
         st.builds(lambda a, b, c, d: ("case", ("<", a, b), c, d), inner, inner, inner, inner),
     )

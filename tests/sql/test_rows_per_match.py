@@ -6,7 +6,7 @@ import pytest
 
 import motet
 from motet.errors import QueryError
-from tests.sql.tables import as_table, labels, match
+from tests.sql.tables import as_table, labels, match, rows_of
 
 FALL = "B AS x < PREV(x)"
 ROWS = [90, 80, 70, 70]
@@ -35,6 +35,13 @@ def test_unmatched_rows_have_null_measures() -> None:
         (3, 1, 70, "B", 2),
         (4, None, None, None, None),
     ]
+
+
+def test_measures_of_unmatched_rows_are_null_even_if_they_read_no_row() -> None:
+    measures = "0 AS zero, COALESCE(LAST(x), 7) AS last, COUNT(*) + 1 AS size, x IS NULL AS none"
+    found = match(ROWS, "B+", FALL, measures, "id, zero, last, size, none", "ALL ROWS PER MATCH WITH UNMATCHED ROWS")
+    nothing = (None, None, None, None)
+    assert found == [(1, *nothing), (2, 0, 80, 2, False), (3, 0, 70, 3, False), (4, *nothing)]
 
 
 def test_with_unmatched_rows_an_empty_match_is_a_match() -> None:
@@ -100,6 +107,8 @@ def test_rows_are_ordered_before_they_are_matched() -> None:
         ("x DESC NULLS FIRST, id", [1, 4, 2, 3]),
         ("s DESC", [4, 3, 2, 1]),
         ("s NULLS LAST", [1, 2, 3, 4]),
+        ("COALESCE(x, 1.6) * -1", [4, 1, 2, 3]),
+        ("s = 'b' DESC, -id ASC NULLS LAST", [2, 4, 3, 1]),
     ],
 )
 def test_order_by_takes_directions_and_nulls_come_last_unless_told_otherwise(order: str, expected: list[int]) -> None:
@@ -108,15 +117,33 @@ def test_order_by_takes_directions_and_nulls_come_last_unless_told_otherwise(ord
     assert [id for (id,) in found] == expected
 
 
+def test_partitions_may_be_computed_and_are_then_no_column() -> None:
+    rows = [{"id": id, "at": {"day": day}, "x": x} for id, day, x in [(1, 1, 3), (2, 2, 4), (3, 1, 5), (4, 2, 7)]]
+    by_day = match(rows, "A+", "", "at.day AS day, SUM(x) AS total", output="ONE ROW PER MATCH", partition="at.day")
+    assert by_day == [(1, 8), (2, 11)]
+    by_rest = match(rows, "A+", "", "SUM(x) AS total", "id, total", partition="x % 2, x > 4", order="-id")
+    assert by_rest == [(1, 3), (2, 4), (4, 7), (3, 12)]
+
+
+def test_no_column_need_be_read() -> None:
+    assert rows_of("SELECT * FROM t MATCH_RECOGNIZE (MEASURES COUNT(*) AS n PATTERN (A A A?))", t=[1, 2]) == [(2,)]
+
+
 @pytest.mark.parametrize(
     ("clauses", "message"),
     [
         ({"output": "ALL ROWS PER MATCH WITH UNMATCHED ROWS", "pattern": "A {- B -}"}, "do not go together"),
         ({"measures": "x AS id"}, "two columns 'id'"),
         ({"measures": "x"}, "a measure needs a name"),
-        ({"order": "id + 1"}, "ORDER BY takes columns"),
-        ({"partition": "upper(k)"}, "PARTITION BY takes columns"),
+        ({"order": "LAST(id)"}, "ORDER BY takes columns and what is computed of one row"),
+        ({"partition": "COUNT(x)"}, "PARTITION BY takes columns and what is computed of one row"),
+        ({"order": "1"}, "ORDER BY needs a column"),
+        ({"partition": "'k'"}, "PARTITION BY needs a column"),
         ({"partition": "nothing"}, "no column 'nothing'"),
+        ({"order": "A.id"}, "'A' is no variable"),
+        ({"order": "SUM(id) OVER ()"}, "OVER is not supported"),
+        ({"order": "regr_count(id, id)"}, "GROUP BY"),
+        ({"order": "id COLLATE NOCASE"}, "COLLATE is not supported in ORDER BY"),
         ({"measures": "", "output": ""}, "has no columns"),
     ],
 )

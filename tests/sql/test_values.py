@@ -93,6 +93,26 @@ def test_times_are_compared_and_subtracted() -> None:
     assert holds("MAX(x) = x AND MIN(x) = A.x", noon, later)
 
 
+def test_a_date_is_its_midnight_where_it_is_compared_with_a_time() -> None:
+    days = [dt.date(2024, 1, day) for day in (1, 2, 3, 5)]
+    rows = [{"id": at, "d": day, "t": dt.datetime(day.year, day.month, day.day, 12)} for at, day in enumerate(days)]
+    for condition, expected in {
+        "d <= A.d + INTERVAL '2' DAY": "0A 1B 2B",
+        "d > A.t": "0A 1B 2B 3B",
+        "PREV(t) > d": "0A",
+        "COALESCE(C.t, d) > A.d AND d - A.d < 4": "0A 1B 2B",
+        "d = A.d + INTERVAL '24' HOUR": "0A 1B",
+    }.items():
+        define = f"B AS {condition}, C AS false"
+        assert labels(rows, "A B* C*?", define, skip="TO NEXT ROW")[0] == expected, condition
+
+
+def test_the_least_whole_number_has_a_remainder() -> None:
+    rows = [{"id": 1, "x": -1}, {"id": 2, "x": -(2**63)}, {"id": 3, "x": 2**63 - 1}]
+    assert labels(rows, "A B", "B AS x % A.x = 0") == ["1A 2B"]
+    assert labels(rows, "A B", "B AS x % A.x = -1 OR A.x % x = A.x") == ["1A 2B"]
+
+
 def test_texts_are_compared_by_their_letters() -> None:
     assert holds("x > A.x AND A.x < x AND MIN(x) = 'a' AND MAX(x) = 'b'", "a", "b")
     assert holds("x > A.x AND x > 'é' AND A.x = 'z'", "z", "😀")

@@ -41,22 +41,23 @@ SCALE = 13  # 10 to this power multiplies it
 ADD_INT = 14
 SUB_INT = 15
 MUL_INT = 16
-ADD_FLOAT = 17
-SUB_FLOAT = 18
-MUL_FLOAT = 19
-DIV_FLOAT = 20
-NEG_INT = 21
-NEG_FLOAT = 22
-ABS_INT = 23
-ABS_FLOAT = 24
-COMPARE_INT = 25  # comparison
-COMPARE_FLOAT = 26  # comparison
-AND = 27
-OR = 28
-NOT = 29
-IS_NULL = 30
-COALESCE = 31
-CHOOSE = 32  # of a condition and two values: the first where the condition is true, else the second
+MOD_INT = 17
+ADD_FLOAT = 18
+SUB_FLOAT = 19
+MUL_FLOAT = 20
+DIV_FLOAT = 21
+NEG_INT = 22
+NEG_FLOAT = 23
+ABS_INT = 24
+ABS_FLOAT = 25
+COMPARE_INT = 26  # comparison
+COMPARE_FLOAT = 27  # comparison
+AND = 28
+OR = 29
+NOT = 30
+IS_NULL = 31
+COALESCE = 32
+CHOOSE = 33  # of a condition and two values: the first where the condition is true, else the second
 
 # What a value is.
 KNOWN = 0
@@ -399,7 +400,7 @@ def _calculate(op: int, a: int, top: int, size: int, stack: BlockStack) -> int:
         top -= 1
         for i in range(size):
             known = max(state[top, i], state[top + 1, i])
-            if op <= MUL_INT:
+            if op <= MOD_INT:
                 one, other = ints[top, i], ints[top + 1, i]
                 if op == ADD_INT:
                     total = one + other
@@ -407,9 +408,14 @@ def _calculate(op: int, a: int, top: int, size: int, stack: BlockStack) -> int:
                 elif op == SUB_INT:
                     total = one - other
                     beyond = (one >= 0) != (other >= 0) and (total >= 0) != (one >= 0)
-                else:
+                elif op == MUL_INT:
                     total = one * other
                     beyond = abs(float(one) * float(other)) > _EDGE
+                else:
+                    if other == 0 and known == KNOWN:
+                        known = DIVIDED_BY_ZERO
+                    total = _find_remainder(one, other)
+                    beyond = False
                 ints[top, i] = total
                 if beyond and known == KNOWN:
                     known = OVERFLOW
@@ -427,6 +433,15 @@ def _calculate(op: int, a: int, top: int, size: int, stack: BlockStack) -> int:
                     floats[top, i] = x / y
             state[top, i] = known
     return top
+
+
+@inner
+def _find_remainder(one: int, other: int) -> int:
+    """Return what is left of a division, with the sign of the dividend as SQL has it; 0 where there is no divisor."""
+    if other == 0 or other == -1:  # the least whole number has no opposite
+        return np.int64(0)
+    left = one % other
+    return left - other if left != 0 and (one < 0) != (other < 0) else left
 
 
 @inner

@@ -15,9 +15,10 @@ Skip = Literal["past last", "to next", "to first", "to last"]
 
 @dataclass(frozen=True, slots=True)
 class SortKey:
-    """A column of ORDER BY, by the token that names it."""
+    """An expression of ORDER BY, by its tokens."""
 
-    token: int
+    first: int
+    last: int
     descending: bool
     nulls_first: bool
 
@@ -44,7 +45,7 @@ class MatchClause:
     last: int
     pattern: RowPattern = field(default_factory=lambda: RowVariable(""))
     pattern_at: tuple[int, int] = (0, 0)
-    partition: list[int] = field(default_factory=list)
+    partition: list[tuple[int, int]] = field(default_factory=list)
     order: list[SortKey] = field(default_factory=list)
     measures: list[Named] = field(default_factory=list)
     all_rows: bool = False
@@ -205,26 +206,19 @@ class _ClauseParser:
 
     def parse_partition(self) -> None:
         self.expect("PARTITION", "BY")
-        for first, last in self.parse_list():
-            self.require_column(first, last, "PARTITION BY")
-            self.clause.partition.append(first)
-
-    def require_column(self, first: int, last: int, where: str) -> None:
-        if last != first + 1 or self.sql.tokens[first].identifier is None:
-            raise self.sql.error_at(f"{where} takes columns", first, last, "compute other values in a subquery before")
+        self.clause.partition = self.parse_list()
 
     def parse_order(self) -> None:
         self.expect("ORDER", "BY")
         for first, last in self.parse_list():
             words = [self.sql.word(at) for at in range(first + 1, last)]
-            descending = words[:1] == ["DESC"]
-            words = words[1:] if words[:1] in (["ASC"], ["DESC"]) else words
-            if words not in ([], ["NULLS", "FIRST"], ["NULLS", "LAST"]):
-                raise self.sql.error_at(
-                    "ORDER BY takes columns", first, last, "compute other values in a subquery before"
-                )
-            self.require_column(first, first + 1, "ORDER BY")
-            self.clause.order.append(SortKey(first, descending, words == ["NULLS", "FIRST"]))
+            nulls_first = words[-2:] == ["NULLS", "FIRST"]
+            if nulls_first or words[-2:] == ["NULLS", "LAST"]:
+                words = words[:-2]
+            descending = words[-1:] == ["DESC"]
+            if words[-1:] in (["ASC"], ["DESC"]):
+                words = words[:-1]
+            self.clause.order.append(SortKey(first, first + 1 + len(words), descending, nulls_first))
 
     def parse_measures(self) -> None:
         self.expect("MEASURES")

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from motet.errors import did_you_mean
 from motet.kernels import row_conditions as rc
 from motet.kernels import row_patterns as rp
 from motet.row_patterns.clauses import MatchClause, Named
@@ -24,7 +23,9 @@ _SKIPS = {
     "to first": rp.SKIP_TO_FIRST_OF,
     "to last": rp.SKIP_TO_LAST_OF,
 }
-_OPERATORS = ("and", "or", "not", "is null", "in", "+", "-", "*", "/", "negative", "positive", "brackets")
+_OPERATORS = ("and", "or", "not", "is null", "in", "+", "-", "*", "/", "%", "negative", "positive", "brackets")
+# Functions that are comparisons and choices between their arguments, by how many they take (0: any number).
+_CHOICES = {"IFNULL": 2, "NULLIF": 2, "IF": 3, "MOD": 2, "GREATEST": 0, "LEAST": 0}
 _COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
 
 
@@ -89,6 +90,8 @@ class ClauseDraft:
     clause: MatchClause
     schema: pa.Schema
     inputs: dict[InputColumn, int] = field(default_factory=dict)
+    partition: list[int] = field(default_factory=list)  # input columns
+    order: list[int] = field(default_factory=list)
     conditions: list[Condition] = field(default_factory=list)
     tracked: Tracked = field(default_factory=Tracked)
     measured: Tracked = field(default_factory=Tracked)
@@ -124,24 +127,27 @@ class _Drafter:
         self.names = Names(
             {name.lower(): name for name in schema.names}, frozenset((*clause.variables, *clause.subsets))
         )
-        for name in clause.partition:
-            self.add_column(self.resolve(name))
-        for key in clause.order:
-            self.add_column(self.resolve(key.token))
+        self.draft.partition = [self.add_key(first, last, "PARTITION BY") for first, last in clause.partition]
+        self.draft.order = [self.add_key(key.first, key.last, "ORDER BY") for key in clause.order]
         for condition in clause.conditions:
             self.draft.conditions.append(self.read_condition(condition))
         self.read_outputs()
+        if all(column.name is None for column in self.draft.inputs):
+            # Rows are counted by some column. Beside expressions, it makes an aggregate of the engine's an error: that
+            # would take all rows together.
+            self.add_column(schema.names[0])
 
     # ----- input columns
 
-    def resolve(self, token: int) -> str:
-        name = self.sql.tokens[token].identifier or ""
-        found = self.names.columns.get(name.lower())
-        if found is None:
-            raise self.sql.error_at(
-                f"there is no column {name!r}", token, hint=did_you_mean(name, self.names.columns.values())
-            )
-        return found
+    def add_key(self, first: int, last: int, where: str) -> int:
+        """Return the number of the input column that an expression of PARTITION BY or ORDER BY is."""
+        node = ExpressionParser(self.sql, Names(self.names.columns, frozenset()), first, last, where).parse()
+        leaves = list(node.leaves())
+        if any(leaf.kind != "column" for leaf in leaves):
+            raise self.error_at_node(node, f"{where} takes columns and what is computed of one row")
+        if not leaves:
+            raise self.error_at_node(node, f"{where} needs a column here", "positions of columns have no meaning")
+        return self.add_expression(node, False)
 
     def add_column(self, name: str) -> int:
         column = InputColumn(quote(name, self.sql.dialect), name, False)
@@ -375,6 +381,8 @@ class _Drafter:
                 )
             case "distinct" | "is truth":
                 return self.read_part(_expand(node), variable)
+            case "call" if _CHOICES.get(node.value, -1) in (0, len(parts)):
+                return self.read_part(_expand_call(node), variable)
             case "case":
                 parts = self.make_searched(node)
             case "call" if node.value in ("COALESCE", "ABS"):
@@ -384,7 +392,8 @@ class _Drafter:
                 raise self.error_at_node(
                     node,
                     f"{shown} takes values of several rows, which cannot be evaluated while matching",
-                    "between rows there are + - * /, comparisons, AND, OR, NOT, IN, BETWEEN, CASE, COALESCE and ABS",
+                    "between rows there are + - * / %, comparisons, AND, OR, NOT, IN, BETWEEN, CASE, COALESCE, NULLIF, "
+                    "GREATEST, LEAST and ABS",
                 )
         op = node.value.lower() if node.kind == "call" else node.kind
         return ConditionPart(op, node, tuple(self.read_part(part, variable) for part in parts))
@@ -410,10 +419,10 @@ class _Drafter:
 
     def read_outputs(self) -> None:
         """Note what the relation has: partition columns (and all others where all rows are given) and measures."""
-        clause, select = self.clause, self.draft.select
-        partition = [self.resolve(token) for token in clause.partition]
-        order = [self.resolve(key.token) for key in clause.order]
-        before = list(dict.fromkeys(partition + order if clause.all_rows else partition))
+        clause, draft, select = self.clause, self.draft, self.draft.select
+        columns = [column.name for column in draft.inputs]
+        keys = [columns[at] for at in (draft.partition + draft.order if clause.all_rows else draft.partition)]
+        before = list(dict.fromkeys(name for name in keys if name is not None))
         measures = [(self.read_measure(named), named.name) for named in clause.measures]
         after = [name for name in self.draft.schema.names if name not in before] if clause.all_rows else []
         select.extend((self.pass_column(name), name) for name in before)
@@ -442,7 +451,9 @@ class _Drafter:
         replaced = {}
         for leaf in node.leaves():
             replaced[leaf.first] = (leaf.last, self.add_leaf(leaf))
-        return f"({self.sql.render(node.first, node.last, replaced)})"
+        text = f"({self.sql.render(node.first, node.last, replaced)})"
+        # Of a row of no match every measure is null, even one that reads no row; such a row has no number.
+        return f"CASE WHEN n IS NOT NULL THEN {text} END" if self.clause.empty == "unmatched" else text
 
     def add_leaf(self, node: Node) -> str:
         """Return the name of the column that a leaf of measures becomes."""
@@ -503,6 +514,32 @@ def _expand(node: Node) -> Node:
             else make("call", part, make("literal", value=False), value="COALESCE")
         )
     return make("not", found) if negated else found
+
+
+def _expand_call(node: Node) -> Node:
+    """Return a call of one of `_CHOICES` in terms of comparisons, CASE and COALESCE."""
+
+    def make(kind: str, *parts: Node, value: object = DERIVED) -> Node:
+        return Node(kind, node.first, node.last, parts, value)
+
+    parts = node.parts
+    match node.value:
+        case "IFNULL":
+            return make("call", *parts, value="COALESCE")
+        case "MOD":
+            return make("%", *parts)
+        case "IF":
+            return make("case", *parts, value=("WHEN", "THEN", "ELSE"))
+        case "NULLIF":
+            return make(
+                "case", make("=", *parts), make("literal", value=None), parts[0], value=("WHEN", "THEN", "ELSE")
+            )
+    # Of GREATEST and LEAST, which pass over nulls.
+    found = parts[0]
+    for part in parts[1:]:
+        is_first = make("or", make(">=" if node.value == "GREATEST" else "<=", found, part), make("is null", part))
+        found = make("case", is_first, found, part, value=("WHEN", "THEN", "ELSE"))
+    return found
 
 
 def _unwrap(node: Node) -> Node:
@@ -583,10 +620,10 @@ class _Finisher:
             place=f"{sql.origin}:{line}",
             inputs=tuple(draft.inputs),
             schema=pa.schema([(f"c{at}", type) for at, type in enumerate(self.types)]),
-            partition=tuple(self.find_inputs(clause.partition)),
+            partition=tuple(draft.partition),
             order=tuple(
                 OrderKey(column, key.descending, key.nulls_first)
-                for key, column in zip(clause.order, self.find_inputs(key.token for key in clause.order), strict=True)
+                for key, column in zip(clause.order, draft.order, strict=True)
             ),
             variables=tuple(self.numbers),
             pattern=compile_pattern(clause.pattern, self.numbers, dependent, too_large),
@@ -605,11 +642,6 @@ class _Finisher:
             skip=_SKIPS[clause.skip],
             skip_to=skip_to,
         )
-
-    def find_inputs(self, tokens: Sequence[int] | Iterator[int]) -> Iterator[int]:
-        names = {column.name.lower(): at for column, at in self.draft.inputs.items() if column.name is not None}
-        for token in tokens:
-            yield names[(self.clause.sql.tokens[token].identifier or "").lower()]
 
     def check_total(self, total: Total) -> Kind:
         """Return what an aggregate is taken of, unless it cannot be taken of that."""

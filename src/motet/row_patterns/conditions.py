@@ -21,6 +21,7 @@ from motet.row_patterns.program import ConditionCode
 from motet.row_patterns.tokens import Dialect, SqlText
 
 MAX_SCALE = 18
+MICROSECONDS_PER_DAY = 86_400_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,9 @@ class Kind:
         return self.is_float or self.is_exact
 
 
-INT, FLOAT, TEXT, BOOL, INTERVAL, NULL = map(Kind, ("int", "float", "text", "boolean", "interval", "null"))
+INT, FLOAT, TEXT, BOOL, TIME, INTERVAL, NULL = map(
+    Kind, ("int", "float", "text", "boolean", "time", "interval", "null")
+)
 SHOWN = {"int": "a whole number", "float": "a double", "single": "a float", "decimal": "a decimal", "other": "nested"}
 
 
@@ -164,7 +167,7 @@ class ConditionCompiler:
             case "in":
                 self.unify(part, kinds)
                 return BOOL
-            case "+" | "-" | "*" | "/":
+            case "+" | "-" | "*" | "/" | "%":
                 return self.find_arithmetic_kind(part, *kinds)
             case "negative" | "positive" | "abs":
                 if not kinds[0].is_number and kinds[0].name != "null":
@@ -217,6 +220,8 @@ class ConditionCompiler:
                 found.is_number and kind.is_number and "single" not in (found.name, kind.name) and found != kind
             ):
                 found = FLOAT
+            elif self.dialect == "duckdb" and {found.name, kind.name} == {"date", "time"}:
+                found = TIME  # a date is its midnight
             elif found != kind:
                 shown = " and ".join(SHOWN.get(each.name, f"a {each.name}") for each in (found, kind))
                 raise self.error_at_part(
@@ -245,6 +250,8 @@ class ConditionCompiler:
         if not all(kind.is_number for kind in numbers) or any(kind.name == "single" for kind in numbers):
             hint = "bring them to DOUBLE by CAST" if "single" in names else None
             raise self.error_at_part(part, f"'{part.op}' between values of different rows takes numbers or times", hint)
+        if part.op == "%" and any(kind != INT for kind in numbers):
+            raise self.error_at_part(part, "'%' between values of different rows takes whole numbers")
         if part.op == "/":
             if self.dialect == "spark" and any(kind.name == "decimal" for kind in numbers) and FLOAT not in numbers:
                 raise self.error_at_part(
@@ -267,7 +274,7 @@ class ConditionCompiler:
         if kind.name != "instant" or self.utc:
             return
         known = [each.value for each in part.parts if each.op == "interval"]
-        if not known or abs(known[0]) >= 86_400_000_000:
+        if not known or abs(known[0]) >= MICROSECONDS_PER_DAY:
             hint = "add less than 24 hours, or set the session's time zone to UTC"
             raise self.error_at_part(part, "days differ in length in the session's time zone", hint)
 
@@ -305,7 +312,7 @@ class ConditionCompiler:
                 self.push(rc.IS_NULL)
             case "in":
                 self.emit_membership(part)
-            case "+" | "-" | "*" | "/":
+            case "+" | "-" | "*" | "/" | "%":
                 self.emit_arithmetic(part)
             case "negative" | "abs":
                 self.emit(part.parts[0])
@@ -361,6 +368,9 @@ class ConditionCompiler:
             self.push(rc.TO_FLOAT, found.scale)
         elif kind.is_exact and kind.scale > found.scale:
             self.push(rc.SCALE, kind.scale - found.scale)
+        elif kind == TIME and found.name == "date":
+            self.emit_constant(MICROSECONDS_PER_DAY)
+            self.push(rc.MUL_INT, grows=-1)
 
     def emit_comparison(self, op: str, part: ConditionPart, one: ConditionPart, other: ConditionPart) -> None:
         kind = self.unify(part, [self.find_kind(one), self.find_kind(other)])
@@ -386,6 +396,9 @@ class ConditionCompiler:
         for each in (one, other):
             own = self.find_kind(each)
             self.emit_as(each, kind if kind.is_number and (kind.is_float or part.op != "*") and own.is_number else own)
+        if part.op == "%":
+            self.push(rc.MOD_INT, grows=-1)
+            return
         whole, floating = _ARITHMETIC[part.op]
         self.push(floating if kind.is_float else whole, grows=-1)
 

@@ -160,7 +160,7 @@ class ExpressionParser:
     names: Names
     at: int
     last: int
-    where: str  # DEFINE or MEASURES
+    where: str  # the clause, as DEFINE
     in_call: bool = False  # where words that are no columns may stand
 
     @property
@@ -208,6 +208,8 @@ class ExpressionParser:
     def check_word(self) -> None:
         if self.word == "OVER":
             raise self.sql.error_at(f"a window function cannot stand in {self.where}", self.at)
+        if self.word == "COLLATE" and not self.starts_column():
+            raise self.sql.error_at(f"COLLATE is not supported in {self.where}", self.at, hint="as in LOWER(x)")
 
     def starts_subquery(self, at: int) -> bool:
         """Whether a bracket holds a query, which is the engine's."""
