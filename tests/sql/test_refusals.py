@@ -1,0 +1,105 @@
+"""What is refused says what the page of refusals says, and the page lists no message that nothing raises."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from motet.errors import MotetError
+from motet.row_patterns.clauses import parse_clause
+from motet.row_patterns.compiler import draft_clause, finish_program
+from motet.row_patterns.tokens import SqlText
+from tests.sql.tables import rows_of
+
+PAGE = Path(__file__).parents[2] / "docs" / "coming-from" / "refused.md"
+ROWS = pa.table(
+    {
+        "id": [1, 2],
+        "s": ["a", "b"],
+        "f": pa.array([1, 2], pa.float32()),
+        "d": pa.array([1, 2], pa.decimal128(5, 2)),
+        "at": pa.array([dt.datetime(2024, 1, 1), dt.datetime(2024, 1, 2)], pa.timestamp("ns")),
+        "t": pa.array([dt.datetime(2024, 1, 1), dt.datetime(2024, 1, 2)], pa.timestamp("us", "UTC")),
+        "fine": pa.array([1, 1_000_000_001], pa.timestamp("ns")),
+    }
+)
+
+
+def say(
+    define: str = "B AS B.id > A.id", measures: str = "COUNT(*) AS n", pattern: str = "A B", order: str = "ORDER BY id"
+) -> str:
+    return f"SELECT * FROM t MATCH_RECOGNIZE ({order} MEASURES {measures} PATTERN ({pattern}) DEFINE {define})"
+
+
+# A statement of each kind that is refused, by what is said of it.
+REFUSED = {
+    "CONCAT(...) takes values of several rows, which cannot be evaluated while matching": say(
+        "B AS CONCAT(s, A.s) = 'ba'"
+    ),
+    "a text and a whole number of different rows cannot be compared": say("B AS s > A.id"),
+    "'+' between values of different rows takes numbers or times": say("B AS f + A.f > 1"),
+    "'%' between values of different rows takes whole numbers": say("B AS id % A.d > 1"),
+    "months and mixed intervals are not supported between rows": say("B AS t - A.t < INTERVAL '1' MONTH"),
+    "has values that do not fit into 64 bits or microseconds": say("B AS fine > A.fine"),
+    "COLLATE is not supported in DEFINE": say("B AS s COLLATE NOCASE = 'B'"),
+    "the aggregate ARRAY_AGG is not supported in MEASURES": say(measures="ARRAY_AGG(id) AS ids"),
+    "COUNT(DISTINCT ...) is not supported in MEASURES": say(measures="COUNT(DISTINCT id) AS ids"),
+    "OVER is not supported here": say(measures="SUM(id) OVER () AS total"),
+    "UNNEST makes several rows of one: it cannot stand in MEASURES": say(measures="UNNEST([id]) AS ids"),
+    "this cannot stand in the argument of a navigation or an aggregate": say(measures="SUM(id * MATCH_NUMBER()) AS n"),
+    "CLASSIFIER in the argument of an aggregate is evaluated in MEASURES only": say("B AS MAX(CLASSIFIER()) = 'B'"),
+    "all columns of an argument must be of one variable": say(measures="SUM(A.id + B.id) AS n"),
+    "ORDER BY takes columns and what is computed of one row": say(order="ORDER BY PREV(id)"),
+    "ORDER BY needs a column here": say(order="ORDER BY 1"),
+    "PERMUTE of 7 parts has too many orders": say(pattern="PERMUTE(A, B, C, D, E, F, G)"),
+    "PATTERN has too many steps": say(pattern="(A{1000} B){1000}"),
+    "MATCH_RECOGNIZE cannot stand in DEFINE": say(f"B AS id IN ({say()})"),
+    "WITHIN is not part of SQL's MATCH_RECOGNIZE": say().replace(" DEFINE", " WITHIN INTERVAL '1' HOUR DEFINE"),
+    "INITIAL belongs to row patterns in windows, which are not supported": say().replace("PATTERN", "INITIAL PATTERN"),
+    "only queries are run": "DELETE FROM t",
+    "there is more than one statement": f"{say()}; {say()}",
+    "WITH UNMATCHED ROWS and {- -} do not go together": say(pattern="A {- B -}").replace(
+        "PATTERN", "ALL ROWS PER MATCH WITH UNMATCHED ROWS PATTERN"
+    ),
+    "FINAL has no meaning in DEFINE: the match is not complete": say("B AS FINAL LAST(id) > 1"),
+    "PREV and NEXT do not stand in each other": say("B AS PREV(NEXT(id)) > 1"),
+}
+REFUSED_ON_SPARK = {
+    "decimals of different rows are not divided": say("B AS d / A.d > 1"),
+    "days differ in length in the session's time zone": say(
+        "B AS t < A.t + (B.t - A.t) AND t > LAST(t, 1) + INTERVAL '1' DAY"
+    ),
+}
+NEEDS_A_SESSION = {"MATCH_RECOGNIZE needs an ORDER BY on Spark, which keeps no order of rows"}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_what_is_refused_says_so(message: str) -> None:
+    with pytest.raises(MotetError) as refused:
+        rows_of(REFUSED[message], t=ROWS)
+    assert message in str(refused.value)
+
+
+@pytest.mark.parametrize("message", REFUSED_ON_SPARK)
+def test_what_is_refused_on_spark_says_so(message: str) -> None:
+    sql = SqlText(REFUSED_ON_SPARK[message], "<text>", "spark")
+    clause = parse_clause(sql, 3, 4)
+    draft = draft_clause(clause, ROWS.schema)
+    types = [
+        pa.timestamp("us", "UTC") if column.name is None else ROWS.schema.field(column.name).type
+        for column in draft.inputs
+    ]
+    with pytest.raises(MotetError) as refused:
+        finish_program(draft, types, utc=False)
+    assert message in str(refused.value)
+
+
+def test_the_page_lists_these_messages_and_no_others() -> None:
+    section = PAGE.read_text(encoding="utf-8").partition("## Queries that `motet sql` runs")[2].partition("\n## ")[0]
+    rows = [re.split(r" (?<!\\)\| ", line.strip("| ")) for line in section.splitlines() if line.startswith("| ")]
+    listed = {row[1].strip().strip("`") for row in rows[1:]}
+    assert listed == {*REFUSED, *REFUSED_ON_SPARK, *NEEDS_A_SESSION}
