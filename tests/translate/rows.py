@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from motet.dialects import translate
@@ -34,3 +35,8 @@ def translate_unless_refused(text: str, source: str, reason: str, name: str = "t
         if reason not in str(refused):
             raise
         return None
+
+
+def try_examples(count: int) -> settings:
+    """Settings for this many examples, and for more in proportion where the profile looks harder than the default."""
+    return settings(max_examples=max(count, count * settings.default.max_examples // 100))

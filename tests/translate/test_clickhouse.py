@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import motet as library
@@ -16,7 +16,7 @@ from motet.errors import QueryError
 from motet.language.printer import to_text
 from motet.reference import evaluate
 from tests.translate.clickhouse_matching import Condition, compute_level, compute_strict_level, count_sequences
-from tests.translate.rows import ROWS, SCHEMA, make_rows, translate_unless_refused
+from tests.translate.rows import ROWS, SCHEMA, make_rows, translate_unless_refused, try_examples
 
 Drawn = list[tuple[str, int, int]]
 
@@ -40,7 +40,7 @@ def levels_reached(workload: Any, rows: list[Any]) -> set[int]:
     return {int(name.removeprefix("step_")) for name in queries}
 
 
-@settings(max_examples=40)
+@try_examples(40)
 @given(steps=STEPS, drawn=ROWS, window=st.integers(1, 9), mode=st.sampled_from(["", ", 'strict_increase'"]))
 def test_a_funnel_reaches_the_level_that_clickhouse_computes(
     steps: list[tuple[str, Condition]], drawn: Drawn, window: int, mode: str
@@ -63,7 +63,7 @@ APART: list[tuple[str, Condition]] = [
 ]
 
 
-@settings(max_examples=60)
+@try_examples(60)
 @given(steps=st.permutations(APART), count=st.integers(1, 3), drawn=ROWS, window=st.integers(1, 9))
 def test_a_funnel_in_strict_order_ends_where_another_row_interrupts_it(
     steps: list[tuple[str, Condition]], count: int, drawn: Drawn, window: int
@@ -87,7 +87,7 @@ def sequences(draw: Any, count: int) -> str:
     return text + draw(st.sampled_from(["", ".*"]))
 
 
-@settings(max_examples=60)
+@try_examples(60)
 @given(data=st.data(), steps=STEPS, drawn=ROWS)
 def test_a_sequence_is_found_where_clickhouse_finds_it(
     data: st.DataObject, steps: list[tuple[str, Condition]], drawn: Drawn

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import motet as library
@@ -17,7 +17,7 @@ from motet.errors import QueryError
 from motet.language.printer import to_text
 from motet.reference import evaluate
 from tests.translate.flink_matching import Condition, FlinkStep, Match, Row, flink_matches, skip_matches
-from tests.translate.rows import FEW_ROWS, SCHEMA, make_rows
+from tests.translate.rows import FEW_ROWS, SCHEMA, make_rows, try_examples
 
 # Conditions in Java and as a function of a row: some exclude each other, some do not.
 CONDITIONS: list[tuple[str, Condition]] = [
@@ -103,7 +103,7 @@ def assert_same_matches(text: str, chain: list[FlinkStep], rows: list[Row], wind
     assert len(evaluate(workload, rows, tick=1_000_000).rows) == wanted.total()
 
 
-@settings(max_examples=120)
+@try_examples(120)
 @given(chain=chains(), drawn=FEW_ROWS, window=st.none() | st.integers(2, 9))
 def test_a_pattern_has_the_matches_that_flink_finds(
     chain: tuple[str, list[FlinkStep]], drawn: list[tuple[str, int, int]], window: int | None
@@ -131,7 +131,7 @@ def linear_chains(draw: Any, strategy: str) -> tuple[str, list[FlinkStep]]:
     return text, chain
 
 
-@settings(max_examples=40)
+@try_examples(40)
 @given(data=st.data(), drawn=FEW_ROWS, window=st.none() | st.integers(3, 9))
 @pytest.mark.parametrize("strategy", ["skipToNext", "skipPastLastEvent"])
 def test_a_skip_strategy_leaves_the_matches_that_flink_leaves(
@@ -232,7 +232,7 @@ TRANSLATED: dict[str, tuple[str, list[FlinkStep]]] = {
 
 
 @pytest.mark.parametrize("case", TRANSLATED)
-@settings(max_examples=25)
+@try_examples(25)
 @given(drawn=FEW_ROWS)
 def test_a_feature_is_translated(case: str, drawn: list[tuple[str, int, int]]) -> None:
     text, chain = TRANSLATED[case]

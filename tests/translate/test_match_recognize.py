@@ -9,13 +9,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import motet
 from motet.errors import QueryError
 from motet.model.pattern import Event, Or, Pattern, Repeat, Seq
 from tests.translate.row_pattern_matching import Bound, Define, Row, matches
+from tests.translate.rows import try_examples
 
 A, B, C, D = Event("a"), Event("b"), Event("c"), Event("d")
 
@@ -114,7 +115,7 @@ def sql(pattern: str, define: str, skip: str, measures: str = "FIRST(A.ts) AS be
 
 
 @pytest.mark.parametrize("case", CASES)
-@settings(max_examples=25)
+@try_examples(25)
 @given(events=ROWS)
 def test_translated_queries_give_the_matches_of_the_standard(case: str, events: list[tuple[str, int, str]]) -> None:
     pattern, define, tree, defines, past_last_row = CASES[case]
@@ -180,7 +181,7 @@ def row_patterns(draw: Any, names: str = "ABCD") -> tuple[str, Pattern]:
 OUTCOMES: Counter[str] = Counter()
 
 
-@settings(max_examples=100)
+@try_examples(100)
 @given(
     events=ROWS,
     pattern=row_patterns(),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import motet as library
@@ -15,7 +15,7 @@ from motet.dialects import translate
 from motet.errors import QueryError
 from motet.language.printer import to_text
 from motet.reference import evaluate
-from tests.translate.rows import FEW_ROWS, SCHEMA, make_rows, translate_unless_refused
+from tests.translate.rows import FEW_ROWS, SCHEMA, make_rows, translate_unless_refused, try_examples
 from tests.translate.sase_matching import Match, SasePart, sase_matches
 
 STRATEGIES = {"any": "skip_till_any_match", "next": "skip_till_next_match", "contiguity": "partition_contiguity"}
@@ -66,7 +66,7 @@ def found_matches(result: pa.Table) -> Counter[Match]:
     return matches
 
 
-@settings(max_examples=60)
+@try_examples(60)
 @given(drawn=FEW_ROWS, sequence=sequences(), strategy=st.sampled_from(list(STRATEGIES)), window=st.integers(3, 12))
 def test_a_query_has_the_matches_that_sase_finds(
     drawn: list[tuple[str, int, int]], sequence: tuple[str, list[str], list[SasePart]], strategy: str, window: int
