@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import StreamingQueryException
 
 import motet
 from motet.compile import Program, compile_workload
@@ -125,3 +126,32 @@ def test_an_error_that_nobody_thought_of_ends_nothing(
     monkeypatch.setattr(watched, "_compile", fail)
     assert not watched.reload_queries()
     assert said == ["ValueError: a source that is away for a moment\nthe queries go on as they were"]
+
+
+def test_a_stream_that_spark_gave_up_on_too_early_starts_again(watched: WatchedService, said: list[str]) -> None:
+    """Spark waits ten seconds for a Python process, which is not enough on a busy machine; so it is asked again."""
+    patience = 3
+
+    def await_termination(_: float) -> bool:
+        if len(watched.starts) <= patience:
+            raise StreamingQueryException("[STREAM_FAILED] terminated with: Python worker failed to connect back.")
+        return True
+
+    def start(change: str | None = None) -> Any:
+        watched.starts.append(watched.program)
+        return SimpleNamespace(awaitTermination=await_termination, isActive=False)
+
+    watched._start = start  # type: ignore[method-assign]
+    watched.query = SimpleNamespace(awaitTermination=await_termination, isActive=False)  # type: ignore[assignment]
+    watched.session.streams.removeListener = lambda monitor: None
+    watched.monitor.ended.set()
+    watched.run(watch=False, every=60.0, show=lambda status: None)
+    assert len(watched.starts) == 4
+    assert len(said) == 3
+    assert set(said) == {
+        "Spark did not wait for a Python process to start: the stream starts again from its checkpoint"
+    }
+    patience = 100
+    with pytest.raises(StreamingQueryException):
+        watched.run(watch=False, every=60.0, show=lambda status: None)
+    assert len(said) == 3 + 8 - 3

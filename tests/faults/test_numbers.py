@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -105,6 +109,35 @@ def test_the_last_status_waits_for_the_last_progress(tmp_path: Path) -> None:
     assert said == [watched.monitor.status()]
     assert "123,456,789 rows" in said[0]
     assert "7 late" in said[0]
+
+
+def test_rows_are_those_that_were_observed_and_not_read_again() -> None:
+    """Spark's own number has the rows of repeated tasks twice."""
+    monitor = StreamMonitor(["q"])
+    monitor.add({**PROGRESS, "observedMetrics": {"motet_rows": {"rows": 1000, "set_aside": 3}}})
+    assert (monitor.metrics.rows, monitor.metrics.set_aside) == (1000, 3)
+    monitor.add({"numInputRows": 5})  # where nothing was observed
+    assert monitor.metrics.rows == 1005
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_rows_of_repeated_tasks_are_counted_once(tmp_path: Path) -> None:
+    """A Spark of its own loses what its tasks have written, and runs them again."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))}
+    root = Path(__file__).parents[2]
+    environment["PYTHONPATH"] = os.pathsep.join((str(Path(motet.__file__).parents[1]), str(root)))
+    command = [sys.executable, "-m", "tests.faults.repeated_tasks", str(tmp_path)]
+    ended = subprocess.run(command, env=environment, cwd=root, capture_output=True, text=True, timeout=600)
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    found = json.loads(ended.stdout.splitlines()[-1])
+    batch = {"rows": 800, "null_times": 0, "null_types": 16, "set_aside": 16, "overflows": 0, "results": 116}
+    assert found["files"] == batch
+    assert found["rows"] == batch
+    spark = found["stream"].pop("spark")
+    assert spark > 800, "no task that had read rows was repeated, so nothing was tried"
+    assert found["stream"] == {"rows": 800, "set_aside": 16, "late": 0, "A": 392, "B": 392, "results": 115}
+    assert {file.name for file in tmp_path.glob("lost-*")} == {"lost-files", "lost-rows", "lost-stream"}
 
 
 def test_names_of_queries_are_no_ids_of_drawings() -> None:

@@ -264,6 +264,11 @@ def explain_damage(checkpoint: str) -> Iterator[None]:
         raise
     except Exception as error:
         text = "\n".join(filter(None, (str(error), str(getattr(error, "stackTrace", "")))))
+        if re.search("No space left on device|Disk quota exceeded", text):
+            raise RunError(
+                "there is no space left on a device, of the checkpoint, of the results or of Spark's own files: "
+                f"make room, and start again with --checkpoint {checkpoint}: the stream goes on where it was"
+            ) from error
         file = _find_file(text, checkpoint)
         if file is None:
             raise

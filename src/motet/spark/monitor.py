@@ -134,7 +134,7 @@ class StreamMonitor(StreamingQueryListener):
             metrics = self.metrics
             observed = progress.get("observedMetrics", {})
             state, read, results = (observed.get(name, {}) for name in (METRICS, ROWS_METRICS, RESULT_METRICS))
-            rows, late = progress.get("numInputRows", 0), state.get("late") or 0
+            rows, late = read.get("rows", progress.get("numInputRows", 0)) or 0, state.get("late") or 0
             given = Counter(dict.fromkeys(metrics.queries, 0))
             for counts in _parse_lines(results.get(COUNTS)):
                 given.update(counts)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
@@ -32,6 +33,9 @@ JSON_LINES = "lines"  # json lines on standard output
 FILE_FORMATS = ("parquet", "orc", "csv", "json", "text")  # of which Spark wants to know the columns
 
 POLL_SECONDS = 0.25  # between two looks whether to stop
+# At each start of a stream Spark waits ten seconds for a Python process, which a busy machine may not give it in time.
+SLOW_WORKER = "Python worker failed to connect back"
+MAX_SLOW_STARTS = 8  # in a row
 
 Say = Callable[[str], None]
 
@@ -161,6 +165,7 @@ class StreamService:
         self.say = say
         self.show = show
         self.last_rejection = ""
+        self.slow_starts, self.started_at = 0, 0  # in a row, and after which micro-batch
         self.events, self.program = self._compile(read(file), job.options.statistics)
         self.monitor = StreamMonitor(self._query_names(), say, run_id="")
         session.streams.addListener(self.monitor)
@@ -175,8 +180,7 @@ class StreamService:
         stopping = stopping or threading.Event()
         due, shown = time.monotonic() + every, 0
         try:
-            # Parts of a second are taken as well, whatever the annotation says.
-            while not stopping.is_set() and not self.query.awaitTermination(POLL_SECONDS):  # type: ignore[arg-type]
+            while not stopping.is_set() and not self._wait_for_end():
                 if time.monotonic() >= due:
                     due = time.monotonic() + every
                     if self.monitor.metrics.batches > shown:
@@ -194,6 +198,21 @@ class StreamService:
         finally:
             with contextlib.suppress(Exception):
                 self.stop()
+
+    def _wait_for_end(self) -> bool:
+        """Wait a moment; return whether the stream has ended. Where Spark gave up before it ran, it starts again."""
+        try:
+            # Parts of a second are taken as well, whatever the annotation says.
+            return bool(self.query.awaitTermination(POLL_SECONDS))  # type: ignore[arg-type]
+        except StreamingQueryException as error:
+            batches = self.monitor.metrics.batches
+            self.slow_starts = self.slow_starts + 1 if batches == self.started_at else 1
+            if SLOW_WORKER not in str(error) or self.slow_starts > MAX_SLOW_STARTS:
+                raise
+            self.started_at = batches
+        self.say("Spark did not wait for a Python process to start: the stream starts again from its checkpoint")
+        self.query = self._start("started again")
+        return False
 
     def reload_queries(self) -> bool:
         """Take up the queries as the file has them now; if they are wrong, say so and keep the old ones.

@@ -176,7 +176,9 @@ def _assign_buckets(
     types = {symbol.type for branch in program.branches for symbol in branch.symbols} - program.definitions.keys()
     listed = sorted(types) if len(types) <= MAX_COUNTED_TYPES else []
     counts = [sf.count_if(kind == sf.lit(name)).alias(f"{TYPE_COUNT_PREFIX}{name}") for name in listed]
-    observed = rows.observe(ROWS_METRICS, sf.count_if(missing).alias("set_aside"), *ends, *counts)
+    # Spark's own number of rows counts those of a repeated task again, what is observed does not.
+    totals = [sf.count(sf.lit(1)).alias("rows"), sf.count_if(missing).alias("set_aside")]
+    observed = rows.observe(ROWS_METRICS, *totals, *ends, *counts)
     return observed.filter(~missing).drop("at")
 
 
