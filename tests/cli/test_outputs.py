@@ -193,7 +193,7 @@ def test_a_folder_below_a_file_is_refused_before_a_run(
     assert (tmp_path / "old").read_text() == "old"
 
 
-@pytest.mark.parametrize("name", ["out.delta", "out.iceberg", "out.delta/"])
+@pytest.mark.parametrize("name", ["out.delta", "out.delta/"])
 def test_a_table_of_a_lakehouse_that_is_there_gets_no_files_of_queries(
     motet: Motet, queries: Path, events: Path, tmp_path: Path, name: str
 ) -> None:
@@ -203,12 +203,17 @@ def test_a_table_of_a_lakehouse_that_is_there_gets_no_files_of_queries(
     assert not list((tmp_path / name).iterdir())
 
 
-@pytest.mark.parametrize("name", ["out.delta", "out.iceberg"])
+@pytest.mark.parametrize("output", [["out.delta"], ["lake.db.out", "--format", "iceberg"]])
 def test_tables_of_a_lakehouse_are_written_by_spark(
-    motet: Motet, queries: Path, events: Path, tmp_path: Path, name: str
+    motet: Motet, queries: Path, events: Path, output: list[str]
 ) -> None:
-    outcome = motet("run", queries, "--events", events, "--output", tmp_path / name)
+    outcome = motet("run", queries, "--events", events, "--output", *output)
     assert (outcome.status, "is written by Spark: add --engine spark" in outcome.stderr) == (2, True)
+
+
+def test_iceberg_has_no_tables_at_paths(motet: Motet, queries: Path, events: Path, tmp_path: Path) -> None:
+    outcome = motet("run", queries, "--events", events, "--output", tmp_path / "out.iceberg")
+    assert (outcome.status, "--output out --format iceberg" in outcome.stderr) == (2, True)
 
 
 @pytest.mark.spark

@@ -146,6 +146,11 @@ def test_records_of_earlier_versions_are_gone_on_with() -> None:
         ),
         ("File does not exist: /data/state/offsets/3\n\tat org.apache", "/data/state/offsets/3"),
         ("Malformed log file, in '/data/state/commits/3'.", "/data/state/commits/3"),
+        (
+            "[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred during loading state.\n\tat org.apache\n"
+            "Caused by: java.io.EOFException: Stream ended prematurely\n\tat org.apache",
+            "/data/state/state",
+        ),
     ],
 )
 def test_what_spark_cannot_read_of_a_checkpoint_is_named(said: str, file: str) -> None:
@@ -153,6 +158,7 @@ def test_what_spark_cannot_read_of_a_checkpoint_is_named(said: str, file: str) -
         raise ValueError(said)
     assert f"the checkpoint is damaged, or a part of it is missing: {file} (" in str(refused.value)
     assert "new --checkpoint" in str(refused.value)
+    assert ("(Stream ended prematurely)" in str(refused.value)) == ("Caused by" in said)
     with pytest.raises(ValueError, match="elsewhere"), explain_damage("/data/state"):
         raise ValueError("something elsewhere: /data/events/3")
     with pytest.raises(RunError, match="ours"), explain_damage("/data/state"):

@@ -56,7 +56,6 @@ ENDINGS = {
     ".feather": OutputFormat.ARROW,
     ".duckdb": OutputFormat.DUCKDB,
     ".delta": OutputFormat.DELTA,
-    ".iceberg": OutputFormat.ICEBERG,
 }
 # Tables that Spark writes, where their connector is installed.
 LAKES = (OutputFormat.DELTA, OutputFormat.ICEBERG)
@@ -84,6 +83,8 @@ def choose_format(output: str | Path | None) -> OutputFormat:
         return OutputFormat.PARQUET
     if target.exists() and not target.is_file():
         return OutputFormat.TABLE
+    if target.suffix.lower() == ".iceberg":
+        raise DataError(f"Iceberg has tables of a catalog only: write --output {target.stem} --format iceberg")
     if found is None:
         raise DataError(
             f"cannot tell the format of {target}: name it with one of {', '.join(ENDINGS)}, give --format, or write "

@@ -270,6 +270,9 @@ def explain_damage(checkpoint: str) -> Iterator[None]:
                 f"make room, and start again with --checkpoint {checkpoint}: the stream goes on where it was"
             ) from error
         file = _find_file(text, checkpoint)
+        if file is None and "CANNOT_LOAD_STATE_STORE" in text:  # of a file that ends too early Spark tells no name
+            file = f"{checkpoint.rstrip('/')}/state"
         if file is None:
             raise
-        raise _describe_damage(file, first_line(error)) from error
+        causes = re.findall(r"^Caused by: [\w.$]+: (.+)$", text, re.MULTILINE)
+        raise _describe_damage(file, causes[-1] if causes else first_line(error)) from error
