@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from motet import api
 from motet.engine.workload_profile import profile_workload
-from motet.errors import DataError
+from motet.errors import DataError, QueryError
 from motet.language import parse
 from motet.schema import EventSchema
 from motet.spark.profile import profile as spark_profile
@@ -92,7 +92,7 @@ def test_a_workload_has_its_symbols_and_partitions_counted() -> None:
 
 
 def test_a_workload_whose_columns_are_missing_is_an_error() -> None:
-    with pytest.raises(DataError, match="no column 'f'"):
+    with pytest.raises(QueryError, match="no column 'f'"):
         api.profile(EVENTS.drop_columns("f"), QUERIES)
 
 
