@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import random
-import sys
 import time
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -110,22 +107,3 @@ def test_a_thousand_queries_are_compiled_and_planned_in_under_a_second_per_hundr
     before = time.process_time()
     motet.plan(EVENTS, random_queries(1000))
     assert time.process_time() - before < 10.0
-
-
-@pytest.mark.skipif(not os.environ.get("MOTET_LONG"), reason="a minute where others work too: MOTET_LONG=1")
-def test_a_thousand_queries_run_over_two_million_rows_in_half_a_minute_of_the_processor() -> None:
-    """On two cores that nobody else uses, this is 15 seconds; the first run loads kernels."""
-    rng, rows = np.random.default_rng(3), 2_000_000
-    columns = {
-        "time": np.sort(rng.integers(0, 3600, rows)),
-        "type": pa.DictionaryArray.from_arrays(rng.integers(0, 40, rows), [f"T{number}" for number in range(40)]),
-        "k": rng.integers(0, 100, rows),
-        "x": rng.integers(0, 10, rows),
-    }
-    events, queries = pa.table(columns), random_queries(1000)
-    motet.run(events.slice(0, 1000), queries)
-    wall, cpu = time.perf_counter(), time.process_time()
-    results = motet.run(events, queries)
-    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    sys.stdout.write(f"\n{len(results):,} results: {wall:.1f} s, {cpu:.1f} s of the processor\n")
-    assert cpu < 30.0
