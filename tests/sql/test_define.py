@@ -61,6 +61,7 @@ from tests.sql.tables import labels, values_of
         ("B AS IF(x > A.x + 2, A.x > 9, x > A.x)", "1A 2B 3B"),
         ("B AS IFNULL(C.x, A.x + 3) > x", "1A 2B 3B"),
         ("B AS GREATEST(C.x, A.x, x) < 4", "1A 2B 3B"),
+        (f"B AS GREATEST(A.x{', x' * 24}) < 4", "1A 2B 3B"),  # does not grow beyond bounds
         ("B AS LEAST(C.x, x, A.x + 2) = x AND LEAST(x, C.x) = x", "1A 2B 3B"),
         ("B AS GREATEST(PREV(x, 9), C.x) IS NULL AND x < 3", "1A 2B"),
         ("B AS CASE WHEN x = A.x + 3 THEN A.x = 7 ELSE x > A.x END", "1A 2B 3B"),

@@ -534,12 +534,14 @@ def _expand_call(node: Node) -> Node:
             return make(
                 "case", make("=", *parts), make("literal", value=None), parts[0], value=("WHEN", "THEN", "ELSE")
             )
-    # Of GREATEST and LEAST, which pass over nulls.
-    found = parts[0]
-    for part in parts[1:]:
-        is_first = make("or", make(">=" if node.value == "GREATEST" else "<=", found, part), make("is null", part))
-        found = make("case", is_first, found, part, value=("WHEN", "THEN", "ELSE"))
-    return found
+    # GREATEST and LEAST pass over nulls. Each half stands in several places, so that arguments are halved rather than
+    # taken one by one: one by one, the whole would double with each.
+    if len(parts) == 1:
+        return parts[0]
+    middle = len(parts) // 2
+    one, other = (_expand_call(make("call", *half, value=node.value)) for half in (parts[:middle], parts[middle:]))
+    is_first = make("or", make(">=" if node.value == "GREATEST" else "<=", one, other), make("is null", other))
+    return make("case", is_first, one, other, value=("WHEN", "THEN", "ELSE"))
 
 
 def _unwrap(node: Node) -> Node:
