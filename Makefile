@@ -40,10 +40,10 @@ imports: $(READY)
 nojit: $(READY)
 	NUMBA_DISABLE_JIT=1 $(PYTEST) $(PYTEST_FLAGS) -n $(WORKERS) --hypothesis-profile=nojit $(wildcard tests/kernels) tests/engine tests/detect
 
-# Tests that need Spark share one session, so they stay together on one worker (tests/conftest.py groups them).
+# Tests that need Spark share one session, so they stay together on one worker (tests/conftest.py keeps them there).
 suite: $(WARM)
 	@$(BIN)/python scripts/check-java
-	$(PYTEST) $(PYTEST_FLAGS) -n $(WORKERS) --dist loadgroup
+	$(PYTEST) $(PYTEST_FLAGS) -n $(WORKERS)
 
 # A link that leads nowhere is an error. Pages load nothing from elsewhere.
 docs: $(READY) ## build the documentation into build/site

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+from xdist.scheduler import LoadScopeScheduling
 
 pytest_plugins = ["tests.command_line"]
 
@@ -34,12 +37,27 @@ settings.register_profile("thorough", settings.get_profile("default"), max_examp
 settings.load_profile("default")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep Spark's tests on one worker: they share a session, and two JVMs would fight for two cores."""
-    for item in items:
-        if item.get_closest_marker("spark"):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+class SparkOnOneWorker(LoadScopeScheduling):
+    """Run all files that have tests on Spark on one worker, and any other test on whichever worker is free.
+
+    Tests on Spark share a session, and two JVMs would fight for two cores. Groups of xdist are no help: what it adds to
+    the names of grouped tests is not read by pytest 9.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.split("::")[0]
+        return "spark" if _has_spark_tests(self.config.rootpath / file) else nodeid
+
+
+@cache
+def _has_spark_tests(file: Path) -> bool:
+    return "pytest.mark.spark" in file.read_text()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SparkOnOneWorker:
+    """Tell xdist how tests are spread over its workers."""
+    return SparkOnOneWorker(config, log)
 
 
 @pytest.fixture(scope="session")
