@@ -44,12 +44,12 @@ def test_after_an_empty_match_the_search_goes_on_at_the_next_row() -> None:
 
 @pytest.mark.parametrize("skip", ["TO FIRST A", "TO A", "TO LAST A"])
 def test_to_skip_to_the_first_row_of_the_match_fails(skip: str) -> None:
-    with pytest.raises(RunError, match="goes to the first row of the match at row 1"):
+    with pytest.raises(RunError, match="goes to A, which has the first row of the match, row 1"):
         labels([1, 2], "A B", skip=skip)
 
 
 def test_to_skip_to_a_variable_without_rows_fails() -> None:
-    with pytest.raises(RunError, match="a variable that has no row in the match from row 1 on"):
+    with pytest.raises(RunError, match="goes to C, which has no row in the match from row 1 on"):
         labels([1, 2], "A B C?", "C AS x > 5", skip="TO C")
 
 

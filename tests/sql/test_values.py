@@ -182,6 +182,13 @@ def test_times_finer_than_microseconds_are_refused_where_they_are_compared() -> 
         labels(table, "A B", "B AS x > A.x")
 
 
+def test_a_match_that_is_too_long_names_its_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("STACK_ENTRIES", "MAX_STACK_ENTRIES"):
+        monkeypatch.setattr(f"motet.row_patterns.matching.{name}", 4)
+    with pytest.raises(RunError, match="a match from row 2 on is too long to be searched"):
+        labels([1, 0, 0, 0, 0, 0, 0, 0], "A+ B", "A AS SUM(x) = 0, B AS x > 1")
+
+
 def test_a_search_that_takes_too_long_names_the_partition_and_the_option() -> None:
     rows = [{"k": "slow", "id": id, "x": 1} for id in range(30)]
     text = """SELECT * FROM t MATCH_RECOGNIZE (PARTITION BY k ORDER BY id MEASURES COUNT(*) AS n

@@ -40,12 +40,23 @@ def sase_matches(parts: Sequence[SasePart], rows: Sequence[Row], strategy: str, 
             taken = [_Run(at, (*run.bound, (at, number))) for at in _options(parts, positive, rows, run, number)]
             for each in taken:
                 kept.append(each)
-                if each.at == positive[-1]:
+                if each.at == positive[-1] and not _is_forbidden(parts, rows, each, window):
                     found.append(tuple((parts[at].variable, rows[which]["time"]) for at, which in each.bound))
             if run.bound and (strategy == "any" or (strategy == "next" and not taken)):
                 kept.append(run)
         runs = kept
     return found
+
+
+def _is_forbidden(parts: Sequence[SasePart], rows: Sequence[Row], run: _Run, window: int) -> bool:
+    """Whether an event that may not come lies in the window before the first event, or in that after the last."""
+    first, last = (rows[run.bound[at][1]]["time"] for at in (0, -1))
+    before, after = parts[: run.bound[0][0]], parts[run.at + 1 :]
+    return any(
+        (last - window < row["time"] < first and any(part.holds(row) for part in before))
+        or (last < row["time"] < first + window and any(part.holds(row) for part in after))
+        for row in rows
+    )
 
 
 def _options(parts: Sequence[SasePart], positive: list[int], rows: Sequence[Row], run: _Run, number: int) -> list[int]:

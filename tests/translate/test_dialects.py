@@ -28,6 +28,20 @@ def test_an_unknown_system_is_refused() -> None:
         translate("", "esper")
 
 
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("flink-cep", 'Pattern.begin("a").where(e -> {} e.x > 1 {})'),
+        ("clickhouse", "SELECT sequenceMatch('(?1)')(t, {} x = 1 {}) FROM e"),
+        ("match-recognize", "SELECT * FROM e MATCH_RECOGNIZE (ORDER BY t PATTERN (A B) DEFINE A AS {} x = 1 {})"),
+        ("sase", "PATTERN SEQ(A a, B b) WHERE {} a.x = 1 {}"),
+    ],
+)
+def test_what_is_nested_too_deeply_is_refused(source: str, text: str) -> None:
+    with pytest.raises(MotetError, match="nested too deeply"):
+        translate(text.format("(" * 2000, ")" * 2000), source)
+
+
 def test_the_command_line_translates(tmp_path: Path, motet: Motet) -> None:
     file = tmp_path / "funnel.sql"
     file.write_text(FUNNEL)

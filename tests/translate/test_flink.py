@@ -289,6 +289,24 @@ def test_java_with_variables_keys_and_times() -> None:
     )
 
 
+def test_calls_change_the_pattern_that_they_are_called_on() -> None:
+    begin = "Pattern<E, ?> p = Pattern" + name_step("begin", "s", "a") + ";\n"
+    following = "Pattern<E, ?> q = p" + name_step("next", "t", "b") + ";\n"
+    looped = shown("Pattern" + name_step("begin", "s", "a") + ".oneOrMore()")
+    for more in ("p.oneOrMore(); CEP.pattern(s, p);", "Pattern<E, ?> r = p; r.oneOrMore(); CEP.pattern(s, p);"):
+        assert shown(begin + more) == looped
+    assert shown(begin + following + "CEP.pattern(s, p);") == "QUERY translated\nRETURN *\nPATTERN a s\n"
+    both = "Pattern" + name_step("begin", "s", "a") + ".oneOrMore()" + name_step("next", "t", "b")
+    assert shown(begin + following + "p.oneOrMore(); CEP.pattern(s, q);") == shown(both)
+
+
+def test_operators_bind_as_in_java() -> None:
+    text = 'Pattern.begin("s").where(e -> !e.a == e.b || 1.5f < e.x && !e.name.equals("y") && e.x % 2 == 0L)'
+    assert shown(text).startswith("EVENT s_type AS (NOT a) = b OR 1.5 < x AND NOT (name = 'y') AND x % 2 = 0\n"), shown(
+        text
+    )
+
+
 def test_scala() -> None:
     text = """
     val alert = Pattern.begin[Event]("a").where(_.getType == "login")
@@ -341,6 +359,12 @@ BEGIN = 'Pattern.begin("a")'
         (f"{BEGIN}.within(Time.of(3, TimeUnit.SECONDS))", "length of time", "of(3"),
         (f'{BEGIN}.within(Time.seconds(3)).next("b")', "not after the last step", "begin"),
         (f"{BEGIN}.within(Duration.ofSeconds(3).negated())", "not understood", "negated"),
+        (f"{BEGIN}.within(Duration.ofMinutes(3).minusSeconds(1))", "not understood", "minusSeconds"),
+        (
+            f"{BEGIN}.within(Duration.ofSeconds(3)).within(Duration.ofSeconds(2))",
+            "said twice",
+            "within(Duration.ofSeconds(2",
+        ),
         (f"{BEGIN}.times(2, Time.seconds(5))", "takes whole numbers", " Time"),
         (f"{BEGIN}.oneOrMore(Duration.ofSeconds(5))", "takes whole numbers", "Duration"),
         # Keys and streams
@@ -360,6 +384,11 @@ BEGIN = 'Pattern.begin("a")'
         (f"{BEGIN}.where((e, ctx) -> true)", "looks at earlier events", ", ctx"),
         (f"{BEGIN}.where(e -> e.)", "ends too early", "."),
         (f"{BEGIN}.where(e -> e.x / 2 > 1)", "'/' in a condition", "/"),
+        (f'{BEGIN}.where(e -> e.name == "x")', "whether two texts are the same object", "=="),
+        (f'{BEGIN}.where(e -> "x" != e.name)', "whether two texts are the same object", "!="),
+        (f"{BEGIN}.where(e -> e.x > 010)", "octal in Java", "010"),
+        (f"{BEGIN}.where(e -> e.x > 1.1f)", "a float has no such value", "1.1f"),
+        (f"{BEGIN}.where(e -> !e.x > 1)", "cannot be compared with a number", "begin"),
         (f'{BEGIN}.where(e -> e.name + "x" == "yx")', "'+' in a condition", "+"),
         (f'{BEGIN}.where(e -> e.name.equals("a\\n"))', "in a condition", '"a'),
         (f"{BEGIN}.where(e -> {{ log(e); return e.x > 1; }})", "a lambda over one event", "e -> {"),

@@ -250,6 +250,13 @@ def test_a_translation_reads_as_a_query_and_says_what_to_mind() -> None:
     )
 
 
+def test_rows_of_a_variable_are_counted() -> None:
+    text = sql("(A B+ C)", f"{TYPES} AND COUNT(B.*) > 1", NEXT, measures="COUNT(B.*) AS b, COUNT(A.*) + COUNT(*) AS n")
+    translated = motet.translate(text, "match-recognize", time="ts")
+    table = pa.table({"ts": range(7), "type": list("abcabbc"), "x": [0] * 7, "k": ["u"] * 7})
+    assert motet.run(table, translated.workload, time="ts").select(["b", "n"]).to_pylist() == [{"b": 2, "n": 5}]
+
+
 def test_a_variable_may_be_called_like_the_type_of_another() -> None:
     text = sql("(A B)", "A AS type = 'b', B AS type = 'a' AND x > PREV(x)", NEXT, measures="B.x AS seen")
     shown = motet.translate(text, "match-recognize", time="ts").text
@@ -293,6 +300,12 @@ TYPES = "A AS type = 'a', B AS type = 'b', C AS type = 'c'"
         ("(A B? C)", "A AS type = 'a', B AS type = 'b' AND 1 > 2, C AS type = 'c'", NEXT, "may leave out B", ""),
         ("(A B C)", "B AS x LIKE 'a!_' ESCAPE '!'", NEXT, "ESCAPE", "x LIKE"),
         ("(A B C)", "B AS FLOOR(x, 2) = 1", NEXT, "'2' in", "x, 2"),
+        ("(A B C)", r"B AS x LIKE 'a\_'", NEXT, "a backslash in a text", r"'a\_'"),
+        ("(A B C)", r"B AS x = 'a\n'", NEXT, "a backslash in a text", r"'a\n'"),
+        ("(A B C)", "B AS x > 1, B AS x < 5", NEXT, "B is defined twice", ""),
+        ("(A B C)", "B AS x IN (A.x, 2)", NEXT, "has no equal", "x IN"),
+        ("(A B C)", "B AS x > LAST(x)", NEXT, "running aggregate", "LAST(x"),
+        ("(A B C)", "B AS CLASSIFIER() = 'B'", NEXT, "has no equal", ""),
     ],
 )
 def test_what_would_mean_something_else_is_refused_at_its_place(
@@ -313,6 +326,16 @@ def test_what_would_mean_something_else_is_refused_at_its_place(
         ("FROM events", "FROM (SELECT * FROM events WHERE x > 1)", "one table"),
         ("SELECT *", "SELECT DISTINCT *", "DISTINCT is not translated"),
         ("FROM events", "FROM events AS e", "ALIAS of a table"),
+        ("FROM events", "FROM read('events')", "one table"),
+        ("FROM events", "FROM events TABLESAMPLE (10 PERCENT)", "SAMPLE of a table"),
+        ("ORDER BY ts", "ORDER BY ts DESC", "one column, ascending"),
+        ("ORDER BY ts", "ORDER BY ts, x", "one column, ascending"),
+        ("B.x AS seen", "B.* AS seen", "has no equal in RETURN"),
+        ("B.x AS seen", "SUM(B.*) AS seen", "has no equal in RETURN"),
+        ("B.x AS seen", "RUNNING LAST(B.x) AS seen", "RETURN is final"),
+        ("B.x AS seen", "PREV(B.x) AS seen", "has no equal in RETURN"),
+        ("B.x AS seen", "SUM(B.x) FILTER (WHERE B.x > 1) AS seen", "has no equal"),
+        ("type = 'b')", "type = 'b') AS m", "'m' in"),
         ("PARTITION BY k", "PARTITION BY UPPER(k)", "PARTITION BY must name columns"),
         ("type = 'b')", "type = 'b') ORDER BY seen", "ORDER is not translated"),
         ("type = 'b')", "type = 'b', D AS type = 'd')", "PATTERN has no variable D"),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import motet as library
@@ -30,7 +30,7 @@ def sequences(draw: Any) -> tuple[str, list[str], list[SasePart]]:
     for number in range(draw(st.integers(1, 4))):
         name, kind = f"v{number}", draw(st.sampled_from("abc"))
         least = draw(st.sampled_from([0, 0, 1, 2]))
-        negated = number > 0 and not parts[-1].negated and draw(st.integers(0, 4)) == 0
+        negated = not (parts and parts[-1].negated) and draw(st.integers(0, 4)) == 0
         repeated = not negated and draw(st.integers(0, 2)) == 0
         # A condition with an earlier event: on the one before it, where each is one event.
         single = number and not parts[-1].negated and not parts[-1].repeated
@@ -46,10 +46,7 @@ def sequences(draw: Any) -> tuple[str, list[str], list[SasePart]]:
             conditions.append(f"{element}.x >= {least}")
         if rises:
             conditions.append(f"{element}.x > {f'{name}[i-1]' if repeated else f'v{number - 1}'}.x")
-    while parts[-1].negated:
-        dropped = parts.pop().variable
-        texts.pop()
-        conditions = [condition for condition in conditions if not condition.startswith(f"{dropped}.")]
+    assume(not all(part.negated for part in parts))
     return f"SEQ({', '.join(texts)})", conditions, parts
 
 
@@ -93,6 +90,19 @@ def test_an_aggregate_in_return_is_over_each_match() -> None:
     assert sorted(result.column("mean").to_pylist()) == [1, 2, 3]
 
 
+def test_the_length_of_a_repeated_variable_is_its_count() -> None:
+    rows = make_rows([("a", 0, 1), ("b", 1, 1), ("b", 3, 1), ("b", 5, 1)])
+    text = (
+        "PATTERN SEQ(a s, b+ r[]) WHERE r.LEN > 1 AND r[r.LEN].x > 3 AND s.len > 1 WITHIN 9 seconds RETURN r.LEN AS n"
+    )
+    shown = translate(text, "sase")
+    assert "RETURN (COUNT(r)) AS n" in shown.text
+    assert "WHERE COUNT(r) > 1 AND LAST(r).x > 3 AND s.len > 1" in shown.text
+    workload = translate(text.replace("AND s.len > 1", ""), "sase").workload
+    result = library.run(pa.Table.from_pylist(rows, SCHEMA), workload)
+    assert sorted(result.column("n").to_pylist()) == [2, 2, 3]
+
+
 def test_an_attribute_may_be_called_like_a_clause() -> None:
     text = "PATTERN SEQ(A a, B b) WHERE skip_till_any_match(a, b) { [event] AND a.from = b.within } FROM stream"
     assert 'WHERE ["event"] AND a.from = b."within"' in translate(text, "sase").text
@@ -123,6 +133,12 @@ def test_texts_in_quotes_stay_as_they_are() -> None:
         ),
         ("PATTERN SEQ(A a, B b) WHERE skip_till_any_match(a, b) { a.x > 1 } unknown(3)", "unexpected"),
         ("PATTERN SEQ(A a, B b) WHERE a.x >", "ends too early"),
+        ("PATTERN SEQ(A a, B b) WHERE a.x > 1 AND WITHIN 3 s", "a condition is missing here"),
+        ("PATTERN SEQ(A a, B b) WHERE skip_till_any_match(a, b) { AND a.x > 1 }", "a condition is missing here"),
+        ("PATTERN SEQ(A a, B b) WHERE a.x / 2 > 1", "a division gives whole numbers"),
+        ("PATTERN SEQ(A a, B b) RETURN a.x / 2", "a division gives whole numbers"),
+        ("PATTERN SEQ(A a, B+ b[]) WHERE b[2].x > 1", "b[2] has no equal"),
+        ("PATTERN SEQ(A a, B+ b[]) RETURN sum(b[..i].x)", "b[..i] has no equal"),
         ("PATTERN SEQ(A a, B b) WHERE a.x > 1 WHERE b.x > 1", "a second WHERE"),
         ("PATTERN SEQ(A a, B b) WITHIN 3 s SLIDE 1 s", "takes a length of time"),
         ("PATTERN SEQ(A a, B b) FROM s, t", "FROM names one stream"),

@@ -1,10 +1,12 @@
-"""Parses conditions of Flink's patterns: lambdas over one event, in Java or Python."""
+"""Parses conditions of Flink's patterns: lambdas over one event, in Java or Scala."""
 
 from __future__ import annotations
 
 import re
 
-from motet.dialects.translation import SourceText, TokenParser
+import numpy as np
+
+from motet.dialects.translation import SourceText, Token, TokenParser
 from motet.model.expression import (
     Arithmetic,
     Attribute,
@@ -19,7 +21,7 @@ from motet.model.expression import (
 )
 
 _TOKEN = re.compile(
-    r"""\s*(?:(?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?P<number>\d+(?:\.\d+)?)[LlFfDd]?\b(?!\.)
+    r"""\s*(?:(?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?P<number>\d+(?:\.\d+)?[LlFfDd]?)\b(?!\.)
     |(?P<name>[A-Za-z_]\w*)|(?P<mark>&&|\|\||==|!=|<=|>=|[-+*%<>!().,])|(?P<other>\S))""",
     re.VERBOSE,
 )
@@ -81,7 +83,9 @@ def _find_body(source: SourceText, start: int, end: int, variable: str) -> _Cond
             message = "a condition that looks at earlier events through the context is not translated"
             raise source.error_at(message, start + found.start("more"), start + found.end("more"), _BETWEEN)
         body = "block" if groups.get("block") is not None else "body"
-        return _ConditionParser(source, start + found.start(body), start + found.end(body), found["name"], variable)
+        parser = _ConditionParser(source, start + found.start(body), start + found.end(body), found["name"], variable)
+        parser.is_java = found["name"] != "_" and "=>" not in argument[: found.start(body)]
+        return parser
     raise source.error_at("a condition is written as a lambda over one event", start, end, "as in e -> e.price > 10")
 
 
@@ -99,6 +103,7 @@ class _ConditionParser(TokenParser):
         super().__init__(source, _TOKEN, start, end)
         self.event = event
         self.variable = variable
+        self.is_java = True
         blanks = [token for token in self.tokens if token.text == "_" == event]
         if len(blanks) > 1:  # each stands for an event of its own
             raise source.error_at("a condition is over one event", blanks[1].start, blanks[1].end, "as in _.price > 10")
@@ -125,22 +130,26 @@ class _ConditionParser(TokenParser):
 
     def parse_logical(self, level: int = 0) -> Expression:
         if level == len(_LOGICAL):
-            return self.parse_not()
+            return self.parse_comparison()
         operator, mark = _LOGICAL[level]
         parts = [self.parse_logical(level + 1)]
         while self.accept(mark):
             parts.append(self.parse_logical(level + 1))
         return parts[0] if len(parts) == 1 else Logical(operator, tuple(parts))
 
-    def parse_not(self) -> Expression:
-        return Inverse(self.parse_not()) if self.accept("!") else self.parse_comparison()
-
     def parse_comparison(self) -> Expression:
+        first = self.at
         left = self.parse_arithmetic()
+        sign = self.at
         operator = self.accept(*_COMPARED)
         if operator is None:
             return left
         right = self.parse_arithmetic()
+        alone = [self.tokens[at] for at, end in ((first, sign), (sign + 1, self.at)) if end - at == 1]
+        if self.is_java and any(token.text.startswith('"') for token in alone):
+            token = self.tokens[sign]
+            message = f"'{token.text}' asks in Java whether two texts are the same object"
+            raise self.source.error_at(message, token.start, token.end, 'as in e.name.equals("a")')
         if isinstance(right, Literal) and right.value is None and operator in ("==", "!="):
             return IsNull(left, negated=operator == "!=")
         return Comparison(_COMPARED[operator], left, right)
@@ -162,6 +171,8 @@ class _ConditionParser(TokenParser):
     def parse_operand(self) -> Expression:
         if self.accept("-"):
             return Negative(self.parse_operand())
+        if self.accept("!"):
+            return Inverse(self.parse_operand())
         if self.accept("("):
             inner = self.parse_logical()
             self.expect(")")
@@ -175,7 +186,7 @@ class _ConditionParser(TokenParser):
                     raise self.error()  # an escape such as \n
                 return self.parse_methods(Literal(re.sub(r"\\(.)", r"\1", token.text[1:-1])))
             case "number":
-                return Literal(float(token.text) if "." in token.text else int(token.text))
+                return Literal(self.read_number(token))
             case "name" if token.text in ("true", "false"):
                 return Literal(token.text == "true")
             case "name" if token.text == "null":
@@ -184,6 +195,17 @@ class _ConditionParser(TokenParser):
                 return self.parse_methods(self.parse_column())
         self.at -= 1
         raise self.error()
+
+    def read_number(self, token: Token) -> int | float:
+        digits = token.text.rstrip("LlFfDd")
+        if re.match(r"0\d", digits):
+            hint = "leave out the 0 before it, if it is not meant"
+            raise self.source.error_at("a number that begins with 0 is octal in Java", token.start, token.end, hint)
+        value = float(digits) if "." in digits else int(digits)
+        if token.text[-1] in "Ff" and float(np.float32(value)) != value:
+            message = f"{token.text} is not {digits}: a float has no such value"
+            raise self.source.error_at(message, token.start, token.end, "write a double")
+        return value
 
     def parse_column(self) -> Expression:
         """Parse `e.price`, `e.price()`, `e.getPrice()`, `e.getPrice` or `e.isPaid()`."""

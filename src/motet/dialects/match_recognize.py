@@ -45,6 +45,7 @@ _WITHIN = re.compile(r"\bWITHIN\s+(INTERVAL\s*'[^']*'\s*\w+)", re.IGNORECASE)
 
 # Comments become blanks, so that places stay what they are; texts and names in quotes stay.
 _COMMENT = re.compile(r"""('(?:[^']|'')*'|"[^"]*")|--[^\n]*|/\*.*?\*/""", re.DOTALL)
+_BACKSLASH = re.compile(r"'[^'\\]*\\[^']*'")
 _KNOWN_CLAUSES = frozenset({"expressions", "from_", "match"})
 _KNOWN_PARTS = frozenset({"partition_by", "order", "measures", "rows", "after", "pattern", "define"})
 PAST_LAST = "AFTER MATCH SKIP PAST LAST ROW"
@@ -59,6 +60,9 @@ NOTES = (
 def translate_source(source: SourceText) -> Translation:
     """Translate a SELECT * FROM t MATCH_RECOGNIZE (...)."""
     source = replace(source, text=_COMMENT.sub(lambda found: found[1] or re.sub(r"[^\n]", " ", found[0]), source.text))
+    for found in _BACKSLASH.finditer(source.text):
+        message = "a backslash in a text stands for itself in some systems and begins an escape in others"
+        raise source.error_at(message, found.start(), found.end(), "compare with a column that holds the text")
     opening = _PATTERN.search(source.text)
     window, text = _extract_window(source)
     tree = parse_sql(source, text, "snowflake")
@@ -126,9 +130,13 @@ class _ClauseTranslator:
 
     def translate(self, window: Window | None) -> Translation:
         self.check_order()
+        defined = set()
         for each in self.clause.args.get("define") or ():
             if each.alias.lower() not in self.names:
                 raise self.source.error_at(f"PATTERN has no variable {each.alias}", *find_offsets(each))
+            if each.alias.lower() in defined:
+                raise self.source.error_at(f"{each.alias} is defined twice", *find_offsets(each), "join them by AND")
+            defined.add(each.alias.lower())
         defines = {alias: self.parse_define(alias) for alias in self.names}
         self.check_ambiguity(defines)
         definitions = []
@@ -318,6 +326,8 @@ class _ClauseTranslator:
         """Translate FIRST, LAST or an aggregate of the rows of one variable."""
         refuse_other_arguments(node, self.source, frozenset({"this", "big_int"}))
         name = node.this.name
+        if isinstance(node, exp.Count) and isinstance(node.this.this, exp.Star):
+            return KleeneAggregate("COUNT", owner, None)
         if isinstance(node, exp.First | exp.Last):
             return replace(self.end_of(owner, At.FIRST if isinstance(node, exp.First) else At.LAST), name=name)
         function = node.key.upper()
@@ -352,6 +362,8 @@ class _ClauseTranslator:
         return None
 
     def find_owner(self, column: Any) -> str:
+        if isinstance(column.this, exp.Star) and not isinstance(column.parent, exp.Count):
+            raise self.source.error_at(f"'{column.sql()}' has no equal in RETURN", *find_offsets(column))
         owner = str(column.table).lower()
         if owner not in self.names:
             hint = "say of which variable, as in " + f"{next(iter(self.names)).upper()}.{column.name}"

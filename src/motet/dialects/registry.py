@@ -55,5 +55,9 @@ def translate(
         if error.name is None or error.name.partition(".")[0] != "sqlglot":
             raise
         raise MotetError("SQL is read by sqlglot, which is not installed: pip install 'motet[translate]'") from None
-    translation: Translation = module.translate_source(SourceText(text, origin, time, type, name))
+    written = SourceText(text, origin, time, type, name)
+    try:
+        translation: Translation = module.translate_source(written)
+    except RecursionError:
+        raise written.error_at("this is nested too deeply", 0, hint="with fewer brackets in each other") from None
     return translation

@@ -18,7 +18,11 @@ _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 _FIRST_MARK, _LAST_MARK = 0xE000, 0xF8FF  # each text in quotes is rewritten as a character of its own
 _STRATEGY = re.compile(r"\s*(?P<name>\w+)\s*\((?P<names>[^)]*)\)\s*\{(?P<conditions>.*)\}\s*", re.DOTALL)
 _NEGATED = re.compile(r"[!~]\s*\(\s*(\w+)(\s+\w+)?\s*\)")
-_ELEMENT = re.compile(r"(?P<name>[A-Za-z_]\w*)\s*\[\s*(?P<index>[^\]]*?)\s*\](?P<rest>\s*\.\s*(?P<column>\w+))?")
+_ELEMENT = re.compile(
+    r"(?P<name>[A-Za-z_]\w*)\s*(?:\[\s*(?P<index>[^\]]*?)\s*\](?P<rest>\s*\.\s*(?P<column>\w+))?|\.\s*(?P<size>LEN)\b)",
+    re.IGNORECASE,
+)
+_REPEATED = re.compile(r"(?P<name>[A-Za-z_]\w*)\s*\[\s*\]")
 _AND = re.compile(r"(\bAND\b|∧|\s\^\s|&&|,(?![^()\[\]]*[)\]]))", re.IGNORECASE)
 _AGGREGATE = re.compile(r"\b(?:AVG|SUM|MIN|MAX|COUNT)\s*\(", re.IGNORECASE)
 _ALIAS = re.compile(r"\s+AS\s+\w+\s*$", re.IGNORECASE)
@@ -189,16 +193,26 @@ def _rewrite_where(source: SourceText, start: int, end: int) -> str:
     """Return the conditions of a WHERE clause."""
     offset = start
     conditions = []
-    for piece in _AND.split(source.text[start:end]):
-        if not _AND.fullmatch(piece) and piece.strip():
+    pieces = _AND.split(source.text[start:end])
+    for at, piece in enumerate(pieces):
+        if at % 2 == 0 and piece.strip():
             conditions.append(_rewrite_condition(source, piece, offset))
+        elif at % 2 == 0 and len(pieces) > 1:
+            raise source.error_at("a condition is missing here", max(offset - 1, start), offset)
         offset += len(piece)
     return " AND ".join(conditions)
 
 
 def _rewrite_condition(source: SourceText, text: str, offset: int) -> str:
-    """Rewrite SASE's elements of a repeated variable, b[i], b[i-1], b[1], b[b.LEN], b[], in a condition."""
-    found = [(each["name"], re.sub(r"\s", "", each["index"]).lower()) for each in _ELEMENT.finditer(text)]
+    """Rewrite SASE's elements of a repeated variable, b[i], b[i-1], b[1], b[b.LEN], b[], b.LEN, in a condition."""
+    if "/" in text:
+        at = offset + text.index("/")
+        message = "a division gives whole numbers in some systems and fractions in others; in motet it gives fractions"
+        raise source.error_at(message, at, at + 1, "multiply instead: a.x > b.x / 2 is 2 * a.x > b.x")
+    repeated = set(_REPEATED.findall(source.text))
+    found = [
+        (each["name"], re.sub(r"\s", "", each["index"]).lower()) for each in _ELEMENT.finditer(text) if not each["size"]
+    ]
     paired = {name for name, index in found if index in ("i", "i-1")}
     in_pairs = any(index == "i-1" for _, index in found)
     if in_pairs and (len(paired) > 1 or "i" not in {index for _, index in found}):
@@ -207,6 +221,8 @@ def _rewrite_condition(source: SourceText, text: str, offset: int) -> str:
 
     def element(found: re.Match[str]) -> str:
         name, rest = found["name"], found["rest"] or ""
+        if found["size"]:
+            return f"COUNT({name})" if name in repeated else found[0]
         index = re.sub(r"\s", "", found["index"]).lower()
         if index in ("", "i-1") or (index == "i" and not in_pairs):
             return f"{name}{rest}"

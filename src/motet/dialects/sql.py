@@ -70,7 +70,7 @@ def refuse_other_clauses(tree: Any, source: SourceText, known: frozenset[str]) -
             message = f"{name.rstrip('_').upper()} is not translated"
             raise source.error_at(message, *at, "filter the events before, or the results after")
     table = tree.args.get("from_")
-    if table is None or not isinstance(table.this, exp.Table):
+    if table is None or not isinstance(table.this, exp.Table) or isinstance(table.this.this, exp.Func):
         at = find_offsets(table) if table is not None else (0, 1)
         raise source.error_at("only FROM with one table is translated", *at, "make the events a table first")
     for name, part in table.this.args.items():

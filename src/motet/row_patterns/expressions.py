@@ -477,9 +477,7 @@ class ExpressionParser:
         first, name = self.at, self.word
         if name in _ROW_MAKERS:
             raise self.sql.error_at(f"{name} makes several rows of one: it cannot stand in {self.where}", first)
-        if name in _OTHER_AGGREGATES:
-            hint = f"{', '.join(AGGREGATES[:-1])} and {AGGREGATES[-1]} are"
-            raise self.sql.error_at(f"the aggregate {name} is not supported in {self.where}", first, hint=hint)
+        self.refuse_other_aggregate()
         closing = self.sql.find_closing(self.at + 1)
         self.at += 2
         if self.starts_subquery(first + 1):
@@ -497,6 +495,11 @@ class ExpressionParser:
         if self.word == "OVER":
             self.check_word()
         return Node("call", first, self.at, tuple(parts), name)
+
+    def refuse_other_aggregate(self) -> None:
+        if self.word in _OTHER_AGGREGATES:
+            hint = f"{', '.join(AGGREGATES[:-1])} and {AGGREGATES[-1]} are"
+            raise self.sql.error_at(f"the aggregate {self.word} is not supported in {self.where}", self.at, hint=hint)
 
     def parse_cast(self, closing: int) -> Node:
         for at in range(closing - 1, self.at, -1):
@@ -534,6 +537,7 @@ class ExpressionParser:
         if self.word in ("RUNNING", "FINAL"):
             final = self.word == "FINAL"
             self.at += 1
+            self.refuse_other_aggregate()
             if self.word not in (*NAVIGATIONS, *AGGREGATES, "CLASSIFIER"):
                 raise self.sql.error_at(f"{self.sql.word(first)} stands before FIRST, LAST or an aggregate only", first)
             if self.word in ("PREV", "NEXT"):

@@ -266,6 +266,7 @@ class _Matching:
         key = ", ".join(f"{program.inputs[at].name} = {self.columns[at][row].as_py()!r}" for at in program.partition)
         where = f"{program.place}: MATCH_RECOGNIZE" + (f", partition {key}" if key else "")
         number = int(state[rp.NEXT_ROW]) - low + 1
+        skip_to = " or ".join(name for name, wanted in zip(program.variables, program.skip_to, strict=False) if wanted)
         match status:
             case rp.STEP_LIMIT:
                 return RunError(
@@ -276,11 +277,12 @@ class _Matching:
                 return RunError(f"{where}: a match from row {number:,} on is too long to be searched")
             case rp.SKIP_TO_ABSENT:
                 return RunError(
-                    f"{where}: AFTER MATCH SKIP goes to a variable that has no row in the match from row {number:,} on"
+                    f"{where}: AFTER MATCH SKIP goes to {skip_to}, which has no row in the match from row {number:,} on"
                 )
             case rp.SKIP_TO_SAME:
                 return RunError(
-                    f"{where}: AFTER MATCH SKIP goes to the first row of the match at row {number:,}, again without end"
+                    f"{where}: AFTER MATCH SKIP goes to {skip_to}, which has the first row of the match, row "
+                    f"{number:,}: again without end"
                 )
             case rp.FAILED_DIVISION:
                 return RunError(f"{where}: a condition divides by zero near row {number:,}")

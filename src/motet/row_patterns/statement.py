@@ -78,12 +78,16 @@ def run_statement(text: str, origin: str, engine: SqlEngine) -> Any:
         if sql.word(keyword) != "MATCH_RECOGNIZE" or sql.word(keyword - 1) == ".":
             continue
         first = _find_relation(sql, keyword)
-        clause = parse_clause(sql, first, keyword)
-        relation = Relation(
-            sql.render(first, keyword, replaced), _render_definitions(sql, definitions, keyword, replaced)
-        )
-        columns = engine.read_schema(relation.select(f"SELECT * FROM {relation.text} LIMIT 0"))
-        replaced[first] = (clause.last, engine.add_matches(draft_clause(clause, columns), relation))
+        try:
+            clause = parse_clause(sql, first, keyword)
+            relation = Relation(
+                sql.render(first, keyword, replaced), _render_definitions(sql, definitions, keyword, replaced)
+            )
+            columns = engine.read_schema(relation.select(f"SELECT * FROM {relation.text} LIMIT 0"))
+            replaced[first] = (clause.last, engine.add_matches(draft_clause(clause, columns), relation))
+        except RecursionError:
+            hint = "with fewer brackets in each other, or fewer operators in a row"
+            raise sql.error_at("this MATCH_RECOGNIZE is nested too deeply", keyword, hint=hint) from None
     return engine.query(sql.render(0, len(sql.tokens), replaced))
 
 
