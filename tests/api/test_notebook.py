@@ -102,3 +102,25 @@ def test_a_notebook_shows_a_bar_and_clears_it(monkeypatch: pytest.MonkeyPatch) -
     shown.clear()
     motet.run(EVENTS, COUNT, progress=True)
     assert not shown  # a short run
+
+
+def test_the_kernel_of_a_notebook_shows_a_bar() -> None:
+    nbformat = pytest.importorskip("nbformat")
+    nbclient = pytest.importorskip("nbclient")
+    cells = [
+        "from motet.io import progress\n"
+        "import pyarrow as pa\n"
+        "progress.SECONDS_BETWEEN_BARS = 0.0\n"
+        "close, progress.NotebookBar.close = progress.NotebookBar.close, lambda self: None\n"  # the last bar stays
+        "events = pa.table({'time': [1, 2, 3, 4], 'type': ['A', 'B', 'A', 'B']})",
+        "%load_ext motet",
+        f"%%motet events\n{COUNT}",
+        f"progress.NotebookBar.close = close\nimport motet\nmotet.ask(events, {COUNT!r}, progress=True)",
+    ]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    nbclient.NotebookClient(notebook, timeout=300).execute()
+    stays, cleared = notebook.cells[2].outputs, notebook.cells[3].outputs
+    bar, answer = (output.data["text/html"] for output in stays)
+    assert '<progress value="4" max="4"' in bar
+    assert "<table>" in answer
+    assert cleared[0].data["text/html"] == ""

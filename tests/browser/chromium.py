@@ -25,8 +25,8 @@ class BrowserMissing(Exception):
     """Chromium or its chromedriver is not on this machine."""
 
 
-def start_browser(profile: Path) -> Any:
-    """Start the browser that is on the path, or that MOTET_CHROMIUM and MOTET_CHROMEDRIVER name."""
+def start_browser(profile: Path, *more: str) -> Any:
+    """Start the browser that is on the path, or that MOTET_CHROMIUM and MOTET_CHROMEDRIVER name, with more switches."""
     from selenium import webdriver
 
     chromium = os.environ.get("MOTET_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
@@ -35,7 +35,7 @@ def start_browser(profile: Path) -> Any:
         raise BrowserMissing("pages are shown in Chromium: neither it nor its chromedriver may be missing")
     options = webdriver.ChromeOptions()
     options.binary_location = chromium
-    for switch in (*SWITCHES, f"--user-data-dir={profile}"):
+    for switch in (*SWITCHES, *more, f"--user-data-dir={profile}"):
         options.add_argument(switch)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     return webdriver.Chrome(options=options, service=webdriver.ChromeService(chromedriver))

@@ -7,6 +7,7 @@ from typing import Any
 # Everything is measured as drawn. A path is sampled: it may touch its own two nodes only.
 FAULTS = r"""
 const faults = [];
+const SMALLEST = 9; // pixels of letters, as a page is opened
 const box = (element) => element.getBoundingClientRect();
 const over = (a, b, slack = 0.5) =>
   a.left < b.right - slack && b.left < a.right - slack && a.top < b.bottom - slack && b.top < a.bottom - slack;
@@ -43,6 +44,10 @@ for (const svg of document.querySelectorAll("#graph svg, .drawing svg")) {
     });
   });
   const matrix = svg.getScreenCTM();
+  for (const text of [...svg.querySelectorAll("text")].filter(shown)) {
+    if (text.textContent.endsWith("…")) faults.push(`shortened: ${name(text)}`);
+    if (parseFloat(getComputedStyle(text).fontSize) * matrix.a < SMALLEST) faults.push(`too small: ${name(text)}`);
+  }
   for (const edge of [...svg.querySelectorAll(".edge:not(.weak):not(.conflict)")].filter(shown)) {
     const path = edge.querySelector(".line");
     if (!within(box(path), paper, 2)) faults.push(`cut off: arrow to ${name(edge)}`);

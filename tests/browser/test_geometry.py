@@ -17,11 +17,12 @@ from tests.browser.workloads import SCHEMA, make_shop_events, write_shop_queries
 
 By = pytest.importorskip("selenium.webdriver.common.by").By
 
-FLIGHTS = 13  # queries that come with the data
+FLIGHTS = 60  # queries that come with the data
 
 
 @cache
 def render(queries: int) -> str:
+    """Return the page of so many queries of a shop, or of those that come with the flights."""
     if queries == FLIGHTS:
         return motet.plan(
             datasets.load("nyc_flights").slice(0, 20_000), datasets.workload_path("nyc_flights"), analyze=True
@@ -40,7 +41,7 @@ def visit_views(browser: Any) -> Iterator[str]:
             yield f"graph {tab}, view {view}"
 
 
-@pytest.mark.parametrize("queries", [1, FLIGHTS, 100, 500])
+@pytest.mark.parametrize("queries", [1, 13, FLIGHTS, 100, 500])
 def test_nothing_overlaps_or_is_cut_off(browser: Any, queries: int, tmp_path: Path) -> None:
     for width in (1280, 1920):
         set_window(browser, width)
@@ -58,6 +59,8 @@ def test_nothing_overlaps_or_is_cut_off(browser: Any, queries: int, tmp_path: Pa
         ("n[1].querySelector('text').setAttribute('textLength', 400)", "out of its box"),
         ("n[1].setAttribute('transform', 'translate(-60,20)')", "cut off: node"),
         ("mark.setAttribute('y', 0)", "cut off: label"),
+        ("n[1].querySelector('text').textContent = 'a name that…'", "shortened"),
+        ("n[1].querySelector('text').style.fontSize = '7px'", "too small"),
         ("document.querySelector('.scroll').style.width = '2rem'", "scrolls sideways"),
         ("document.querySelector('.details').style.marginTop = '-9rem'", "panel over panel"),
         (

@@ -31,8 +31,9 @@ QUERY more RETURN COUNT(*) PATTERN SEQ(A, B, A) WITHIN 1 min SLIDE 1 min
 """
 
 
-def progress(minute: int, rows: int, results: int, late: int = 0) -> dict[str, Any]:
-    costs = {"bucket": "0", "branch": "all", "keys": 1, "units": {"pairs": [0.3, 1_500_000], "all": [0.1, 500_000]}}
+def progress(minute: int, rows: int, results: int, late: int = 0, long_unit: str = "all") -> dict[str, Any]:
+    units = {"pairs": [0.3, 1_500_000], long_unit: [0.1, 500_000]}
+    costs = {"bucket": "0", "branch": "all", "keys": 1, "units": units}
     inside = {"late": late, "set_aside": 0, "waiting": 5, "state_bytes": 2000, "units": json.dumps(costs)}
     return {
         "numInputRows": rows,
@@ -105,7 +106,7 @@ def test_many_queries_fit(browser: Any) -> None:
     monitor = StreamMonitor(names)
     monitor.follow_run(names, "")
     monitor.run_id = None
-    monitor.add(progress(1, 123_456_789, 3))
+    monitor.add(progress(1, 123_456_789, 3, long_unit="aircraft+origin+destination/aircraft+origin+destination"))
     server = start_server(StatusPages(monitor, "clicks", plan), 0, page=True)
     for width in (1280, 1920):
         set_window(browser, width)

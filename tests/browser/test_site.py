@@ -23,7 +23,10 @@ const right = document.querySelector(".md-content").getBoundingClientRect().righ
 const others = [...document.querySelectorAll(".md-content table, .md-content img, .md-content svg")].filter(
   (each) => !each.closest(".md-typeset__scrollwrap") && each.getBoundingClientRect().right > right
 );
-return [...wide, ...[...code, ...others].map((each) => each.textContent.slice(0, 300) || each.src)];
+const outputs = [...document.querySelectorAll(".md-content .output")].filter(
+  (each) => each.scrollWidth > each.clientWidth + 1
+);
+return [...wide, ...[...code, ...others, ...outputs].map((each) => each.textContent.slice(0, 300) || each.src)];
 """
 
 

@@ -86,6 +86,19 @@ def test_plots(result: motet.Result) -> None:
         result.plot("nothing")
 
 
+@pytest.mark.parametrize("times", [pa.timestamp("us"), pa.int64()])
+def test_a_plot_has_no_line_over_windows_without_a_match(times: pa.DataType) -> None:
+    pytest.importorskip("altair")
+    unit = 1_000_000 if pa.types.is_timestamp(times) else 1
+    at = [1, 2, 11, 12, 51, 52]  # of the windows that begin at 0, 10 and 50
+    events = pa.table({"time": pa.array([unit * each for each in at], times), "type": ["A", "B"] * 3})
+    drawn = motet.ask(events, "QUERY q RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 10 s SLIDE 10 s").plot("q").to_dict()
+    points = sorted((str(point["time"])[-8:], point["value"]) for point in drawn["data"]["values"])
+    labels = [f"00:00:{each:02}" if pa.types.is_timestamp(times) else str(each) for each in (0, 10, 20, 50)]
+    assert points == list(zip(labels, (1, 1, None, 1), strict=True))
+    assert drawn["encoding"]["y"]["axis"] == {"tickMinStep": 1}  # a count has no tenths
+
+
 def test_what_is_missing_is_said(result: motet.Result, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "altair", None)
     with pytest.raises(MotetError, match=r"pip install 'motet\[plot\]'"):

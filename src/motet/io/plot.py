@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from functools import cache
+from itertools import pairwise
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -14,11 +15,11 @@ from motet.errors import MotetError, did_you_mean
 from motet.io.query_columns import QueryColumns
 from motet.io.text_tables import is_number
 from motet.model.query import Query
+from motet.model.window import TimeWindow
 
 MAX_GROUPS = 10
 MAX_POINTS = 5000  # what altair takes
 MAX_CHARTS = 12
-MAX_DOTS = 200  # points of a line that are marked
 WIDTH = 560
 
 
@@ -80,7 +81,7 @@ def _draw_query(alt: Any, rows: QueryColumns, found: pa.Table, y: str | None) ->
         table = table.slice(0, MAX_POINTS)
     if rows.query.window is None:
         return _draw_bars(alt, rows.query, table, value, left_out)
-    return _draw_line(alt, rows, table, value, left_out)
+    return _draw_line(alt, rows, table, value, left_out, _measure_slide(rows, found))
 
 
 def _choose_value(rows: QueryColumns, schema: pa.Schema, y: str | None) -> str:
@@ -108,22 +109,51 @@ def _find_largest_groups(table: pa.Table) -> list[str]:
     return list(found["group"].to_pylist()[:MAX_GROUPS])
 
 
-def _draw_line(alt: Any, rows: QueryColumns, table: pa.Table, value: str, left_out: str) -> Any:
+def _measure_slide(rows: QueryColumns, found: pa.Table) -> Any:
+    """Return how far apart two windows begin, as a difference of times; None where a value is of no window."""
+    window = rows.query.window
+    if not isinstance(window, TimeWindow) or window.slide is None:
+        return None
+    start, end = (found[name][0].as_py() for name in rows.times)
+    size = end - start
+    # A difference of times multiplied by microseconds would exceed what Python holds in one.
+    return size * window.slide // window.size if isinstance(size, int) else size * (window.slide / window.size)
+
+
+def _draw_line(alt: Any, rows: QueryColumns, table: pa.Table, value: str, left_out: str, slide: Any) -> Any:
     kind = _axis_type(table.schema.field("time").type)
-    # A continuous value holds until the next; a window's is one point.
-    holds = rows.times == ("time",)
-    step: dict[str, Any] = {"interpolate": "step-after"} if holds else {"point": len(table) <= MAX_DOTS}
+    # A continuous value holds until the next; a window's is one point, and a window without a match has none.
+    holds = slide is None
+    step: dict[str, Any] = {"interpolate": "step-after"} if holds else {"point": {"size": 12}, "strokeWidth": 1}
+    points = _to_points(alt, table if holds else _break_lines(table, slide))
     encoding: dict[str, Any] = {
         "x": alt.X("time", type=kind, title=rows.times[0].replace("_", " ")),
-        "y": alt.Y("value", type="quantitative", title=value),
+        "y": alt.Y("value", type="quantitative", title=value, axis=_choose_ticks(alt, table)),
         "tooltip": [alt.Tooltip("time", type=kind), alt.Tooltip("value", type="quantitative", title=value)],
     }
     if rows.query.group_by:
         name = ", ".join(rows.query.group_by)
         encoding["color"] = alt.Color("group", type="nominal", title=name)
         encoding["tooltip"].append(alt.Tooltip("group", type="nominal", title=name))
-    made = alt.Chart(_to_points(alt, table), title=f"{rows.query.name}{left_out}", width=WIDTH)
+    made = alt.Chart(points, title=f"{rows.query.name}{left_out}", width=WIDTH)
     return made.mark_line(**step).encode(**encoding)
+
+
+def _break_lines(table: pa.Table, slide: Any) -> pa.Table:
+    """Add a row without a value wherever windows without a match lie between two of a group, so that no line does."""
+    ordered = table.sort_by([("group", "ascending"), ("time", "ascending")])
+    rows = ordered.select(["group", "time"]).to_pylist()
+    gaps = [
+        {"value": None, "time": one["time"] + slide, "group": one["group"]}
+        for one, other in pairwise(rows)
+        if one["group"] == other["group"] and other["time"] - one["time"] > slide
+    ]
+    return pa.concat_tables([ordered, pa.Table.from_pylist(gaps, table.schema)])
+
+
+def _choose_ticks(alt: Any, table: pa.Table) -> Any:
+    """Return an axis that has whole numbers only where values are."""
+    return alt.Axis(tickMinStep=1) if pa.types.is_integer(table.schema.field("value").type) else alt.Axis()
 
 
 def _draw_bars(alt: Any, query: Query, table: pa.Table, value: str, left_out: str) -> Any:
@@ -131,7 +161,7 @@ def _draw_bars(alt: Any, query: Query, table: pa.Table, value: str, left_out: st
     made = alt.Chart(_to_points(alt, table), title=f"{query.name}{left_out}", width=WIDTH).mark_bar()
     tips = [alt.Tooltip("group", type="nominal", title=name), alt.Tooltip("value", type="quantitative", title=value)]
     return made.encode(
-        x=alt.X("value", type="quantitative", title=value),
+        x=alt.X("value", type="quantitative", title=value, axis=_choose_ticks(alt, table)),
         y=alt.Y("group", type="nominal", title=name, sort="-x"),
         tooltip=tips,
     )

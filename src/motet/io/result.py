@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from html import escape
 from typing import Any
@@ -12,7 +13,7 @@ from motet.errors import MotetError, did_you_mean
 from motet.io.html_tables import format_table
 from motet.io.query_columns import QueryColumns, list_query_columns
 from motet.model.query import Workload
-from motet.plans.execution import Execution
+from motet.plans.execution import Execution, ExecutionRecord
 
 MAX_QUERIES = 8  # in a notebook
 
@@ -23,10 +24,21 @@ class Result:
     On Spark nothing runs before an answer is asked for; `to_arrow` and all that shows values then bring it here, once.
     """
 
-    def __init__(self, content: Any, workload: Workload, executed: tuple[Execution, ...] = ()) -> None:
+    def __init__(self, content: Any, workload: Workload, executed: Sequence[Execution | ExecutionRecord] = ()) -> None:
         self.content = content  # an Arrow table, or a Spark DataFrame
         self.workload = workload
-        self.executed = executed  # by unit: the strategy, the queries, what they share, and a signature of all that
+        self._executed = executed
+
+    @property
+    def executed(self) -> Sequence[Execution | ExecutionRecord]:
+        """What was executed, by unit: the strategy, the queries, what they share, and a signature of all that.
+
+        On Spark it is what tasks said of their run, which asking brings about.
+        """
+        if not self.on_spark:
+            return self._executed
+        self.to_arrow()
+        return tuple(self.content.motet.executed())
 
     @property
     def queries(self) -> tuple[str, ...]:

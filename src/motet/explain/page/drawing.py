@@ -12,8 +12,8 @@ from motet.explain.page.lettering import measure_text, wrap_text
 
 # Font sizes, as the page's style has them; how far apart lines are; letters of a line, and lines.
 LABEL_SIZE, LABEL_STEP, LABEL_LETTERS, LABEL_LINES = 12.5, 15.0, 26, 4
-NOTE_SIZE, NOTE_STEP, NOTE_LETTERS, NOTE_LINES = 10.5, 13.0, 28, 3
-MARK_SIZE, MARK_LETTERS, MARK_HEIGHT = 10.5, 28, 16.0  # the label of an edge
+NOTE_SIZE, NOTE_STEP, NOTE_LETTERS, NOTE_LINES = 11.0, 13.5, 28, 3
+MARK_SIZE, MARK_LETTERS, MARK_HEIGHT = 11.0, 40, 16.5  # the label of an edge
 LANE_SIZE = 12.5  # bold letters of 12
 MARGIN = 24.0
 LANE_HEAD = 26.0

@@ -18,6 +18,7 @@ WIDE_WIDTH = 1000  # of one of East Asia
 FIRST_WIDE = 0x2E80
 ROOM = 1.07  # other fonts are wider
 PIECE = re.compile(r"[^\s_]+[\s_]*|[\s_]+")
+BETWEEN_ITEMS = re.compile(r"(, | or )")
 
 
 def measure_text(text: str, size: float) -> float:
@@ -35,13 +36,25 @@ def _letter_width(letter: str) -> int:
 def wrap_text(text: str, most: int, lines: int) -> list[str]:
     """Break text into lines of at most so many letters, after spaces and underscores where possible.
 
-    What is beyond the last line is left out, which an ellipsis shows.
+    Of a list that is too long its last items are left out and counted; of anything else the end, which an ellipsis
+    shows.
     """
+    found = _break_lines(text, most)
+    if len(found) <= lines:
+        return found
+    items = BETWEEN_ITEMS.split(text)  # every second one stands between two
+    for end in range(len(items) - 2, 0, -2):
+        shorter = _break_lines(f"{''.join(items[:end])} and {(len(items) - end) // 2} more", most)
+        if len(shorter) <= lines:
+            return shorter
+    return [*found[: lines - 1], f"{found[lines - 1][: most - 1]}…"]
+
+
+def _break_lines(text: str, most: int) -> list[str]:
     pieces = [piece[at : at + most] for piece in PIECE.findall(text) for at in range(0, len(piece), most)]
     found = [""]
     for piece in pieces:
         if found[-1] and len(found[-1]) + len(piece.rstrip()) > most:
             found.append("")
         found[-1] += piece
-    found = [line.strip() for line in found]
-    return found if len(found) <= lines else [*found[: lines - 1], f"{found[lines - 1][: most - 1]}…"]
+    return [line.strip() for line in found]

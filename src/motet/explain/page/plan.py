@@ -304,7 +304,7 @@ def _list_times(actual: dict[str, Any]) -> Iterator[tuple[str, str, str, str]]:
         yield row(f"Branch {at}", branch["seconds"], branch["rows"])
         if len(branch["units"]) > 1:
             units = enumerate(branch["units"], 1)
-            yield from (row(f"unit {at}.{unit}", seconds, branch["rows"]) for unit, seconds in units)
+            yield from (row(f"\u2003unit {at}.{unit}", seconds, branch["rows"]) for unit, seconds in units)
     rest = whole - sum(branch["seconds"] for branch in actual["branches"])
     yield row("reading, and putting results together", max(rest, 0.0), actual["rows"])
 

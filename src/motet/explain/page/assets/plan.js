@@ -39,16 +39,18 @@ function showList() {
   const groups = [...places].filter(([, queries]) => queries.length > 1);
   if (alone.length) groups.push([groups.length ? "units of their own" : "", alone]);
   for (const [place, queries] of groups) {
+    const ways = new Set(queries.map((at) => data.queries[at].way));
+    const heading = place && ways.size === 1 && data.queries[queries[0]].way ? `${place} · ${data.queries[queries[0]].way}` : place;
     const rowsHere = queries.map((at) => {
       const query = data.queries[at];
-      const results = query.results === undefined ? query.way : plural(query.results, "result");
+      const results = query.results !== undefined ? plural(query.results, "result") : ways.size > 1 || !place ? query.way : "";
       const button = make("button", { type: "button", tabindex: -1, "aria-pressed": "false", title: query.name,
         onclick: () => chooseQuery(state.query === at ? null : at) },
         make("span", { class: "name" }, ...breakable(query.name)), make("span", { class: "mark", hidden: true }, "shares"), make("span", { class: "way" }, results));
       rows[at] = { button, item: make("li", {}, button), words: `${query.name}\n${query.text}\n${query.words}`.toLowerCase() };
       return rows[at].item;
     });
-    list.append(make("section", {}, place ? make("h3", {}, `${place} (${queries.length})`) : null, make("ul", {}, ...rowsHere)));
+    list.append(make("section", {}, heading ? make("h3", {}, `${heading} (${queries.length})`) : null, make("ul", {}, ...rowsHere)));
   }
   const settle = roving(list, "button");
   const filter = () => {
@@ -178,14 +180,14 @@ const WORDS = { state: "totals are kept here", end: "matches end here", start: "
 // Text is as wide as its box was made for, whatever the font.
 const exactly = (width) => ({ textLength: width, lengthAdjust: "spacingAndGlyphs" });
 function written(node) {
-  const lines = [...node.lines.map((line) => ["", 15, line]), ...(node.notes || []).map((line) => ["note", 13, line])];
+  const lines = [...node.lines.map((line) => ["", 15, line]), ...(node.notes || []).map((line) => ["note", 13.5, line])];
   let y = 3.5;
   return lines.map(([name, step, [words, width]]) => make("text", { class: name || null, x: 11, y: (y += step), ...exactly(width) }, words));
 }
 
 function badge(node) {
   const words = `×${node.queries.length}`;
-  const width = 8 + words.length * 6.2;
+  const width = 8 + words.length * 6.8;
   return make("g", { class: "badge", transform: `translate(${node.w - width + 8},-8)` },
     make("rect", { width, height: 15, rx: 7.5 }), make("text", { x: width / 2, y: 11, "text-anchor": "middle" }, words));
 }
@@ -232,7 +234,7 @@ function zoom(wanted) {
 
 function fit() {
   // Once more, should the first have brought a scroll bar.
-  for (const _ of [1, 2]) zoom(Math.min(1.15, Math.max(((part("graph").clientWidth || 800) - 4) / drawn.shown.width, 0.74)));
+  for (const _ of [1, 2]) zoom(Math.min(1.15, Math.max(((part("graph").clientWidth || 800) - 4) / drawn.shown.width, 0.85)));
   part("graph").scrollTo(0, 0);
 }
 
