@@ -24,6 +24,8 @@ ONLY_TYPE = "event"
 # Times are before and after this many microseconds since the epoch (some 73,000 years): with a window added, kernels
 # can still tell them from their `MAX_TIME`. Others are set aside.
 MAX_MICROS = 2**61
+# Doubles hold every whole number up to this one.
+MAX_EXACT_DOUBLE = 2**53
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ class DerivedColumn:
         if self.name == TYPE_NAME:
             return format_types(values)
         fields: pa.ChunkedArray = pc.struct_field(values, list(self.path[1:]))
-        return fields.cast(pa.float64()) if pa.types.is_decimal(fields.type) else fields
+        return decimals_to_doubles(fields, self.name) if pa.types.is_decimal(fields.type) else fields
 
 
 @dataclass(frozen=True)
@@ -98,9 +100,8 @@ class EventSchema:
 
     def derive(self, rows: pa.Table, names: Collection[str]) -> pa.Table:
         """Return rows with these columns too, where they are derived and not there yet. O(rows) for each."""
-        missing = set(names) - set(rows.column_names)
         for column in self.derived:
-            if column.name in missing:
+            if column.name in names and column.name not in rows.column_names:
                 rows = rows.append_column(column.name, column.compute(rows))
         return rows
 
@@ -132,7 +133,7 @@ class EventSchema:
         """Convert a numpy array of microseconds to times as results have them."""
         if self.has_integer_time:
             return pa.array(micros * 1000 if self.time_unit == "ns" else micros // TICKS[self.time_unit])
-        return pa.array(micros).cast(self.result_time_type)
+        return pa.array(micros).view(self.result_time_type)
 
     def plain_type(self, name: str) -> pa.DataType:
         """Return the type of a column as results have it: see `plain_type`."""
@@ -201,10 +202,9 @@ def _repeat_type(size: int) -> pa.DictionaryArray:
 
 def build_table(columns: Mapping[str, Any], schema: pa.Schema, size: int) -> pa.Table:
     """Build a table of columns cast to a schema; columns that are missing are null."""
-    arrays = [
-        columns[field.name].cast(field.type) if field.name in columns else pa.nulls(size, field.type)
-        for field in schema
-    ]
+    missing = {field.type for field in schema if field.name not in columns}
+    nulls = {data_type: pa.nulls(size, data_type) for data_type in missing}  # a workload may have hundreds of labels
+    arrays = [columns[field.name].cast(field.type) if field.name in columns else nulls[field.type] for field in schema]
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
@@ -240,6 +240,23 @@ def _divide_down(nanoseconds: Any) -> Any:
     """Convert nanoseconds to microseconds, rounding down also before the epoch."""
     quotient = pc.divide(nanoseconds, 1000)
     return pc.subtract(quotient, pc.less(nanoseconds, pc.multiply(quotient, 1000)).cast(pa.int64()))
+
+
+def decimals_to_doubles(column: Any, name: str) -> Any:
+    """Convert decimals to doubles, as which they are compared and computed with. O(values).
+
+    Raises:
+        DataError: A decimal is beyond what doubles tell from its neighbours.
+    """
+    ends = pc.min_max(column).as_py()
+    worst = next((value for value in ends.values() if value is not None and abs(value) > MAX_EXACT_DOUBLE), None)
+    if worst is not None:
+        raise DataError(
+            f"{repr(name) if name else 'a column'} has {worst}, and decimals are computed with as doubles, which do "
+            "not tell all numbers beyond 2^53 apart: cast it, as in --select "
+            f"'* REPLACE (CAST({name or 'x'} AS BIGINT) AS {name or 'x'})', or to DOUBLE or VARCHAR"
+        )
+    return column.cast(pa.float64())
 
 
 def is_time(data_type: pa.DataType) -> bool:

@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import motet
-from motet.spark import batch
-from motet.spark.session import stream_session
+from motet.spark import batch, skew
+from motet.spark.session import local_session, stream_session
 
 QUERIES = """
 QUERY sliding RETURN COUNT(*), SUM(A.x) PATTERN SEQ(A+, B) GROUP BY k WITHIN 20 s SLIDE 10 s
@@ -60,14 +60,32 @@ def write_events(events: pa.Table, folder: Path, files: int = 8) -> None:
         os.utime(file, (1_700_000_000 + at,) * 2)  # a stream takes files in the order of their times
 
 
-def open_session(master: str, archive: str) -> Any:
-    """Start a session whose workers have what the archive holds."""
-    return stream_session(master, config=SETTINGS | {"spark.archives": f"{archive}#environment"})
+def open_session(master: str, archive: str, names: str) -> Any:
+    """Start a session whose workers have what the archive holds; on Connect it is an artifact of the session."""
+    if names != "connect":
+        return stream_session(master, config=SETTINGS | {"spark.archives": f"{archive}#environment"})
+    settings = {name: value for name, value in SETTINGS.items() if name != "spark.pyspark.python"}
+    session = local_session(master, config=settings | {"spark.api.mode": "connect"})
+    session.addArtifact(f"{archive}#environment", archive=True)
+    session.conf.set("spark.sql.execution.pyspark.python", "./environment/bin/python")
+    return session
 
 
 def run_batch(spark: Any, folder: Path) -> None:
-    """Run over files, and through a filter so that Spark brings the rows; say where workers found motet."""
+    """Run over files, and through a filter that only Spark computes; say where workers found motet, and how many slices
+    of keys there were.
+    """
+    spark.conf.set("spark.sql.shuffle.partitions", "8")
     batch.SAMPLE_FRACTION = 1.0
+    skew.ROWS_PER_TASK = 500
+    slices: list[int] = []
+
+    def plan_layout(*arguments: Any) -> skew.TaskLayout:
+        layout = skew.plan_layout(*arguments)
+        slices.append(len(layout.slices))
+        return layout
+
+    batch.plan_layout = plan_layout
     events = spark.read.parquet(str(folder / "events"))
 
     def locate(batches: Any) -> Any:
@@ -77,10 +95,11 @@ def run_batch(spark: Any, folder: Path) -> None:
             yield pa.record_batch({"file": [motet.spark.__file__]})
 
     print(json.dumps(sorted({row.file for row in events.mapInArrow(locate, "file string").collect()})))
-    for name, frame in (("files", events), ("rows", events.filter("k >= 0"))):
+    for name, frame in (("files", events), ("rows", events.filter("k % 50 >= 0"))):
+        slices.clear()
         found = motet.run(frame, QUERIES)
         pq.write_table(found.toArrow(), folder / f"{name}.parquet")
-        print(json.dumps(found.motet.metrics()))
+        print(json.dumps(found.motet.metrics() | {"slices": sum(slices)}))
 
 
 def wait_for(signal: Path, until: Callable[[], bool]) -> None:
@@ -126,12 +145,12 @@ def run_stream(spark: Any, folder: Path) -> None:
     pq.write_table(spark.read.parquet(str(folder / "results")).toArrow(), folder / "stream.parquet")
 
 
-JOBS = {"batch": run_batch, "kill": run_through_a_kill, "stream": run_stream}
+JOBS = {"batch": run_batch, "connect": run_batch, "kill": run_through_a_kill, "stream": run_stream}
 
 if __name__ == "__main__":
     names, place, master, archive = sys.argv[1:]
     started = time.monotonic()
-    session = open_session(master, archive)
+    session = open_session(master, archive, names)
     for name in names.split(","):
         JOBS[name](session, Path(place))
         print(f"{name} done after {time.monotonic() - started:.1f} s")

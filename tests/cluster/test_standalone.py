@@ -16,16 +16,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
 import motet
+from benchmarks.standalone import SPARK_HOME, Cluster, clean_environment, start_cluster
 from motet import datasets
-from tests.cluster.jobs import QUERIES, make_events, write_events
-from tests.cluster.standalone import SPARK_HOME, Cluster, start_cluster
+from tests.cluster.jobs import QUERIES, SETTINGS, make_events, write_events
 from tests.comparison import assert_same_results
 from tests.docs.walkthrough import FENCE
-from tests.packaging.environment import ROOT, build_wheel, clean_environment, make_environment, pack_environment, run
+from tests.packaging.environment import ROOT, build_wheel, make_environment, pack_environment, run
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 WHOLE = bool(os.environ.get("MOTET_LONG"))
@@ -69,7 +70,7 @@ def start_job(names: str, folder: Path, cluster: Cluster, archive: Path) -> subp
 
 def finish_job(process: subprocess.Popen[str], cluster: Cluster) -> list[str]:
     """Wait for jobs to end, and return the lines that they printed."""
-    out, err = process.communicate(timeout=600)
+    out, err = process.communicate(timeout=1800)
     assert process.returncode == 0, out[-2000:] + err[-4000:] + cluster.logs[-6000:]
     return out.splitlines()
 
@@ -89,14 +90,18 @@ def read_results(file: Path, events: pa.Table) -> tuple[pa.Table, pa.Table]:
     return found, expected
 
 
-def test_batches_with_a_hot_key(cluster: Cluster, archive: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("job", ["batch", "connect"])
+def test_batches_with_a_hot_key(cluster: Cluster, archive: Path, tmp_path: Path, job: str) -> None:
+    """The environment is an archive of the job, or on Spark Connect an artifact of the session."""
     events = make_events(20_000, hot=0.7)
     write_events(events, tmp_path / "events")
-    first, *lines = finish_job(start_job("batch", tmp_path, cluster, archive), cluster)
+    first, *lines = finish_job(start_job(job, tmp_path, cluster, archive), cluster)
     # Workers had motet from the archive, unpacked in their own folders.
-    assert all(re.search(r"/work-\d/app-.*/environment/lib/", file) for file in json.loads(first))
-    assert json.loads(lines[0])["rows"] == len(events)
-    for name in ("files", "rows"):
+    assert all(re.search(r"/work-\d/app-.*/environment/lib/", file) for file in json.loads(first)), first
+    for name, line in zip(("files", "rows"), lines, strict=False):
+        told = json.loads(line)
+        assert told["rows"] == len(events)
+        assert told["slices"] > 3, "the hot key was not cut"
         assert_same_results(*read_results(tmp_path / f"{name}.parquet", events))
     assert "motet: compiled" not in cluster.logs
 
@@ -142,6 +147,40 @@ def test_the_command_line_runs_there(cluster: Cluster, python: Path, archive: Pa
     command += ["--conf", "spark.pyspark.python=./environment/bin/python", "--conf", "spark.executor.memory=512m"]
     run(command, cwd=tmp_path, env=clean_environment(SPARK_LOCAL_IP="127.0.0.1"), timeout=600)
     assert_same_results(*read_results(tmp_path / "found.parquet", events))
+
+
+def test_an_executor_is_killed_in_a_stream_of_the_command_line(
+    cluster: Cluster, python: Path, archive: Path, tmp_path: Path
+) -> None:
+    events = make_events(16_000)
+    end = pa.table({"time": [10**6], "type": ["Z"], "k": [0], "x": [0.0]}, schema=events.schema)
+    write_events(pa.concat_tables([events, end]), tmp_path / "events")
+    (tmp_path / "environment").symlink_to(archive.parent / "venv")
+    (tmp_path / "queries.motet").write_text(QUERIES)
+    command = [str(python), "-m", "motet", "stream", "queries.motet", "--once", "--watermark", "5 seconds"]
+    command += ["--option", f"path={tmp_path / 'events'}", "--option", "maxFilesPerTrigger=1", "--checkpoint", "state"]
+    command += ["--sink", "parquet", "--output", "found", "--master", cluster.url]
+    settings = SETTINGS | {"spark.archives": f"{archive}#environment"}
+    command += [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
+        env=clean_environment(SPARK_LOCAL_IP="127.0.0.1"),
+    )  # fmt: skip
+    while len(list((tmp_path / "state" / "commits").glob("[0-9]*"))) < 2:
+        assert process.poll() is None, process.communicate()[1][-4000:]
+        time.sleep(0.02)
+    cluster.kill_executor()
+    finish_job(process, cluster)
+    files = ds.dataset(list_sink_files(tmp_path / "found")).to_table()
+    pq.write_table(files, tmp_path / "found.parquet")
+    assert_same_results(*read_results(tmp_path / "found.parquet", events))
+
+
+def list_sink_files(folder: Path) -> list[str]:
+    """Return the files that the sink's own log names: those of broken attempts are beside them."""
+    logs = sorted((folder / "_spark_metadata").glob("[0-9]*"), key=lambda log: int(log.name.partition(".")[0]))
+    entries = [json.loads(line) for log in logs for line in log.read_text().splitlines()[1:]]
+    return sorted({entry["path"].removeprefix("file://") for entry in entries})
 
 
 def test_a_worker_is_killed_in_a_stream(cluster: Cluster, archive: Path, tmp_path: Path) -> None:

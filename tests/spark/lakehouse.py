@@ -1,7 +1,7 @@
-"""What runs against tables of a lakehouse: `python -m tests.spark.lakehouse KIND FOLDER JARS...`.
+"""What runs against tables of a lakehouse: `python -m tests.spark.lakehouse STEP KIND FOLDER JARS...`.
 
-It fills a table of events by some commits and runs over it by its name, to another table; then `motet run --output`
-writes one.
+The step `batch` fills a table of events by some commits and runs over it by its name, to another table; then
+`motet run --output` writes one. The step `fill` writes only the events, and `compare` reads what a stream has written.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from motet.cli import main as run_command_line
 from motet.spark.session import local_session
 from tests.comparison import assert_same_results
 
-COMMITS = 5
+COMMITS = 12
 QUERIES = """
 QUERY sliding RETURN COUNT(*) AS n, SUM(A.x) AS total PATTERN SEQ(A+, B) GROUP BY k WITHIN 20 s SLIDE 10 s
 QUERY matches RETURN a, c PATTERN SEQ(A a, C c) WHERE a.x < c.x AND c.x < a.x + 0.2 GROUP BY k WITHIN 2 s
@@ -36,6 +36,7 @@ CONNECTORS: dict[str, tuple[dict[str, str], str]] = {
     ),
     "iceberg": (
         {
+            "spark.sql.catalog.lake.warehouse": "WAREHOUSE",
             "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
             "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
             "spark.sql.catalog.lake.type": "hadoop",
@@ -46,16 +47,27 @@ CONNECTORS: dict[str, tuple[dict[str, str], str]] = {
 
 
 def make_events() -> pa.Table:
-    """Return random events in time order."""
+    """Return random events in time order; the last ends all windows of a stream."""
     rng, size = np.random.default_rng(5), 4000
     return pa.table(
         {
-            "time": pa.array(np.sort(rng.integers(0, size // 10, size))),
-            "type": pa.array(rng.choice(list("ABC"), size)),
-            "k": pa.array(rng.integers(0, 9, size)),
-            "x": pa.array(rng.integers(0, 64, size) / 64),
+            "time": pa.array(np.append(np.sort(rng.integers(0, size // 10, size)), 10**6)),
+            "type": pa.array([*rng.choice(list("ABC"), size), "Z"]),
+            "k": pa.array(rng.integers(0, 9, size + 1)),
+            "x": pa.array(rng.integers(0, 64, size + 1) / 64),
         }
     )
+
+
+def list_settings(kind: str, place: str) -> dict[str, str]:
+    """Return the settings by which Spark knows a connector, with its tables in a folder."""
+    settings = {name: value.replace("WAREHOUSE", place) for name, value in CONNECTORS[kind][0].items()}
+    return settings | {"spark.sql.warehouse.dir": place}
+
+
+def name_table(kind: str, place: str, name: str) -> str:
+    """Return by which name any session finds a table: Delta's have a path, as the catalog ends with the session."""
+    return f"delta.`{place}/{name}`" if kind == "delta" else f"{CONNECTORS[kind][1]}{name}"
 
 
 def compare(spark: Any, table: str) -> None:
@@ -66,13 +78,20 @@ def compare(spark: Any, table: str) -> None:
     assert_same_results(found, expected)
 
 
-def run_batch(spark: Any, kind: str, prefix: str) -> None:
-    """Fill the table of events by some commits, and run over it."""
+def fill_table(spark: Any, kind: str, place: str) -> None:
+    """Write the events by some commits."""
     events = make_events()
     size = -(-len(events) // COMMITS)
     for at in range(COMMITS):
-        rows = spark.createDataFrame(events.slice(at * size, size)).coalesce(1)
-        rows.write.format(kind).mode("append").saveAsTable(f"{prefix}events")
+        writer = spark.createDataFrame(events.slice(at * size, size)).coalesce(1).write.format(kind).mode("append")
+        writer.save(f"{place}/events") if kind == "delta" else writer.saveAsTable(name_table(kind, place, "events"))
+
+
+def run_batch(spark: Any, kind: str, prefix: str, place: str) -> None:
+    """Run over the table of events, to another."""
+    fill_table(spark, kind, place)
+    if kind == "delta":
+        spark.sql(f"CREATE TABLE events USING delta LOCATION '{place}/events'")
     motet.run(spark.table(f"{prefix}events"), QUERIES).write.format(kind).saveAsTable(f"{prefix}batch_results")
     compare(spark, f"{prefix}batch_results")
 
@@ -93,14 +112,18 @@ def run_command(spark: Any, kind: str, prefix: str, place: str) -> None:
     compare(spark, target[0] if prefix else f"{kind}.`{target[0]}`")
 
 
-def main(kind: str, place: str, *jars: str) -> None:
+def main(step: str, kind: str, place: str, *jars: str) -> None:
     """Run on a session that has the connector."""
-    settings, prefix = CONNECTORS[kind]
-    warehouse = {f"spark.sql.catalog.{prefix.partition('.')[0]}.warehouse": place} if prefix else {}
-    settings = settings | warehouse | {"spark.sql.warehouse.dir": place, "spark.jars": ",".join(jars)}
-    spark = local_session("local[2]", config=settings)
-    run_batch(spark, kind, prefix)
-    run_command(spark, kind, prefix, place)
+    prefix = CONNECTORS[kind][1]
+    spark = local_session("local[2]", config=list_settings(kind, place) | {"spark.jars": ",".join(jars)})
+    match step:
+        case "batch":
+            run_batch(spark, kind, prefix, place)
+            run_command(spark, kind, prefix, place)
+        case "fill":
+            fill_table(spark, kind, place)
+        case "compare":
+            compare(spark, name_table(kind, place, "stream_results"))
     spark.stop()
 
 

@@ -1,25 +1,24 @@
-"""Spark, the engine in process and the oracle agree, exactly, on random workloads over random streams."""
+"""Spark and the oracle agree, exactly, on random queries of all kinds over random events of every shape.
+
+Few runs with many queries each: a run on Spark takes seconds, however little it has to do.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from random import Random
 
 import pytest
-from hypothesis import given, note, settings
 from pyspark.sql import SparkSession
 
-from motet.compile import compile_workload
-from motet.engine.local import run_table
-from motet.errors import Diagnostic
+import motet
 from motet.language.printer import to_text
-from motet.model.query import Workload
-from motet.plans.compiled import compile_query
+from motet.model.query import Query, Workload
 from motet.reference.tables import run_table as enumerate_table
-from motet.schema import EventSchema
 from tests.comparison import assert_same_results
-from tests.spark.running import run
-from tests.strategies import STREAM_SCHEMA, build_stream_table, streams, workloads
+from tests.conftest import IN_CI
+from tests.detect.test_against_oracle import select_supported
+from tests.reshaped import SHAPES, reshape_table, reshape_workload
+from tests.strategies import DEFINITIONS, FEATURES, Dice, build_stream_table, draw_all_kinds, draw_rows, list_features
 
 pytestmark = pytest.mark.spark
 
@@ -29,23 +28,21 @@ def session(spark: SparkSession) -> SparkSession:
     return spark
 
 
-def test_local_spark_and_oracle_agree_on_twenty_queries_at_once(session: SparkSession) -> None:
-    # Each example has all operators, several partitionings, ties, nulls and shuffled rows.
-    @settings(max_examples=8)
-    @given(workload=workloads(min_queries=20, max_queries=24), rows=streams())
-    def check(workload: Workload, rows: list[dict[str, Any]]) -> None:
-        kept = [
-            query
-            for number, query in enumerate(workload.queries)
-            if not isinstance(compile_query(number, workload, 1), Diagnostic)
-        ]
-        asked = replace(workload, queries=tuple(kept))
-        note(to_text(asked))
-        table = build_stream_table(rows)
-        expected = enumerate_table(asked, table)
-        local = run_table(compile_workload(asked, EventSchema(STREAM_SCHEMA)), table).table
-        assert_same_results(local, expected)
-        frame = session.createDataFrame(table)
-        assert_same_results(run(frame, asked, partitions=2).results.toArrow(), expected)
+def is_supported(query: Query) -> bool:
+    return bool(select_supported(Workload((query,), DEFINITIONS)).queries)
 
-    check()
+
+@pytest.mark.parametrize("shape", ["plain", *SHAPES])
+def test_queries_of_all_kinds_give_the_results_of_plain_enumeration(session: SparkSession, shape: str) -> None:
+    seed = shape if IN_CI else Random().random()
+    dice = Dice(Random(seed))
+    workload = draw_all_kinds(dice, is_supported, times=2)
+    assert {feature for query in workload.queries for feature in list_features(query)} >= FEATURES
+    asked = reshape_workload(workload, shape)
+    table = reshape_table(build_stream_table(draw_rows(dice, 20)), shape)
+    try:
+        found = motet.run(session.createDataFrame(table), asked)
+        assert_same_results(found.toArrow(), enumerate_table(asked, table))
+    except Exception as error:
+        error.add_note(f"seed {seed!r}\n{to_text(asked)}\n{table.to_pylist()}")
+        raise

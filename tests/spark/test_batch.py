@@ -21,6 +21,7 @@ from motet.engine.run import run_branch
 from motet.errors import DataError, QueryError, RunError
 from motet.language import parse
 from motet.schema import EventSchema
+from motet.spark import batch
 from motet.spark.shuffle import hash_type
 from tests.comparison import assert_same_results
 from tests.spark.running import run
@@ -181,6 +182,31 @@ def test_a_dataframe_of_results_knows_its_run(spark: SparkSession) -> None:
     assert result.motet.metrics()["rows"] == 300
     assert result.motet.truncated() == ("q1",)
     assert [each.name for each in result.motet.program.workload.queries] == ["q1"]
+
+
+def test_tasks_say_what_they_executed(spark: SparkSession) -> None:
+    text = """
+    QUERY sliding RETURN COUNT(*) PATTERN SEQ(A, B, C) WITHIN 40 s SLIDE 10 s GROUP BY k
+    QUERY longer RETURN COUNT(*) PATTERN SEQ(A, B, D) WITHIN 40 s SLIDE 10 s GROUP BY k
+    QUERY no_events RETURN COUNT(*) PATTERN SEQ(X, Y) WITHIN 7 s
+    QUERY found RETURN * PATTERN SEQ(A a, B b) WHERE a.x < b.x WITHIN 40 s
+    """
+    events = random_events(600)
+    here = motet.ask(events, text)
+    there = motet.ask(spark.createDataFrame(events), text)
+    assert [each.strategy for each in here.executed].count("joins") == 1
+    assert {each.signature for each in there.executed} == {each.signature for each in here.executed}
+    assert all("no_events" not in each.queries for each in there.executed)
+    described = {each.signature: each.describe() for each in here.executed}
+    assert all(each.describe() == described[each.signature] for each in there.executed)
+
+
+def test_what_was_executed_comes_with_an_action(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch, "METRICS_TIMEOUT", 0.1)
+    query = "RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 40 s SLIDE 10 s"
+    results = motet.run(spark.createDataFrame(random_events(30)), query)
+    with pytest.raises(RunError, match="none has run yet"):
+        results.motet.executed()
 
 
 @pytest.mark.parametrize("format", ["csv", "parquet"])

@@ -1,28 +1,21 @@
-"""Matches on Spark: the same as in process and by the oracle, on random workloads and on keys that are cut by time."""
+"""Matches on Spark: the same as in process, also of keys that are cut by time."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow as pa
 import pytest
-from hypothesis import given, note, settings
 from pyspark.sql import SparkSession
 
 from motet.compile import compile_workload
 from motet.engine.local import run_table
 from motet.language import parse
-from motet.language.printer import to_text
-from motet.model.query import Workload
 from motet.options import Options
 from motet.reference.tables import run_table as enumerate_table
 from motet.schema import EventSchema
 from motet.spark import batch
 from motet.spark.sample import compile_for
 from tests.comparison import assert_same_results
-from tests.detect.test_against_oracle import select_supported
 from tests.spark.running import run
-from tests.strategies import STREAM_SCHEMA, build_stream_table, streams, workloads
 
 pytestmark = pytest.mark.spark
 
@@ -30,21 +23,6 @@ pytestmark = pytest.mark.spark
 @pytest.fixture(scope="module")
 def session(spark: SparkSession) -> SparkSession:
     return spark
-
-
-def test_local_spark_and_oracle_agree_on_matches(session: SparkSession) -> None:
-    # Match queries, aggregates after detection and online aggregates, several partitionings, ties and nulls.
-    @settings(max_examples=8)
-    @given(workload=workloads(min_queries=8, max_queries=10, detection=True), rows=streams())
-    def check(workload: Workload, rows: list[dict[str, Any]]) -> None:
-        asked = select_supported(workload)
-        note(to_text(asked))
-        table = build_stream_table(rows)
-        expected = enumerate_table(asked, table)
-        assert_same_results(run_table(compile_workload(asked, EventSchema(STREAM_SCHEMA)), table).table, expected)
-        assert_same_results(run(session.createDataFrame(table), asked, partitions=2).results.toArrow(), expected)
-
-    check()
 
 
 def test_a_hot_key_is_cut_by_time_and_no_match_is_lost_or_found_twice(session: SparkSession) -> None:

@@ -9,18 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import Phase, given, note, settings
 from pyspark.sql import SparkSession
 
 import motet
 from motet.errors import DataError
-from motet.language.printer import to_text
-from motet.model.query import Workload
-from motet.reference.tables import run_table as enumerate_table
-from tests.comparison import assert_same_results
-from tests.detect.test_against_oracle import select_supported
-from tests.reshaped import SHAPES, reshape_table, reshape_workload
-from tests.strategies import build_stream_table, streams, workloads
 
 pytestmark = pytest.mark.spark
 
@@ -38,22 +30,6 @@ FOUND = [{"user.name": "ann", "COUNT(*)": 2}]
 @pytest.fixture(scope="module")
 def session(spark: SparkSession) -> SparkSession:
     return spark
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_events_of_any_shape_give_the_results_of_plain_enumeration(session: SparkSession, shape: str) -> None:
-    @settings(max_examples=4, phases=[Phase.generate])
-    @given(workload=workloads(min_queries=8, max_queries=10, detection=True), rows=streams())
-    def check(workload: Workload, rows: list[dict[str, Any]]) -> None:
-        asked = reshape_workload(select_supported(workload), shape)
-        note(to_text(asked))
-        if not asked.queries:
-            return
-        table = reshape_table(build_stream_table(rows), shape)
-        found = motet.run(session.createDataFrame(table), asked).toArrow()
-        assert_same_results(found, enumerate_table(asked, table))
-
-    check()
 
 
 def test_a_stream_reads_fields_of_structs_and_types_that_are_numbers(session: SparkSession, tmp_path: Path) -> None:

@@ -12,9 +12,14 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+import motet
+from motet.language import parse
+from motet.spark import batch
 from motet.spark.dataframes import get_arrow_schema
 from motet.spark.parquet import find_scan
 from motet.spark.skew import TaskLayout, estimate_key_skew, plan_even_layout
+from tests.comparison import assert_same_results
+from tests.spark.running import run
 
 pytestmark = pytest.mark.spark
 ROWS = 40_000
@@ -74,6 +79,20 @@ def test_filters_and_other_names_are_seen_through(spark: SparkSession, folder: P
     events = spark.read.parquet(str(folder))
     assert seen(events.filter("key = 7"), None) == pytest.approx((ROWS * 0.13, 1.0), rel=0.1)
     assert seen(events.selectExpr("other AS key", "type", "time"), None) == pytest.approx((ROWS, 0.13), rel=0.1)
+
+
+@pytest.mark.parametrize(("types", "is_computed_twice"), [("B, C", False), ("A x, A y", True)])
+def test_rows_that_only_spark_can_compute_are_computed_once_where_no_key_seems_hot(
+    spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch, types: str, is_computed_twice: bool
+) -> None:
+    sampled: list[DataFrame] = []
+    monkeypatch.setattr(batch, "_sample_all", lambda rows, read=batch._sample_all: sampled.append(rows) or read(rows))
+    frame = spark.read.parquet(str(folder)).filter("key % 7 >= 0")
+    text = f"RETURN COUNT(*) PATTERN SEQ({types}) GROUP BY key WITHIN 1 ms SLIDE 1 ms"
+    found = run(frame, parse(text), partitions=6).results.toArrow()
+    assert bool(sampled) == is_computed_twice
+    expected = motet.run(frame.toArrow(), text)
+    assert_same_results(found.cast(expected.schema), expected)
 
 
 def test_nothing_is_said_of_columns_that_folders_name(spark: SparkSession, folder: Path, tmp_path: Path) -> None:

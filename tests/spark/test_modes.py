@@ -12,6 +12,7 @@ import pytest
 import motet
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
+ROOT = Path(__file__).parents[2]
 
 PROGRAM = """
 import sys
@@ -33,6 +34,8 @@ done = run(df, parse(text), partitions=6)
 assert_same_results(done.results.toArrow(), in_process(events, text))
 assert done.results.motet is done
 assert done.metrics()["rows"] == 600
+planned = [unit.planned.signature for branch in done.program.branches for unit in branch.units]
+assert sorted(each.signature for each in done.executed()) == sorted(planned)
 assert profile(df, keys=["k"]).partitions == 5
 motet.register(spark)
 df.createOrReplaceTempView("events")
@@ -59,11 +62,19 @@ assert "connect" in type(spark).__module__
     ],
 )
 def test_results_are_the_same(session: str, tmp_path: Path) -> None:
-    program = PROGRAM.format(root=str(Path(__file__).parents[2]), session=session)
+    run_apart("-c", PROGRAM.format(root=str(ROOT), session=session), folder=tmp_path)
+
+
+def test_tasks_read_files_on_connect_as_spark_does(tmp_path: Path) -> None:
+    run_apart("-m", "tests.spark.connect_files", str(tmp_path), folder=tmp_path)
+
+
+def run_apart(*arguments: str, folder: Path) -> None:
+    """Run Python in a process of its own, which ends by saying that all is the same."""
     # What the session of the other tests set must not help this one.
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))}
-    environment["PYTHONPATH"] = str(Path(motet.__file__).parents[1])
+    environment["PYTHONPATH"] = os.pathsep.join([str(Path(motet.__file__).parents[1]), str(ROOT)])
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=240, cwd=tmp_path, env=environment
+        [sys.executable, *arguments], capture_output=True, text=True, timeout=400, cwd=folder, env=environment
     )
-    assert done.stdout.endswith("all the same\n"), done.stderr[-4000:]
+    assert done.stdout.endswith("all the same\n"), (done.stdout + done.stderr)[-4000:]

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-import motet
-from tests.spark.test_modes import CLASSIC, CONNECT
+from tests.spark.test_modes import CLASSIC, CONNECT, ROOT, run_apart
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -46,10 +42,4 @@ print("all the same")
     ],
 )
 def test_results_are_the_same(session: str, tmp_path: Path) -> None:
-    program = PROGRAM.format(root=str(Path(__file__).parents[2]), session=session)
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))}
-    environment["PYTHONPATH"] = str(Path(motet.__file__).parents[1])
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=400, cwd=tmp_path, env=environment
-    )
-    assert done.stdout.endswith("all the same\n"), (done.stdout + done.stderr)[-4000:]
+    run_apart("-c", PROGRAM.format(root=str(ROOT), session=session), folder=tmp_path)

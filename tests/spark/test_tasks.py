@@ -17,7 +17,7 @@ from motet.schema import EventSchema
 from motet.spark.serialization import CachedPickle, table_to_ipc
 from motet.spark.shuffle import ShufflePlan
 from motet.spark.skew import Bounds, KeySlice, TaskLayout
-from motet.spark.tasks import make_branch_task, make_combine_task
+from motet.spark.tasks import NOTE, make_branch_task, make_combine_task
 from tests.comparison import assert_same_results
 
 QUERIES = {
@@ -53,7 +53,8 @@ def results(program: Program, parts: Sequence[tuple[pa.Table, Bounds]]) -> pa.Ta
     blobs = [table_to_ipc(part.select(branch.columns)) for part, _ in parts]
     tasks = pa.array([0] * len(parts), pa.int32())
     packed = pa.record_batch([tasks, pa.array(places, pa.int32()), blobs], names=["task", "place", "rows"])
-    batches = make_branch_task(CachedPickle(program), 0, plan)(iter([packed]))
+    found = list(make_branch_task(CachedPickle(program), 0, plan)(iter([packed])))
+    batches = (batch.filter(batch[NOTE].is_null()).drop_columns([NOTE]) for batch in found)
     if branch.needs_combine:
         batches = make_combine_task(CachedPickle(program), detects=False)(batches)
     return pa.Table.from_batches(batches, program.result_schema)

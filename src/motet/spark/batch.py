@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import Any, Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
@@ -20,7 +22,7 @@ from motet.engine.encode import read_times
 from motet.engine.local import required_columns
 from motet.errors import DataError, RunError
 from motet.io.events import EventSource
-from motet.plans.execution import Execution
+from motet.plans.execution import ExecutionRecord, read_record
 from motet.schema import EventSchema
 from motet.spark.dataframes import (
     column,
@@ -45,11 +47,12 @@ from motet.spark.skew import (
     plan_layout,
 )
 from motet.spark.tasks import (
-    TRUNCATED,
-    can_truncate,
+    NOTE,
+    NoteKind,
     get_task_schema,
     make_branch_task,
     make_combine_task,
+    read_notes,
 )
 
 # The share of the rows that is sampled to find hot keys and where in time their rows are: enough to estimate the rows
@@ -71,7 +74,8 @@ METRICS_TIMEOUT = 10.0
 
 @dataclass(frozen=True)
 class SparkRun:
-    """A batch run on Spark. `results` is lazy; after an action on it, `metrics` and `truncated` say how it went.
+    """A batch run on Spark. `results` is lazy; after an action on it, `metrics`, `executed` and `truncated` say how it
+    went.
 
     `results.motet` is this object, so that whoever has the DataFrame can ask.
     """
@@ -81,7 +85,7 @@ class SparkRun:
     _events: DataFrame = field(repr=False)
     _read: Observation = field(repr=False)
     _produced: Observation = field(repr=False)
-    _truncations: tuple[Observation, ...] = field(repr=False)
+    _notes: tuple[Observation, ...] = field(repr=False)
 
     def __post_init__(self) -> None:
         setattr(self.results, "motet", self)  # noqa: B010 - pyspark does not declare it
@@ -99,15 +103,30 @@ class SparkRun:
             counts = self._events.agg(*_row_counts(self.program.schema)).collect()[0].asDict()
         return {**counts, **overflows}
 
-    @property
-    def executed(self) -> list[Execution]:
-        """What tasks execute for queries that are aggregated online: the units of the program, each as it is."""
-        return [unit.planned for branch in self.program.branches for unit in branch.units]
+    def executed(self) -> list[ExecutionRecord]:
+        """Return what tasks said they executed, unit by unit; units that no event concerned are not among them.
+
+        Raises:
+            RunError: No action on the results has run yet.
+        """
+        units = [unit.planned for branch in self.program.branches for unit in branch.units]
+        planned = {each.signature: each for each in units}
+        return [
+            planned[each].record if isinstance(each, str) else read_record(each)
+            for each in self._read_notes("executed")
+        ]
 
     def truncated(self) -> tuple[str, ...]:
-        """Return the queries of which a limit cut matches off."""
-        names = [_read_observation(each).get(TRUNCATED) or "" for each in self._truncations]
-        return tuple(sorted({name for listed in names for name in listed.split(",") if name}))
+        """Return the queries of which a limit cut matches off.
+
+        Raises:
+            RunError: No action on the results has run yet.
+        """
+        return tuple(sorted(set(self._read_notes("truncated"))))
+
+    def _read_notes(self, kind: NoteKind) -> list[Any]:
+        texts = [_read_observation(each).get(NOTE) or "" for each in self._notes]
+        return read_notes([line for text in texts for line in text.splitlines()], kind)
 
 
 def run(
@@ -144,12 +163,11 @@ def run(
     events = derive_columns(events, program.schema, required_columns(program))
     job = BatchJob(events, CachedPickle(program), partitions, skew == "auto")
     read, produced = Observation(), Observation()
-    truncations = tuple(Observation() for _ in program.detect) if can_truncate(program) else ()
-    observations = [None] * len(program.branches) + list(truncations or [None] * len(program.detect))
+    notes = tuple(Observation() for _ in program.all_branches)
     # Every branch reads all rows: the first counts them.
-    results = [job.run_branch(at, None if at else read, each) for at, each in enumerate(observations)]
+    results = [job.run_branch(at, None if at else read, each) for at, each in enumerate(notes)]
     observed = reduce(DataFrame.union, results).observe(produced, count_overflows(program))
-    return SparkRun(hide_inexact_sums(observed, program), program, events, read, produced, truncations)
+    return SparkRun(hide_inexact_sums(observed, program), program, events, read, produced, notes)
 
 
 @dataclass(frozen=True)
@@ -165,16 +183,14 @@ class BatchJob:
     def program(self) -> Program:
         return self.cached.value
 
-    def run_branch(self, index: int, observation: Observation | None, truncation: Observation | None) -> DataFrame:
-        """Return the results of a branch, and observe the rows that it reads and the queries that it truncates."""
+    def run_branch(self, index: int, observation: Observation | None, notes: Observation) -> DataFrame:
+        """Return the results of a branch, and observe the rows that it reads and the notes of its tasks."""
         program, branch = self.program, self.program.all_branches[index]
         packed, plan = self.shuffle(branch, observation)
         schema = to_spark_schema(get_task_schema(program, branch))
         results = packed.mapInArrow(make_branch_task(self.cached, index, plan), schema)
-        if truncation is not None:
-            # A query of which a limit cut matches off is named in a row of its own.
-            results = results.observe(truncation, collect_names(TRUNCATED))
-            results = results.filter(column(TRUNCATED).isNull()).drop(column(TRUNCATED))
+        results = results.observe(notes, collect_texts(NOTE, "\n"))
+        results = results.filter(column(NOTE).isNull()).drop(column(NOTE))
         if not branch.needs_combine:
             return results
         detects = isinstance(branch, DetectBranch)
@@ -230,39 +246,61 @@ class BatchJob:
     def _sample_layout(
         self, events: DataFrame, columns: pa.Schema, branch: Branch | DetectBranch, overlap: int, limit: int
     ) -> tuple[TaskLayout, float]:
-        schema = self.program.schema
+        """Return where rows go by a sample of them, and which share of them is relevant.
+
+        The first rows of Spark's partitions may show that no key is hot. Where one may be, and there are too few
+        partitions to tell where in time its rows are, a sample of all rows is taken, for which Spark computes them once
+        more.
+        """
+        schema, tasks = self.program.schema, self.partitions or limit
         needed = list(dict.fromkeys((*branch.partition, schema.time)))
         chosen = events.select(*map(column, needed), _is_relevant(events, branch, schema).alias(IS_RELEVANT))
-        sample, fraction = _sample_heads(chosen, self.partitions or limit) or _sample_all(chosen)
-        rows = sample.filter(sample[IS_RELEVANT]).drop_columns(IS_RELEVANT)
-        rows = rows.cast(pa.schema([columns.field(name) for name in needed]))
+        types = pa.schema([columns.field(name) for name in needed])
+
+        def select_relevant(sample: pa.Table) -> tuple[pa.Table, float]:
+            rows = sample.filter(sample[IS_RELEVANT]).drop_columns(IS_RELEVANT).cast(types)
+            return rows, len(rows) / max(len(sample), 1)
+
+        heads = _sample_heads(chosen)
+        if heads is None:
+            rows, share = select_relevant(_sample_all(chosen))
+            fraction = SAMPLE_FRACTION
+        else:
+            found, cut = heads
+            rows, share = select_relevant(found)
+            # How much follows is not known: enough for all tasks is assumed.
+            fraction = len(rows) / max(len(rows), tasks * ROWS_PER_TASK) if cut else 1.0
+            if cut and (not len(rows) or not _has_heavy_key(rows, branch.partition, tasks)):
+                return TaskLayout(tasks, fixed=self.partitions is not None), share
+            if 0 < cut < tasks:
+                rows, share = select_relevant(_sample_all(chosen))
+                fraction = SAMPLE_FRACTION
         hashes, times = hash_keys(rows, branch.partition), read_times(rows, schema)
-        layout = plan_layout(hashes, times, fraction, overlap, limit, self.partitions)
-        return layout, len(rows) / max(len(sample), 1)
+        return plan_layout(hashes, times, fraction, overlap, limit, self.partitions), share
 
 
-def _sample_all(rows: DataFrame) -> tuple[pa.Table, float]:
-    """Return a random sample of rows, for which Spark computes all of them, and the share of them that it is."""
-    chosen = rows.sample(fraction=SAMPLE_FRACTION, seed=1).orderBy(sf.rand(seed=1)).limit(MAX_SAMPLE_ROWS)
-    return chosen.toArrow(), SAMPLE_FRACTION
+def _has_heavy_key(rows: pa.Table, keys: Sequence[str], tasks: int) -> bool:
+    """Return whether a key may, by some of the rows, hold too many of them for one of so many tasks."""
+    counts = np.unique(hash_keys(rows, keys), return_counts=True)[1]
+    return plan_even_layout(tasks * ROWS_PER_TASK, float(counts.max()) / len(rows), tasks, tasks) is None
 
 
-def _sample_heads(rows: DataFrame, tasks: int) -> tuple[pa.Table, float] | None:
-    """Return the first rows of each of Spark's partitions, for which it computes few others, and about which share of
-    all rows they are; None if they may not be like the rest: partitions that are sorted or come out of a shuffle, or
-    too few of them to tell where in time the rows of a key are.
+def _sample_all(rows: DataFrame) -> pa.Table:
+    """Return a random sample of rows, `SAMPLE_FRACTION` of them, for which Spark computes all of them."""
+    return rows.sample(fraction=SAMPLE_FRACTION, seed=1).orderBy(sf.rand(seed=1)).limit(MAX_SAMPLE_ROWS).toArrow()
+
+
+def _sample_heads(rows: DataFrame) -> tuple[pa.Table, int] | None:
+    """Return the first rows of each of Spark's partitions, for which it computes few others, and how many partitions
+    have more; None if the first may not be like the rest: partitions that are sorted or come out of a shuffle.
     """
     if SORTED_PLAN.search(_explain(rows)):
         return None
     # mapInArrow takes a dot in a name for a field of a struct.
-    numbered = rows.toDF(*(f"c{at}" for at in range(len(rows.columns))))
+    numbered = _number_columns(rows)
     schema = st.StructType([*numbered.schema, st.StructField(IS_CUT, st.BooleanType())])
     found = numbered.mapInArrow(_take_head, schema).toArrow()
-    heads, rest = found.drop_columns(IS_CUT).rename_columns(rows.columns), pc.sum(found[IS_CUT]).as_py() or 0
-    if not rest:
-        return heads, 1.0
-    # How much follows is not known: enough for all tasks is assumed.
-    return (heads, len(heads) / max(len(heads), tasks * ROWS_PER_TASK)) if rest >= tasks else None
+    return found.drop_columns(IS_CUT).rename_columns(rows.columns), pc.sum(found[IS_CUT]).as_py() or 0
 
 
 def _explain(rows: DataFrame) -> str:
@@ -331,9 +369,9 @@ def _row_counts(schema: EventSchema) -> list[Column]:
     return [count.alias(name) for count, name in zip(counts, COUNTS, strict=True)]
 
 
-def collect_names(name: str) -> Column:
-    """Return all names in a column, as one text."""
-    return sf.array_join(sf.array_sort(sf.collect_set(column(name))), ",").alias(name)
+def collect_texts(name: str, separator: str = ",") -> Column:
+    """Return all texts in a column, each once, as one text."""
+    return sf.array_join(sf.array_sort(sf.collect_set(column(name))), separator).alias(name)
 
 
 def count_overflows(program: Program) -> Column:

@@ -272,6 +272,8 @@ def explain_damage(checkpoint: str) -> Iterator[None]:
         file = _find_file(text, checkpoint)
         if file is None and "CANNOT_LOAD_STATE_STORE" in text:  # of a file that ends too early Spark tells no name
             file = f"{checkpoint.rstrip('/')}/state"
+        if file is None and "StreamMetadata" in text and "com.fasterxml.jackson" in text:
+            file = f"{checkpoint.rstrip('/')}/metadata"
         if file is None:
             raise
         causes = re.findall(r"^Caused by: [\w.$]+: (.+)$", text, re.MULTILINE)

@@ -7,7 +7,7 @@ Only those are translated that mean the same in pyarrow, nulls and NaNs included
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import reduce
 from typing import Any
 
@@ -42,21 +42,6 @@ COMPARISONS = {
 }
 # Whole numbers may overflow, of which Spark makes an error.
 ARITHMETIC = {"Add": "add", "Subtract": "subtract", "Multiply": "multiply"}
-FUNCTIONS = {
-    "==": "equal",
-    ">": "greater",
-    ">=": "greater_equal",
-    "<": "less",
-    "<=": "less_equal",
-    "and": "and",
-    "or": "or",
-    "not": "not",
-    "isNull": "is_null",
-    "isNotNull": "is_not_null",
-    "+": "add",
-    "-": "subtract",
-    "*": "multiply",
-}
 
 
 class CannotTranslate(Exception):
@@ -68,6 +53,8 @@ def list_columns(expression: Expression) -> set[str]:
     operation, *operands = expression
     if operation == "column":
         return {operands[0]}
+    if operation == "in":
+        return list_columns(operands[0])  # what follows are values
     return set().union(*(list_columns(each) for each in operands if isinstance(each, tuple)))
 
 
@@ -235,93 +222,3 @@ def _type_of(expression: Any) -> pa.DataType:
 
 def _literal_value(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | float | str) else value.toString()
-
-
-def translate_connect(
-    expression: Any, columns: Mapping[str, Expression], types: Mapping[str, pa.DataType]
-) -> Expression:
-    """Translate an expression of Spark Connect, in which columns are known by their names.
-
-    Types of the columns that it reads are given, for Spark Connect has none yet.
-
-    Raises:
-        CannotTranslate: Pyarrow may not compute it as Spark does.
-    """
-    match expression.WhichOneof("expr_type"):
-        case "unresolved_attribute":
-            name = read_name(expression.unresolved_attribute.unparsed_identifier)
-            if name in columns:
-                return columns[name]
-        case "alias":
-            return translate_connect(expression.alias.expr, columns, types)
-        case "literal":
-            return _translate_literal(expression.literal)
-        case "unresolved_function":
-            called = expression.unresolved_function
-            operands = [translate_connect(part, columns, types) for part in called.arguments]
-            if called.function_name == "in":
-                return _check_members(operands, types)
-            if called.function_name in FUNCTIONS:
-                return FUNCTIONS[called.function_name], *_unify_types(called.function_name, operands, types)
-    raise CannotTranslate(str(expression)[:100])
-
-
-def read_name(identifier: str) -> str:
-    """Return the name of a column that is quoted or not.
-
-    Raises:
-        CannotTranslate: It may be a field of a column.
-    """
-    if identifier.startswith("`") and identifier.endswith("`") and "`" not in identifier[1:-1].replace("``", ""):
-        return identifier[1:-1].replace("``", "`")
-    if "." in identifier or "`" in identifier or "*" in identifier:
-        raise CannotTranslate(identifier)
-    return identifier
-
-
-def _translate_literal(literal: Any) -> Expression:
-    kinds = {"boolean": "boolean", "integer": "int", "long": "bigint", "double": "double", "string": "string"}
-    kind = literal.WhichOneof("literal_type")
-    if kind not in kinds:
-        raise CannotTranslate(str(kind))
-    return "literal", getattr(literal, kind), ARROW_TYPES[kinds[kind]]
-
-
-def _find_type(expression: Expression, types: Mapping[str, pa.DataType]) -> pa.DataType | None:
-    match expression:
-        case ("column", name):
-            return types[name]
-        case ("literal", _, type):
-            return type
-        case ("add" | "subtract" | "multiply", left, _):
-            return _find_type(left, types)
-    return pa.bool_()
-
-
-def _unify_types(name: str, operands: Sequence[Expression], types: Mapping[str, pa.DataType]) -> list[Expression]:
-    """Give whole numbers the type of the column that they are compared with, as Spark does."""
-    found = [_find_type(operand, types) for operand in operands]
-    if name in ("and", "or", "not", "isNull", "isNotNull"):
-        return list(operands)
-    if len(operands) != 2:
-        raise CannotTranslate(name)
-    unified = list(operands)
-    for at, other in ((0, 1), (1, 0)):
-        literal = operands[at]
-        if literal[0] == "literal" and isinstance(literal[1], int) and not isinstance(literal[1], bool):
-            wide = found[other]
-            if wide in (pa.int64(), pa.float64()):
-                unified[at] = "literal", float(literal[1]) if wide == pa.float64() else literal[1], wide
-                found[at] = wide
-    if found[0] != found[1] or (name in "+-*" and found[0] != pa.float64()):
-        raise CannotTranslate(name)
-    return unified
-
-
-def _check_members(operands: Sequence[Expression], types: Mapping[str, pa.DataType]) -> Expression:
-    value, *members = operands
-    type = _find_type(value, types)
-    pairs = [_unify_types("==", [value, member], types)[1] for member in members]
-    if pa.types.is_floating(type) or not all(pair[0] == "literal" and pair[1] is not None for pair in pairs):
-        raise CannotTranslate("in")
-    return "in", value, tuple(pair[1] for pair in pairs), type

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from motet.spark.columns import (
-    ARROW_TYPES,
-    CannotTranslate,
-    Expression,
-    read_name,
-    translate_catalyst,
-    translate_connect,
-)
+from motet.spark.columns import ARROW_TYPES, CannotTranslate, Expression, translate_catalyst
+from motet.spark.connect_columns import Scope, read_name, split_alias, translate_connect, translate_text
 
 # What Spark reads plain parquet files by, and how it lists them: table formats based on parquet have others.
 PARQUET_FORMAT = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"
@@ -60,6 +55,10 @@ def _list_items(sequence: Any) -> list[Any]:
     return [sequence.apply(at) for at in range(sequence.size())]
 
 
+# Relations of Spark Connect that filter rows or compute columns of them.
+STEPS = ("project", "filter", "with_columns", "with_columns_renamed", "drop")
+
+
 def find_connect_scan(events: DataFrame) -> ScanParts:
     """Read the plan that a client of Spark Connect has made.
 
@@ -69,7 +68,7 @@ def find_connect_scan(events: DataFrame) -> ScanParts:
     internal: Any = events
     relation = internal._plan.to_proto(internal.sparkSession.client).root
     plan, nodes = internal._plan, []
-    while (kind := relation.WhichOneof("rel_type")) in ("project", "filter"):
+    while (kind := relation.WhichOneof("rel_type")) in STEPS:
         nodes.append(relation)
         relation, plan = getattr(relation, kind).input, plan._child
     source = relation.read.data_source
@@ -79,22 +78,66 @@ def find_connect_scan(events: DataFrame) -> ScanParts:
         field.name: ARROW_TYPES.get(field.dataType.simpleString())
         for field in type(internal)(plan, internal.sparkSession).schema
     }
-    stored = pa.schema([(name, type) for name, type in types.items() if type is not None])
-    known: dict[str, Expression] = {name: ("column", name) for name in types}
-    kinds = {name: type for name, type in types.items() if type is not None}
+    known = {name: type for name, type in types.items() if type is not None}
+    scope = Scope({name: ("column", name) for name in types}, known)
+    earlier = {relation.common.plan_id: scope}
     conditions = []
     for node in reversed(nodes):
+        scope = replace(scope, earlier=earlier)
         if node.WhichOneof("rel_type") == "filter":
-            conditions.append(translate_connect(node.filter.condition, known, kinds))
+            conditions.append(translate_connect(node.filter.condition, scope))
         else:
-            known = {_name_output(each): translate_connect(each, known, kinds) for each in node.project.expressions}
-    return stored, [known[name] for name in events.columns], conditions
+            scope = replace(scope, columns=_compute_columns(node, scope))
+        earlier = {**earlier, node.common.plan_id: scope}
+    return pa.schema(list(known.items())), [scope.columns[name] for name in events.columns], conditions
 
 
-def _name_output(expression: Any) -> str:
+def _compute_columns(node: Any, scope: Scope) -> dict[str, Expression]:
+    """Return the columns behind a relation that computes, names or drops some."""
+    columns = dict(scope.columns)
+    match node.WhichOneof("rel_type"):
+        case "project":
+            listed = [pair for each in node.project.expressions for pair in _name_outputs(each, scope)]
+            columns = dict(listed)
+            if len(columns) < len(listed):
+                raise CannotTranslate("two columns of one name")
+        case "with_columns":
+            for alias in node.with_columns.aliases:
+                (name,) = alias.name
+                columns[scope.match_name(name) or name] = translate_connect(alias.expr, scope)
+        case "with_columns_renamed":
+            renames = [(each.col_name, each.new_col_name) for each in node.with_columns_renamed.renames]
+            new = {name: scope.match_name(old) for old, name in renames}
+            if node.with_columns_renamed.rename_columns_map or len(new) < len(renames):
+                raise CannotTranslate("columns renamed")
+            if any(scope.match_name(name) is not None for name in new):
+                raise CannotTranslate("a name that another column has")
+            columns |= {name: columns.pop(old) for name, old in new.items() if old is not None}
+        case "drop":
+            named = [*node.drop.column_names, *map(_read_attribute, node.drop.columns)]
+            for name in filter(None, map(scope.match_name, named)):
+                columns.pop(name, None)
+    return columns
+
+
+def _name_outputs(expression: Any, scope: Scope) -> list[tuple[str, Expression]]:
+    """Return the columns that an entry of a selection makes, each with its name."""
     match expression.WhichOneof("expr_type"):
+        case "unresolved_star" if str(expression.unresolved_star) == "":
+            return list(scope.columns.items())
         case "alias" if len(expression.alias.name) == 1:
-            return str(expression.alias.name[0])
+            return [(str(expression.alias.name[0]), translate_connect(expression, scope))]
         case "unresolved_attribute":
-            return read_name(expression.unresolved_attribute.unparsed_identifier)
+            return [(_read_attribute(expression), translate_connect(expression, scope))]
+        case "expression_string" if expression.expression_string.expression.strip() == "*":
+            return list(scope.columns.items())
+        case "expression_string":
+            text, name = split_alias(expression.expression_string.expression)
+            return [(name, translate_text(text, scope))]
     raise CannotTranslate(str(expression)[:100])
+
+
+def _read_attribute(expression: Any) -> str:
+    if expression.WhichOneof("expr_type") != "unresolved_attribute":
+        raise CannotTranslate(str(expression)[:100])
+    return read_name(expression.unresolved_attribute.unparsed_identifier)

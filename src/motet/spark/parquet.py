@@ -73,7 +73,9 @@ class FileScan:
     def compute(self, rows: pa.Table) -> pa.Table:
         """Return the columns of rows that meet all conditions."""
         for condition in self.conditions:
-            rows = rows.filter(evaluate(condition, rows))
+            mask = evaluate(condition, rows)
+            # A condition without columns holds for all rows or for none.
+            rows = rows.slice(0, None if mask.as_py() else 0) if isinstance(mask, pa.Scalar) else rows.filter(mask)
         return pa.table([self._compute_column(at, rows) for at in range(len(self.columns))], names=self.columns.names)
 
     def _compute_column(self, at: int, rows: pa.Table) -> pa.Array | pa.ChunkedArray:
@@ -95,10 +97,10 @@ def find_scan(events: DataFrame, columns: pa.Schema) -> FileScan | None:
         stored, outputs, conditions = (
             find_classic_scan(events) if hasattr(events, "_jdf") else find_connect_scan(events)
         )
+        used = sorted(set().union(*map(list_columns, (*outputs, *conditions))))
+        read = pa.schema([stored.field(name) for name in used])
     except (CannotTranslate, KeyError):
         return None
-    used = sorted(set().union(*map(list_columns, (*outputs, *conditions))))
-    read = pa.schema([stored.field(name) for name in used])
     # A column that is handed on as it is comes in the type that it has in the DataFrame.
     kinds = zip(outputs, columns, strict=True)
     if not used or any(each[0] == "column" and read.field(each[1]).type != field.type for each, field in kinds):
@@ -171,7 +173,7 @@ def _find_task_limits(session: SparkSession) -> tuple[int, int]:
     if hasattr(internal, "_jsparkSession"):
         limit = internal._jsparkSession.sessionState().conf().filesMaxPartitionBytes()
         return limit, session.sparkContext.defaultParallelism
-    told = re.fullmatch(r"(\d+)b?", session.conf.get("spark.sql.files.maxPartitionBytes", "") or "")
+    told = re.fullmatch(r"(\d+)b?", session.conf.get("spark.sql.files.maxPartitionBytes") or "")
     tasks = int(session.conf.get("spark.sql.shuffle.partitions") or 1)
     return int(told[1]) if told else DEFAULT_TASK_BYTES, max(1, tasks // 2)
 

@@ -32,7 +32,7 @@ class StreamReplanner(Replanner):
             return None
         cost = RESTART_COST + WORD_COST * metrics.state_bytes / WORD_BYTES
         at = int(metrics.watermark.timestamp() * 1e6)
-        proposal = self.propose(self.get_statistics(metrics), cost, at)
+        proposal = self.propose(lambda: (self.get_statistics(metrics), cost), at)
         if proposal is None:
             return None
         change, found = proposal

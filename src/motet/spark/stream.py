@@ -21,7 +21,7 @@ from motet.errors import DataError, OptionError
 from motet.model.query import Workload
 from motet.options import Options
 from motet.plans.sharing import Sharing
-from motet.spark.batch import collect_names, count_overflows, hide_inexact_sums
+from motet.spark.batch import collect_texts, count_overflows, hide_inexact_sums
 from motet.spark.buckets import Buckets, choose_buckets
 from motet.spark.checkpoint import register_start
 from motet.spark.dataframes import (
@@ -119,7 +119,7 @@ def run(events: DataFrame, program: Program, sink: dict[str, Any] | None = None)
     processed = keyed.transformWithStateInPandas(processor, OUTPUT, mode, "EventTime")
     sums = [sf.sum(name).alias(name) for name in ("late", "set_aside", "waiting", "state_bytes")]
     sums.append(_collect_lines("units"))
-    observed = processed.observe(METRICS, *sums, *([collect_names("truncated")] if can_truncate(program) else []))
+    observed = processed.observe(METRICS, *sums, *([collect_texts("truncated")] if can_truncate(program) else []))
     bodies = observed.select("kind", "body", "place")
     if any(branch.needs_combine for branch in program.branches) or any(each.is_scattered for each in program.detect):
         # Every bucket reports a window in the micro-batch whose watermark ends it: all its parts are here now.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -11,18 +13,22 @@ from motet.compile.detect import DetectBranch
 from motet.engine.detect.run import DetectRun, finish_results
 from motet.engine.partials import finish, merge
 from motet.engine.run import run_branch
+from motet.plans.execution import Executions
 from motet.spark.dataframes import from_spark_batch
 from motet.spark.serialization import CachedPickle
 from motet.spark.shuffle import Batches, ShufflePlan, Task
 
 ROWS_PER_BATCH = 100_000
-TRUNCATED = "#truncated"
+# What a task says of its run leaves in rows of its own, in this column, which is null in rows of results.
+NOTE = "#note"
+NoteKind = Literal["truncated", "executed"]
 
 
 def make_branch_task(cached: CachedPickle[Program], index: int, plan: ShufflePlan) -> Task:
     """Make a task that runs a branch over events of many keys, and of slices of hot ones.
 
-    Its results are final, or partial results or contributions that `make_combine_task` combines.
+    Its results are final, or partial results or contributions that `make_combine_task` combines. Notes follow them:
+    the queries that a limit truncated, and what was executed (units by signature, joins as they were planned here).
     """
 
     def run(batches: Batches) -> Batches:
@@ -30,6 +36,7 @@ def make_branch_task(cached: CachedPickle[Program], index: int, plan: ShufflePla
         branch = program.all_branches[index]
         target = get_task_schema(program, branch)
         truncated: set[str] = set()
+        executions: Executions = {}
         detect_run = DetectRun(program, branch, truncated) if isinstance(branch, DetectBranch) else None
         for events, bounds in plan.unpack(batches):
             if not events.num_rows:
@@ -39,12 +46,16 @@ def make_branch_task(cached: CachedPickle[Program], index: int, plan: ShufflePla
                 pieces = detect_run.process(events, *bounds)
                 pieces = pieces if branch.needs_combine else finish_results(pieces, program, *bounds)
             else:
-                partials = run_branch(program, index, events, *bounds)
+                partials = run_branch(program, index, events, *bounds, executions=executions)
                 pieces = [partials if branch.needs_combine else finish(program, partials)]
             for piece in pieces:
                 yield from to_batches(piece, target)
-        if truncated:
-            yield from to_batches(pa.table({TRUNCATED: sorted(truncated)}), target)
+        notes = [write_note("truncated", name) for name in sorted(truncated)]
+        notes += [write_note("executed", each.signature) for each in executions.values()]
+        if detect_run is not None and detect_run.executed is not None:
+            notes.append(write_note("executed", detect_run.executed.describe()))
+        if notes:
+            yield from to_batches(pa.table({NOTE: notes}), target)
 
     return run
 
@@ -74,13 +85,20 @@ def can_truncate(program: Program) -> bool:
 
 
 def get_task_schema(program: Program, branch: Branch | DetectBranch) -> pa.Schema:
-    """Return the schema of what the tasks of a branch find; where a limit may cut matches off, with a column for the
-    names of queries of which it did.
-    """
-    if not isinstance(branch, DetectBranch):
-        return program.partial_schema if branch.needs_combine else program.result_schema
-    schema = program.contribution_schema if branch.needs_combine else program.result_schema
-    return schema.append(pa.field(TRUNCATED, pa.string())) if can_truncate(program) else schema
+    """Return the schema of what the tasks of a branch find: results, or what combines to results, and notes."""
+    partial = program.contribution_schema if isinstance(branch, DetectBranch) else program.partial_schema
+    return (partial if branch.needs_combine else program.result_schema).append(pa.field(NOTE, pa.string()))
+
+
+def write_note(kind: NoteKind, value: Any) -> str:
+    """Write a note of a task: one line."""
+    return json.dumps([kind, value])
+
+
+def read_notes(lines: Iterable[str], kind: NoteKind) -> list[Any]:
+    """Return what the notes of one kind say."""
+    notes = [json.loads(line) for line in lines]
+    return [value for each, value in notes if each == kind]
 
 
 def to_batches(table: pa.Table, schema: pa.Schema) -> Batches:

@@ -1,0 +1,84 @@
+"""What runs on Spark Connect over parquet files: `python -m tests.spark.connect_files FOLDER`.
+
+Filters and columns that tasks can compute themselves are compared with what Spark makes of them, and so are results.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+
+import motet
+from motet.spark.session import local_session
+from tests.comparison import assert_same_results
+from tests.spark.test_parquet import COMPUTED, assert_read_as_by_spark, behind, events, stored
+
+# Times in texts depend on the zone of the session; casts are not read in texts.
+LEFT_TO_SPARK = {"times", "columns that are computed", "a constant"}
+MOMENT = datetime(1970, 1, 1, 0, 5, tzinfo=UTC)
+BY_COLUMNS: dict[str, Callable[[DataFrame], DataFrame]] = {
+    "comparisons": lambda frame: frame.filter((frame.x > 3) & (frame.k != "k7-") | frame.r.isNull()),
+    "a literal on the left": lambda frame: frame.filter(sf.lit(2.5) > sf.col("r")),
+    "values by columns": lambda frame: frame.filter(frame.type.isin("A", "C") & ~frame.x.isin(1, 2)),
+    "times by columns": lambda frame: frame.filter(frame.time >= sf.lit(MOMENT)),
+    "choices": lambda frame: frame.withColumn("type", sf.when(frame.x > 9, "A").when(frame.r < 2, frame.type)),
+    "a choice": lambda frame: frame.withColumn("r", sf.when(frame.x == 1, frame.r * 2).otherwise(frame.r - 1.5)),
+    "first that is not null": lambda frame: frame.withColumn("k", sf.coalesce(frame.k, frame.type, sf.lit("none"))),
+    "a column of before": lambda frame: frame.withColumn("y", frame.x).filter(frame.x > 5).drop("y"),
+    "all columns": lambda frame: frame.select("*").filter("x < 9"),
+    "always": lambda frame: frame.filter("1 = 1"),
+    "a choice in a text": lambda frame: frame.selectExpr(
+        "time", "CASE WHEN x BETWEEN 4 AND 9 THEN 'A' ELSE type END AS type", "K AS k", "r * -2.5 AS r", "x"
+    ),
+    "a small number": lambda frame: frame.filter("r <= 1e0 OR r > 2D OR r = .5"),
+}
+NOT_READ: dict[str, Callable[[DataFrame], DataFrame]] = {
+    # `frame.x` is what it was before, although another column has the name now.
+    "an older column": lambda frame: frame.withColumn("x", sf.length("k").cast("long")).filter(frame.x > 5),
+    "a renamed older column": lambda frame: frame.selectExpr("time", "type", "k", "r * 2D AS r", "x").filter(
+        frame.r > 3
+    ),
+    "names in another case": lambda frame: frame.withColumn("X", sf.lit(1)),
+    "a text in double quotes": lambda frame: frame.filter('type = "k"'),
+    "two quotes": lambda frame: frame.filter("k <> 'k''1'"),
+    "an escape": lambda frame: frame.filter(r"k <> 'k\1'"),
+    "a text beside a number": lambda frame: frame.filter("k > 3 OR true"),
+    "a decimal beside a whole number": lambda frame: frame.filter("x > 2.5"),
+    "a remainder": lambda frame: frame.filter("x % 3 = 1"),
+    "a sum that may overflow": lambda frame: frame.withColumn("x", sf.col("x") + 1),
+    "a function": lambda frame: frame.filter("rand() >= 0"),
+    "NaN": lambda frame: frame.filter(frame.r == float("nan")),
+    "nothing": lambda frame: frame.filter(sf.lit(False)),
+    "a limit": lambda frame: frame.limit(100),
+}
+QUERIES = "QUERY pairs RETURN COUNT(*) PATTERN SEQ(A, B) GROUP BY k WITHIN 8 s SLIDE 4 s"
+
+
+def main(folder: str) -> None:
+    """Compare all of them."""
+    spark = local_session("local[2]", config={"spark.api.mode": "connect"})
+    assert "connect" in type(spark).__module__
+    rows = events(2_000)
+    frame = spark.read.parquet(stored(Path(folder) / "events", rows))
+    for name, change in {**COMPUTED, **BY_COLUMNS}.items():
+        changed = change(frame)
+        assert bool(behind(changed)) == (name not in LEFT_TO_SPARK), name
+        if behind(changed):
+            assert_read_as_by_spark(changed)
+    for name, change in NOT_READ.items():
+        assert not behind(change(frame)), name
+    for condition in ("x > 3", "x % 4 > 1"):
+        changed = frame.filter(condition)
+        expected = motet.run(changed.toArrow().cast(rows.schema), QUERIES)
+        assert_same_results(motet.run(changed, QUERIES).toArrow().cast(expected.schema), expected)
+    spark.stop()
+    sys.stdout.write("all the same\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
